@@ -1,0 +1,54 @@
+# Everything runs in .venv, which `make` sets up by itself from constraints.txt. Needs Python 3.11+, make, git, a C compiler.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+LINKS  := typings/hetopt/models typings/hetopt/proofs typings/hetopt/instances
+
+.PHONY: help setup test unit check lint types bench bench-small demo docs long clean
+help:            ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+
+setup: $(VENV)/.done $(LINKS)   ## own virtual environment with pinned versions
+
+$(VENV)/.done: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "hetopt needs Python 3.11 or newer; say make PYTHON=python3.12, for instance")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,docs]'
+	@touch $@
+
+# mypy does not follow the mapping of folders to packages (see docs/contributing); links show it the real tree.
+typings/hetopt/models typings/hetopt/proofs typings/hetopt/instances:
+	@mkdir -p typings/hetopt
+	@ln -sfn ../../$(notdir $@) $@
+	@for f in hetopt/*; do ln -sfn ../../$$f typings/hetopt/$$(basename $$f); done
+
+check: lint types   ## style and types
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+types: setup
+	@for f in hetopt/*; do ln -sfn ../../$$f typings/hetopt/$$(basename $$f); done
+	$(BIN)/mypy
+
+unit: setup      ## tests alone
+	$(BIN)/pytest -q -n 2
+
+test: check unit bench-small docs   ## all that must hold: style, types, tests, benchmarks at their smallest size, docs
+
+bench-small: setup
+	$(BIN)/pytest -q benchmarks --benchmark-disable --size small
+
+bench: setup     ## measure: every benchmark at full size (about half an hour)
+	$(BIN)/pytest -q benchmarks --benchmark-only --size full
+
+demo: setup      ## solve the lab cluster with every policy, print a table, write a report
+	$(BIN)/hetopt demo --out demo
+
+docs: setup      ## build the pages; warnings are errors
+	$(BIN)/sphinx-build -q -W --keep-going docs docs/_build
+
+long: setup      ## slow tests
+	$(BIN)/pytest -q -n 2 -m long
+
+clean:           ## remove all that make has made
+	rm -rf $(VENV) typings build dist demo docs/_build *.egg-info

@@ -1,0 +1,153 @@
+"""What the solver claims of a result, and what was measured on the result itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from hetopt.entities import Entities, Floats
+from hetopt.formulation import Formulation, Measured
+from hetopt.point import Point
+from hetopt.tolerances import scale
+
+if TYPE_CHECKING:
+    from hetopt.exact import ExactOptimum
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """Claims of the solver beside measurements on the shares.
+
+    Attributes
+    ----------
+    status:
+        ``"optimal"``, ``"gap"`` (proven up to the gap asked for) or ``"time_limit"``.
+    objective:
+        Measured on the shares from the instance's arrays, where every component can do so
+        (``measured`` is then True); else what the solver reports. Costs count negative.
+    bound:
+        No feasible allocation is better, claims the solver (for a specialist: proven by weak duality).
+    violation:
+        Largest violation of capacity or of a component's rows, measured on the shares; relative, no unit.
+    measured:
+        Whether every component measured its own gain and rows.
+    duals:
+        Row name -> increase of the objective per unit of the row's bound; empty for integer programs.
+    seconds:
+        Wall time of the whole road, building included.
+    solver_seconds:
+        Wall time inside the solver.
+    solver, method, passes:
+        What was used, and how many runs it took.
+    exact:
+        The optimum in rational numbers where ``Options(exact=True)`` asked for it, else None.
+    """
+
+    status: str
+    objective: float
+    bound: float
+    violation: float
+    measured: bool
+    seconds: float
+    solver_seconds: float
+    solver: str
+    method: str
+    passes: int = 1
+    exact: ExactOptimum | None = None
+    _point: Point | None = field(default=None, repr=False)
+
+    @property
+    def gap(self) -> float:
+        """(bound - objective), relative to the larger of both."""
+        return max(0.0, self.bound - self.objective) / scale(self.bound, self.objective)
+
+    @property
+    def duals(self) -> pd.Series[float]:
+        """Shadow prices of all rows by name."""
+        point = self._point
+        if point is None or point.row_dual is None:
+            return pd.Series(dtype=float, name="dual")
+        return pd.Series(point.row_dual, index=list(point.program.row_names), name="dual")
+
+    @property
+    def prices(self) -> pd.Series[float]:
+        """Shadow prices of the GPU types: objective per GPU more of the type."""
+        duals = self.duals
+        capacity = duals[[name.startswith("capacity[") for name in duals.index]]
+        capacity.index = pd.Index([name[len("capacity[") : -1] for name in capacity.index], name="gpu_type")
+        return capacity.rename("price")
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain numbers and words, for JSON."""
+        return {
+            "status": self.status,
+            "objective": self.objective,
+            "bound": self.bound,
+            "gap": self.gap,
+            "violation": self.violation,
+            "measured": self.measured,
+            "seconds": self.seconds,
+            "solver_seconds": self.solver_seconds,
+            "solver": self.solver,
+            "method": self.method,
+            "passes": self.passes,
+            "exact_objective": str(self.exact.objective) if self.exact else None,
+        }
+
+
+def capacity_violation(entities: Entities, share: Floats) -> float:
+    """Largest overuse of a GPU type, or negative share, relative to the largest capacity."""
+    size = scale(entities.capacity)
+    over = entities.gpus(share).sum(axis=0) - entities.capacity
+    forbidden = np.abs(share[~entities.allowed])
+    parts = [over.max(), -share.min(), forbidden.max() if forbidden.size else 0.0]
+    return max(0.0, float(max(parts)) / size)
+
+
+def measure(formulation: Formulation, entities: Entities, share: Floats) -> tuple[float, float, bool]:
+    """(gain at priority 0, largest violation, whether all components could be measured) of an (n, k) share."""
+    gain, violation, complete = 0.0, capacity_violation(entities, share), True
+    for part in formulation:
+        if not isinstance(part, Measured):
+            complete = False
+            continue
+        own = part.measure(entities, share)
+        violation = max(violation, own.violation)
+        if getattr(part, "priority", 0) == 0:
+            gain += own.gain
+    return gain, violation, complete
+
+
+def certify(
+    formulation: Formulation,
+    entities: Entities,
+    point: Point,
+    seconds: float,
+    exact: ExactOptimum | None = None,
+) -> Certificate:
+    """The certificate of ``point`` for ``formulation``."""
+    gain, violation, complete = measure(formulation, entities, point.share)
+    return Certificate(
+        status=point.status,
+        objective=gain if complete else point.objective,
+        bound=point.bound,
+        violation=violation,
+        measured=complete,
+        seconds=seconds,
+        solver_seconds=point.seconds,
+        solver=point.solver,
+        method=point.method,
+        passes=point.passes,
+        exact=exact,
+        _point=point,
+    )
+
+
+def rational(value: float, largest: int) -> Fraction:
+    """The simplest fraction with a denominator up to ``largest`` that rounds to ``value``; else ``value`` exactly."""
+    simple = Fraction(value).limit_denominator(largest)
+    return simple if float(simple) == value else Fraction(value)

@@ -1,0 +1,155 @@
+"""What the machine room holds: GPU types, servers, the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from hetopt.checks import FrozenDict, count, known, mapping, number, text, unique
+from hetopt.errors import InvalidInstance
+
+
+@dataclass(frozen=True)
+class GPUType:
+    """One model of GPU.
+
+    Parameters
+    ----------
+    name:
+        As tenants and jobs refer to it, e.g. ``"V100"``.
+    memory_bytes:
+        Memory of one GPU in bytes; None if unknown (then nothing is too large for it).
+
+    Raises
+    ------
+    InvalidInstance
+        Empty name, memory that is not positive.
+    """
+
+    name: str
+    memory_bytes: float | None = None
+
+    def __post_init__(self) -> None:
+        text(self.name, "GPU type name")
+        if self.memory_bytes is not None:
+            number(self.memory_bytes, f"gpu_types[{self.name!r}].memory_bytes", strict=True)
+
+
+@dataclass(frozen=True)
+class Server:
+    """One host.
+
+    Parameters
+    ----------
+    name:
+        Unique in the cluster.
+    gpus:
+        GPU type -> how many of it this host has (whole GPUs).
+    nic_bytes_per_s:
+        Bandwidth of the network card in bytes/s; default 10 Gbit/s = 1.25e9 (FFT, section 6.1.1).
+    intra_bytes_per_s:
+        Bandwidth between two GPUs of this host in bytes/s; default 300e9 (A-SRPT, section V-B).
+    disk_bytes:
+        Local disk for datasets in bytes; None for no limit.
+
+    Raises
+    ------
+    InvalidInstance
+        Negative or fractional GPU counts, bandwidth that is not positive.
+    """
+
+    name: str
+    gpus: Mapping[str, int]
+    nic_bytes_per_s: float = 1.25e9
+    intra_bytes_per_s: float = 300e9
+    disk_bytes: float | None = None
+
+    def __post_init__(self) -> None:
+        key = f"servers[{text(self.name, 'server name')!r}]"
+        gpus = {t: count(n, f"{key}.gpus[{t!r}]") for t, n in mapping(self.gpus, f"{key}.gpus").items()}
+        object.__setattr__(self, "gpus", FrozenDict(gpus))
+        number(self.nic_bytes_per_s, f"{key}.nic_bytes_per_s", strict=True)
+        number(self.intra_bytes_per_s, f"{key}.intra_bytes_per_s", strict=True)
+        if self.disk_bytes is not None:
+            number(self.disk_bytes, f"{key}.disk_bytes")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """GPU types in a fixed order (columns of every table) and the servers that hold them.
+
+    Parameters
+    ----------
+    gpu_types:
+        In order, usually slowest first; adjacency of types (OEF, Theorem 5.2) refers to this order.
+    servers:
+        Hosts; their GPU types must be among ``gpu_types``.
+
+    Raises
+    ------
+    InvalidInstance
+        No GPU type, no GPU at all, duplicate names, a server with an unknown GPU type.
+    """
+
+    gpu_types: tuple[GPUType, ...]
+    servers: tuple[Server, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "gpu_types", tuple(self.gpu_types))
+        object.__setattr__(self, "servers", tuple(self.servers))
+        if not self.gpu_types:
+            raise InvalidInstance("cluster.gpu_types is empty; a cluster needs at least one GPU type")
+        unique((t.name for t in self.gpu_types), "GPU type")
+        unique((s.name for s in self.servers), "server")
+        for server in self.servers:
+            for name in server.gpus:
+                known(name, self.type_names, f"servers[{server.name!r}].gpus", "GPU type")
+        if sum(self.capacity.values()) == 0:
+            raise InvalidInstance("the cluster is empty: no server has a GPU; give at least one server with one GPU")
+
+    @cached_property
+    def type_names(self) -> tuple[str, ...]:
+        """Names of the GPU types, in order."""
+        return tuple(t.name for t in self.gpu_types)
+
+    @cached_property
+    def capacity(self) -> Mapping[str, int]:
+        """GPU type -> GPUs of it in the whole cluster."""
+        return FrozenDict({t: sum(s.gpus.get(t, 0) for s in self.servers) for t in self.type_names})
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Server]:
+        """Server name -> server."""
+        return FrozenDict({s.name: s for s in self.servers})
+
+    def gpu_type(self, name: str) -> GPUType:
+        """The GPU type of that name."""
+        known(name, self.type_names, "gpu_type", "GPU type")
+        return self.gpu_types[self.type_names.index(name)]
+
+    @classmethod
+    def of(
+        cls, capacity: Mapping[str, int] | Sequence[int], *, gpus_per_server: int | None = None, **server: float
+    ) -> Cluster:
+        """A cluster from GPUs per type.
+
+        Parameters
+        ----------
+        capacity:
+            GPU type -> GPUs; a bare sequence names the types ``GPU1, GPU2, …`` as the papers do.
+        gpus_per_server:
+            GPUs of one type that share a host; by default all of a type stand in one host.
+        server:
+            Further arguments of every :class:`Server`, e.g. ``nic_bytes_per_s``.
+        """
+        if not isinstance(capacity, Mapping):
+            capacity = {f"GPU{i + 1}": n for i, n in enumerate(capacity)}
+        types = tuple(GPUType(name) for name in mapping(capacity, "capacity"))
+        servers: list[Server] = []
+        for name, amount in capacity.items():
+            left = count(amount, f"capacity[{name!r}]")
+            size = left if gpus_per_server is None else count(gpus_per_server, "gpus_per_server", least=1)
+            hosts = range(-(-left // size) if left else 0)
+            servers += [Server(f"{name.lower()}-{i}", {name: min(size, left - i * size)}, **server) for i in hosts]
+        return cls(types, tuple(servers))

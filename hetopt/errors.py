@@ -1,0 +1,57 @@
+"""Errors of hetopt: each is a :class:`HetoptError` and the builtin that a caller would expect.
+
+``except ValueError`` and ``except HetoptError`` therefore both work. A message names the
+offending key, its value, and what would be right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class HetoptError(Exception):
+    """Base of every error that hetopt raises on purpose."""
+
+
+class InvalidInstance(HetoptError, ValueError):
+    """The data (cluster, tenants, jobs, held GPUs) are not a valid instance."""
+
+
+class InvalidFormulation(HetoptError, ValueError):
+    """Components that do not fit together, or do not fit the instance."""
+
+
+class InvalidOption(HetoptError, ValueError):
+    """An option or a setting of a policy is out of its range or unknown."""
+
+
+class NotLinear(HetoptError, TypeError):
+    """A Pyomo model holds a term that is not linear, where a linear program was asked for."""
+
+
+class NotSolved(HetoptError, RuntimeError):
+    """The solver returned no usable solution.
+
+    Attributes
+    ----------
+    status:
+        What stopped it: ``"infeasible"``, ``"unbounded"``, ``"time_limit"``, ``"error"``.
+    conflict:
+        For an infeasible program, names of rows and column bounds that cannot hold together.
+    """
+
+    def __init__(self, message: str, status: str, conflict: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.status = status
+        self.conflict = tuple(conflict)
+
+
+class SolverUnavailable(HetoptError, ImportError):
+    """The solver is unknown, not installed, or has no valid licence."""
+
+
+class UnknownName(HetoptError, KeyError):
+    """A name of a policy, an instance, a GPU type … that does not exist; known ones are listed."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""

@@ -1,0 +1,284 @@
+"""The instance: a cluster, who wants it, and the state it is in now."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hetopt.checks import FrozenDict, known, mapping, number, unique
+from hetopt.cluster import Cluster
+from hetopt.entities import Entities, Floats, Kind, check_speeds, job_entities, tenant_entities, tenant_entity_names
+from hetopt.errors import InvalidInstance
+from hetopt.workload import Job, Tenant
+
+Holding = Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class Instance:
+    """Everything that a policy may know.
+
+    Parameters
+    ----------
+    cluster:
+        GPU types and servers.
+    tenants:
+        Those who are owed fair parts; may be empty where only jobs matter.
+    jobs:
+        Jobs present now; may be empty where tenants always have enough work.
+    time:
+        Now, in seconds.
+    held:
+        Entity (tenant, ``tenant/job type``, or job) -> GPU type -> GPUs held now. Empty: unknown, and then a
+        switching cost is zero.
+    done:
+        Job -> work done so far (unit of ``Job.work``); absent means 0.
+    placed:
+        Job -> server -> GPU type -> GPUs: where it runs now.
+    name, source:
+        What the instance is called and where its numbers come from.
+
+    Raises
+    ------
+    InvalidInstance
+        Duplicate or unknown names, missing GPU types, negative numbers, a gang larger than the cluster.
+    """
+
+    cluster: Cluster
+    tenants: tuple[Tenant, ...] = ()
+    jobs: tuple[Job, ...] = ()
+    time: float = 0.0
+    held: Holding = field(default_factory=dict)
+    done: Mapping[str, float] = field(default_factory=dict)
+    placed: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
+    name: str = ""
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tenants", tuple(self.tenants))
+        object.__setattr__(self, "jobs", tuple(self.jobs))
+        number(self.time, "time")
+        unique((t.name for t in self.tenants), "tenant")
+        unique((j.name for j in self.jobs), "job")
+        check_speeds(self)
+        self._check_jobs()
+        object.__setattr__(self, "held", self._frozen_held())
+        object.__setattr__(self, "done", self._frozen_done())
+        object.__setattr__(self, "placed", self._frozen_placed())
+
+    def _check_jobs(self) -> None:
+        names = {t.name for t in self.tenants}
+        total = sum(self.cluster.capacity.values())
+        for job in self.jobs:
+            if job.tenant is not None and self.tenants:
+                known(job.tenant, names, f"jobs[{job.name!r}].tenant", "tenant")
+            if job.demand > total:
+                raise InvalidInstance(
+                    f"jobs[{job.name!r}].demand is {job.demand} GPUs, but the cluster has {total}; it could never run"
+                )
+
+    def _frozen_held(self) -> Holding:
+        names = set(tenant_entity_names(self)) | {j.name for j in self.jobs}
+        held: dict[str, FrozenDict[str, float]] = {}
+        for entity, gpus in mapping(self.held, "held").items():
+            known(entity, names, "held", "tenant or job")
+            held[entity] = FrozenDict(
+                {
+                    known(t, self.cluster.type_names, f"held[{entity!r}]", "GPU type"): number(
+                        n, f"held[{entity!r}][{t!r}]"
+                    )
+                    for t, n in mapping(gpus, f"held[{entity!r}]").items()
+                }
+            )
+        return FrozenDict(held)
+
+    def _frozen_done(self) -> Mapping[str, float]:
+        names = {j.name for j in self.jobs}
+        done = {
+            known(j, names, "done", "job"): number(w, f"done[{j!r}]") for j, w in mapping(self.done, "done").items()
+        }
+        return FrozenDict(done)
+
+    def _frozen_placed(self) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
+        names = {j.name for j in self.jobs}
+        placed: dict[str, FrozenDict[str, FrozenDict[str, int]]] = {}
+        for job, hosts in mapping(self.placed, "placed").items():
+            known(job, names, "placed", "job")
+            for server in mapping(hosts, f"placed[{job!r}]"):
+                known(server, self.cluster.by_name, f"placed[{job!r}]", "server")
+            placed[job] = FrozenDict({server: FrozenDict(gpus) for server, gpus in hosts.items()})
+        return FrozenDict(placed)
+
+    @classmethod
+    def from_speedups(
+        cls,
+        speedups: ArrayLike,
+        capacity: Mapping[str, int] | Sequence[int],
+        *,
+        weights: Sequence[float] | None = None,
+        tenants: Sequence[str] | None = None,
+        **instance: Any,
+    ) -> Instance:
+        """An instance of OEF's setting (section 2.3).
+
+        Parameters
+        ----------
+        speedups:
+            (n, k) speedup w of tenant l on GPU type j; no unit.
+        capacity:
+            (k,) GPUs per type, or GPU type -> GPUs in the order of the columns.
+        weights:
+            (n,) weights pi; default all 1.
+        tenants:
+            n names; default ``u1, u2, …`` as in the paper.
+        instance:
+            Further fields of :class:`Instance`.
+        """
+        cluster = Cluster.of(capacity)
+        table = _matrix(speedups, "speedups", len(cluster.type_names))
+        names = _names(tenants, "u", len(table), "tenants")
+        pi = _column(weights, "weights", len(table), 1.0)
+        rows = tuple(
+            Tenant(name, dict(zip(cluster.type_names, row, strict=True)), weight)  # type: ignore[arg-type]
+            for name, row, weight in zip(names, table.tolist(), pi, strict=True)
+        )
+        return cls(cluster, tenants=rows, **_with_held(instance, names, cluster))
+
+    @classmethod
+    def from_jobs(
+        cls,
+        throughput: ArrayLike,
+        demand: Sequence[int],
+        work: Sequence[float],
+        capacity: Mapping[str, int] | Sequence[int],
+        *,
+        round_seconds: float = 300.0,
+        arrival: Sequence[float] | None = None,
+        jobs: Sequence[str] | None = None,
+        **instance: Any,
+    ) -> Instance:
+        """An instance of FFT's setting (section 4.1).
+
+        Parameters
+        ----------
+        throughput:
+            (n, k) work (epochs) that the job's whole gang does per round on GPU type i.
+        demand:
+            (n,) GPUs.
+        work:
+            (n,) total work W in epochs.
+        capacity:
+            (k,) GPUs per type, or GPU type -> GPUs in the order of the columns.
+        round_seconds:
+            Length of the round that ``throughput`` refers to, in seconds.
+        arrival:
+            (n,) seconds; default 0.
+        jobs:
+            n names; default ``j1, j2, …``.
+        instance:
+            Further fields of :class:`Instance`.
+        """
+        cluster = Cluster.of(capacity)
+        number(round_seconds, "round_seconds", strict=True)
+        table = _matrix(throughput, "throughput", len(cluster.type_names)) / round_seconds
+        n = len(table)
+        names = _names(jobs, "j", n, "jobs")
+        arrivals = _column(arrival, "arrival", n, 0.0)
+        demands, works = _column(demand, "demand", n, 1), _column(work, "work", n, 1.0)
+        rows = tuple(
+            Job(name, dict(zip(cluster.type_names, row, strict=True)), w, d, a)
+            for name, row, w, d, a in zip(names, table.tolist(), works, demands, arrivals, strict=True)
+        )
+        return cls(cluster, jobs=rows, **_with_held(instance, names, cluster))
+
+    def replace(self, **changes: Any) -> Instance:
+        """A copy with some fields changed; ``held`` may be an (n, k) array in the order of :meth:`entities`."""
+        if "held" in changes and not isinstance(changes["held"], Mapping):
+            names = tenant_entity_names(self) or [j.name for j in self.jobs]
+            changes = _with_held(changes, names, self.cluster)
+        return dataclasses.replace(self, **changes)
+
+    @cached_property
+    def _tenants(self) -> Entities:
+        return tenant_entities(self)
+
+    @cached_property
+    def _jobs(self) -> Entities:
+        return job_entities(self)
+
+    def entities(self, kind: Kind | None = None) -> Entities:
+        """The array view: tenants where there are any, else jobs, or the ``kind`` asked for.
+
+        Raises
+        ------
+        InvalidInstance
+            There is none of that kind.
+        """
+        if kind is None:
+            kind = "tenants" if self.tenants else "jobs"
+        if not (self.tenants if kind == "tenants" else self.jobs):
+            raise InvalidInstance(f"the instance has no {kind}; add at least one")
+        return self._tenants if kind == "tenants" else self._jobs
+
+    @cached_property
+    def job(self) -> Mapping[str, Job]:
+        """Job name -> job."""
+        return FrozenDict({j.name: j for j in self.jobs})
+
+    def work_left(self, name: str) -> float:
+        """Work that the job still has to do, in the unit of ``Job.work``; never negative."""
+        return max(0.0, self.job[name].work - self.done.get(name, 0.0))
+
+    def job_array(self, attribute: str) -> Floats:
+        """(n,) one numeric field of every job, in order; ``"work_left"`` for the work still to do."""
+        if attribute == "work_left":
+            return np.array([self.work_left(j.name) for j in self.jobs], dtype=float)
+        return np.array([getattr(j, attribute) for j in self.jobs], dtype=float)
+
+
+def _matrix(value: ArrayLike, key: str, columns: int) -> Floats:
+    try:
+        table = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise InvalidInstance(
+            f"{key} must be a table of numbers with {columns} columns; its rows differ or hold text"
+        ) from None
+    if table.ndim != 2 or table.shape[1] != columns or not table.shape[0]:
+        raise InvalidInstance(
+            f"{key} has shape {table.shape}; it must be (rows >= 1, {columns}), a column per GPU type"
+        )
+    return table
+
+
+def _column(value: Sequence[float] | None, key: str, n: int, default: float) -> list[Any]:
+    if value is None:
+        return [default] * n
+    column = list(np.asarray(value).tolist()) if not isinstance(value, list) else list(value)
+    if len(column) != n:
+        raise InvalidInstance(f"{key} has {len(column)} entries; it must have {n}, one per row")
+    return column
+
+
+def _names(value: Sequence[str] | None, prefix: str, n: int, key: str) -> list[str]:
+    names = [f"{prefix}{i + 1}" for i in range(n)] if value is None else list(value)
+    if len(names) != n:
+        raise InvalidInstance(f"{key} has {len(names)} names; it must have {n}, one per row")
+    return names
+
+
+def _with_held(fields: dict[str, Any], names: Sequence[str], cluster: Cluster) -> dict[str, Any]:
+    """Turn an (n, k) ``held`` array into the mapping that :class:`Instance` keeps."""
+    held = fields.get("held")
+    if held is None or isinstance(held, Mapping):
+        return fields
+    table = _matrix(held, "held", len(cluster.type_names))
+    if len(table) != len(names):
+        raise InvalidInstance(f"held has {len(table)} rows; it must have {len(names)}, one per tenant or job")
+    rows = {n: dict(zip(cluster.type_names, row, strict=True)) for n, row in zip(names, table.tolist(), strict=True)}
+    return {**fields, "held": rows}

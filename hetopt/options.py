@@ -1,0 +1,70 @@
+"""What a user may ask of a solver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from hetopt.checks import at_least
+from hetopt.errors import InvalidOption
+from hetopt.tolerances import GAP
+
+Method = Literal["auto", "simplex", "interior-point", "plain"]
+Road = Literal["auto", "arrays", "pyomo"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """Settings of :func:`hetopt.solve`.
+
+    Parameters
+    ----------
+    solver:
+        ``"highs"`` (default, installed with hetopt), ``"gurobi"`` (extra), or any name that Pyomo's
+        ``SolverFactory`` knows.
+    method:
+        ``"auto"``: the fastest that fits (a specialist where the formulation has one, reduced-cost fixing for binary
+        programs, else dual simplex). ``"simplex"``: a vertex. ``"interior-point"``: without crossover, so not a
+        vertex. ``"plain"``: the whole program given to the solver as it is, lazy rows included from the start where
+        the component can state them.
+    road:
+        ``"pyomo"`` builds the Pyomo model, ``"arrays"`` demands the formulation's own array road, ``"auto"``
+        takes that where there is one.
+    time_limit:
+        Seconds, or None.
+    gap:
+        Relative gap at which an integer search, or the approximation of a concave gain, may stop.
+    threads:
+        Threads of the solver.
+    seed:
+        Of the solver's random choices.
+    exact:
+        Re-solve the optimal basis in rational numbers, so that the optimum is proven without tolerance.
+
+    Raises
+    ------
+    InvalidOption
+        A value out of range.
+    """
+
+    solver: str = "highs"
+    method: Method = "auto"
+    road: Road = "auto"
+    time_limit: float | None = None
+    gap: float = GAP
+    threads: int = 1
+    seed: int = 0
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        if self.method not in get_args(Method):
+            raise InvalidOption(f"method is {self.method!r}; it must be one of {', '.join(get_args(Method))}")
+        if self.road not in get_args(Road):
+            raise InvalidOption(f"road is {self.road!r}; it must be one of {', '.join(get_args(Road))}")
+        if not isinstance(self.solver, str) or not self.solver:
+            raise InvalidOption(f"solver is {self.solver!r}; it must be the name of a solver, e.g. 'highs'")
+        if self.time_limit is not None:
+            at_least(self.time_limit, "time_limit", 0.0, InvalidOption, strict=True)
+        at_least(self.gap, "gap", 0.0, InvalidOption)
+        at_least(self.threads, "threads", 1, InvalidOption)
+        at_least(self.seed, "seed", 0, InvalidOption)

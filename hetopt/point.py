@@ -1,0 +1,73 @@
+"""What a solver hands back: a point of a linear program, and what it claims of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetopt.entities import Floats
+from hetopt.linear import LinearProgram
+
+Status = Literal["optimal", "gap", "time_limit"]
+"""``optimal``: proven up to the solver's tolerances; ``gap``: proven up to the gap that was asked for;
+``time_limit``: stopped by the limit with a usable point, see the gap."""
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """A simplex basis: for every column and row whether it is basic, at its lower or at its upper bound."""
+
+    columns: NDArray[np.int8]
+    rows: NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A feasible point of ``program``.
+
+    Attributes
+    ----------
+    program:
+        The program that was finally solved, lazy rows and kept stages included.
+    x:
+        (columns,) values.
+    objective:
+        c.x + offset, as the solver reports it.
+    bound:
+        No feasible point is better than this, says the solver.
+    row_dual:
+        (rows,) increase of the optimum per unit of the row's bound; None for integer programs.
+    reduced_cost:
+        (columns,) increase of the optimum per unit of the column's bound; None for integer programs.
+    basis:
+        The optimal basis where simplex was used.
+    seconds:
+        Wall time in the solver.
+    solver, method:
+        What was used.
+    passes:
+        How often the solver ran (lazy rows, stages, widening cores).
+    """
+
+    program: LinearProgram
+    x: Floats
+    objective: float
+    bound: float
+    status: Status
+    row_dual: Floats | None = None
+    reduced_cost: Floats | None = None
+    basis: Basis | None = None
+    seconds: float = 0.0
+    solver: str = "highs"
+    method: str = "simplex"
+    passes: int = field(default=1)
+
+    @property
+    def share(self) -> Floats:
+        """(n, k) shares at this point."""
+        if self.program.share is None:
+            raise ValueError("this program has no shares")
+        return np.asarray(self.x[self.program.share])

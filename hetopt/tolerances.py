@@ -1,0 +1,50 @@
+"""Every number that decides "equal", with its reason.
+
+All are relative: multiply by the scale of what is compared (:func:`scale`), so that an
+instance in iterations per day and the same in iterations per second get the same verdict.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+FEASIBILITY = 1e-7
+"""A row counts as satisfied within this. HiGHS's own primal tolerance, so nothing stricter can be asked of it."""
+
+EQUAL = 1e-6
+"""Two optima, or a solver's and an oracle's value, count as equal. Ten times FEASIBILITY: rows that are
+each off by FEASIBILITY move an optimum by a small multiple of it."""
+
+GAP = 1e-6
+"""Default relative gap at which a search for an integer optimum, or the tangents of a concave gain, stop."""
+
+SUPPORT = 1e-7
+"""A share below this part of a type's GPUs is no share. Matches the zero threshold used to state OEF's Theorem 5.2."""
+
+INTEGRAL = 1e-6
+"""A binary within this of 0 or 1 is read as that. HiGHS's own integrality tolerance."""
+
+STAGE = 1e-9
+"""How far a later stage may fall below the best value of an earlier one. Small enough not to be seen in a
+result, large enough for the solver to find the face of optima that it has just computed."""
+
+VIOLATED = 1e-8
+"""A lazy row enters once it is violated by more. Below FEASIBILITY, so that a finished pass meets it."""
+
+WORK = 1e-9
+"""Work left below this part of a job's total work is none: what rounding of rates times seconds leaves."""
+
+RATIONAL_DENOMINATOR = 10**6
+"""Largest denominator tried when a float is read as the fraction that was meant (1/3, 0.25, 4/45 …)."""
+
+
+def scale(*values: ArrayLike) -> float:
+    """Largest absolute finite entry of ``values``, or 1.0 if that is zero: what a tolerance is multiplied by."""
+    largest = 0.0
+    for value in values:
+        array = np.abs(np.asarray(value, dtype=float))
+        array = array[np.isfinite(array)]
+        if array.size:
+            largest = max(largest, float(array.max()))
+    return largest if largest > 0 else 1.0

@@ -1,0 +1,205 @@
+"""What asks for GPUs: tenants with their job types, and jobs with their stages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hetopt.checks import FrozenDict, count, mapping, number, text, unique
+from hetopt.errors import InvalidInstance
+
+
+class Parallelism(StrEnum):
+    """How a job uses several GPUs; decides who is packed first (FFT, section 4.3)."""
+
+    DATA = "data"
+    TENSOR = "tensor"
+    PIPELINE = "pipeline"
+
+
+def _speeds(value: Mapping[str, float], key: str) -> FrozenDict[str, float]:
+    speeds = {t: number(v, f"{key}[{t!r}]") for t, v in mapping(value, key).items()}
+    if not any(v > 0 for v in speeds.values()):
+        raise InvalidInstance(f"{key} is {dict(speeds)!r}; at least one GPU type must have a value > 0")
+    return FrozenDict(speeds)
+
+
+@dataclass(frozen=True)
+class JobType:
+    """One kind of jobs of a tenant: a row of OEF's speedup matrix W (section 2.3).
+
+    Parameters
+    ----------
+    name:
+        Unique within the tenant.
+    speedup:
+        GPU type -> throughput of one such GPU relative to the slowest type (no unit); 0 where it cannot run.
+    memory_bytes:
+        Memory that one worker needs, in bytes; a type with less has speed zero.
+
+    Raises
+    ------
+    InvalidInstance
+        NaN, negative or all-zero speedups.
+    """
+
+    name: str
+    speedup: Mapping[str, float]
+    memory_bytes: float = 0.0
+
+    def __post_init__(self) -> None:
+        key = f"job_types[{text(self.name, 'job type name')!r}]"
+        object.__setattr__(self, "speedup", _speeds(self.speedup, f"{key}.speedup"))
+        number(self.memory_bytes, f"{key}.memory_bytes")
+
+    @classmethod
+    def from_throughput(cls, name: str, throughput: Mapping[str, float], memory_bytes: float = 0.0) -> JobType:
+        """Normalise throughputs (any work per second) by the slowest GPU type that runs the job at all."""
+        speeds = _speeds(throughput, f"job_types[{name!r}].throughput")
+        slowest = min(v for v in speeds.values() if v > 0)
+        return cls(name, {t: v / slowest for t, v in speeds.items()}, memory_bytes)
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """Someone who is owed a fair part of the cluster.
+
+    Parameters
+    ----------
+    name:
+        Unique in the instance.
+    job_types:
+        One or more; several share the tenant's weight equally (OEF, section 4.2.4).
+        A bare mapping GPU type -> speedup stands for a single job type.
+    weight:
+        Importance pi > 0 (OEF, section 4.2.3).
+
+    Raises
+    ------
+    InvalidInstance
+        No job type, duplicate job types, weight that is not positive.
+    """
+
+    name: str
+    job_types: tuple[JobType, ...]
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        key = f"tenants[{text(self.name, 'tenant name')!r}]"
+        if isinstance(self.job_types, Mapping):
+            object.__setattr__(self, "job_types", (_only_type(self.job_types, key),))
+        object.__setattr__(self, "job_types", tuple(self.job_types))
+        if not self.job_types:
+            raise InvalidInstance(f"{key}.job_types is empty; a tenant needs at least one job type")
+        unique((j.name for j in self.job_types), f"job type of {key}")
+        number(self.weight, f"{key}.weight", strict=True)
+
+
+def _only_type(speedup: Mapping[str, float], key: str) -> JobType:
+    try:
+        return JobType("jobs", speedup)
+    except InvalidInstance as problem:
+        raise InvalidInstance(str(problem).replace("job_types['jobs']", key)) from None
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a pipeline-parallel job (A-SRPT, section III).
+
+    Parameters
+    ----------
+    replicas:
+        Data-parallel copies k_s of the stage, one GPU each.
+    forward_s, backward_s:
+        Time of one micro-batch through one replica, in seconds.
+    parameter_bytes:
+        Gradients exchanged in an AllReduce among the replicas, in bytes.
+    output_bytes:
+        Activations that one replica hands to the next stage in one iteration, in bytes.
+    """
+
+    replicas: int
+    forward_s: float
+    backward_s: float
+    parameter_bytes: float = 0.0
+    output_bytes: float = 0.0
+
+    def __post_init__(self) -> None:
+        count(self.replicas, "stages[].replicas", least=1)
+        for key in ("forward_s", "backward_s", "parameter_bytes", "output_bytes"):
+            number(getattr(self, key), f"stages[].{key}")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training job; its workers run as a gang (all or none).
+
+    Parameters
+    ----------
+    name:
+        Unique in the instance.
+    throughput:
+        GPU type -> work per second of the whole gang on that type (epochs/s or iterations/s, the unit of
+        ``work``); 0 or absent where it cannot run.
+    work:
+        Total work in epochs or iterations, > 0 (W_j in FFT).
+    demand:
+        GPUs that the gang needs (d_j in FFT).
+    arrival:
+        Seconds (a_j).
+    tenant:
+        Name of the tenant it belongs to, or None.
+    weight:
+        Importance > 0 under policies that are fair to jobs (Gavel, section 4).
+    memory_bytes:
+        Memory that one worker needs; GPU types with less are not allowed (FFT, section 4.4.1).
+    checkpoint_bytes:
+        Training state that moves with the job, in bytes (FFT, Fig. 1b).
+    dataset, dataset_bytes:
+        Name and size of what must be on the host's disk; None if there is none.
+    parallelism:
+        Kind of parallelism; decides who is packed first.
+    stages:
+        Pipeline stages where known (A-SRPT); their replicas sum to ``demand``.
+    utility:
+        Name of the utility of the completion time (Hadar), e.g. ``"effective-throughput"``, or None.
+
+    Raises
+    ------
+    InvalidInstance
+        Anything negative, NaN, all-zero throughput, stages that do not add up.
+    """
+
+    name: str
+    throughput: Mapping[str, float]
+    work: float
+    demand: int = 1
+    arrival: float = 0.0
+    tenant: str | None = None
+    weight: float = 1.0
+    memory_bytes: float = 0.0
+    checkpoint_bytes: float = 0.0
+    dataset: str | None = None
+    dataset_bytes: float = 0.0
+    parallelism: Parallelism = Parallelism.DATA
+    stages: tuple[Stage, ...] = ()
+    utility: str | None = None
+
+    def __post_init__(self) -> None:
+        key = f"jobs[{text(self.name, 'job name')!r}]"
+        object.__setattr__(self, "throughput", _speeds(self.throughput, f"{key}.throughput"))
+        number(self.work, f"{key}.work", strict=True)
+        number(self.weight, f"{key}.weight", strict=True)
+        object.__setattr__(self, "demand", count(self.demand, f"{key}.demand", least=1))
+        for name in ("arrival", "memory_bytes", "checkpoint_bytes", "dataset_bytes"):
+            number(getattr(self, name), f"{key}.{name}")
+        try:
+            object.__setattr__(self, "parallelism", Parallelism(self.parallelism))
+        except ValueError:
+            kinds = ", ".join(Parallelism)
+            raise InvalidInstance(f"{key}.parallelism is {self.parallelism!r}; it must be one of {kinds}") from None
+        object.__setattr__(self, "stages", tuple(self.stages))
+        workers = sum(s.replicas for s in self.stages)
+        if self.stages and workers != self.demand:
+            raise InvalidInstance(f"{key}.stages have {workers} replicas; they must sum to demand = {self.demand}")

@@ -1,0 +1,35 @@
+"""Objectives that several papers share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hetopt.entities import Entities, Floats
+from hetopt.formulation import Block, Expression, Measure, Model
+
+
+@dataclass(frozen=True)
+class TotalRate:
+    """Total rate: gain = sum_e rate[e].
+
+    Tenants: total normalised throughput, [OEF, eq. 9a, 10a]. Jobs: total work per second, [Gavel, section 4.3].
+    """
+
+    name: str = "total_rate"
+
+    def add(self, block: Block, model: Model) -> Expression:
+        """The gain; no rows."""
+        return model.weighted_shares(model.entities.speed)
+
+    def measure(self, entities: Entities, share: Floats) -> Measure:
+        """The total rate of ``share``."""
+        return Measure(gain=float(entities.rate(share).sum()))
+
+
+def largest_excess(value: Any, size: Any) -> float:
+    """Largest positive entry of ``value / size``, or 0."""
+    worst = np.max(np.asarray(value) / np.maximum(np.asarray(size), 1e-300), initial=0.0)
+    return float(max(0.0, worst))
