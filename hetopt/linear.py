@@ -260,8 +260,9 @@ def _compile(model: Any) -> LinearProgram:
         col_lower=np.array([_lower(v) for v in variables], dtype=float),
         col_upper=np.array([_upper(v) for v in variables], dtype=float),
         integer=np.array([not v.is_continuous() for v in variables], dtype=bool),
-        row_names=Names(len(rows.lower), lambda i: str(rows.source[i].name)),
-        col_names=Names(len(variables), lambda i: str(variables[i].name)),
+        # `model` in the defaults keeps the model alive: Pyomo's parts hold their parents weakly, and lose their names.
+        row_names=Names(len(rows.lower), lambda i, _=model: str(rows.source[i].name)),
+        col_names=Names(len(variables), lambda i, _=model: str(variables[i].name)),
         offset=offset,
         share=_share_columns(model, position),
         earlier=tuple(_vector(expr, position)[0] for expr in getattr(model, "earlier", ())),

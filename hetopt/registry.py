@@ -1,0 +1,96 @@
+"""Finds policies by name, so that the core imports no paper and anybody's package adds its own.
+
+A package announces a policy by an entry point of the group ``hetopt.policies``: a function without required
+arguments (or a dataclass whose fields have defaults) that returns a Formulation or a policy.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from hetopt.checks import choices
+from hetopt.errors import InvalidOption, UnknownName
+from hetopt.formulation import Formulation
+from hetopt.solving import Policy
+
+GROUP = "hetopt.policies"
+
+
+@cache
+def _announced() -> Mapping[str, EntryPoint]:
+    return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)}
+
+
+def policy_names() -> list[str]:
+    """Names of all policies that installed packages announce, sorted."""
+    return list(_announced())
+
+
+def factory(name: str) -> Callable[..., Formulation | Policy]:
+    """The function or class behind a policy's name, or behind ``module:Name``.
+
+    Raises
+    ------
+    UnknownName
+        Nothing is announced under that name, or the module or the attribute does not exist.
+    """
+    point = _announced().get(name)
+    if point is None and ":" in name:
+        point = EntryPoint(name=name, value=name, group=GROUP)
+    if point is None:
+        raise UnknownName(
+            f"there is no policy {name!r}; {choices(name, _announced())}; module:Name works for any other"
+        )
+    try:
+        made = point.load()
+    except (ImportError, AttributeError) as problem:
+        raise UnknownName(f"policy {name!r} cannot be loaded from {point.value!r}: {problem}") from None
+    if not callable(made):
+        raise UnknownName(f"policy {name!r} is {made!r}; it must be a function or class that makes a policy")
+    return made  # type: ignore[no-any-return]
+
+
+def make_policy(name: str, settings: Mapping[str, Any] | None = None) -> Formulation | Policy:
+    """The policy of that name with these settings.
+
+    Parameters
+    ----------
+    name:
+        An announced name (:func:`policy_names`) or ``module:Name``.
+    settings:
+        Arguments of the function or class behind the name.
+
+    Raises
+    ------
+    UnknownName
+        See :func:`factory`.
+    InvalidOption
+        A setting that it does not have, or does not accept.
+    """
+    made, settings = factory(name), dict(settings or {})
+    if isinstance(made, Formulation):
+        return made
+    try:
+        known = inspect.signature(made).parameters
+    except ValueError:
+        known = {}
+    for key in settings:
+        if key not in known:
+            raise InvalidOption(f"policy {name!r} has no setting {key!r}; {choices(key, known)}")
+    try:
+        policy = made(**settings)
+    except TypeError as problem:
+        raise InvalidOption(f"policy {name!r} cannot be made with {settings}: {problem}") from None
+    if not callable(policy):
+        raise InvalidOption(f"{name!r} makes {type(policy).__name__}, which is not a policy(instance, state)")
+    return policy
+
+
+def description(name: str) -> str:
+    """First sentence of the docstring behind a policy's name."""
+    text = inspect.getdoc(factory(name)) or ""
+    return text.split("\n\n")[0].replace("\n", " ")

@@ -1,0 +1,167 @@
+"""Formulations: components meet only in the shared model, recombine, and refuse what does not fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyomo.environ as pyo
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hetopt
+from hetopt.errors import InvalidFormulation
+from hetopt.formulation import Formulation, Measured
+from hetopt.models import oef
+from hetopt.models.fairness import EnvyFree, EqualRates, SharingIncentive
+from hetopt.models.objectives import TotalRate
+from hetopt.models.switching import SwitchingCost
+from hetopt.proofs.strategies import job_instances, tenant_instances
+from hetopt.tolerances import EQUAL
+
+INST = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """A component that adds neither rows nor a gain."""
+
+    name: str = "nothing"
+    kind: str | None = None
+
+    def add(self, block: Any, model: hetopt.Model) -> float:
+        return 0
+
+
+def test_components_are_listed_added_removed_and_exchanged() -> None:
+    base = oef.cooperative()
+    assert base.names == ("total_rate", "envy_free")
+    more = base + SwitchingCost(0.5)
+    assert more.names == ("total_rate", "envy_free", "switching_cost")
+    assert base.names == ("total_rate", "envy_free"), "the original is untouched"
+    assert more.without("envy_free").names == ("total_rate", "switching_cost")
+    assert more.replaced(SwitchingCost(2.0))["switching_cost"] == SwitchingCost(2.0)
+    assert (Formulation((TotalRate(),)) + Formulation((EnvyFree(),))).names == ("total_rate", "envy_free")
+
+
+def test_a_changed_formulation_loses_the_roads_that_were_made_for_the_old_one() -> None:
+    fast = Formulation((TotalRate(),), compile=lambda _: None, specialist=lambda *_: None, title="fast")  # type: ignore[arg-type,return-value]
+    changed = fast + Nothing()
+    assert changed.compile is None
+    assert changed.specialist is None
+    assert changed.title == "fast (changed)"
+    assert changed.without("nothing").title == "fast (changed)", "the mark is set once"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Formulation((TotalRate(), TotalRate())), "two components are named 'total_rate'"),
+        (lambda: Formulation(("oops",)), "'oops' is not a component"),  # type: ignore[arg-type]
+        (lambda: Formulation((Nothing("share"),)), "'share' cannot be used"),
+        (lambda: Formulation((Nothing("no name"),)), "'no name' cannot be used"),
+        (
+            lambda: oef.cooperative().without("price"),
+            "no component 'price'; this formulation has total_rate, envy_free",
+        ),
+        (lambda: Formulation((Nothing(),)).build(INST), "no component adds anything to the objective"),
+        (
+            lambda: Formulation((Nothing("a", "tenants"), Nothing("b", "jobs"))),
+            "'a' is about tenants and 'b' about jobs",
+        ),
+        (lambda: Formulation((Nothing("b", "jobs"),), kind="tenants"), "'b' is about jobs, but the formulation is set"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_a_remedy(make: Any, message: str) -> None:
+    with pytest.raises(InvalidFormulation, match=message):
+        make()
+
+
+def test_rows_and_columns_have_readable_names() -> None:
+    program = hetopt.from_pyomo((oef.cooperative() + EqualRates()).build(INST))
+    assert "share[u1,GPU2]" in list(program.col_names)
+    assert "equal_rates.level" in list(program.col_names)
+    assert {"capacity[GPU1]", "envy_free.row[u1,u2]", "equal_rates.row[u2]"} <= set(program.row_names)
+
+
+def test_a_formulation_is_a_policy_without_memory() -> None:
+    allocation, state = oef.cooperative()(INST)
+    assert state is None
+    assert allocation.certificate.objective == pytest.approx(5.25)
+
+
+@dataclass(frozen=True)
+class First:
+    """Maximise the share of one entity before everything else."""
+
+    entity: str
+    name: str = "first"
+    priority: int = 1
+
+    def add(self, block: Any, model: hetopt.Model) -> Any:
+        return model.rate[self.entity]
+
+
+def test_gains_of_higher_priority_are_maximised_first_and_kept() -> None:
+    """u1 takes everything that it can use before the total counts: by hand (3 = 1 + 2, u2 gets nothing)."""
+    allocation = hetopt.solve(Formulation((TotalRate(), First("u1"))), INST)
+    assert allocation.x == pytest.approx(np.array([[1, 1], [0, 0]]), abs=EQUAL)
+    assert hetopt.solve(Formulation((TotalRate(),)), INST).rate["u1"] <= 1 + EQUAL
+
+
+def test_a_forbidden_gpu_type_gets_no_share() -> None:
+    zero = hetopt.Instance.from_speedups([[1, 0], [1, 5]], capacity=[1, 1])
+    assert hetopt.solve(Formulation((TotalRate(), First("u1"))), zero).share.loc["u1", "GPU2"] == 0
+
+
+PARTS = [TotalRate(), EnvyFree(), SharingIncentive(), EqualRates(), SwitchingCost(0.7)]
+
+
+@given(instance=st.one_of(tenant_instances(weighted=True, zeros=True), job_instances(zeros=True)), data=st.data())
+def test_the_model_and_the_measure_agree_at_any_share(instance: hetopt.Instance, data: st.DataObject) -> None:
+    """Each component's Pyomo gain and rows say the same as its own numpy measure, at random shares."""
+    n, k = instance.entities().shape
+    cells = st.lists(st.integers(0, 3), min_size=n * k, max_size=n * k)
+    instance = instance.replace(held=np.array(data.draw(cells), dtype=float).reshape(n, k))
+    entities = instance.entities()
+    share = np.array(data.draw(cells), dtype=float).reshape(n, k) / 2
+    share[~entities.allowed] = 0
+    for part in PARTS:
+        assert isinstance(part, Measured)
+        model = (Formulation((TotalRate(),)) if part.name != "total_rate" else Formulation((Nothing(),))) + part
+        gain, violated = _at(model.build(instance), part.name, share, entities)
+        measured = part.measure(entities, share)
+        if part.name == "total_rate":
+            assert measured.gain == pytest.approx(gain, rel=EQUAL, abs=EQUAL)
+        elif part.name == "switching_cost":
+            assert measured.gain == pytest.approx(gain - entities.rate(share).sum(), rel=EQUAL, abs=EQUAL)
+        assert (measured.violation > EQUAL) == violated, part.name
+
+
+def _at(model: Any, name: str, share: np.ndarray, entities: hetopt.Entities) -> tuple[float, bool]:
+    """(objective, whether a row of the component is violated) of a built model at ``share``."""
+    for e, row in zip(entities.names, share, strict=True):
+        for kind, value in zip(entities.types, row, strict=True):
+            model.share[e, kind].set_value(float(value), skip_validation=True)
+    block = getattr(model, name)
+    if name == "switching_cost":
+        for key in block.gained:
+            block.gained[key].set_value(max(0.0, pyo.value(model.gpus[key]) - float(_held(entities, key))))
+    if name == "equal_rates":
+        block.level.set_value(float((entities.rate(share) / entities.weight).max()))
+    worst = max((_excess(row) for row in block.component_data_objects(pyo.Constraint)), default=0.0)
+    return float(pyo.value(model.objective)), worst > EQUAL
+
+
+def _held(entities: hetopt.Entities, key: tuple[str, str]) -> float:
+    assert entities.held is not None
+    return float(entities.held[entities.position[key[0]], entities.types.index(key[1])])
+
+
+def _excess(row: Any) -> float:
+    body = pyo.value(row.body)
+    low = row.lower if row.lower is not None else -np.inf
+    up = row.upper if row.upper is not None else np.inf
+    return max(pyo.value(low) - body, body - pyo.value(up)) / max(1.0, abs(body))
