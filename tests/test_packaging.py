@@ -1,0 +1,78 @@
+"""The four folders are one distribution: nothing listed is absent from the wheel, and the wheel works alone."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+MAPPED = {"models": "hetopt.models", "proofs": "hetopt.proofs", "instances": "hetopt.instances"}
+
+
+def test_every_folder_with_code_is_a_listed_package() -> None:
+    """A subpackage that is not listed would silently be absent from the wheel."""
+    found = {"hetopt"} | {f"hetopt.{p.parent.name}" for p in (ROOT / "hetopt").glob("*/__init__.py")}
+    for folder, package in MAPPED.items():
+        found |= {package} | {f"{package}.{p.parent.name}" for p in (ROOT / folder).glob("*/__init__.py")}
+    assert set(PROJECT["tool"]["setuptools"]["packages"]) == found
+
+
+@pytest.mark.parametrize("folder", MAPPED)
+def test_a_mapped_folder_refuses_its_other_name(folder: str) -> None:
+    """From the root `import models` would load a second copy; the error tells the right name."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"import {folder}"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert f"import this package as hetopt.{folder}" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy, so that no build folder is left in the checkout."""
+    out, source = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("source")
+    for folder in ("hetopt", *MAPPED):
+        shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / file, source / file)
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(source)]
+    done = subprocess.run(build, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr + done.stdout
+    return next(out.glob("*.whl"))
+
+
+def test_the_wheel_holds_all_modules_and_data(wheel: Path) -> None:
+    inside = set(zipfile.ZipFile(wheel).namelist())
+    for folder in ("hetopt", *MAPPED):
+        prefix = "" if folder == "hetopt" else "hetopt/"
+        for pattern in ("*.py", "*/*.py", "*.yaml", "*/*.yaml", "py.typed"):
+            missing = {prefix + p.relative_to(ROOT).as_posix() for p in (ROOT / folder).glob(pattern)} - inside
+            assert not missing
+
+
+EXAMPLE = """
+import hetopt
+from hetopt.models import oef
+assert "site-packages" in hetopt.__file__, hetopt.__file__
+inst = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
+print(round(hetopt.solve(oef.cooperative(), inst).certificate.objective, 9))
+"""
+
+
+def test_the_wheel_runs_in_an_environment_of_its_own(wheel: Path, tmp_path: Path) -> None:
+    """Installed without its dependencies (those of this environment are lent by path), it solves an example."""
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "-q", "--no-deps", "--no-index", wheel], check=True)
+    lent = [p for p in sys.path if p.endswith("site-packages")]
+    example = f"import sys\nsys.path[:] = [p for p in sys.path if p] + {lent!r}\n{EXAMPLE}"
+    done = subprocess.run([python, "-I", "-c", example], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "5.25", done.stderr
