@@ -1,0 +1,103 @@
+"""The rules of the house that a machine can check (docs/contributing/architecture.md)."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = {"hetopt": "hetopt", "models": "hetopt.models", "proofs": "hetopt.proofs", "instances": "hetopt.instances"}
+ALLOWED = {  # who may import whom; everybody may import the core
+    "hetopt": set(),
+    "models": {"hetopt.models"},
+    "proofs": {"hetopt.proofs", "hetopt.models", "hetopt.instances"},
+    "instances": {"hetopt.instances"},
+}
+FILES = sorted(p for folder in PACKAGES for p in (ROOT / folder).rglob("*.py"))
+
+
+def _imported(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _id(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", FILES, ids=_id)
+def test_imports_go_one_way(path: Path) -> None:
+    """Only core <- models <- proofs, core <- instances: the core knows no paper."""
+    allowed = ALLOWED[path.relative_to(ROOT).parts[0]]
+    for name in _imported(ast.parse(path.read_text())):
+        mapped = [p for p in PACKAGES.values() if p != "hetopt" and (name == p or name.startswith(p + "."))]
+        assert set(mapped) <= allowed, f"{_id(path)} imports {name}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=_id)
+def test_files_stay_small(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= 400, "split it by question (docs/contributing/architecture.md)"
+
+
+def test_the_median_file_is_short() -> None:
+    sizes = sorted(len(p.read_text().splitlines()) for p in FILES if p.name != "__init__.py")
+    assert sizes[len(sizes) // 2] <= 160
+
+
+TOLERANCE = re.compile(r"(?<![\w.])\d*\.?\d+e-\d+|\b(?:atol|rtol)\s*=|\b(?:abs|rel)\s*=\s*\d")
+
+
+@pytest.mark.parametrize(
+    "path", [*FILES, *sorted((ROOT / "tests").glob("*.py")), *sorted((ROOT / "benchmarks").glob("*.py"))], ids=_id
+)
+def test_tolerances_live_in_one_file(path: Path) -> None:
+    """Numbers that decide "equal" stand in tolerances.py with their reason; 1e-300 only guards a division by zero."""
+    if path.name in ("tolerances.py", "test_architecture.py"):
+        return
+    tree = ast.parse(path.read_text())
+    small = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, float)]
+    assert not [v for v in small if 1e-300 < abs(v) < 1e-3], f"{_id(path)} has a literal tolerance"
+
+
+def _public() -> Iterator[tuple[str, object]]:
+    for path in FILES:
+        folder, *rest = path.relative_to(ROOT).with_suffix("").parts
+        name = ".".join([PACKAGES[folder], *rest]).removesuffix(".__init__")
+        module = importlib.import_module(name)
+        for key, value in vars(module).items():
+            if not key.startswith("_") and getattr(value, "__module__", None) == name and callable(value):
+                yield f"{name}.{key}", value
+
+
+def test_everything_public_has_a_docstring() -> None:
+    """Functions, classes and their own public methods."""
+    missing = []
+    for name, value in _public():
+        if (inspect.isclass(value) or inspect.isfunction(value)) and not inspect.getdoc(value):
+            missing.append(name)
+        if inspect.isclass(value):
+            own = {k: v for k, v in vars(value).items() if not k.startswith("_") and inspect.isfunction(v)}
+            missing += [f"{name}.{k}" for k, v in own.items() if not inspect.getdoc(v)]
+    assert not missing
+
+
+def test_every_paper_that_is_cited_is_in_the_bibliography() -> None:
+    """Docstrings cite as [OEF, eq. 10]; the key must stand in docs/refs.bib."""
+    keys = set(re.findall(r"@\w+\{(\w+)", (ROOT / "docs" / "refs.bib").read_text()))
+    cited = {
+        k
+        for p in FILES
+        for k in re.findall(r"\[([A-Z][\w-]+), (?:eq|section|Fig|Table|Theorem|Thm|Lemma|Algorithm)", p.read_text())
+    }
+    assert cited, "the pattern finds citations"
+    assert {c.replace("-", "") for c in cited} <= {k.replace("-", "") for k in keys}
