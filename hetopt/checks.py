@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
+from numbers import Real
 from typing import Any, NoReturn, TypeVar
 
 from hetopt.errors import HetoptError, InvalidInstance, UnknownName
@@ -29,19 +30,24 @@ class FrozenDict(dict[K, V]):
         return (type(self), (dict(self),))
 
 
-def number(value: Any, key: str, *, least: float = 0.0, strict: bool = False, finite: bool = True) -> float:
-    """``value`` as a float that is at least (``strict``: more than) ``least``."""
-    if type(value) is float and least < value < math.inf:
+def number(value: Any, key: str, *, least: float = 0.0, strict: bool = False) -> float:
+    """``value`` as a finite float that is at least (``strict``: more than) ``least``; text is no number."""
+    if type(value) is float and (value > least or (value == least and not strict)) and value < math.inf:
         return value
-    wanted = f"a {'finite ' if finite else ''}number {'>' if strict else '>='} {least:g}"
-    try:
-        result = float(value)
-    except (TypeError, ValueError):
-        raise InvalidInstance(f"{key} is {value!r}; it must be {wanted}") from None
-    bad = math.isnan(result) or (finite and math.isinf(result)) or result < least or (strict and result == least)
-    if bad or isinstance(value, bool):
-        raise InvalidInstance(f"{key} is {value!r}; it must be {wanted}")
+    result = _float(value)
+    if not (result > least or (result == least and not strict)) or math.isinf(result):  # NaN compares false
+        raise InvalidInstance(f"{key} is {value!r}; it must be a finite number {'>' if strict else '>='} {least:g}")
     return result
+
+
+def _float(value: Any) -> float:
+    """``value`` as a float, NaN for what is no number at all."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return math.nan
+    try:
+        return float(value)
+    except (OverflowError, TypeError, ValueError):
+        return math.nan
 
 
 def count(value: Any, key: str, *, least: int = 0) -> int:
@@ -52,11 +58,16 @@ def count(value: Any, key: str, *, least: int = 0) -> int:
     return int(result)
 
 
+def is_text(value: Any) -> bool:
+    """Whether ``value`` can be a name: text that is not blank, without line breaks or control characters."""
+    return isinstance(value, str) and value.isprintable() and not value.isspace() and value != ""
+
+
 def text(value: Any, key: str) -> str:
     """``value`` as a non-empty name without line breaks."""
-    if not isinstance(value, str) or not value.strip() or any(c in value for c in "\n\r\t\0"):
+    if not is_text(value):
         raise InvalidInstance(f"{key} is {value!r}; it must be a non-empty name on one line")
-    return value
+    return str(value)
 
 
 def unique(names: Iterable[str], what: str) -> None:
@@ -68,9 +79,8 @@ def unique(names: Iterable[str], what: str) -> None:
         seen.add(name)
 
 
-def known(name: str, names: Iterable[str], key: str, what: str) -> str:
+def known(name: str, names: Collection[str], key: str, what: str) -> str:
     """``name`` if it is one of ``names``; else an error that lists them and the nearest."""
-    names = list(names)
     if name not in names:
         raise InvalidInstance(f"{key} names {what} {name!r}, which does not exist; {choices(name, names)}")
     return name
@@ -95,11 +105,30 @@ def lookup(table: Mapping[str, V], name: str, what: str) -> V:
 
 def mapping(value: Any, key: str) -> Mapping[str, Any]:
     """``value`` if it is a mapping with text keys."""
-    if not isinstance(value, Mapping):
+    if not isinstance(value, (dict, Mapping)):  # dict first: the abstract test is slow
         raise InvalidInstance(f"{key} is {value!r}; it must be a mapping from names to values")
-    for name in value:
-        text(name, f"a key of {key}")
+    try:  # the quick way to see that every key is_text
+        good = "".join(value).isprintable() and all(map(str.strip, value))
+    except TypeError:
+        good = False
+    if not good:
+        wrong = next(name for name in value if not is_text(name))
+        raise InvalidInstance(f"{key} has the key {wrong!r}; it must be a non-empty name on one line")
     return value
+
+
+def members(values: Any, kind: type[V], key: str) -> tuple[V, ...]:
+    """``values`` as a tuple of ``kind``."""
+    if type(values) is tuple and all(type(item) is kind for item in values):
+        return values
+    wanted = f"it must be a sequence of {kind.__name__}"
+    if isinstance(values, (str, Mapping)) or not isinstance(values, Iterable):
+        raise InvalidInstance(f"{key} is {values!r}; {wanted}")
+    items = tuple(values)
+    for i, item in enumerate(items):
+        if not isinstance(item, kind):
+            raise InvalidInstance(f"{key}[{i}] is {item!r}; {wanted}")
+    return items
 
 
 def at_least(value: Any, key: str, least: float, error: type[HetoptError], *, strict: bool = False) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from hetopt.checks import FrozenDict, count, known, mapping, number, text, unique
+from hetopt.checks import FrozenDict, count, known, mapping, members, number, text, unique
 from hetopt.errors import InvalidInstance
 
 
@@ -33,7 +33,8 @@ class GPUType:
     def __post_init__(self) -> None:
         text(self.name, "GPU type name")
         if self.memory_bytes is not None:
-            number(self.memory_bytes, f"gpu_types[{self.name!r}].memory_bytes", strict=True)
+            memory = number(self.memory_bytes, f"gpu_types[{self.name!r}].memory_bytes", strict=True)
+            object.__setattr__(self, "memory_bytes", memory)
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,10 @@ class Server:
         key = f"servers[{text(self.name, 'server name')!r}]"
         gpus = {t: count(n, f"{key}.gpus[{t!r}]") for t, n in mapping(self.gpus, f"{key}.gpus").items()}
         object.__setattr__(self, "gpus", FrozenDict(gpus))
-        number(self.nic_bytes_per_s, f"{key}.nic_bytes_per_s", strict=True)
-        number(self.intra_bytes_per_s, f"{key}.intra_bytes_per_s", strict=True)
+        for name in ("nic_bytes_per_s", "intra_bytes_per_s"):
+            object.__setattr__(self, name, number(getattr(self, name), f"{key}.{name}", strict=True))
         if self.disk_bytes is not None:
-            number(self.disk_bytes, f"{key}.disk_bytes")
+            object.__setattr__(self, "disk_bytes", number(self.disk_bytes, f"{key}.disk_bytes"))
 
 
 @dataclass(frozen=True)
@@ -96,8 +97,8 @@ class Cluster:
     servers: tuple[Server, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "gpu_types", tuple(self.gpu_types))
-        object.__setattr__(self, "servers", tuple(self.servers))
+        object.__setattr__(self, "gpu_types", members(self.gpu_types, GPUType, "cluster.gpu_types"))
+        object.__setattr__(self, "servers", members(self.servers, Server, "cluster.servers"))
         if not self.gpu_types:
             raise InvalidInstance("cluster.gpu_types is empty; a cluster needs at least one GPU type")
         unique((t.name for t in self.gpu_types), "GPU type")

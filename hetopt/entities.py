@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hetopt import checks
 from hetopt.errors import InvalidInstance
 
 if TYPE_CHECKING:
@@ -105,25 +106,39 @@ class Entities:
         return pd.Series(values, index=pd.Index(self.names, name=self.kind[:-1]), name=name)
 
 
-def _check_types(instance: Instance, key: str, given: Sequence[str]) -> None:
+def _check_types(instance: Instance, key: str, given: Collection[str]) -> None:
     known = instance.cluster.type_names
     if tuple(given) == known:
         return
     for name in given:
-        if name not in known:
-            raise InvalidInstance(f"{key} names GPU type {name!r}, which the cluster lacks; known: {', '.join(known)}")
+        checks.known(name, known, key, "GPU type")
     for name in known:
         if name not in given:
             raise InvalidInstance(f"{key} has no value for GPU type {name!r}; give one (0 where it cannot run)")
 
 
 def check_speeds(instance: Instance) -> None:
-    """Raise :class:`InvalidInstance` unless every job type and job has a speed for exactly the cluster's types."""
+    """Raise :class:`InvalidInstance` unless every job type and job has a speed for exactly the cluster's types.
+
+    One of them must be positive on a GPU type whose memory is large enough.
+    """
+    memory = {t.name: t.memory_bytes for t in instance.cluster.gpu_types if t.memory_bytes is not None}
     for tenant in instance.tenants:
         for kind in tenant.job_types:
-            _check_types(instance, f"tenants[{tenant.name!r}].speedup", list(kind.speedup))
+            key = f"tenants[{tenant.name!r}]"
+            _check_types(instance, f"{key}.speedup", kind.speedup)
+            _check_memory(memory, key, kind.speedup, kind.memory_bytes)
     for job in instance.jobs:
-        _check_types(instance, f"jobs[{job.name!r}].throughput", list(job.throughput))
+        key = f"jobs[{job.name!r}]"
+        _check_types(instance, f"{key}.throughput", job.throughput)
+        _check_memory(memory, key, job.throughput, job.memory_bytes)
+
+
+def _check_memory(memory: Mapping[str, float], key: str, speeds: Mapping[str, float], need: float) -> None:
+    if need and not any(speed > 0 and need <= memory.get(t, np.inf) for t, speed in speeds.items()):
+        raise InvalidInstance(
+            f"{key}.memory_bytes is {need:g}; it fits no GPU type that it can run on: {dict(memory)!r} (bytes)"
+        )
 
 
 def _fits(instance: Instance, needs: Sequence[float]) -> NDArray[np.bool_]:
@@ -153,11 +168,6 @@ def tenant_entities(instance: Instance) -> Entities:
     speed = np.array([[kind.speedup[k] for k in types] for _, _, kind in rows], dtype=float)
     speed = np.where(_fits(instance, [kind.memory_bytes for _, _, kind in rows]), speed, 0.0)
     names = tenant_entity_names(instance)
-    for name, row in zip(names, speed, strict=True):
-        if not row.any():
-            raise InvalidInstance(
-                f"tenant {name!r} fits no GPU type: its memory_bytes is above every gpu_type's memory"
-            )
     return Entities(
         kind="tenants",
         names=tuple(names),
@@ -176,11 +186,6 @@ def job_entities(instance: Instance) -> Entities:
     jobs, types = instance.jobs, instance.cluster.type_names
     speed = np.array([[job.throughput[k] for k in types] for job in jobs], dtype=float)
     speed = np.where(_fits(instance, [job.memory_bytes for job in jobs]), speed, 0.0)
-    for job, row in zip(jobs, speed, strict=True):
-        if not row.any():
-            raise InvalidInstance(
-                f"job {job.name!r} fits no GPU type: its memory_bytes is above every gpu_type's memory"
-            )
     return Entities(
         kind="jobs",
         names=tuple(job.name for job in jobs),

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from pyomo.common.gc_manager import PauseGC
 
-from hetopt.checks import FrozenDict, known, mapping, number, unique
+from hetopt import arrays, state
+from hetopt.checks import FrozenDict, known, members, number, unique
 from hetopt.cluster import Cluster
 from hetopt.entities import Entities, Floats, Kind, check_speeds, job_entities, tenant_entities, tenant_entity_names
 from hetopt.errors import InvalidInstance
 from hetopt.workload import Job, Tenant
-
-Holding = Mapping[str, Mapping[str, float]]
 
 
 @dataclass(frozen=True)
@@ -54,23 +54,30 @@ class Instance:
     tenants: tuple[Tenant, ...] = ()
     jobs: tuple[Job, ...] = ()
     time: float = 0.0
-    held: Holding = field(default_factory=dict)
+    held: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     done: Mapping[str, float] = field(default_factory=dict)
     placed: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
     name: str = ""
     source: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tenants", tuple(self.tenants))
-        object.__setattr__(self, "jobs", tuple(self.jobs))
-        number(self.time, "time")
+        if not isinstance(self.cluster, Cluster):
+            raise InvalidInstance(f"cluster is {self.cluster!r}; it must be a Cluster, e.g. Cluster.of({{'V100': 4}})")
+        object.__setattr__(self, "tenants", members(self.tenants, Tenant, "tenants"))
+        object.__setattr__(self, "jobs", members(self.jobs, Job, "jobs"))
+        object.__setattr__(self, "time", number(self.time, "time"))
+        for key in ("name", "source"):
+            if not isinstance(getattr(self, key), str):
+                raise InvalidInstance(f"{key} is {getattr(self, key)!r}; it must be text")
         unique((t.name for t in self.tenants), "tenant")
+        unique(tenant_entity_names(self), "tenant or tenant/job type")
         unique((j.name for j in self.jobs), "job")
         check_speeds(self)
         self._check_jobs()
-        object.__setattr__(self, "held", self._frozen_held())
-        object.__setattr__(self, "done", self._frozen_done())
-        object.__setattr__(self, "placed", self._frozen_placed())
+        jobs = {j.name for j in self.jobs}
+        object.__setattr__(self, "held", state.held(self.held, tenant_entity_names(self), jobs, self.cluster))
+        object.__setattr__(self, "done", state.done(self.done, jobs))
+        object.__setattr__(self, "placed", state.placed(self.placed, jobs, self.cluster))
 
     def _check_jobs(self) -> None:
         names = {t.name for t in self.tenants}
@@ -83,37 +90,9 @@ class Instance:
                     f"jobs[{job.name!r}].demand is {job.demand} GPUs, but the cluster has {total}; it could never run"
                 )
 
-    def _frozen_held(self) -> Holding:
-        names = set(tenant_entity_names(self)) | {j.name for j in self.jobs}
-        held: dict[str, FrozenDict[str, float]] = {}
-        for entity, gpus in mapping(self.held, "held").items():
-            known(entity, names, "held", "tenant or job")
-            held[entity] = FrozenDict(
-                {
-                    known(t, self.cluster.type_names, f"held[{entity!r}]", "GPU type"): number(
-                        n, f"held[{entity!r}][{t!r}]"
-                    )
-                    for t, n in mapping(gpus, f"held[{entity!r}]").items()
-                }
-            )
-        return FrozenDict(held)
-
-    def _frozen_done(self) -> Mapping[str, float]:
-        names = {j.name for j in self.jobs}
-        done = {
-            known(j, names, "done", "job"): number(w, f"done[{j!r}]") for j, w in mapping(self.done, "done").items()
-        }
-        return FrozenDict(done)
-
-    def _frozen_placed(self) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
-        names = {j.name for j in self.jobs}
-        placed: dict[str, FrozenDict[str, FrozenDict[str, int]]] = {}
-        for job, hosts in mapping(self.placed, "placed").items():
-            known(job, names, "placed", "job")
-            for server in mapping(hosts, f"placed[{job!r}]"):
-                known(server, self.cluster.by_name, f"placed[{job!r}]", "server")
-            placed[job] = FrozenDict({server: FrozenDict(gpus) for server, gpus in hosts.items()})
-        return FrozenDict(placed)
+    def __getstate__(self) -> dict[str, Any]:
+        """Fields alone: the cached arrays are made again where they are needed."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
 
     @classmethod
     def from_speedups(
@@ -141,14 +120,15 @@ class Instance:
             Further fields of :class:`Instance`.
         """
         cluster = Cluster.of(capacity)
-        table = _matrix(speedups, "speedups", len(cluster.type_names))
-        names = _names(tenants, "u", len(table), "tenants")
-        pi = _column(weights, "weights", len(table), 1.0)
-        rows = tuple(
-            Tenant(name, dict(zip(cluster.type_names, row, strict=True)), weight)  # type: ignore[arg-type]
-            for name, row, weight in zip(names, table.tolist(), pi, strict=True)
-        )
-        return cls(cluster, tenants=rows, **_with_held(instance, names, cluster))
+        table = arrays.matrix(speedups, "speedups", len(cluster.type_names))
+        names = arrays.names(tenants, "u", len(table), "tenants")
+        pi = arrays.column(weights, "weights", len(table), 1.0)
+        with PauseGC():  # nothing here is garbage; collecting takes 40% of the time of 100,000 tenants
+            rows = tuple(
+                Tenant(name, dict(zip(cluster.type_names, row, strict=True)), weight)  # type: ignore[arg-type]
+                for name, row, weight in zip(names, table.tolist(), pi, strict=True)
+            )
+            return cls(cluster, tenants=rows, **arrays.with_held(instance, names, cluster))
 
     @classmethod
     def from_jobs(
@@ -186,31 +166,34 @@ class Instance:
         """
         cluster = Cluster.of(capacity)
         number(round_seconds, "round_seconds", strict=True)
-        table = _matrix(throughput, "throughput", len(cluster.type_names)) / round_seconds
+        table = arrays.matrix(throughput, "throughput", len(cluster.type_names)) / round_seconds
         n = len(table)
-        names = _names(jobs, "j", n, "jobs")
-        arrivals = _column(arrival, "arrival", n, 0.0)
-        demands, works = _column(demand, "demand", n, 1), _column(work, "work", n, 1.0)
-        rows = tuple(
-            Job(name, dict(zip(cluster.type_names, row, strict=True)), w, d, a)
-            for name, row, w, d, a in zip(names, table.tolist(), works, demands, arrivals, strict=True)
-        )
-        return cls(cluster, jobs=rows, **_with_held(instance, names, cluster))
+        names = arrays.names(jobs, "j", n, "jobs")
+        arrivals = arrays.column(arrival, "arrival", n, 0.0)
+        demands, works = arrays.column(demand, "demand", n, 1), arrays.column(work, "work", n, 1.0)
+        with PauseGC():
+            rows = tuple(
+                Job(name, dict(zip(cluster.type_names, row, strict=True)), w, d, a)
+                for name, row, w, d, a in zip(names, table.tolist(), works, demands, arrivals, strict=True)
+            )
+            return cls(cluster, jobs=rows, **arrays.with_held(instance, names, cluster))
 
     def replace(self, **changes: Any) -> Instance:
         """A copy with some fields changed; ``held`` may be an (n, k) array in the order of :meth:`entities`."""
         if "held" in changes and not isinstance(changes["held"], Mapping):
             names = tenant_entity_names(self) or [j.name for j in self.jobs]
-            changes = _with_held(changes, names, self.cluster)
+            changes = arrays.with_held(changes, names, self.cluster)
         return dataclasses.replace(self, **changes)
 
     @cached_property
     def _tenants(self) -> Entities:
-        return tenant_entities(self)
+        with PauseGC():
+            return tenant_entities(self)
 
     @cached_property
     def _jobs(self) -> Entities:
-        return job_entities(self)
+        with PauseGC():
+            return job_entities(self)
 
     def entities(self, kind: Kind | None = None) -> Entities:
         """The array view: tenants where there are any, else jobs, or the ``kind`` asked for.
@@ -240,45 +223,3 @@ class Instance:
         if attribute == "work_left":
             return np.array([self.work_left(j.name) for j in self.jobs], dtype=float)
         return np.array([getattr(j, attribute) for j in self.jobs], dtype=float)
-
-
-def _matrix(value: ArrayLike, key: str, columns: int) -> Floats:
-    try:
-        table = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        raise InvalidInstance(
-            f"{key} must be a table of numbers with {columns} columns; its rows differ or hold text"
-        ) from None
-    if table.ndim != 2 or table.shape[1] != columns or not table.shape[0]:
-        raise InvalidInstance(
-            f"{key} has shape {table.shape}; it must be (rows >= 1, {columns}), a column per GPU type"
-        )
-    return table
-
-
-def _column(value: Sequence[float] | None, key: str, n: int, default: float) -> list[Any]:
-    if value is None:
-        return [default] * n
-    column = list(np.asarray(value).tolist()) if not isinstance(value, list) else list(value)
-    if len(column) != n:
-        raise InvalidInstance(f"{key} has {len(column)} entries; it must have {n}, one per row")
-    return column
-
-
-def _names(value: Sequence[str] | None, prefix: str, n: int, key: str) -> list[str]:
-    names = [f"{prefix}{i + 1}" for i in range(n)] if value is None else list(value)
-    if len(names) != n:
-        raise InvalidInstance(f"{key} has {len(names)} names; it must have {n}, one per row")
-    return names
-
-
-def _with_held(fields: dict[str, Any], names: Sequence[str], cluster: Cluster) -> dict[str, Any]:
-    """Turn an (n, k) ``held`` array into the mapping that :class:`Instance` keeps."""
-    held = fields.get("held")
-    if held is None or isinstance(held, Mapping):
-        return fields
-    table = _matrix(held, "held", len(cluster.type_names))
-    if len(table) != len(names):
-        raise InvalidInstance(f"held has {len(table)} rows; it must have {len(names)}, one per tenant or job")
-    rows = {n: dict(zip(cluster.type_names, row, strict=True)) for n, row in zip(names, table.tolist(), strict=True)}
-    return {**fields, "held": rows}
