@@ -30,6 +30,8 @@ class Session:
         The program to start from.
     options:
         Solver settings.
+    tolerance:
+        How far rows and reduced costs may be off, where less than HiGHS's own is wanted.
 
     Examples
     --------
@@ -41,11 +43,15 @@ class Session:
     3.5294
     """
 
-    def __init__(self, program: LinearProgram, options: Options | None = None) -> None:
+    def __init__(self, program: LinearProgram, options: Options | None = None, tolerance: float | None = None) -> None:
         self.options = options or Options()
-        self._program = program
+        self._stored = program
+        self._pending: list[tuple[sparse.csr_array, Floats, Floats, Sequence[str]]] = []
         self._highs = highspy.Highs()
         self._configure()
+        if tolerance is not None:
+            self._highs.setOptionValue("primal_feasibility_tolerance", tolerance)
+            self._highs.setOptionValue("dual_feasibility_tolerance", tolerance)
         self._highs.passModel(_to_highs(program))
 
     def _configure(self) -> None:
@@ -65,8 +71,26 @@ class Session:
 
     @property
     def program(self) -> LinearProgram:
-        """The program as it stands after all changes."""
-        return self._program
+        """The program as it stands after all changes (added rows are stacked when it is asked for)."""
+        if self._pending:
+            stored, pending = self._stored, self._pending
+            self._pending = []
+            self._stored = replace(
+                stored,
+                A=sparse.csc_array(sparse.vstack([stored.A, *(rows for rows, *_ in pending)])),
+                row_lower=np.concatenate([stored.row_lower, *(lower for _, lower, _, _ in pending)]),
+                row_upper=np.concatenate([stored.row_upper, *(upper for _, _, upper, _ in pending)]),
+                row_names=[*stored.row_names, *(name for *_, names in pending for name in names)],
+            )
+        return self._stored
+
+    @property
+    def _program(self) -> LinearProgram:
+        return self.program
+
+    @_program.setter
+    def _program(self, program: LinearProgram) -> None:
+        self._stored = program
 
     def set_objective(self, c: Floats, offset: float = 0.0) -> None:
         """Replace the whole objective."""
@@ -106,13 +130,7 @@ class Session:
         starts = rows.indptr[:-1].astype(np.int32)
         indices = rows.indices.astype(np.int32)
         self._highs.addRows(rows.shape[0], lower, upper, rows.nnz, starts, indices, rows.data.astype(float))
-        self._program = replace(
-            self._program,
-            A=sparse.csc_array(sparse.vstack([self._program.A, rows])),
-            row_lower=np.concatenate([self._program.row_lower, lower]),
-            row_upper=np.concatenate([self._program.row_upper, upper]),
-            row_names=[*self._program.row_names, *names],
-        )
+        self._pending.append((rows, lower, upper, names))
 
     def delete_rows(self, rows: ArrayLike) -> None:
         """Remove rows (positions)."""
@@ -155,6 +173,21 @@ class Session:
         solution.col_value = np.asarray(x, dtype=float).tolist()
         self._highs.setSolution(solution)
 
+    def values(self) -> tuple[Floats, Floats, float]:
+        """(x, row duals, objective) after solving from the present basis: :meth:`solve` for inner loops.
+
+        Raises
+        ------
+        NotSolved
+            As :meth:`solve`; also where the time limit stops it.
+        """
+        self._highs.run()
+        if self._status() == "time_limit":
+            raise NotSolved(f"not solved within time_limit={self.options.time_limit:g} s; raise it", "time_limit")
+        solution = self._highs.getSolution()
+        objective = float(self._highs.getInfo().objective_function_value)
+        return np.asarray(solution.col_value), np.asarray(solution.row_dual), objective
+
     def solve(self) -> Point:
         """Solve from the present basis.
 
@@ -196,7 +229,7 @@ class Session:
             self._highs.setOptionValue("presolve", "choose")
             status = self._highs.getModelStatus()
         if status == _Status.kOptimal:
-            gap = self._highs.getInfo().mip_gap if self._program.integer.any() else 0.0
+            gap = self._highs.getInfo().mip_gap if self._stored.integer.any() else 0.0
             return "optimal" if gap <= 0 else "gap"
         if status == _Status.kTimeLimit and self._highs.getInfo().primal_solution_status == 2:
             return "time_limit"
