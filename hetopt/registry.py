@@ -1,7 +1,9 @@
 """Finds policies by name, so that the core imports no paper and anybody's package adds its own.
 
 A package announces a policy by an entry point of the group ``hetopt.policies``: a function without required
-arguments (or a dataclass whose fields have defaults) that returns a Formulation or a policy.
+arguments (or a dataclass whose fields have defaults) that returns a Formulation or a policy. It announces named
+instances by one of the group ``hetopt.instances``: a module with ``names() -> list[str]``,
+``describe(name) -> str`` and ``load(name) -> Instance``.
 """
 
 from __future__ import annotations
@@ -12,12 +14,14 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from hetopt.checks import choices
+from hetopt.checks import choices, lookup
 from hetopt.errors import InvalidOption, UnknownName
 from hetopt.formulation import Formulation
+from hetopt.instance import Instance
 from hetopt.solving import Policy
 
 GROUP = "hetopt.policies"
+INSTANCES = "hetopt.instances"
 
 
 @cache
@@ -94,3 +98,27 @@ def description(name: str) -> str:
     """First sentence of the docstring behind a policy's name."""
     text = inspect.getdoc(factory(name)) or ""
     return text.split("\n\n")[0].replace("\n", " ")
+
+
+@cache
+def _libraries() -> Mapping[str, Any]:
+    """Instance name -> module that has it."""
+    points = sorted(entry_points(group=INSTANCES), key=lambda point: point.name)
+    modules = [point.load() for point in points]
+    return {name: module for module in reversed(modules) for name in module.names()}
+
+
+def named_instances() -> dict[str, str]:
+    """Name of every instance that installed packages bring -> what it is; sorted."""
+    return {name: _libraries()[name].describe(name) for name in sorted(_libraries())}
+
+
+def named_instance(name: str) -> Instance:
+    """The instance of that name.
+
+    Raises
+    ------
+    UnknownName
+        There is none; the nearest is named.
+    """
+    return lookup(_libraries(), name, "instance").load(name)  # type: ignore[no-any-return]

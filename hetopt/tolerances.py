@@ -35,6 +35,9 @@ VIOLATED = 1e-8
 WORK = 1e-9
 """Work left below this part of a job's total work is none: what rounding of rates times seconds leaves."""
 
+VISIBLE = 5e-4
+"""In tables and pictures a difference below this prints as none (three digits); no verdict rests on it."""
+
 RATIONAL_DENOMINATOR = 10**6
 """Largest denominator tried when a float is read as the fraction that was meant (1/3, 0.25, 4/45 …)."""
 

@@ -1,0 +1,47 @@
+"""Every example in the README and the documentation runs and prints what the page says."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def _id(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if ">>>" in p.read_text()], ids=_id)
+def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All blocks of a page share one namespace, as a reader would type them, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    text = page.read_text()
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    names: dict[str, object] = {"__name__": "__main__"}
+    output: list[str] = []
+    for match in BLOCK.finditer(text):
+        line = text[: match.start()].count("\n") + 1
+        test = doctest.DocTestParser().get_doctest(match.group(1), names, _id(page), str(page), line)
+        runner.run(test, out=output.append, clear_globs=False)
+        names.update(test.globs)
+    assert not runner.failures, "".join(output)
+    assert runner.tries, "the page has examples"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_id)
+def test_code_that_is_shown_is_code_that_runs(page: Path) -> None:
+    """A python block without prompts would not be tested; shell and file examples name their language."""
+    for match in BLOCK.finditer(page.read_text()):
+        assert ">>>" in match.group(1), f"{_id(page)}: write examples with >>> so that they are run"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_id)
+def test_links_between_pages_exist(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
+        assert (page.parent / target).exists(), f"{_id(page)} links to {target}"
