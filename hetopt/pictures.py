@@ -78,7 +78,8 @@ def draw_envy(axes: Axes, result: Allocation | Plan) -> None:
     axes.set_yticks(range(len(names)), names)
     if len(names) <= 8:
         for (i, j), value in np.ndenumerate(ratio):
-            axes.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=8)
+            dark = abs(image.norm(drawn[i, j]) - 0.5) > 0.35
+            axes.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=8, color="white" if dark else "black")
     axes.set_xlabel("with the GPUs of")
     axes.set_ylabel("rate of")
     axes.set_title("Envy: rate with another's GPUs / own rate")
