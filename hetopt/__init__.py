@@ -1,6 +1,7 @@
 """hetopt: who should get which GPU when, on clusters of unlike GPUs."""
 
 from hetopt.allocation import Allocation, Placement, Plan
+from hetopt.auditing import Audit, Verdict, audit
 from hetopt.certificate import Certificate
 from hetopt.cluster import Cluster, GPUType, Server
 from hetopt.entities import Entities
@@ -26,6 +27,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Allocation",
+    "Audit",
     "Certificate",
     "Cluster",
     "Component",
@@ -55,6 +57,8 @@ __all__ = [
     "Stage",
     "Tenant",
     "UnknownName",
+    "Verdict",
+    "audit",
     "compile_program",
     "from_pyomo",
     "optimise",

@@ -32,11 +32,22 @@ result, large enough for the solver to find the face of optima that it has just 
 VIOLATED = 1e-8
 """A lazy row enters once it is violated by more. Below FEASIBILITY, so that a finished pass meets it."""
 
+PROVEN = 1e-9
+"""Relative gap at which a specialist's own dual bound proves its result. Rounding in sums over 100,000 tenants
+leaves about 1e-12, and no result shows it."""
+
+FINE = 1e-10
+"""Tolerances asked of HiGHS inside a specialist, whose steps rest on exact prices: the smallest that it takes."""
+
 WORK = 1e-9
 """Work left below this part of a job's total work is none: what rounding of rates times seconds leaves."""
 
 VISIBLE = 5e-4
 """In tables and pictures a difference below this prints as none (three digits); no verdict rests on it."""
+
+NUDGE = 1e-3
+"""How far beside another's ratio a misreport is tried: far enough that the solver sees two different ratios, near
+enough that a gain which grows up to the tie is nearly all found."""
 
 RATIONAL_DENOMINATOR = 10**6
 """Largest denominator tried when a float is read as the fraction that was meant (1/3, 0.25, 4/45 …)."""

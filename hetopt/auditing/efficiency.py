@@ -1,0 +1,135 @@
+"""Pareto efficiency against all allocations, by a linear program of its own (floats) or by trades (rationals)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy import sparse
+
+from hetopt.auditing.feasibility import capacity_verdict
+from hetopt.auditing.holdings import Holdings, Level, Numbers, Result, bundle, holdings
+from hetopt.auditing.trades import exact_efficiency
+from hetopt.auditing.verdict import Verdict, judged, undecided
+from hetopt.auditing.witnesses import Dominated
+from hetopt.entities import Floats
+from hetopt.errors import InvalidOption, NotSolved
+from hetopt.highs import Session
+from hetopt.instance import Instance
+from hetopt.linear import LinearProgram, Names
+from hetopt.tolerances import EQUAL
+
+NAME = "pareto_efficient"
+
+
+def pareto_efficient(
+    instance: Instance,
+    result: Result,
+    *,
+    level: Level = "job type",
+    exact: bool = False,
+    tolerance: float = EQUAL,
+    time_limited: bool = False,
+) -> Verdict:
+    """Is there no allocation at all that takes from nobody and gives to some? [OEF, section 2.3.1 (4)].
+
+    With y[e, k] the part of type k that e would get and a[e, k] = w[e, k] m[k] / (w[e].m) (so w[e].m is e's rate
+    with the whole cluster), maximise the total gain
+
+        sum_ek a[e, k] y[e, k] - sum_e rate[e] / (w[e].m)
+        subject to  sum_k a[e, k] y[e, k] >= rate[e] / (w[e].m),   sum_e y[e, k] <= 1,   y >= 0.
+
+    Slack: minus that gain, so 0 at best. Nothing of the policy that made the result limits y.
+
+    Parameters
+    ----------
+    instance, result, exact, tolerance:
+        As in :func:`~hetopt.auditing.fairness.envy_free`. In exact mode the answer is a proof either way (see
+        :mod:`hetopt.auditing.trades`), and a negative slack is the gain of the trade found, not of the best.
+    level:
+        ``"job type"`` or ``"free reuse"``; after an even split a rate is no longer a function of the GPUs held.
+    time_limited:
+        For jobs: the other allocation, too, must let no gang run more than all the time, ``sum_k share <= 1``
+        (Gavel's row, which OEF does not have).
+
+    Returns
+    -------
+    Verdict
+        Its witness is a :class:`~hetopt.auditing.witnesses.Dominated`. Undecided where the audited result itself
+        uses more than there is, so that it cannot be compared with allocations that do not.
+
+    Raises
+    ------
+    InvalidOption
+        ``level="even split"``; ``exact`` with ``time_limited``.
+    """
+    if level == "even split":
+        raise InvalidOption("Pareto efficiency is judged at level 'job type' or 'free reuse', not 'even split'")
+    if exact and time_limited:
+        raise InvalidOption("an exact audit of Pareto efficiency with time_limited is not offered; drop one of them")
+    held = holdings(instance, result, level=level, exact=exact)
+    capacity = capacity_verdict(held, tolerance)
+    if not capacity.holds:
+        return undecided(NAME, f"the allocation itself is not possible: {capacity.explain()}")
+    if exact:
+        return exact_efficiency(held)
+    held = _shrunk(held)
+    part = held.capacity / held.demand[:, None] if time_limited else None
+    if part is not None and (held.gpus / held.demand[:, None]).sum(axis=1).max() > 1 + tolerance:
+        return undecided(NAME, "some gang runs more than all the time, which time_limited forbids to others")
+    try:
+        y = _best_reply(held, part)
+    except NotSolved as problem:
+        return undecided(NAME, f"its linear program was not solved: {problem}")
+    return _verdict(held, y * held.capacity, tolerance)
+
+
+def _shrunk(held: Holdings) -> Holdings:
+    """Overuse within the tolerance taken back, so that the audited allocation is feasible for the program."""
+    gpus: Numbers = np.maximum(held.gpus, 0)
+    used = gpus.sum(axis=0)
+    gpus = gpus * np.where(used > held.capacity, held.capacity / np.where(used > 0, used, 1), 1)
+    return replace(held, gpus=gpus, rate=(held.value * gpus).sum(axis=1))
+
+
+def _best_reply(held: Holdings, part: Floats | None) -> Floats:
+    """(n, k) parts of types in the allocation with the largest total gain."""
+    n, k = held.value.shape
+    worth = held.value * held.capacity / held.whole[:, None]
+    row, col = np.nonzero(worth)
+    columns = np.arange(len(row))
+    blocks = [(row, worth[row, col]), (n + col, np.ones(len(row)))]
+    lower, upper = [held.rate / held.whole, np.full(k, -np.inf)], [np.full(n, np.inf), np.ones(k)]
+    if part is not None:
+        blocks.append((n + k + row, part[row, col]))
+        lower.append(np.full(n, -np.inf))
+        upper.append(np.ones(n))
+    index = (np.concatenate([r for r, _ in blocks]), np.tile(columns, len(blocks)))
+    row_lower, row_upper = np.concatenate(lower), np.concatenate(upper)
+    matrix = sparse.coo_array((np.concatenate([v for _, v in blocks]), index), shape=(len(row_lower), len(row)))
+    program = LinearProgram(
+        c=worth[row, col],
+        A=sparse.csc_array(matrix),
+        row_lower=row_lower,
+        row_upper=row_upper,
+        col_lower=np.zeros(len(row)),
+        col_upper=np.ones(len(row)),
+        integer=np.zeros(len(row), dtype=bool),
+        row_names=Names(len(row_lower), lambda i: f"row[{i}]"),
+        col_names=Names(len(row), lambda i: f"part[{held.names[row[i]]},{held.types[col[i]]}]"),
+    )
+    y = np.zeros((n, k))
+    y[row, col] = np.maximum(Session(program).solve().x, 0)
+    return y
+
+
+def _verdict(held: Holdings, gpus: Floats, tolerance: float) -> Verdict:
+    """Judge by the gain measured on the dominating allocation itself."""
+    after = (held.value * gpus).sum(axis=1)
+    gain = float(((after - held.rate) / held.whole).sum())
+    witness = Dominated(
+        bundles={name: bundle(held.types, row) for name, row in zip(held.names, gpus, strict=True)},
+        before=dict(zip(held.names, held.rate.tolist(), strict=True)),
+        after=dict(zip(held.names, np.maximum(after, held.rate).tolist(), strict=True)),
+    )
+    return judged(NAME, min(0.0, -gain), witness, tolerance=tolerance)

@@ -1,0 +1,80 @@
+"""Capacity, and whether everyone's GPU types are adjacent."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from hetopt.auditing.holdings import Holdings, Result, holdings
+from hetopt.auditing.verdict import Verdict, judged
+from hetopt.auditing.witnesses import Gap, Overused
+from hetopt.instance import Instance
+from hetopt.tolerances import EQUAL, SUPPORT
+
+
+def within_capacity(instance: Instance, result: Result, *, exact: bool = False, tolerance: float = EQUAL) -> Verdict:
+    """Are no more GPUs given than there are, and never less than none? [OEF, eq. 9b].
+
+    Slack: the smallest unused part of a GPU type; negative for overuse or a negative share, relative to the GPUs of
+    the type (to 1 where there are none).
+
+    Parameters
+    ----------
+    instance, result, exact, tolerance:
+        As in :func:`~hetopt.auditing.fairness.envy_free`.
+    """
+    return capacity_verdict(holdings(instance, result, exact=exact), tolerance)
+
+
+def capacity_verdict(held: Holdings, tolerance: float = EQUAL) -> Verdict:
+    """:func:`within_capacity` of holdings already read."""
+    used = held.gpus.sum(axis=0)
+    size = np.where(held.capacity > 0, held.capacity, held.one)
+    free = (held.capacity - used) / size
+    free = np.where((held.capacity > 0) | (used > 0), free, held.one)  # an absent type, unused: nothing to say
+    least = held.gpus / size
+    k, (e, j) = int(free.argmin()), np.unravel_index(int(least.argmin()), least.shape)
+    slack, witness = free[k], Overused(held.types[k], used[k], held.capacity[k])
+    if least[e, j] < min(slack, 0):
+        slack, witness = least[e, j], Overused(held.types[j], held.gpus[e, j], held.capacity[j], held.names[e])
+    return judged("capacity", slack, witness, tolerance=tolerance, unit="part of the GPUs of a type")
+
+
+def adjacent_types(instance: Instance, result: Result, *, exact: bool = False, threshold: float = SUPPORT) -> Verdict:
+    """Is what each entity holds an interval of the cluster's GPU types, without a gap? [OEF, Theorem 5.2].
+
+    Types of which the cluster has none do not count. Slack: 0, or minus the least part of a type's GPUs that someone
+    would have to give up to close its worst gap.
+
+    Parameters
+    ----------
+    instance, result, exact:
+        As in :func:`~hetopt.auditing.fairness.envy_free`.
+    threshold:
+        A share below this part of a type's GPUs is no share; exact verdicts count every share above 0.
+    """
+    held = holdings(instance, result, exact=exact)
+    types = np.flatnonzero(held.capacity > 0)
+    part = held.gpus[:, types] / held.capacity[types]
+    worst, witness = held.one * 0, Gap("", (), {})
+    for e, row in enumerate(part):
+        there = row > (0 if exact else threshold)
+        size, missing = _gap(row, there)
+        if size > worst:
+            worst = size
+            witness = Gap(held.names[e], tuple(held.types[types[j]] for j in missing), held.bundle(e))
+    return judged("adjacent_types", 0 - worst, witness, tolerance=0.0, unit="part of the GPUs of a type")
+
+
+def _gap(row: Any, there: Any) -> tuple[Any, list[int]]:
+    """The largest over gaps of min(most on the left, most on the right), and the positions of that gap."""
+    found = np.flatnonzero(there)
+    best: tuple[Any, list[int]] = (0, [])
+    for left, right in pairwise(found.tolist()):
+        if right - left > 1:
+            size = min(row[: left + 1].max(), row[right:].max())
+            if size > best[0]:
+                best = (size, list(range(left + 1, right)))
+    return best

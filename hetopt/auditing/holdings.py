@@ -1,0 +1,216 @@
+"""Who holds which GPUs, and what they are worth to whom: all that an audit reads of an instance and a result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from hetopt.allocation import Allocation, Plan
+from hetopt.certificate import rational
+from hetopt.entities import Entities
+from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.instance import Instance
+from hetopt.tolerances import RATIONAL_DENOMINATOR
+
+Numbers: TypeAlias = NDArray[Any]
+"""An array of floats, or of Fractions (dtype object) in exact mode."""
+
+Result: TypeAlias = Allocation | Plan | pd.DataFrame | ArrayLike
+"""What can be audited; a table or array holds shares, entities x GPU types (floats or Fractions)."""
+
+Level = Literal["job type", "even split", "free reuse"]
+"""Who is judged where a tenant has several job types (OEF, section 4.2.4).
+
+``"job type"``
+    Each (tenant, job type) as a virtual user of its own. Jobs: each job.
+``"even split"``
+    The tenant. Its rate is the sum over its job types as allocated; somebody else's GPUs, and its fair part,
+    would be split evenly among its job types.
+``"free reuse"``
+    The tenant. Whatever GPUs it holds, each runs the job type that is fastest there.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Holdings:
+    """GPUs and their worth, in floats or in Fractions.
+
+    Attributes
+    ----------
+    names, types:
+        n entities (or tenants, see :data:`Level`) and k GPU types.
+    value:
+        (n, k) rate per GPU.
+    gpus:
+        (n, k) GPUs held.
+    rate:
+        (n,) rate with the own GPUs.
+    weight, demand:
+        (n,) importance; GPUs of a gang (1 for tenants).
+    capacity:
+        (k,) GPUs of each type.
+    exact:
+        True if all numbers are Fractions.
+    """
+
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+    value: Numbers
+    gpus: Numbers
+    rate: Numbers
+    weight: Numbers
+    demand: Numbers
+    capacity: Numbers
+    exact: bool = False
+
+    @cached_property
+    def whole(self) -> Numbers:
+        """(n,) rate with the whole cluster; 1 where that is 0 (the size by which slacks are divided)."""
+        whole = self.value @ self.capacity
+        return np.where(whole > 0, whole, self.one)
+
+    @property
+    def one(self) -> Any:
+        """1 in the kind of numbers used."""
+        return Fraction(1) if self.exact else 1.0
+
+    def bundle(self, e: int) -> dict[str, Any]:
+        """GPU type -> GPUs that entity ``e`` holds."""
+        return bundle(self.types, self.gpus[e])
+
+
+def bundle(types: tuple[str, ...], row: Numbers) -> dict[str, Any]:
+    """GPU type -> GPUs, types without GPUs left out."""
+    return {
+        kind: amount if isinstance(amount, Fraction) else float(amount)
+        for kind, amount in zip(types, row, strict=True)
+        if amount
+    }
+
+
+def holdings(instance: Instance, result: Result, *, level: Level = "job type", exact: bool = False) -> Holdings:
+    """Read ``result`` against ``instance``: speeds, weights and GPUs come from the instance, only shares from it.
+
+    Parameters
+    ----------
+    instance:
+        The truth.
+    result:
+        An :class:`Allocation`, a :class:`Plan`, or a table of shares.
+    level:
+        Who is judged.
+    exact:
+        In Fractions. An :class:`Allocation` must then have been solved with ``exact=True``; floats of the
+        instance, and of a table, are read as the simple fractions that they round.
+
+    Raises
+    ------
+    InvalidInstance
+        The result is about other entities or GPU types, or holds NaN.
+    InvalidOption
+        Unknown level; ``exact`` for an allocation that has no exact shares.
+    """
+    if level not in get_args(Level):
+        raise InvalidOption(f"level is {level!r}; it must be one of {', '.join(get_args(Level))}")
+    entities = _entities(instance, result)
+    gpus = _gpus(entities, result, exact)
+    read = fractions if exact else np.asarray
+    demand, speed = read(entities.demand), read(entities.speed)
+    value = speed / demand[:, None]
+    single = Holdings(
+        names=entities.names,
+        types=entities.types,
+        value=value,
+        gpus=gpus,
+        rate=(value * gpus).sum(axis=1),
+        weight=read(entities.weight),
+        demand=demand,
+        capacity=read(entities.capacity),
+        exact=exact,
+    )
+    return single if level == "job type" else _by_owner(single, instance, entities, level)
+
+
+def fractions(values: ArrayLike) -> Numbers:
+    """``values`` as Fractions: floats as the simple fractions that they round, Fractions as they are."""
+    array = np.asarray(values)
+    read = [v if isinstance(v, Fraction) else rational(float(v), RATIONAL_DENOMINATOR) for v in array.ravel().tolist()]
+    return np.array([*read, None], dtype=object)[:-1].reshape(array.shape)  # None keeps numpy from guessing a type
+
+
+def _entities(instance: Instance, result: Result) -> Entities:
+    """The instance's entities of the kind that ``result`` is about; a bare array is about the default kind."""
+    if isinstance(result, Allocation | Plan):
+        entities, names, types = instance.entities(result.entities.kind), result.entities.names, result.entities.types
+    elif isinstance(result, pd.DataFrame):
+        names, types = tuple(result.index), tuple(result.columns)
+        jobs = bool(instance.jobs) and names == instance.entities("jobs").names
+        entities = instance.entities("jobs" if jobs else None)
+    else:
+        return instance.entities()
+    if names != entities.names or types != entities.types:
+        raise InvalidInstance(
+            f"the result is about {_listed(names)} on {_listed(types)}, the instance about {_listed(entities.names)} "
+            f"on {_listed(entities.types)}; audit a result against the instance that it was made for"
+        )
+    return entities
+
+
+def _listed(names: tuple[object, ...]) -> str:
+    return ", ".join(map(str, names[:6])) + (", …" if len(names) > 6 else "")
+
+
+def _gpus(entities: Entities, result: Result, exact: bool) -> Numbers:
+    """(n, k) GPUs held; a plan counts GPUs already."""
+    if isinstance(result, Plan):
+        table: Numbers = result.x
+    elif isinstance(result, Allocation):
+        table = _exact_share(result) if exact else result.x
+    else:
+        table = np.asarray(result)
+    if table.shape != entities.shape:
+        raise InvalidInstance(f"the table of shares has shape {table.shape}; it must be {entities.shape}")
+    table = fractions(table) if exact else table.astype(float)
+    if not np.isfinite(table.astype(float)).all():
+        raise InvalidInstance("the shares hold NaN or infinite numbers; every share must be a number")
+    if isinstance(result, Plan):
+        return table
+    return table * (fractions(entities.demand) if exact else entities.demand)[:, None]
+
+
+def _exact_share(result: Allocation) -> Numbers:
+    if result.certificate.exact is None:
+        raise InvalidOption(
+            "this allocation holds floats only; for an exact audit solve with hetopt.solve(…, exact=True)"
+        )
+    return np.asarray(result.certificate.exact.share)
+
+
+def _by_owner(single: Holdings, instance: Instance, entities: Entities, level: Level) -> Holdings:
+    """One row per tenant instead of one per (tenant, job type)."""
+    if entities.kind == "jobs":
+        return single
+    groups = [np.flatnonzero(entities.owner == i) for i in range(len(instance.tenants))]
+    worth = np.max if level == "free reuse" else _mean
+    value = np.array([worth(single.value[rows], axis=0) for rows in groups])
+    gpus = np.array([single.gpus[rows].sum(axis=0) for rows in groups])
+    as_allocated = np.array([single.rate[rows].sum() for rows in groups])
+    return replace(
+        single,
+        names=tuple(t.name for t in instance.tenants),
+        value=value,
+        gpus=gpus,
+        rate=(value * gpus).sum(axis=1) if level == "free reuse" else as_allocated,
+        weight=np.array([single.weight[rows].sum() for rows in groups]),
+        demand=np.array([single.one for _ in groups]),
+    )
+
+
+def _mean(rows: Numbers, axis: int) -> Numbers:
+    return np.asarray(rows.sum(axis=axis) / len(rows))

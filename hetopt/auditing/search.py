@@ -1,0 +1,223 @@
+"""The search behind strategy-proofness: structured misreports first, then a pattern search around the best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+
+from hetopt.allocation import Allocation, Plan
+from hetopt.auditing.feasibility import capacity_verdict
+from hetopt.auditing.holdings import bundle, holdings
+from hetopt.auditing.reports import Lie, Report, Reports, Row, Scale, direction
+from hetopt.auditing.verdict import PART, Verdict, undecided
+from hetopt.auditing.witnesses import Misreport
+from hetopt.entities import Floats
+from hetopt.errors import InvalidFormulation, InvalidInstance, InvalidOption, NotSolved
+from hetopt.instance import Instance
+from hetopt.solving import Policy
+
+NAME = "strategy_proof"
+
+Worth = Literal["free reuse", "as allocated"]
+"""How a liar uses its GPUs: see :func:`~hetopt.auditing.strategy.strategy_proof`."""
+
+STEPS = tuple(2.0**-i for i in range(1, 9))
+"""Relative steps of the pattern search, coarse to fine."""
+
+STARTS = 6
+"""How many of the best structured reports the pattern search starts from."""
+
+
+class Search:
+    """The state of one search: what was asked and what it brought."""
+
+    def __init__(self, instance: Instance, policy: Policy, budget: int, scale: Scale, worth: Worth) -> None:
+        self.instance, self.policy, self.left, self.worth = instance, policy, budget - 1, worth
+        self.honest = policy(instance)[0]
+        holdings(instance, self.honest)  # refuses a result about others
+        self.reports = Reports(instance, self.honest.entities.kind, scale)
+        self.truth = self.reports.entities
+        self.people = self._people()
+        self.before = self.rates(self.honest)
+        self.gains: dict[tuple[object, ...], tuple[float, Report]] = {}
+        self.refused = 0
+        self.complete = True
+
+    def _people(self) -> tuple[str, ...]:
+        if self.truth.kind == "jobs":
+            return self.truth.names
+        return tuple(t.name for t in self.instance.tenants)
+
+    def positions(self, liars: tuple[str, ...] | None) -> tuple[int, ...]:
+        """Positions of those who may lie."""
+        for name in liars or ():
+            if name not in self.people:
+                raise InvalidOption(f"liars has {name!r}; it must be one of {', '.join(self.people)}")
+        return tuple(i for i, name in enumerate(self.people) if liars is None or name in liars)
+
+    # -- what a report brings ------------------------------------------------------------------------------------
+
+    def rates(self, result: Allocation | Plan) -> Floats:
+        """(people,) rates at true speeds; GPUs of a fake tenant count for the one who made it up (see gain)."""
+        gpus = gpus_of(result)
+        rate = np.zeros(len(self.people))
+        for person in range(len(self.people)):
+            theirs = gpus[result.entities.owner == person]
+            true = self.truth.per_gpu[self.truth.owner == person]
+            if self.worth == "free reuse":
+                rate[person] = float(true.max(axis=0) @ theirs.sum(axis=0))
+            else:
+                rate[person] = float((true * theirs[: len(true)]).sum())
+        return rate
+
+    def after(self, report: Report) -> tuple[Allocation | Plan, Floats]:
+        """The result under a report, and everyone's true rate."""
+        result = self.policy(self.reports.apply(report))[0]
+        rate = self.rates(result)
+        if report.kind == "tenant" and self.worth == "free reuse":
+            fake = gpus_of(result)[result.entities.owner == len(self.people)].sum(axis=0)
+            true = self.truth.per_gpu[self.truth.owner == report.faker]
+            rate[report.faker] += float(true.max(axis=0) @ fake)
+        return result, rate
+
+    def liars(self, report: Report) -> list[int]:
+        """Positions of those who lie in ``report``."""
+        if report.fake is not None:
+            return [report.faker]
+        return sorted({int(self.truth.owner[e]) for e in report.rows})
+
+    def whole(self, person: int) -> float:
+        """A person's rate with the whole cluster."""
+        return float(self.truth.per_gpu[self.truth.owner == person].max(axis=0) @ self.truth.capacity)
+
+    def gain(self, report: Report) -> float:
+        """Gain of the liar (of a coalition: the least), as a part of the rate with the whole cluster."""
+        key = report.key()
+        if key in self.gains:
+            return self.gains[key][0]
+        self.left -= 1
+        try:
+            _, rate = self.after(report)
+            gain = min((rate[p] - self.before[p]) / (self.whole(p) or 1.0) for p in self.liars(report))
+        except (NotSolved, InvalidFormulation, InvalidInstance):  # a report that the policy turns away gains nothing
+            self.refused += 1
+            gain = -math.inf
+        self.gains[key] = (float(gain), report)
+        return float(gain)
+
+    # -- the search ----------------------------------------------------------------------------------------------
+
+    def run(self, kinds: tuple[Lie, ...], liars: tuple[int, ...]) -> None:
+        """Structured reports with two thirds of the budget, then a pattern search around the best."""
+        reserve = self.left // 3
+        for report in self.reports.all(kinds, liars):
+            if self.left <= reserve:
+                self.complete = False
+                break
+            self.gain(report)
+        starts = self._starts()
+        for place, report in enumerate(starts):
+            self._climb(report, self.left // (len(starts) - place))
+
+    def _starts(self) -> list[Report]:
+        """The best of each kind, best first, then the best of all."""
+        ranked = sorted(self.gains.values(), key=lambda item: -item[0])
+        first: dict[str, Report] = {}
+        for gain, report in ranked:
+            if math.isfinite(gain):
+                first.setdefault(report.kind, report)
+        rest = [report for gain, report in ranked if math.isfinite(gain) and report not in first.values()]
+        return [*first.values(), *rest][:STARTS]
+
+    def _climb(self, report: Report, budget: int) -> None:
+        """Move single entries up and down while that helps, with ever smaller steps, within the report's kind."""
+        end = self.left - budget
+        best = self.gain(report)
+        for step in STEPS:
+            moved = True
+            while moved:
+                moved = False
+                for neighbour in self._neighbours(report, step):
+                    if self.left <= max(end, 0):
+                        return
+                    gain = self.gain(neighbour)
+                    if gain > best:
+                        report, best, moved = neighbour, gain, True
+                        break
+
+    def _neighbours(self, report: Report, step: float) -> Iterator[Report]:
+        for factor in (1 + step, 1 / (1 + step)):
+            for e, row in report.rows.items():
+                way = direction(np.array(row), self.truth.speed[e])
+                for changed in self._moved(e, row, factor):
+                    if direction(np.array(changed), self.truth.speed[e]) == way:
+                        yield Report(report.kind, {**report.rows, e: changed})
+            if report.fake is not None:
+                for fake in self._moved(self.reports.rows_of(report.faker)[0], report.fake, factor):
+                    yield Report(report.kind, {}, fake, report.faker)
+
+    def _moved(self, e: int, row: Row, factor: float) -> Iterator[Row]:
+        for j in self.reports.free(e):
+            yield self.reports.normal(e, (*row[:j], row[j] * factor, *row[j + 1 :]))
+
+    # -- the answer ----------------------------------------------------------------------------------------------
+
+    def verdict(self, tolerance: float) -> Verdict:
+        """The best lie, asked once more before it is believed; else what was tried in vain."""
+        tried: dict[str, int] = {}
+        for _, report in self.gains.values():
+            tried[report.kind] = tried.get(report.kind, 0) + 1
+        if not tried:
+            return undecided(NAME, "there is no other report to try")
+        ranked = sorted((item for item in self.gains.values() if item[0] > tolerance), key=lambda item: -item[0])
+        for gain, report in ranked:
+            witness = self._verified(report, tolerance)
+            if witness is not None:
+                return Verdict(NAME, False, -gain, witness, PART, self._told(tried), tolerance, searched=tried)
+        best = max((gain for gain, _ in self.gains.values()), default=-math.inf)
+        slack = 0.0 - best if math.isfinite(best) else math.nan
+        why = f"no profitable misreport found, which proves nothing; {self._told(tried)}"
+        return Verdict(NAME, None, slack, None, PART, why, tolerance, searched=tried)
+
+    def _told(self, tried: dict[str, int]) -> str:
+        listed = ", ".join(f"{count} {kind}" for kind, count in tried.items())
+        rest = "" if self.complete else "; the budget ended before all structured reports were tried"
+        away = f"; {self.refused} were turned away by the policy" if self.refused else ""
+        return f"misreports tried: {listed}{rest}{away}"
+
+    def _verified(self, report: Report, tolerance: float) -> Misreport | None:
+        """The witness, if a second run of the policy gives the same gain by a possible allocation."""
+        told = self.reports.apply(report)
+        result, rate = self.after(report)
+        liars = self.liars(report)
+        if any(rate[p] - self.before[p] <= tolerance * self.whole(p) for p in liars):
+            return None
+        if not all(capacity_verdict(holdings(i, r)).holds for i, r in ((self.instance, self.honest), (told, result))):
+            return None
+        names, types = self.truth.names, self.truth.types
+        reported = {names[e]: dict(zip(types, row, strict=True)) for e, row in report.rows.items()}
+        if report.fake is not None:
+            reported[f"fake {report.kind} of {self.people[report.faker]}"] = dict(zip(types, report.fake, strict=True))
+        return Misreport(
+            kind=report.kind,
+            liars=tuple(self.people[p] for p in liars),
+            true={names[e]: dict(zip(types, self.truth.speed[e].tolist(), strict=True)) for e in report.rows},
+            reported=reported,
+            before={self.people[p]: float(self.before[p]) for p in liars},
+            after={self.people[p]: float(rate[p]) for p in liars},
+            honest=_bundles(self.honest),
+            lying=_bundles(result),
+        )
+
+
+def gpus_of(result: Allocation | Plan) -> Floats:
+    """(n, k) GPUs; a plan counts GPUs already."""
+    return result.x if isinstance(result, Plan) else result.entities.gpus(result.x)
+
+
+def _bundles(result: Allocation | Plan) -> dict[str, dict[str, Any]]:
+    entities = result.entities
+    return {name: bundle(entities.types, row) for name, row in zip(entities.names, gpus_of(result), strict=True)}
