@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from hetopt.instance import Instance
 
@@ -99,3 +100,23 @@ def job_instances(
         extra["arrival"] = [round_seconds * a for a in draw(st.lists(st.integers(0, 6), min_size=n, max_size=n))]
         extra["time"] = max(extra["arrival"])
     return Instance.from_jobs(np.array(rows), demand, work, capacity, round_seconds=round_seconds, **extra)
+
+
+@st.composite
+def shares(draw: Draw, instance: Instance, *, waste: bool = True) -> NDArray[np.object_]:
+    """(n, k) Fractions that share the GPUs of ``instance`` somehow; without ``waste`` every type is used up.
+
+    Of each type everyone gets a part in proportion to a small whole number, often 0.
+    """
+    entities = instance.entities()
+    n, k = entities.shape
+    columns = []
+    for gpus in entities.capacity.tolist():
+        parts = draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))
+        idle = draw(st.integers(0, 2)) if waste else 0
+        if not idle and not sum(parts):
+            parts[draw(st.integers(0, n - 1))] = 1
+        columns.append([Fraction(part, sum(parts) + idle) * int(gpus) for part in parts])
+    demand = [int(d) for d in entities.demand]
+    table = [[columns[j][i] / demand[i] for j in range(k)] for i in range(n)]
+    return np.array([*table, [None] * k], dtype=object)[:-1]
