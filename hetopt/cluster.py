@@ -9,6 +9,9 @@ from functools import cached_property
 from hetopt.checks import FrozenDict, count, known, mapping, members, number, text, unique
 from hetopt.errors import InvalidInstance
 
+MOST_SERVERS = 1_000_000
+"""What :meth:`Cluster.of` makes at most: a slip in a capacity shall not fill the memory."""
+
 
 @dataclass(frozen=True)
 class GPUType:
@@ -69,7 +72,7 @@ class Server:
     def __post_init__(self) -> None:
         key = f"servers[{text(self.name, 'server name')!r}]"
         gpus = {t: count(n, f"{key}.gpus[{t!r}]") for t, n in mapping(self.gpus, f"{key}.gpus").items()}
-        object.__setattr__(self, "gpus", FrozenDict(gpus))
+        object.__setattr__(self, "gpus", FrozenDict({t: n for t, n in gpus.items() if n}))  # none is absent
         for name in ("nic_bytes_per_s", "intra_bytes_per_s"):
             object.__setattr__(self, name, number(getattr(self, name), f"{key}.{name}", strict=True))
         if self.disk_bytes is not None:
@@ -131,7 +134,12 @@ class Cluster:
 
     @classmethod
     def of(
-        cls, capacity: Mapping[str, int] | Sequence[int], *, gpus_per_server: int | None = None, **server: float
+        cls,
+        capacity: Mapping[str, int] | Sequence[int],
+        *,
+        gpus_per_server: int | None = None,
+        memory_bytes: Mapping[str, float] | None = None,
+        **server: float | None,
     ) -> Cluster:
         """A cluster from GPUs per type.
 
@@ -141,16 +149,33 @@ class Cluster:
             GPU type -> GPUs; a bare sequence names the types ``GPU1, GPU2, …`` as the papers do.
         gpus_per_server:
             GPUs of one type that share a host; by default all of a type stand in one host.
+        memory_bytes:
+            GPU type -> memory of one GPU in bytes, where known.
         server:
             Further arguments of every :class:`Server`, e.g. ``nic_bytes_per_s``.
+
+        Raises
+        ------
+        InvalidInstance
+            Counts that are not whole numbers, memory of an unknown type, more than 1,000,000 servers.
         """
         if not isinstance(capacity, Mapping):
             capacity = {f"GPU{i + 1}": n for i, n in enumerate(capacity)}
-        types = tuple(GPUType(name) for name in mapping(capacity, "capacity"))
-        servers: list[Server] = []
-        for name, amount in capacity.items():
-            left = count(amount, f"capacity[{name!r}]")
-            size = left if gpus_per_server is None else count(gpus_per_server, "gpus_per_server", least=1)
-            hosts = range(-(-left // size) if left else 0)
-            servers += [Server(f"{name.lower()}-{i}", {name: min(size, left - i * size)}, **server) for i in hosts]
-        return cls(types, tuple(servers))
+        gpus = {t: count(n, f"capacity[{t!r}]") for t, n in mapping(capacity, "capacity").items()}
+        memory = mapping({} if memory_bytes is None else memory_bytes, "memory_bytes")
+        for name in memory:
+            known(name, gpus, "memory_bytes", "GPU type")
+        size = (
+            max(1, *gpus.values(), 1) if gpus_per_server is None else count(gpus_per_server, "gpus_per_server", least=1)
+        )
+        if sum(-(-n // size) for n in gpus.values()) > MOST_SERVERS:
+            raise InvalidInstance(
+                f"capacity is {gpus!r}; in servers of {size} that is more than {MOST_SERVERS} servers"
+            )
+        prefix = {t: t.lower() for t in gpus} if len({t.lower() for t in gpus}) == len(gpus) else {t: t for t in gpus}
+        servers = [
+            Server(f"{prefix[t]}-{i}", {t: min(size, n - i * size)}, **server)  # type: ignore[arg-type]
+            for t, n in gpus.items()
+            for i in range(-(-n // size))
+        ]
+        return cls(tuple(GPUType(t, memory.get(t)) for t in gpus), tuple(servers))

@@ -17,6 +17,10 @@ class InvalidInstance(HetoptError, ValueError):
     """The data (cluster, tenants, jobs, held GPUs) are not a valid instance."""
 
 
+class UnusableFile(HetoptError, OSError):
+    """A file cannot be read or written: it is absent, a folder, protected, or already there."""
+
+
 class InvalidFormulation(HetoptError, ValueError):
     """Components that do not fit together, or do not fit the instance."""
 
@@ -44,6 +48,14 @@ class NotSolved(HetoptError, RuntimeError):
         super().__init__(message)
         self.status = status
         self.conflict = tuple(conflict)
+
+
+class InvalidPlan(HetoptError, ValueError):
+    """A policy's result that the cluster could not carry out: too many GPUs, part of a gang, a forbidden type."""
+
+
+class Stalled(HetoptError, RuntimeError):
+    """A simulation in which no job makes progress any more, so that it would never end."""
 
 
 class SolverUnavailable(HetoptError, ImportError):

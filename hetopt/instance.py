@@ -6,9 +6,11 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from os import PathLike
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from pyomo.common.gc_manager import PauseGC
 
@@ -80,11 +82,13 @@ class Instance:
         object.__setattr__(self, "placed", state.placed(self.placed, jobs, self.cluster))
 
     def _check_jobs(self) -> None:
-        names = {t.name for t in self.tenants}
+        kinds = {t.name: {kind.name for kind in t.job_types} for t in self.tenants}
         total = sum(self.cluster.capacity.values())
         for job in self.jobs:
             if job.tenant is not None and self.tenants:
-                known(job.tenant, names, f"jobs[{job.name!r}].tenant", "tenant")
+                known(job.tenant, kinds, f"jobs[{job.name!r}].tenant", "tenant")
+                if job.job_type is not None:
+                    known(job.job_type, kinds[job.tenant], f"jobs[{job.name!r}].job_type", "job type")
             if job.demand > total:
                 raise InvalidInstance(
                     f"jobs[{job.name!r}].demand is {job.demand} GPUs, but the cluster has {total}; it could never run"
@@ -177,6 +181,32 @@ class Instance:
                 for name, row, w, d, a in zip(names, table.tolist(), works, demands, arrivals, strict=True)
             )
             return cls(cluster, jobs=rows, **arrays.with_held(instance, names, cluster))
+
+    @staticmethod
+    def read(path: str | PathLike[str]) -> Instance:
+        """The instance in a YAML or JSON file; see :func:`hetopt.files.read`."""
+        from hetopt import files
+
+        return files.read(path)
+
+    def write(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
+        """Write to a YAML or JSON file; see :func:`hetopt.files.write`."""
+        from hetopt import files
+
+        files.write(self, path, overwrite=overwrite)
+
+    @staticmethod
+    def from_tables(servers: pd.DataFrame, **tables: Any) -> Instance:
+        """The instance in pandas tables; see :func:`hetopt.tables.from_tables`."""
+        from hetopt.tables import from_tables
+
+        return from_tables(servers, **tables)
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The instance as pandas tables; see :func:`hetopt.tables.tables`."""
+        from hetopt.tables import tables
+
+        return tables(self)
 
     def replace(self, **changes: Any) -> Instance:
         """A copy with some fields changed; ``held`` may be an (n, k) array in the order of :meth:`entities`."""

@@ -168,6 +168,8 @@ class Job:
         Pipeline stages where known (A-SRPT); their replicas sum to ``demand``.
     utility:
         Name of the utility of the completion time (Hadar), e.g. ``"effective-throughput"``, or None.
+    job_type:
+        Name of the tenant's job type that it is of; None where the tenant has a single one.
 
     Raises
     ------
@@ -189,6 +191,7 @@ class Job:
     parallelism: Parallelism = Parallelism.DATA
     stages: tuple[Stage, ...] = ()
     utility: str | None = None
+    job_type: str | None = None
 
     def __post_init__(self) -> None:
         key = f"jobs[{text(self.name, 'job name')!r}]"
@@ -198,7 +201,7 @@ class Job:
         object.__setattr__(self, "demand", count(self.demand, f"{key}.demand", least=1))
         for name in ("arrival", "memory_bytes", "checkpoint_bytes", "dataset_bytes"):
             object.__setattr__(self, name, number(getattr(self, name), f"{key}.{name}"))
-        for name in ("tenant", "dataset", "utility"):
+        for name in ("tenant", "dataset", "utility", "job_type"):
             if getattr(self, name) is not None:
                 text(getattr(self, name), f"{key}.{name}")
         try:
