@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -46,6 +46,8 @@ class Entities:
         (k,) GPUs of each type.
     held:
         (n, k) GPUs held now, or None if the instance does not say.
+    instance:
+        Where the numbers come from, for parts that need more (work, arrival, checkpoints …); None if made by hand.
     """
 
     kind: Kind
@@ -57,6 +59,7 @@ class Entities:
     owner: NDArray[np.intp]
     capacity: Floats
     held: Floats | None
+    instance: Instance | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         for array in (self.speed, self.demand, self.weight, self.owner, self.capacity, self.held):
@@ -178,6 +181,7 @@ def tenant_entities(instance: Instance) -> Entities:
         owner=np.array([i for i, _, _ in rows], dtype=np.intp),
         capacity=np.array([instance.cluster.capacity[k] for k in types], dtype=float),
         held=_held(instance, names, types),
+        instance=instance,
     )
 
 
@@ -196,4 +200,5 @@ def job_entities(instance: Instance) -> Entities:
         owner=np.arange(len(jobs), dtype=np.intp),
         capacity=np.array([instance.cluster.capacity[k] for k in types], dtype=float),
         held=_held(instance, [job.name for job in jobs], types),
+        instance=instance,
     )
