@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import auditing
-from hetopt.auditing.reports import direction
+from hetopt.auditing.candidates import direction
 from hetopt.models import oef, switching
 from hetopt.models.fairness import EqualRates
 from hetopt.models.objectives import TotalRate
@@ -222,7 +222,15 @@ def test_the_search_is_deterministic_and_keeps_to_its_budget():
     assert len(calls) <= 61  # the witness is asked for once more
     second = auditing.strategy_proof(market(), oef.cooperative(), budget=60)
     assert first.as_dict() == second.as_dict()
-    assert "budget ended" in first.why
+    assert "budget or time ended" in first.why
+
+
+def test_a_time_limit_ends_the_search():
+    """No time at all: only the honest run is made."""
+    verdict = auditing.strategy_proof(market(), oef.cooperative(), time_limit=0.0)
+    assert verdict.holds is None
+    assert not verdict.searched
+    assert "time" in verdict.why
 
 
 def test_reports_that_a_policy_turns_away_gain_nothing():
@@ -275,6 +283,7 @@ def test_jobs_may_lie_too(instance):
         ({"worth": "odd"}, "worth has 'odd'"),
         ({"liars": ("u9",)}, "liars has 'u9'; it must be one of u1, u2"),
         ({"budget": 1}, "budget is 1"),
+        ({"time_limit": -1}, "time_limit is -1"),
     ],
 )
 def test_settings_are_checked(settings_, message):

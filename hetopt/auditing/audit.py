@@ -86,6 +86,7 @@ def audit(
     tolerance: float = EQUAL,
     time_limited: bool = False,
     budget: int = 400,
+    time_limit: float | None = None,
 ) -> Audit:
     """Judge a result from the instance's arrays and its shares alone; its certificate and model are not trusted.
 
@@ -104,8 +105,8 @@ def audit(
         Slack down to minus this counts as none.
     time_limited:
         See :func:`~hetopt.auditing.efficiency.pareto_efficient`.
-    budget:
-        How often the policy may be asked in the search for misreports that pay.
+    budget, time_limit:
+        How often the policy may be asked in the search for misreports that pay, and seconds for it (None: no limit).
 
     Returns
     -------
@@ -129,7 +130,7 @@ def audit(
     if policy is None:
         honest = undecided(STRATEGY_PROOF, "it is a property of the policy; give policy=…")
     else:
-        honest = strategy_proof(instance, policy, budget=budget, tolerance=tolerance)
+        honest = strategy_proof(instance, policy, budget=budget, tolerance=tolerance, time_limit=time_limit)
     return Audit(
         envy_free=envy_free(instance, result, exact=exact, tolerance=tolerance),
         sharing_incentive=sharing_incentive(instance, result, exact=exact, tolerance=tolerance),

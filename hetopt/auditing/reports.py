@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import combinations, product
-from typing import Literal, TypeAlias, TypeVar
+from functools import cache
+from itertools import combinations, islice, product
+from typing import Literal, TypeVar
 
 import numpy as np
 
-from hetopt.entities import Entities, Floats, Kind
+from hetopt.auditing.candidates import Row, Rows, Scale, direction
+from hetopt.entities import Entities, Kind
 from hetopt.instance import Instance
-from hetopt.tolerances import NUDGE
 from hetopt.workload import JobType, Tenant
 
 Lie = Literal["over", "under", "mixed", "coalition", "job type", "tenant"]
@@ -30,26 +30,10 @@ Lie = Literal["over", "under", "mixed", "coalition", "job type", "tenant"]
     A fake tenant of the same weight is added. Not tried unless asked for: most policies lose to it trivially.
 """
 
-Scale = Literal["kept", "divided", "raw"]
-"""What reports look like and what the policy sees of them.
+ROWS_IN_PAIRS = 6
+"""Rows that each member of a coalition tries, in each direction."""
 
-``"kept"``
-    Normalised rows: the speed on the slowest GPU type is reported truly (1 in OEF, section 2.3).
-``"divided"``
-    Raw throughputs, over or under in each entry, which are then divided by their slowest entry, as OEF's profiler
-    does. An over-report of the slowest GPU alone thus becomes an under-report.
-``"raw"``
-    Raw throughputs, seen as they are.
-"""
-
-Row: TypeAlias = tuple[float, ...]
 T = TypeVar("T")
-
-FACTORS = (0.25, 0.5, 0.75, 0.9, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0)
-"""Multiples of true entries that are tried."""
-
-POWERS = (0.0, 0.5, 2.0)
-"""Exponents of whole rows: 0 makes a row flat, 2 steep."""
 
 
 @dataclass(frozen=True)
@@ -66,14 +50,6 @@ class Report:
         return self.kind == "tenant", tuple(sorted(self.rows.items())), self.fake, self.faker
 
 
-def direction(reported: Floats, true: Floats) -> Literal["over", "under", "mixed"] | None:
-    """How a row compares with the truth; None if it is the truth."""
-    above, below = bool((reported > true).any()), bool((reported < true).any())
-    if above and below:
-        return "mixed"
-    return "over" if above else "under" if below else None
-
-
 class Reports:
     """All that liars in ``instance`` may report.
 
@@ -88,42 +64,17 @@ class Reports:
     """
 
     def __init__(self, instance: Instance, kind: Kind, scale: Scale = "kept") -> None:
-        self.instance, self.scale = instance, scale
+        self.instance = instance
         self.entities: Entities = instance.entities(kind)
-
-    @cached_property
-    def slowest(self) -> list[int]:
-        """(n,) the GPU type with the smallest positive speed of each entity; the first of equals."""
-        return [int(i) for i in np.where(self.entities.allowed, self.entities.speed, np.inf).argmin(axis=1)]
-
-    def free(self, e: int) -> list[int]:
-        """Columns of the row of ``e`` that a report may change."""
-        return [j for j in range(self.entities.shape[1]) if self.scale != "kept" or j != self.slowest[e]]
-
-    def normal(self, e: int, row: Row) -> Row:
-        """``row`` as a report must look: with ``"kept"`` no type runs slower than the slowest truly does.
-
-        A (fake) row that is zero on the slowest type is measured by its own slowest.
-        """
-        if self.scale != "kept" or not any(v > 0 for v in row):
-            return row
-        s = self.slowest[e]
-        base = float(self.entities.speed[e, s])
-        factor = 1.0 if row[s] > 0 else base / min(v for v in row if v > 0)
-        return tuple(max(v * factor, base) if v > 0 else 0.0 for v in row)
+        self.rows = Rows(self.entities, scale)
 
     # -- what the policy sees ------------------------------------------------------------------------------------
 
-    def seen(self, e: int, row: Row) -> Row:
-        """The row that reaches the policy: with ``"divided"`` its smallest positive entry is the true row's."""
-        if self.scale != "divided":
-            return row
-        truth = float(self.entities.speed[e, self.slowest[e]])
-        return tuple(v * truth / min(x for x in row if x > 0) for v in row)
-
     def apply(self, report: Report) -> Instance:
         """The instance that the policy is told of."""
-        rows = {e: dict(zip(self.entities.types, self.seen(e, row), strict=True)) for e, row in report.rows.items()}
+        rows = {
+            e: dict(zip(self.entities.types, self.rows.seen(e, row), strict=True)) for e, row in report.rows.items()
+        }
         if self.entities.kind == "jobs":
             jobs = tuple(
                 replace(job, throughput=rows[i]) if i in rows else job for i, job in enumerate(self.instance.jobs)
@@ -145,7 +96,7 @@ class Reports:
         liar = tenants[report.faker]
         first = int(np.flatnonzero(self.entities.owner == report.faker)[0])
         assert report.fake is not None
-        speedup = dict(zip(self.entities.types, self.seen(first, report.fake), strict=True))
+        speedup = dict(zip(self.entities.types, self.rows.seen(first, report.fake), strict=True))
         if report.kind == "tenant":
             name = _unused("fake", {t.name for t in tenants})
             return replace(self.instance, tenants=(*tenants, Tenant(name, speedup, liar.weight)))  # type: ignore[arg-type]
@@ -164,7 +115,7 @@ class Reports:
 
     def _streams(self, kind: Lie, liars: tuple[int, ...]) -> list[Iterator[Report]]:
         if kind == "coalition":
-            return [self._pairs(a, b) for a, b in combinations(liars, 2)]
+            return [self._pairs(liars)]
         if kind in ("job type", "tenant"):
             return [self._fakes(person, kind) for person in liars] if self.entities.kind == "tenants" else []
         return [self._single(person, kind) for person in liars]
@@ -175,81 +126,32 @@ class Reports:
 
     def _single(self, person: int, kind: Lie) -> Iterator[Report]:
         for e in self.rows_of(person):
-            for row in self._candidates(e):
+            for row in self.rows.candidates(e):
                 if direction(np.array(row), self.entities.speed[e]) == kind:
                     yield Report(kind, {e: row})
 
-    def _pairs(self, a: int, b: int) -> Iterator[Report]:
-        """Two liars with the same direction; each tries a few rows, whole rows before single entries."""
-        for way in ("under", "over"):
-            choices = []
-            for person in (a, b):
-                e = self.rows_of(person)[0]
-                fits = [r for r in self._candidates(e) if direction(np.array(r), self.entities.speed[e]) == way]
-                choices.append([(e, row) for row in fits[:6]])
-            for first, second in product(*choices):
-                yield Report("coalition", dict((first, second)))
+    def _pairs(self, liars: tuple[int, ...]) -> Iterator[Report]:
+        """Pairs with the same direction; each liar has a few rows, and all pairs have a turn with the first ones."""
+
+        @cache
+        def choices(person: int, way: str) -> list[tuple[int, Row]]:
+            e = self.rows_of(person)[0]
+            fits = (row for row in self.rows.candidates(e) if direction(np.array(row), self.entities.speed[e]) == way)
+            return [(e, row) for row in islice(fits, ROWS_IN_PAIRS)]
+
+        places = sorted(product(range(ROWS_IN_PAIRS), repeat=2), key=sum)
+        for (i, j), way in product(places, ("under", "over")):
+            for a, b in combinations(liars, 2):
+                if i < len(choices(a, way)) and j < len(choices(b, way)):
+                    yield Report("coalition", dict((choices(a, way)[i], choices(b, way)[j])))
 
     def _fakes(self, person: int, kind: Lie) -> Iterator[Report]:
         e = self.rows_of(person)[0]
-        for row in self._candidates(e):
+        for row in self.rows.candidates(e):
             yield Report(kind, {}, row, person)
         for j in range(self.entities.shape[1]):  # needs so much memory that it runs on one type alone
-            only = np.where(np.arange(self.entities.shape[1]) == j, self.entities.speed[e, self.slowest[e]], 0.0)
+            only = np.where(np.arange(self.entities.shape[1]) == j, self.entities.speed[e, self.rows.slowest[e]], 0.0)
             yield Report(kind, {}, tuple(only.tolist()), person)
-
-    def _candidates(self, e: int) -> Iterator[Row]:
-        """Whole rows first, then single entries; no row twice, none that is the truth or all zero."""
-        true, told = tuple(self.entities.speed[e].tolist()), set()
-        for values in (*self._whole_rows(e), *self._entries(e)):
-            row = self.normal(e, tuple(values.tolist()))
-            if row not in told and any(v > 0 for v in row) and row != true:
-                told.add(row)
-                yield row
-
-    def _whole_rows(self, e: int) -> Iterator[Floats]:
-        """Flat and steep rows, scaled rows, rows of others and mixtures with them."""
-        true, base = self.entities.speed[e], float(self.entities.speed[e, self.slowest[e]])
-        moved = np.isin(np.arange(len(true)), self.free(e))
-        for power in POWERS:
-            yield np.where(true > 0, base * (np.maximum(true, base) / base) ** power, 0.0)
-        for factor in FACTORS:
-            yield np.where(moved, true * factor, true)
-        for other in self._others(e):
-            yield other
-            yield np.maximum(true, other)
-            yield np.minimum(true, other)
-            yield (true + other) / 2
-        if self.scale != "kept":  # as fast everywhere as on the fastest type
-            yield np.full(len(true), true.max())
-
-    def _others(self, e: int) -> list[Floats]:
-        """Rows of the others, scaled to the same speed on the slowest type of ``e``; each once."""
-        s, speed = self.slowest[e], self.entities.speed
-        rows = speed[(speed[:, s] > 0) & (np.arange(len(speed)) != e)]
-        return list(np.unique(rows / rows[:, [s]] * speed[e, s], axis=0)) if len(rows) else []
-
-    def _entries(self, e: int) -> Iterator[Floats]:
-        """One entry changed: to others' ratios (and just beside them), to multiples, to the slowest, to nothing."""
-        true, base = self.entities.speed[e], float(self.entities.speed[e, self.slowest[e]])
-        for j in self.free(e):
-            values = [ratio * nudge for ratio in self._ratios(e, j) for nudge in (1.0, 1 - NUDGE, 1 + NUDGE)]
-            values += [(ratio + float(true[j])) / 2 for ratio in self._ratios(e, j)]
-            values += [float(true[j]) * factor for factor in FACTORS]
-            values += [base * step for step in (1.0, 1.5, 2.0, 2.5, 3.0, 4.0)] + [0.0]
-            for value in values:
-                row = true.copy()
-                row[j] = value
-                yield row
-
-    def _ratios(self, e: int, j: int) -> list[float]:
-        """Entries at which type ``j`` would be to another type what it is to some other entity; each once."""
-        speed, found = self.entities.speed, set()
-        for i in range(speed.shape[1]):
-            if i != j and speed[e, i] > 0:
-                others = speed[(speed[:, i] > 0) & (np.arange(len(speed)) != e)]
-                found |= set((others[:, j] / others[:, i] * speed[e, i]).tolist())
-        return sorted(found)
 
 
 def in_turn(streams: list[Iterator[T]]) -> Iterator[T]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
 
 from hetopt.allocation import Allocation, Plan
+from hetopt.auditing.candidates import Row, Scale, direction
 from hetopt.auditing.feasibility import capacity_verdict
 from hetopt.auditing.holdings import bundle, holdings
-from hetopt.auditing.reports import Lie, Report, Reports, Row, Scale, direction
+from hetopt.auditing.reports import Lie, Report, Reports
 from hetopt.auditing.verdict import PART, Verdict, undecided
 from hetopt.auditing.witnesses import Misreport
 from hetopt.entities import Floats
@@ -34,7 +36,10 @@ STARTS = 6
 class Search:
     """The state of one search: what was asked and what it brought."""
 
-    def __init__(self, instance: Instance, policy: Policy, budget: int, scale: Scale, worth: Worth) -> None:
+    def __init__(
+        self, instance: Instance, policy: Policy, budget: int, scale: Scale, worth: Worth, seconds: float = math.inf
+    ) -> None:
+        self.deadline = time.perf_counter() + seconds
         self.instance, self.policy, self.left, self.worth = instance, policy, budget - 1, worth
         self.honest = policy(instance)[0]
         holdings(instance, self.honest)  # refuses a result about others
@@ -114,13 +119,16 @@ class Search:
         """Structured reports with two thirds of the budget, then a pattern search around the best."""
         reserve = self.left // 3
         for report in self.reports.all(kinds, liars):
-            if self.left <= reserve:
+            if self._spent(reserve):
                 self.complete = False
                 break
             self.gain(report)
         starts = self._starts()
         for place, report in enumerate(starts):
             self._climb(report, self.left // (len(starts) - place))
+
+    def _spent(self, reserve: int) -> bool:
+        return self.left <= reserve or time.perf_counter() > self.deadline
 
     def _starts(self) -> list[Report]:
         """The best of each kind, best first, then the best of all."""
@@ -141,7 +149,7 @@ class Search:
             while moved:
                 moved = False
                 for neighbour in self._neighbours(report, step):
-                    if self.left <= max(end, 0):
+                    if self._spent(max(end, 0)):
                         return
                     gain = self.gain(neighbour)
                     if gain > best:
@@ -160,8 +168,8 @@ class Search:
                     yield Report(report.kind, {}, fake, report.faker)
 
     def _moved(self, e: int, row: Row, factor: float) -> Iterator[Row]:
-        for j in self.reports.free(e):
-            yield self.reports.normal(e, (*row[:j], row[j] * factor, *row[j + 1 :]))
+        for j in self.reports.rows.free(e):
+            yield self.reports.rows.normal(e, (*row[:j], row[j] * factor, *row[j + 1 :]))
 
     # -- the answer ----------------------------------------------------------------------------------------------
 
@@ -171,7 +179,7 @@ class Search:
         for _, report in self.gains.values():
             tried[report.kind] = tried.get(report.kind, 0) + 1
         if not tried:
-            return undecided(NAME, "there is no other report to try")
+            return undecided(NAME, "there is no other report to try" if self.complete else "budget or time left no try")
         ranked = sorted((item for item in self.gains.values() if item[0] > tolerance), key=lambda item: -item[0])
         for gain, report in ranked:
             witness = self._verified(report, tolerance)
@@ -184,7 +192,7 @@ class Search:
 
     def _told(self, tried: dict[str, int]) -> str:
         listed = ", ".join(f"{count} {kind}" for kind, count in tried.items())
-        rest = "" if self.complete else "; the budget ended before all structured reports were tried"
+        rest = "" if self.complete else "; budget or time ended before all structured reports were tried"
         away = f"; {self.refused} were turned away by the policy" if self.refused else ""
         return f"misreports tried: {listed}{rest}{away}"
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import get_args
 
-from hetopt.auditing.reports import Lie, Scale
+from hetopt.auditing.candidates import Scale
+from hetopt.auditing.reports import Lie
 from hetopt.auditing.search import Search, Worth
 from hetopt.auditing.verdict import Verdict
 from hetopt.checks import at_least
@@ -27,6 +29,7 @@ def strategy_proof(
     scale: Scale = "kept",
     worth: Worth = "free reuse",
     tolerance: float = EQUAL,
+    time_limit: float | None = None,
 ) -> Verdict:
     """Search for a misreport that pays under ``policy``. **A search: it can refute, never prove.**
 
@@ -49,12 +52,14 @@ def strategy_proof(
     liars:
         Names of the tenants (or jobs) that may lie; all by default.
     scale:
-        Whether reports are normalised, see :data:`~hetopt.auditing.reports.Scale`.
+        Whether reports are normalised, see :data:`~hetopt.auditing.candidates.Scale`.
     worth:
         ``"free reuse"``: each GPU of a tenant is worth its fastest true job type. ``"as allocated"``: each true job
         type uses what it was given, and what a fake is given is worth nothing. The same for one job type and no fake.
     tolerance:
         A gain up to this part of the rate with the whole cluster is noise.
+    time_limit:
+        Seconds after which no further report is tried, or None. Only with a limit may two runs differ.
 
     Returns
     -------
@@ -65,10 +70,11 @@ def strategy_proof(
     Raises
     ------
     InvalidOption
-        Unknown kind, scale or liar, a budget below 2.
+        Unknown kind, scale or liar, a budget below 2, a negative time limit.
     """
     _check(kinds, scale, worth, budget)
-    search = Search(instance, policy, int(budget), scale, worth)
+    seconds = math.inf if time_limit is None else at_least(time_limit, "time_limit", 0.0, InvalidOption)
+    search = Search(instance, policy, int(budget), scale, worth, seconds)
     search.run(kinds, search.positions(liars))
     return search.verdict(tolerance)
 
