@@ -4,6 +4,7 @@ from hetopt.allocation import Allocation, Placement, Plan
 from hetopt.auditing import Audit, Verdict, audit
 from hetopt.certificate import Certificate
 from hetopt.cluster import Cluster, GPUType, Server
+from hetopt.compiling import from_pyomo
 from hetopt.entities import Entities
 from hetopt.errors import (
     HetoptError,
@@ -18,7 +19,7 @@ from hetopt.errors import (
 from hetopt.formulation import Component, Formulation, Measure, Model
 from hetopt.highs import Session
 from hetopt.instance import Instance
-from hetopt.linear import LinearProgram, from_pyomo
+from hetopt.linear import LinearProgram
 from hetopt.options import Options
 from hetopt.solving import Policy, compile_program, optimise, solve
 from hetopt.workload import Job, JobType, Parallelism, Stage, Tenant

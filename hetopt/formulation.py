@@ -105,6 +105,15 @@ class Lazy(Protocol):
         ...
 
 
+@runtime_checkable
+class Stated(Protocol):
+    """A lazy component that can also state all of its rows: for exact optima, files, and ``method="plain"``."""
+
+    def every_row(self, entities: Entities) -> Rows:
+        """All rows that ``add`` leaves out; none where ``add`` has stated them."""
+        ...
+
+
 class Model(pyo.ConcreteModel):  # type: ignore[misc]
     """A Pyomo model with the shared variables; see the module's docstring."""
 

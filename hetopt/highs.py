@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import highspy
 import numpy as np
@@ -12,13 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from hetopt.entities import Floats
-from hetopt.errors import NotSolved
-from hetopt.linear import LinearProgram
+from hetopt.errors import InvalidFormulation, NotSolved
+from hetopt.linear import LinearProgram, Names
 from hetopt.options import Options
 from hetopt.point import Basis, Point, Status
 
 _Status = highspy.HighsModelStatus
-_IRREDUCIBLE = highspy.IisStrategy.kIisStrategyIrreducible
+Positions: TypeAlias = NDArray[np.int32]
+_FEASIBLE = 2  # HighsSolutionStatus.kSolutionStatusFeasible, as HighsInfo gives it
 
 
 class Session:
@@ -29,9 +31,7 @@ class Session:
     program:
         The program to start from.
     options:
-        Solver settings.
-    tolerance:
-        How far rows and reduced costs may be off, where less than HiGHS's own is wanted.
+        Solver settings; ``time_limit`` holds for each :meth:`solve`.
 
     Examples
     --------
@@ -43,16 +43,14 @@ class Session:
     3.5294
     """
 
-    def __init__(self, program: LinearProgram, options: Options | None = None, tolerance: float | None = None) -> None:
+    def __init__(self, program: LinearProgram, options: Options | None = None) -> None:
         self.options = options or Options()
-        self._stored = program
-        self._pending: list[tuple[sparse.csr_array, Floats, Floats, Sequence[str]]] = []
+        self._program = program
+        self._new_rows: list[tuple[sparse.csr_array, Floats, Floats, Sequence[str]]] = []
+        self._new_entries: dict[tuple[int, int], float] = {}
         self._highs = highspy.Highs()
         self._configure()
-        if tolerance is not None:
-            self._highs.setOptionValue("primal_feasibility_tolerance", tolerance)
-            self._highs.setOptionValue("dual_feasibility_tolerance", tolerance)
-        self._highs.passModel(_to_highs(program))
+        _check(self._highs.passModel(to_highs(program)), "the program")
 
     def _configure(self) -> None:
         options, set_option = self.options, self._highs.setOptionValue
@@ -61,110 +59,100 @@ class Session:
         set_option("random_seed", options.seed)
         set_option("mip_rel_gap", options.gap)
         set_option("mip_abs_gap", 0.0)
-        if options.time_limit is not None:
-            set_option("time_limit", float(options.time_limit))
         if options.method == "interior-point":
             set_option("solver", "ipm")
             set_option("run_crossover", "off")
         elif options.method in ("simplex", "auto"):
             set_option("solver", "simplex")
 
+    def set_tolerance(self, value: float) -> None:
+        """Primal and dual feasibility tolerance of the next solves (HiGHS takes no less than 1e-10)."""
+        self._highs.setOptionValue("primal_feasibility_tolerance", value)
+        self._highs.setOptionValue("dual_feasibility_tolerance", value)
+
     @property
     def program(self) -> LinearProgram:
-        """The program as it stands after all changes (added rows are stacked when it is asked for)."""
-        if self._pending:
-            stored, pending = self._stored, self._pending
-            self._pending = []
-            self._stored = replace(
-                stored,
-                A=sparse.csc_array(sparse.vstack([stored.A, *(rows for rows, *_ in pending)])),
-                row_lower=np.concatenate([stored.row_lower, *(lower for _, lower, _, _ in pending)]),
-                row_upper=np.concatenate([stored.row_upper, *(upper for _, _, upper, _ in pending)]),
-                row_names=[*stored.row_names, *(name for *_, names in pending for name in names)],
-            )
-        return self._stored
-
-    @property
-    def _program(self) -> LinearProgram:
-        return self.program
-
-    @_program.setter
-    def _program(self, program: LinearProgram) -> None:
-        self._stored = program
+        """The program as it stands after all changes; made when asked for, so that changes stay cheap."""
+        if self._new_rows:
+            matrices, lower, upper, names = zip(*self._new_rows, strict=True)
+            every = names[0] if len(names) == 1 else [name for part in names for name in part]
+            stacked = sparse.csr_array(sparse.vstack(matrices)) if len(matrices) > 1 else matrices[0]
+            self._program = self._program.extended(stacked, np.concatenate(lower), np.concatenate(upper), every)
+            self._new_rows = []
+        if self._new_entries:
+            matrix = sparse.lil_array(self._program.A)
+            for (row, column), value in self._new_entries.items():
+                matrix[row, column] = value
+            self._program = replace(self._program, A=sparse.csc_array(matrix))
+            self._new_entries = {}
+        return self._program
 
     def set_objective(self, c: Floats, offset: float = 0.0) -> None:
         """Replace the whole objective."""
-        columns = np.arange(len(c), dtype=np.int32)
-        self._highs.changeColsCost(len(c), columns, np.asarray(c, dtype=float))
+        cost = np.array(c, dtype=float)
+        _check(self._highs.changeColsCost(len(cost), np.arange(len(cost), dtype=np.int32), cost), "the objective")
         self._highs.changeObjectiveOffset(offset)
-        self._program = replace(self._program, c=np.asarray(c, dtype=float), offset=offset)
+        self._program = replace(self._program, c=cost, offset=offset)
 
     def set_column_bounds(self, columns: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> None:
         """New bounds for some columns (positions)."""
-        index = np.asarray(columns, dtype=np.int32)
-        low, up = np.broadcast_to(lower, index.shape), np.broadcast_to(upper, index.shape)
-        self._highs.changeColsBounds(len(index), index, low.astype(float), up.astype(float))
+        index, low, up = _bounds(columns, lower, upper)
+        _check(self._highs.changeColsBounds(len(index), index, low, up), "the column bounds")
         col_lower, col_upper = self._program.col_lower.copy(), self._program.col_upper.copy()
         col_lower[index], col_upper[index] = low, up
         self._program = replace(self._program, col_lower=col_lower, col_upper=col_upper)
 
     def set_row_bounds(self, rows: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> None:
         """New bounds for some rows (positions)."""
-        index = np.asarray(rows, dtype=np.int32)
-        low, up = np.broadcast_to(lower, index.shape), np.broadcast_to(upper, index.shape)
-        self._highs.changeRowsBounds(len(index), index, low.astype(float), up.astype(float))
-        row_lower, row_upper = self._program.row_lower.copy(), self._program.row_upper.copy()
+        index, low, up = _bounds(rows, lower, upper)
+        _check(self._highs.changeRowsBounds(len(index), index, low, up), "the row bounds")
+        program = self.program
+        row_lower, row_upper = program.row_lower.copy(), program.row_upper.copy()
         row_lower[index], row_upper[index] = low, up
-        self._program = replace(self._program, row_lower=row_lower, row_upper=row_upper)
+        self._program = replace(program, row_lower=row_lower, row_upper=row_upper)
 
     def set_coefficient(self, row: int, column: int, value: float) -> None:
         """One entry of the matrix."""
-        self._highs.changeCoeff(row, column, float(value))
-        matrix = sparse.lil_array(self._program.A)
-        matrix[row, column] = value
-        self._program = replace(self._program, A=sparse.csc_array(matrix))
+        _check(self._highs.changeCoeff(row, column, float(value)), f"the entry ({row}, {column})")
+        self._new_entries[row, column] = float(value)
 
     def add_rows(self, matrix: sparse.csr_array, lower: Floats, upper: Floats, names: Sequence[str]) -> None:
         """Add rows in one call; the basis stays, so the next solve starts warm."""
         rows = sparse.csr_array(matrix)
-        starts = rows.indptr[:-1].astype(np.int32)
-        indices = rows.indices.astype(np.int32)
-        self._highs.addRows(rows.shape[0], lower, upper, rows.nnz, starts, indices, rows.data.astype(float))
-        self._pending.append((rows, lower, upper, names))
+        starts, indices, data = _arrays(rows)
+        low, up = np.array(lower, dtype=float), np.array(upper, dtype=float)
+        if rows.shape != (len(low), len(self._program.c)) or len(low) != len(up):
+            raise InvalidFormulation(f"the new rows have shape {rows.shape}; it must be ({len(low)}, columns)")
+        _check(self._highs.addRows(rows.shape[0], low, up, rows.nnz, starts, indices, data), "the new rows")
+        self._new_rows.append((rows, low, up, names))
 
     def delete_rows(self, rows: ArrayLike) -> None:
         """Remove rows (positions)."""
-        index = np.sort(np.asarray(rows, dtype=np.int32))
-        if not len(index):
-            return
-        self._highs.deleteRows(len(index), index)
-        keep = np.setdiff1d(np.arange(self._program.shape[0]), index)
-        names = self._program.row_names
-        self._program = replace(
-            self._program,
-            A=sparse.csc_array(sparse.csr_array(self._program.A)[keep]),
-            row_lower=self._program.row_lower[keep],
-            row_upper=self._program.row_upper[keep],
-            row_names=[names[i] for i in keep],
-        )
+        index = np.unique(np.asarray(rows, dtype=np.int32))
+        if len(index):
+            _check(self._highs.deleteRows(len(index), index), "the rows to delete")
+            self._program = self.program.without_rows(index)
 
     def add_columns(
         self, c: Floats, matrix: sparse.csc_array, lower: Floats, upper: Floats, names: Sequence[str]
     ) -> None:
         """Add continuous columns in one call; ``matrix`` is (rows, new columns)."""
         columns = sparse.csc_array(matrix)
-        starts = columns.indptr[:-1].astype(np.int32)
-        indices = columns.indices.astype(np.int32)
-        self._highs.addCols(columns.shape[1], c, lower, upper, columns.nnz, starts, indices, columns.data.astype(float))
-        program = self._program
+        starts, indices, data = _arrays(columns)
+        cost, low, up = (np.array(a, dtype=float) for a in (c, lower, upper))
+        if columns.shape != (self.program.shape[0], len(cost)) or not len(cost) == len(low) == len(up):
+            raise InvalidFormulation(f"the new columns have shape {columns.shape}; it must be (rows, {len(cost)})")
+        status = self._highs.addCols(columns.shape[1], cost, low, up, columns.nnz, starts, indices, data)
+        _check(status, "the new columns")
+        program = self.program
         self._program = replace(
             program,
-            c=np.concatenate([program.c, c]),
+            c=np.concatenate([program.c, cost]),
             A=sparse.csc_array(sparse.hstack([program.A, columns])),
-            col_lower=np.concatenate([program.col_lower, lower]),
-            col_upper=np.concatenate([program.col_upper, upper]),
-            integer=np.concatenate([program.integer, np.zeros(len(c), dtype=bool)]),
-            col_names=[*program.col_names, *names],
+            col_lower=np.concatenate([program.col_lower, low]),
+            col_upper=np.concatenate([program.col_upper, up]),
+            integer=np.concatenate([program.integer, np.zeros(len(cost), dtype=bool)]),
+            col_names=Names.joined(program.col_names, names),
         )
 
     def start_from(self, x: Floats) -> None:
@@ -172,21 +160,6 @@ class Session:
         solution = highspy.HighsSolution()
         solution.col_value = np.asarray(x, dtype=float).tolist()
         self._highs.setSolution(solution)
-
-    def values(self) -> tuple[Floats, Floats, float]:
-        """(x, row duals, objective) after solving from the present basis: :meth:`solve` for inner loops.
-
-        Raises
-        ------
-        NotSolved
-            As :meth:`solve`; also where the time limit stops it.
-        """
-        self._highs.run()
-        if self._status() == "time_limit":
-            raise NotSolved(f"not solved within time_limit={self.options.time_limit:g} s; raise it", "time_limit")
-        solution = self._highs.getSolution()
-        objective = float(self._highs.getInfo().objective_function_value)
-        return np.asarray(solution.col_value), np.asarray(solution.row_dual), objective
 
     def solve(self) -> Point:
         """Solve from the present basis.
@@ -197,49 +170,72 @@ class Session:
             Infeasible (with the conflicting rows), unbounded, or stopped without a usable point.
         """
         began = time.perf_counter()
-        self._highs.run()
-        status = self._status()
+        status = self._status(self._run())
         seconds = time.perf_counter() - began
         solution, info = self._highs.getSolution(), self._highs.getInfo()
         is_integer = bool(self._program.integer.any())
-        x = np.asarray(solution.col_value, dtype=float)
+        has_dual = not is_integer and bool(solution.dual_valid)
         objective = float(info.objective_function_value)
-        has_dual = not is_integer and solution.dual_valid
+        proven = objective if status != "time_limit" else np.inf
         return Point(
-            program=self._program,
-            x=x,
+            program=self.program,
+            x=np.asarray(solution.col_value, dtype=float),
             objective=objective,
-            bound=float(info.mip_dual_bound) if is_integer else objective,
+            bound=float(info.mip_dual_bound) if is_integer else proven,
             status=status,
             row_dual=np.asarray(solution.row_dual, dtype=float) if has_dual else None,
             reduced_cost=np.asarray(solution.col_dual, dtype=float) if has_dual else None,
-            basis=None if is_integer or self.options.method == "interior-point" else self._basis(),
+            basis=None if is_integer or self._is_ipm() else self._basis(),
             seconds=seconds,
             method="branch-and-cut" if is_integer else "interior-point" if self._is_ipm() else "simplex",
+            iterations=int(info.simplex_iteration_count),
         )
 
-    def _is_ipm(self) -> bool:
-        return self.options.method == "interior-point"
+    def values(self) -> tuple[Floats, Floats, float]:
+        """(x, row duals, objective) after solving a linear program: :meth:`solve` for inner loops, without the rest.
 
-    def _status(self) -> Status:
+        Raises
+        ------
+        NotSolved
+            As :meth:`solve`; also where the time limit stops it.
+        """
+        if self._status(self._run()) == "time_limit":
+            raise NotSolved(f"not solved within time_limit={self.options.time_limit:g} s; raise it", "time_limit")
+        solution, info = self._highs.getSolution(), self._highs.getInfo()
+        return np.asarray(solution.col_value), np.asarray(solution.row_dual), float(info.objective_function_value)
+
+    def is_feasible(self) -> bool:
+        """Whether a feasible point exists; True also where the time limit left it open."""
+        return bool(self._run() != _Status.kInfeasible)
+
+    def _run(self) -> highspy.HighsModelStatus:
+        if self.options.time_limit is not None:  # HiGHS adds up the time of all runs
+            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + float(self.options.time_limit))
+        self._highs.run()
         status = self._highs.getModelStatus()
         if status == _Status.kUnboundedOrInfeasible:
             self._highs.setOptionValue("presolve", "off")
             self._highs.run()
             self._highs.setOptionValue("presolve", "choose")
             status = self._highs.getModelStatus()
+        return status  # type: ignore[no-any-return]
+
+    def _is_ipm(self) -> bool:
+        return self.options.method == "interior-point"
+
+    def _status(self, status: highspy.HighsModelStatus) -> Status:
+        """``status`` in our words, or the error that it stands for."""
+        info = self._highs.getInfo()
         if status == _Status.kOptimal:
-            gap = self._highs.getInfo().mip_gap if self._stored.integer.any() else 0.0
+            gap = info.mip_gap if self._program.integer.any() else 0.0
             return "optimal" if gap <= 0 else "gap"
-        if status == _Status.kTimeLimit and self._highs.getInfo().primal_solution_status == 2:
+        if status == _Status.kTimeLimit and info.primal_solution_status == _FEASIBLE:
             return "time_limit"
         if status == _Status.kInfeasible:
-            names = conflict(self._program)
-            listed = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
-            raise NotSolved(
-                f"the program is infeasible: these rows cannot hold together: {listed}", "infeasible", names
-            )
-        if status == _Status.kUnbounded:
+            from hetopt.conflicts import infeasible
+
+            raise infeasible(self.program)
+        if status in (_Status.kUnbounded, _Status.kUnboundedOrInfeasible):
             raise NotSolved("the objective can grow without limit; a row that bounds it is missing", "unbounded")
         if status == _Status.kTimeLimit:
             raise NotSolved(
@@ -249,16 +245,26 @@ class Session:
 
     def _basis(self) -> Basis | None:
         basis = self._highs.getBasis()
-        if not basis.valid:
-            return None
-        return Basis(_codes(basis.col_status), _codes(basis.row_status))
+        return Basis(basis.col_status, basis.row_status) if basis.valid else None
 
 
-def _codes(statuses: Sequence[highspy.HighsBasisStatus]) -> NDArray[np.int8]:
-    return np.array([int(s) for s in statuses], dtype=np.int8)
+def _check(status: highspy.HighsStatus, what: str) -> None:
+    if status == highspy.HighsStatus.kError:
+        raise InvalidFormulation(f"HiGHS refused {what}: wrong sizes or positions, or numbers that are not finite")
 
 
-def _to_highs(program: LinearProgram) -> highspy.HighsLp:
+def _bounds(index: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[Positions, Floats, Floats]:
+    where = np.atleast_1d(np.asarray(index, dtype=np.int32))
+    low, up = np.broadcast_to(lower, where.shape), np.broadcast_to(upper, where.shape)
+    return where, low.astype(float), up.astype(float)
+
+
+def _arrays(matrix: sparse.csr_array | sparse.csc_array) -> tuple[Positions, Positions, Floats]:
+    return matrix.indptr[:-1].astype(np.int32), matrix.indices.astype(np.int32), matrix.data.astype(float)
+
+
+def to_highs(program: LinearProgram) -> highspy.HighsLp:
+    """``program`` as HiGHS takes it (its last objective)."""
     lp = highspy.HighsLp()
     lp.num_row_, lp.num_col_ = program.shape
     lp.sense_ = highspy.ObjSense.kMaximize
@@ -275,27 +281,3 @@ def _to_highs(program: LinearProgram) -> highspy.HighsLp:
         kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
         lp.integrality_ = [kinds[int(i)] for i in program.integer]
     return lp
-
-
-def conflict(program: LinearProgram) -> list[str]:
-    """Names of rows and column bounds of ``program`` that cannot hold together (an irreducible set where found).
-
-    For an integer program whose relaxation is feasible no such set of rows exists, and the answer names the rows
-    that the relaxation meets only at fractional points as a whole: ``"integrality"``.
-    """
-    highs = highspy.Highs()
-    highs.setOptionValue("output_flag", False)
-    highs.setOptionValue("iis_strategy", int(highspy.IisStrategy.kIisStrategyFromLp) | int(_IRREDUCIBLE))
-    highs.passModel(_to_highs(replace(program, integer=np.zeros(len(program.c), dtype=bool))))
-    highs.run()
-    if highs.getModelStatus() != _Status.kInfeasible:
-        return ["integrality"]
-    _, iis = highs.getIis()[:2]
-    rows = [program.row_names[i] for i in iis.row_index_]
-    free = {int(highspy.IisBoundStatus.kIisBoundStatusFree), int(highspy.IisBoundStatus.kIisBoundStatusNull)}
-    bounds = [
-        f"bound of {program.col_names[i]}"
-        for i, kind in zip(iis.col_index_, iis.col_bound_, strict=True)
-        if int(kind) not in free and program.col_lower[i] != 0
-    ]
-    return rows + bounds

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, SupportsInt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +18,32 @@ Status = Literal["optimal", "gap", "time_limit"]
 ``time_limit``: stopped by the limit with a usable point, see the gap."""
 
 
+AT_LOWER, BASIC, AT_UPPER, AT_ZERO, NONBASIC = range(5)
+"""Codes of a basis, as HiGHS has them: at the lower bound, basic, at the upper, free and at zero, at some."""
+
+
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """A simplex basis: for every column and row whether it is basic, at its lower or at its upper bound."""
+    """A simplex basis: for every column and row whether it is basic, at its lower or at its upper bound.
 
-    columns: NDArray[np.int8]
-    rows: NDArray[np.int8]
+    Parameters
+    ----------
+    column_status, row_status:
+        The solver's statuses; read as codes (:data:`AT_LOWER` …) when :attr:`columns` or :attr:`rows` is asked for.
+    """
+
+    column_status: Sequence[SupportsInt]
+    row_status: Sequence[SupportsInt]
+
+    @cached_property
+    def columns(self) -> NDArray[np.int8]:
+        """(columns,) codes."""
+        return np.fromiter(map(int, self.column_status), dtype=np.int8)
+
+    @cached_property
+    def rows(self) -> NDArray[np.int8]:
+        """(rows,) codes."""
+        return np.fromiter(map(int, self.row_status), dtype=np.int8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +72,8 @@ class Point:
         What was used.
     passes:
         How often the solver ran (lazy rows, stages, widening cores).
+    iterations:
+        Simplex iterations of the last run.
     """
 
     program: LinearProgram
@@ -63,7 +87,8 @@ class Point:
     seconds: float = 0.0
     solver: str = "highs"
     method: str = "simplex"
-    passes: int = field(default=1)
+    passes: int = 1
+    iterations: int = 0
 
     @property
     def share(self) -> Floats:

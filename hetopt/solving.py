@@ -5,22 +5,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol, overload, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, overload, runtime_checkable
 
 import numpy as np
 
 from hetopt.allocation import Allocation, Plan
 from hetopt.certificate import certify
+from hetopt.compiling import from_pyomo
 from hetopt.entities import Entities
-from hetopt.errors import InvalidOption
-from hetopt.formulation import Formulation, Lazy, components_of
+from hetopt.errors import InvalidOption, NotSolved
+from hetopt.formulation import Formulation, Lazy, Stated, components_of
 from hetopt.highs import Session
 from hetopt.instance import Instance
-from hetopt.linear import LinearProgram, from_pyomo
+from hetopt.linear import LinearProgram
 from hetopt.options import Options
-from hetopt.point import Point
+from hetopt.point import Point, Status
 from hetopt.rows import Rows
 from hetopt.tolerances import STAGE, scale
+
+if TYPE_CHECKING:
+    from hetopt.exact import ExactOptimum
 
 Violated = Callable[[Point], Rows]
 
@@ -96,23 +100,38 @@ def solve_formulation(formulation: Formulation, instance: Instance, options: Opt
     options = options or Options()
     began = time.perf_counter()
     entities = formulation.entities(instance)
-    if (
-        formulation.specialist is not None
-        and options.method == "auto"
-        and not options.exact
-        and options.road != "pyomo"
-    ):
-        point = formulation.specialist(instance, options)
+    if _takes_specialist(formulation, options):
+        assert formulation.specialist is not None
+        point, exact = formulation.specialist(instance, options), None
     else:
-        point = optimise(compile_program(formulation, instance, options), options, lazy_rows(formulation, entities))
-    exact = None
-    if options.exact:
-        from hetopt.exact import exact_optimum
-
-        exact = exact_optimum(point, entities)
+        point, exact = _general(formulation, instance, entities, options)
     share = np.maximum(point.share, 0.0)
     seconds = time.perf_counter() - began
     return Allocation(entities, share, certify(formulation, entities, point, seconds, exact))
+
+
+def _takes_specialist(formulation: Formulation, options: Options) -> bool:
+    """Specialists are for those who leave it to us how a program is solved."""
+    free = options.method == "auto" and options.solver == "highs" and options.road != "pyomo" and not options.exact
+    return free and formulation.specialist is not None
+
+
+def _general(
+    formulation: Formulation, instance: Instance, entities: Entities, options: Options
+) -> tuple[Point, ExactOptimum | None]:
+    """The point of a general solver, and the exact optimum where it is asked for."""
+    program = compile_program(formulation, instance, options)
+    if not options.exact:
+        if options.method == "plain":
+            program = program.with_rows(every_row(formulation, entities, strict=False))
+        return optimise(program, options, lazy_rows(formulation, entities)), None
+    from hetopt.exact import exact_optimum
+
+    every = every_row(formulation, entities)
+    if program.integer.any():
+        raise InvalidOption("exact is True, but the program has integer columns; exact optima are for linear programs")
+    point = optimise(program, options, lazy_rows(formulation, entities))
+    return point, exact_optimum(point, every)
 
 
 def compile_program(formulation: Formulation, instance: Instance, options: Options | None = None) -> LinearProgram:
@@ -137,6 +156,24 @@ def lazy_rows(formulation: Formulation, entities: Entities) -> Violated | None:
     return violated
 
 
+def every_row(formulation: Formulation, entities: Entities, *, strict: bool = True) -> Rows:
+    """All rows that the lazy components of ``formulation`` leave out of the model.
+
+    Raises
+    ------
+    InvalidOption
+        A component adds rows lazily and cannot state them all; with ``strict=False`` it is passed over.
+    """
+    parts = components_of(formulation, Lazy)
+    unstated = [part.name for part in parts if not isinstance(part, Stated)]
+    if unstated and strict:
+        raise InvalidOption(
+            f"{unstated[0]!r} adds rows as points violate them and cannot state them all (no method every_row), "
+            "so the program cannot be solved exactly or written to a file"
+        )
+    return _joined([part.every_row(entities) for part in parts if isinstance(part, Stated)], entities)
+
+
 def _joined(found: list[Rows], entities: Entities) -> Rows:
     found = [rows for rows in found if len(rows)]
     if len(found) <= 1:
@@ -147,6 +184,20 @@ def _joined(found: list[Rows], entities: Entities) -> Rows:
 def optimise(program: LinearProgram, options: Options | None = None, violated: Violated | None = None) -> Point:
     """Maximise the objectives of ``program`` in their order, adding lazy rows as points violate them.
 
+    Parameters
+    ----------
+    program:
+        What to solve.
+    options:
+        ``time_limit`` holds for all stages and passes together.
+    violated:
+        Rows that a point violates; none when it is good.
+
+    Returns
+    -------
+    Point
+        Of the last stage; its status is the weakest of all stages'.
+
     Raises
     ------
     NotSolved
@@ -154,15 +205,28 @@ def optimise(program: LinearProgram, options: Options | None = None, violated: V
     """
     options = options or Options()
     began, passes = time.perf_counter(), 0
-    while program.earlier:
-        stage = replace(program, c=program.earlier[0], offset=0.0, earlier=())
-        point = _one_stage(stage, options, violated)
-        passes += point.passes
+    status: Status = "optimal"
+    while True:
+        stage = replace(program, c=program.earlier[0], offset=0.0, earlier=()) if program.earlier else program
+        point = _one_stage(stage, options, violated, began)
+        passes, status = passes + point.passes, max(status, point.status, key=_WEAKNESS.index)
+        if not program.earlier:
+            return replace(point, passes=passes, status=status, seconds=time.perf_counter() - began)
         best = point.objective if not program.integer.any() else _floor_of(point)
-        kept = replace(program, **_rows_of(point.program))
-        program = kept.keep(best - STAGE * scale(best))
-    point = _one_stage(program, options, violated)
-    return replace(point, passes=passes + point.passes, seconds=time.perf_counter() - began)
+        program = replace(program, **_rows_of(point.program)).keep(best - STAGE * scale(best))
+
+
+_WEAKNESS: tuple[Status, ...] = ("optimal", "gap", "time_limit")
+
+
+def _left(options: Options, began: float) -> Options:
+    """``options`` with the time that is left."""
+    if options.time_limit is None:
+        return options
+    left = options.time_limit - (time.perf_counter() - began)
+    if left <= 0:
+        raise NotSolved(f"no usable point within time_limit={options.time_limit:g} s; raise the limit", "time_limit")
+    return replace(options, time_limit=left)
 
 
 def _floor_of(point: Point) -> float:
@@ -175,29 +239,19 @@ def _rows_of(program: LinearProgram) -> dict[str, Any]:
     return {key: getattr(program, key) for key in ("A", "row_lower", "row_upper", "row_names")}
 
 
-def _one_stage(program: LinearProgram, options: Options, violated: Violated | None) -> Point:
+def _one_stage(program: LinearProgram, options: Options, violated: Violated | None, began: float) -> Point:
+    """One objective, with lazy rows; a linear program stays warm in HiGHS while rows are added."""
     from hetopt.backends import run
 
-    point = run(program, options)
-    if violated is None:
-        return point
-    return _with_lazy_rows(point, options, violated)
-
-
-def _with_lazy_rows(point: Point, options: Options, violated: Violated) -> Point:
-    from hetopt.backends import run
-
-    rows, passes = violated(point), 1
-    if not len(rows):
-        return point
-    if point.program.integer.any() or options.solver != "highs":
-        while len(rows):
-            point = run(point.program.with_rows(rows), options)
-            rows, passes = violated(point), passes + 1
-        return replace(point, passes=passes)
-    session = Session(point.program, options)
-    while len(rows):
-        session.add_rows(point.program.on_columns(rows), rows.lower, rows.upper, rows.names)
-        point = session.solve()
-        rows, passes = violated(point), passes + 1
+    warm = violated is not None and options.solver == "highs" and not program.integer.any()
+    session = Session(program, _left(options, began)) if warm else None
+    point, passes = session.solve() if session else run(program, _left(options, began)), 1
+    while violated is not None and len(rows := violated(point)):
+        if session:
+            session.options = _left(options, began)
+            session.add_rows(program.on_columns(rows), rows.lower, rows.upper, rows.names)
+            point = session.solve()
+        else:
+            point = run(point.program.with_rows(rows), _left(options, began))
+        passes += 1
     return replace(point, passes=passes)

@@ -69,6 +69,14 @@ class EnvyFree:
         found = np.flatnonzero(excess[np.arange(n), most] > VIOLATED * size)
         return self.rows(entities, found, most[found])
 
+    def every_row(self, entities: Entities) -> Rows:
+        """The rows of all pairs, where ``add`` has left them out."""
+        n, k = entities.shape
+        if n <= self.eager_up_to:
+            return Rows.none(n * k)
+        first, second = np.nonzero(~np.eye(n, dtype=bool))
+        return self.rows(entities, first, second)
+
     def rows(self, entities: Entities, first: np.ndarray, second: np.ndarray) -> Rows:
         """The rows ``row[first, second]`` of pairs of entities (positions), in one array operation."""
         n, k = entities.shape
