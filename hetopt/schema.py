@@ -1,6 +1,6 @@
 """The form of an instance file, version 1: what keys there are, what they may hold, in which units.
 
-``python -m hetopt.schema`` prints the JSON Schema that stands in ``docs/schema/instance-v1.json``.
+:func:`json_schema` exports it; the export stands in ``docs/schema/instance-v1.json``.
 """
 
 from __future__ import annotations
@@ -243,10 +243,7 @@ class InstancePart(Part):
     """What a paper or a proof says of this instance; read by ``hetopt.instances``, ignored by solvers."""
 
 
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of an instance file."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **InstancePart.model_json_schema()}
-
-
-if __name__ == "__main__":
-    print(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+def json_schema() -> str:
+    """The JSON Schema (draft 2020-12) of an instance file, as JSON text."""
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **InstancePart.model_json_schema()}
+    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
