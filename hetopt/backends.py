@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from hetopt.entities import Floats
 from hetopt.highs import Session
 from hetopt.linear import LinearProgram
 from hetopt.options import Options
 from hetopt.point import Point
 
 
-def run(program: LinearProgram, options: Options) -> Point:
+def run(program: LinearProgram, options: Options, start: Floats | None = None) -> Point:
     """Solve ``program`` (its last objective) with the solver and method that ``options`` name.
+
+    Parameters
+    ----------
+    start:
+        (columns,) a point from which HiGHS and Gurobi start an integer search, or None.
 
     Raises
     ------
@@ -19,5 +25,14 @@ def run(program: LinearProgram, options: Options) -> Point:
         The solver is unknown, not installed or not licensed.
     """
     if options.solver == "highs":
-        return Session(program, options).solve()
-    raise NotImplementedError
+        session = Session(program, options)
+        if start is not None:
+            session.start_from(start)
+        return session.solve()
+    if options.solver == "gurobi":
+        from hetopt import gurobi
+
+        return gurobi.solve(program, options, start)
+    from hetopt import pyomo_solvers
+
+    return pyomo_solvers.solve(program, options)
