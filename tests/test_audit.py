@@ -163,10 +163,10 @@ def test_an_undecided_verdict_is_neither_true_nor_false(instance):
 
 def test_tenants_with_several_job_types_are_judged_whole_too():
     """Fair to each job type, unfair to the tenant: u's fast jobs could use v's GPUs [THEOREMS, several job types]."""
-    kinds = (hetopt.JobType("slow", {"A": 1, "B": 1}), hetopt.JobType("fast", {"A": 1, "B": 4}))
+    kinds = (hetopt.JobType("slow", {"A": 1, "B": 1}), hetopt.JobType("fast", {"A": 1, "B": 2}))
     instance = hetopt.Instance(
         hetopt.Cluster.of({"A": 1, "B": 1}),
-        tenants=(hetopt.Tenant("u", kinds), hetopt.Tenant("v", {"A": 1, "B": 3})),
+        tenants=(hetopt.Tenant("u", kinds), hetopt.Tenant("v", {"A": 1, "B": 2})),
     )
     allocation = hetopt.solve(oef.cooperative(), instance)
     v = hetopt.audit(instance, allocation)
@@ -177,7 +177,12 @@ def test_tenants_with_several_job_types_are_judged_whole_too():
         "sharing_incentive (free reuse)",
         "pareto_efficient (free reuse)",
     ]
+    assert v.envy_free.holds
+    assert v.sharing_incentive.holds
     assert v.by_tenant["envy_free (even split)"].holds
+    assert v.by_tenant["sharing_incentive (even split)"].holds
+    assert v.by_tenant["envy_free (free reuse)"].holds is False
+    assert v.by_tenant["sharing_incentive (free reuse)"].witness.fair == {"A": 0.5, "B": 0.5}
     assert set(v.table.index) == {*PROPERTIES, *v.by_tenant}
     assert "envy_free (free reuse) " in str(v)
 

@@ -66,7 +66,7 @@ class Search:
     # -- what a report brings ------------------------------------------------------------------------------------
 
     def rates(self, result: Allocation | Plan) -> Floats:
-        """(people,) rates at true speeds; GPUs of a fake tenant count for the one who made it up (see gain)."""
+        """(people,) rates at true speeds; GPUs of a fake tenant count for the one who made it up, see after."""
         gpus = gpus_of(result)
         rate = np.zeros(len(self.people))
         for person in range(len(self.people)):
