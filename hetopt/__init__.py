@@ -11,16 +11,27 @@ from hetopt.errors import (
     InvalidFormulation,
     InvalidInstance,
     InvalidOption,
+    InvalidPlan,
     NotLinear,
     NotSolved,
     SolverUnavailable,
+    Stalled,
     UnknownName,
+    UnusableFile,
 )
+from hetopt.files import read
 from hetopt.formulation import Component, Formulation, Measure, Model
 from hetopt.highs import Session
 from hetopt.instance import Instance
+from hetopt.job_rounding import WholeJobs
 from hetopt.linear import LinearProgram
 from hetopt.options import Options
+from hetopt.overheads import Overheads
+from hetopt.placement import HierarchicalPlacer, MoreWorkersFirst
+from hetopt.rounding import AsPrinted, Rounded, WholeGPUs
+from hetopt.selection import LongestStarved
+from hetopt.simulation import simulate
+from hetopt.simulation_log import Log
 from hetopt.solving import Policy, compile_program, optimise, solve
 from hetopt.workload import Job, JobType, Parallelism, Stage, Tenant
 
@@ -28,6 +39,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Allocation",
+    "AsPrinted",
     "Audit",
     "Certificate",
     "Cluster",
@@ -36,32 +48,45 @@ __all__ = [
     "Formulation",
     "GPUType",
     "HetoptError",
+    "HierarchicalPlacer",
     "Instance",
     "InvalidFormulation",
     "InvalidInstance",
     "InvalidOption",
+    "InvalidPlan",
     "Job",
     "JobType",
     "LinearProgram",
+    "Log",
+    "LongestStarved",
     "Measure",
     "Model",
+    "MoreWorkersFirst",
     "NotLinear",
     "NotSolved",
     "Options",
+    "Overheads",
     "Parallelism",
     "Placement",
     "Plan",
     "Policy",
+    "Rounded",
     "Server",
     "Session",
     "SolverUnavailable",
     "Stage",
+    "Stalled",
     "Tenant",
     "UnknownName",
+    "UnusableFile",
     "Verdict",
+    "WholeGPUs",
+    "WholeJobs",
     "audit",
     "compile_program",
     "from_pyomo",
     "optimise",
+    "read",
+    "simulate",
     "solve",
 ]

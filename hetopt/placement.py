@@ -1,0 +1,239 @@
+"""From a plan over jobs to servers: who sits on which host, and what packing had to give up.
+
+A placer is a frozen dataclass ``placer(plan, instance) -> Placement``. Where jobs are now it reads from
+``instance.placed``. GPUs of one type only compete with each other, so each type is packed by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from hetopt.allocation import Placement, Plan
+from hetopt.errors import InvalidOption, InvalidPlan
+from hetopt.instance import Instance
+from hetopt.workload import Job, Parallelism
+
+Seats = dict[str, int]
+"""Server -> GPUs of one type."""
+
+
+class Placer(Protocol):
+    """Chooses servers for the jobs of a plan."""
+
+    def __call__(self, plan: Plan, instance: Instance) -> Placement:
+        """The servers of every job that can be placed, and the reason for those that cannot."""
+        ...
+
+
+@dataclass(frozen=True)
+class HierarchicalPlacer:
+    """FFT's placer, [FFT, section 4.3].
+
+    1. A job that keeps its GPU type keeps its servers.
+    2. Of the others, tensor- and data-parallel jobs are packed first, larger ones first, each into as few servers
+       as possible; pipeline-parallel jobs, which bear network hops better, after them.
+    3. Jobs that keep their servers but are spread over several move into a single one where there is room, those
+       with the cheapest migration (checkpoint bytes over the slowest of their network cards) first. Room appears
+       when jobs come and go, so this happens at churn events only.
+
+    Parameters
+    ----------
+    sticky:
+        Step 1; without it every job is placed anew each time.
+    consolidate:
+        Step 3.
+    whole:
+        Kinds of parallelism whose jobs wait rather than be spread over several servers.
+
+    Raises
+    ------
+    InvalidOption
+        ``whole`` names no kind of parallelism.
+    InvalidPlan
+        When called: the plan is over tenants or has more GPUs than there are.
+    """
+
+    sticky: bool = True
+    consolidate: bool = True
+    whole: tuple[Parallelism, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "whole", _kinds(self.whole))
+
+    def __call__(self, plan: Plan, instance: Instance) -> Placement:
+        """The servers of the plan's jobs."""
+
+        def rank(job: Job, gpus: int) -> tuple[int, ...]:
+            return int(job.parallelism == Parallelism.PIPELINE), -gpus
+
+        return _Packing(plan, instance, self.whole).run(rank, self.sticky, self.consolidate)
+
+
+@dataclass(frozen=True)
+class MoreWorkersFirst:
+    """OEF's placer, [OEF, section 4.3]: jobs with more workers first, each into as few servers as possible.
+
+    Parameters
+    ----------
+    sticky:
+        Jobs that keep their GPU type keep their servers. OEF does not say so; a server that a job sits on is
+        preferred in any case, where it has room.
+    whole:
+        Kinds of parallelism whose jobs wait rather than be spread over several servers.
+
+    Raises
+    ------
+    InvalidOption
+        ``whole`` names no kind of parallelism.
+    InvalidPlan
+        When called: the plan is over tenants or has more GPUs than there are.
+    """
+
+    sticky: bool = False
+    whole: tuple[Parallelism, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "whole", _kinds(self.whole))
+
+    def __call__(self, plan: Plan, instance: Instance) -> Placement:
+        """The servers of the plan's jobs."""
+        return _Packing(plan, instance, self.whole).run(lambda _, gpus: (-gpus,), self.sticky, False)
+
+
+def _kinds(whole: Iterable[str]) -> tuple[Parallelism, ...]:
+    try:
+        return tuple(Parallelism(kind) for kind in whole)
+    except ValueError:
+        raise InvalidOption(f"whole is {whole!r}; it may hold {', '.join(Parallelism)}") from None
+
+
+def pack(gpus: int, free: Mapping[str, int], near: Iterable[str] = ()) -> Seats | None:
+    """``gpus`` seats on as few of the servers as possible, or None where there is not enough room.
+
+    If one server has room, that of ``near`` with least room to spare, else any with least room to spare (large holes
+    are kept for large gangs). Otherwise the emptiest server is filled and the rest packed in the same way, which
+    takes the fewest servers. Ties go to the first server.
+    """
+    near, seats, left = set(near), {}, gpus
+    room = {server: n for server, n in free.items() if n > 0}
+    if sum(room.values()) < gpus:
+        return None
+    while left:
+        fits = [server for server, n in room.items() if n >= left]
+        if fits:
+            seats[min(fits, key=lambda s: (s not in near, room[s]))] = left
+            return seats
+        server = max(room, key=lambda s: (room[s], s in near))
+        seats[server] = room.pop(server)
+        left -= seats[server]
+    return seats
+
+
+class _Packing:
+    """One run of a placer."""
+
+    def __init__(self, plan: Plan, instance: Instance, whole: tuple[Parallelism, ...]) -> None:
+        if plan.entities.kind != "jobs":
+            raise InvalidPlan("the plan is over tenants; select their jobs first (hetopt.selection.LongestStarved)")
+        self.instance, self.whole = instance, whole
+        self.servers = instance.cluster.by_name
+        self.x = np.rint(plan.x).astype(int)
+        self.entities = plan.entities
+        self.free: dict[str, Seats] = {
+            t: {s.name: s.gpus[t] for s in instance.cluster.servers if s.gpus.get(t, 0)} for t in self.entities.types
+        }
+        self.hosts: dict[str, dict[str, Seats]] = {}  # job -> GPU type -> server -> GPUs
+        self.waiting: dict[str, str] = {}
+
+    def run(self, rank: Callable[[Job, int], tuple[int, ...]], sticky: bool, consolidate: bool) -> Placement:
+        """Keep, pack in the order of ``rank``, consolidate."""
+        parts = [
+            (self.instance.job[self.entities.names[i]], self.entities.types[k], int(self.x[i, k]))
+            for i, k in np.argwhere(self.x).tolist()
+        ]
+        stay = {(job.name, t) for job, t, n in parts if sticky and sum(self._before(job.name, t).values()) == n}
+        for job, t, _ in parts:
+            if (job.name, t) in stay:
+                self._take(job.name, t, self._before(job.name, t))
+        for job, t, n in sorted(parts, key=lambda part: rank(part[0], part[2])):
+            if (job.name, t) not in stay and job.name not in self.waiting:
+                self._place(job, t, n)
+        if consolidate:
+            self._consolidate([part for part in parts if (part[0].name, part[1]) in stay])
+        return self._placement()
+
+    def _before(self, job: str, gpu_type: str) -> Seats:
+        placed = self.instance.placed.get(job, {})
+        return {server: gpus[gpu_type] for server, gpus in placed.items() if gpus.get(gpu_type, 0)}
+
+    def _take(self, job: str, gpu_type: str, seats: Seats) -> None:
+        for server, n in seats.items():
+            self.free[gpu_type][server] -= n
+        self.hosts.setdefault(job, {})[gpu_type] = seats
+
+    def _release(self, job: str, gpu_type: str) -> Seats:
+        seats = self.hosts[job].pop(gpu_type)
+        for server, n in seats.items():
+            self.free[gpu_type][server] += n
+        return seats
+
+    def _place(self, job: Job, gpu_type: str, gpus: int) -> None:
+        near = {
+            *self.instance.placed.get(job.name, {}),
+            *(s for own in self.hosts.get(job.name, {}).values() for s in own),
+        }
+        seats = pack(gpus, self.free[gpu_type], near)
+        if seats is None:
+            raise InvalidPlan(f"the plan has more GPUs of {gpu_type!r} than there are: no room for job {job.name!r}")
+        if job.parallelism in self.whole and len({*seats, *self._servers(job.name)}) > 1:
+            for other in list(self.hosts.get(job.name, {})):
+                self._release(job.name, other)
+            self.waiting[job.name] = (
+                f"no single server has {gpus} free GPUs of {gpu_type!r} for a {job.parallelism} job"
+            )
+            return
+        self._take(job.name, gpu_type, seats)
+
+    def _servers(self, job: str) -> set[str]:
+        return {server for seats in self.hosts.get(job, {}).values() for server in seats}
+
+    def _consolidate(self, stayed: list[tuple[Job, str, int]]) -> None:
+        """Move spread jobs into one server where there is room, the cheapest migration first."""
+
+        def seconds(part: tuple[Job, str, int]) -> float:
+            cards = [self.servers[s].nic_bytes_per_s for s in self.hosts[part[0].name][part[1]]]
+            return part[0].checkpoint_bytes / min(cards)
+
+        spread = [part for part in stayed if len(self.hosts[part[0].name][part[1]]) > 1]
+        for job, t, n in sorted(spread, key=seconds):
+            before = self._release(job.name, t)
+            seats = pack(n, self.free[t], before)
+            self._take(job.name, t, before if seats is None or len(seats) > 1 else seats)
+
+    def _placement(self) -> Placement:
+        hosts: dict[str, dict[str, Seats]] = {}
+        for job, types in self.hosts.items():
+            for t, seats in types.items():
+                for server, n in seats.items():
+                    hosts.setdefault(job, {}).setdefault(server, {})[t] = n
+        extra = [sum(len(s) - self._fewest(t, s) for t, s in types.items()) for types in self.hosts.values()]
+        moved = [
+            job
+            for job, types in self.hosts.items()
+            if any(
+                sum(old.values()) == sum(s.values()) and old != s
+                for t, s in types.items()
+                if (old := self._before(job, t))
+            )
+        ]
+        given_up = {"split": sum(e > 0 for e in extra), "extra_servers": sum(extra), "moved": len(moved)}
+        return Placement(hosts, self.waiting, {**given_up, "waiting": len(self.waiting)})
+
+    def _fewest(self, gpu_type: str, seats: Seats) -> int:
+        """Servers that so many GPUs need in an empty cluster."""
+        empty = {s.name: s.gpus[gpu_type] for s in self.instance.cluster.servers if s.gpus.get(gpu_type, 0)}
+        return len(pack(sum(seats.values()), empty) or {})
