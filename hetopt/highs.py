@@ -32,6 +32,10 @@ class Session:
         The program to start from.
     options:
         Solver settings; ``time_limit`` holds for each :meth:`solve`.
+    presolve:
+        False for programs that are changed and solved again, where it takes longer than it saves.
+    explain:
+        False where an infeasible program is nothing but a wrong guess: finding its conflict takes much longer.
 
     Examples
     --------
@@ -43,8 +47,11 @@ class Session:
     3.5294
     """
 
-    def __init__(self, program: LinearProgram, options: Options | None = None) -> None:
+    def __init__(
+        self, program: LinearProgram, options: Options | None = None, *, presolve: bool = True, explain: bool = True
+    ) -> None:
         self.options = options or Options()
+        self._presolve, self._explain = "choose" if presolve else "off", explain
         self._program = program
         self._new_rows: list[tuple[sparse.csr_array, Floats, Floats, Sequence[str]]] = []
         self._new_entries: dict[tuple[int, int], float] = {}
@@ -55,6 +62,7 @@ class Session:
     def _configure(self) -> None:
         options, set_option = self.options, self._highs.setOptionValue
         set_option("output_flag", False)
+        set_option("presolve", self._presolve)
         set_option("threads", options.threads)
         set_option("random_seed", options.seed)
         set_option("mip_rel_gap", options.gap)
@@ -161,6 +169,14 @@ class Session:
         solution.col_value = np.asarray(x, dtype=float).tolist()
         self._highs.setSolution(solution)
 
+    def start_at(self, basis: Basis) -> None:
+        """Start the next solve at ``basis``; ignored where it does not fit the program."""
+        codes, start = [highspy.HighsBasisStatus(code) for code in range(5)], highspy.HighsBasis()
+        start.col_status = [codes[code] for code in basis.columns.tolist()]
+        start.row_status = [codes[code] for code in basis.rows.tolist()]
+        start.valid = True
+        self._highs.setBasis(start)
+
     def solve(self) -> Point:
         """Solve from the present basis.
 
@@ -216,7 +232,7 @@ class Session:
         if status == _Status.kUnboundedOrInfeasible:
             self._highs.setOptionValue("presolve", "off")
             self._highs.run()
-            self._highs.setOptionValue("presolve", "choose")
+            self._highs.setOptionValue("presolve", self._presolve)
             status = self._highs.getModelStatus()
         return status  # type: ignore[no-any-return]
 
@@ -231,6 +247,8 @@ class Session:
             return "optimal" if gap <= 0 else "gap"
         if status == _Status.kTimeLimit and info.primal_solution_status == _FEASIBLE:
             return "time_limit"
+        if status == _Status.kInfeasible and not self._explain:
+            raise NotSolved("the program is infeasible", "infeasible")
         if status == _Status.kInfeasible:
             from hetopt.conflicts import infeasible
 
