@@ -12,7 +12,7 @@ import pandas as pd
 from hetopt.entities import Entities, Floats
 from hetopt.formulation import Formulation, Measured
 from hetopt.point import Point
-from hetopt.tolerances import scale
+from hetopt.tolerances import ROUNDING, scale
 
 if TYPE_CHECKING:
     from hetopt.exact import ExactOptimum
@@ -95,7 +95,7 @@ class Certificate:
             "solver": self.solver,
             "method": self.method,
             "passes": self.passes,
-            "exact_objective": str(self.exact.objective) if self.exact else None,
+            "exact_objective": str(self.exact) if self.exact else None,
         }
 
 
@@ -148,6 +148,11 @@ def certify(
 
 
 def rational(value: float, largest: int) -> Fraction:
-    """The simplest fraction with a denominator up to ``largest`` that rounds to ``value``; else ``value`` exactly."""
-    simple = Fraction(value).limit_denominator(largest)
-    return simple if float(simple) == value else Fraction(value)
+    """The fraction that a float is meant to be.
+
+    The nearest fraction with a denominator up to ``largest`` where it is as near as rounding leaves it
+    (:data:`~hetopt.tolerances.ROUNDING`); else ``value`` exactly.
+    """
+    exact = Fraction(value)
+    simple = exact.limit_denominator(largest)
+    return simple if abs(simple - exact) <= Fraction(ROUNDING) * abs(exact) else exact

@@ -131,7 +131,8 @@ def _general(
     if program.integer.any():
         raise InvalidOption("exact is True, but the program has integer columns; exact optima are for linear programs")
     point = optimise(program, options, lazy_rows(formulation, entities))
-    return point, exact_optimum(point, every)
+    exact = exact_optimum(point, every)
+    return exact.as_point(point), exact
 
 
 def compile_program(formulation: Formulation, instance: Instance, options: Options | None = None) -> LinearProgram:

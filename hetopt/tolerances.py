@@ -39,6 +39,10 @@ leaves about 1e-12, and no result shows it."""
 FINE = 1e-10
 """Tolerances asked of HiGHS inside a specialist, whose steps rest on exact prices: the smallest that it takes."""
 
+CONVERGED = 1e-11
+"""Interior points stop once their products are below this part of the optimum: 100 times finer than PROVEN, while
+rounding in the sums over some thousand entities leaves about 1e-13."""
+
 WORK = 1e-9
 """Work left below this part of a job's total work is none: what rounding of rates times seconds leaves."""
 
@@ -48,6 +52,13 @@ VISIBLE = 5e-4
 NUDGE = 1e-3
 """How far beside another's ratio a misreport is tried: far enough that the solver sees two different ratios, near
 enough that a gain which grows up to the tie is nearly all found."""
+
+FINEST = 1e-10
+"""The smallest feasibility tolerance that HiGHS takes: for a basis that is to be proven exactly."""
+
+ROUNDING = 2.0**-50
+"""A float this near to a fraction, relatively, is read as it: what two or three rounded operations leave
+(a weight times a speedup), and far less than the distance to the next simple fraction."""
 
 RATIONAL_DENOMINATOR = 10**6
 """Largest denominator tried when a float is read as the fraction that was meant (1/3, 0.25, 4/45 …)."""
