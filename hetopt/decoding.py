@@ -144,13 +144,26 @@ def _job_type(part: schema.JobTypePart | schema.TenantPart, name: str) -> JobTyp
 def _tenant(part: schema.TenantPart) -> Tenant:
     key = f"tenants[{part.name!r}]"
     if _one_of(part, key, ("speedup", "throughput", "job_types")) != "job_types":
-        return Tenant(part.name, (_job_type(part, "jobs"),), part.weight)
+        with _within("job_types['jobs']", key):
+            return Tenant(part.name, (_job_type(part, "jobs"),), part.weight)
     if part.memory_bytes is not None:
         raise InvalidInstance(f"{key} has job_types and memory_bytes; give memory_bytes in each job type")
     kinds = part.job_types or []
     for kind in kinds:
         _one_of(kind, f"{key}.job_types[{kind.name!r}]", ("speedup", "throughput"))
-    return Tenant(part.name, tuple(_job_type(kind, kind.name) for kind in kinds), part.weight)
+    with _within("job_types[", f"{key}.job_types["):
+        rows = tuple(_job_type(kind, kind.name) for kind in kinds)
+    return Tenant(part.name, rows, part.weight)
+
+
+@contextmanager
+def _within(beginning: str, better: str) -> Iterator[None]:
+    """Let errors that begin with the key of a job type say whose it is."""
+    try:
+        yield
+    except InvalidInstance as problem:
+        text = str(problem)
+        raise InvalidInstance(better + text.removeprefix(beginning) if text.startswith(beginning) else text) from None
 
 
 def _job(part: schema.JobPart) -> Job:

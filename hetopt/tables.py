@@ -20,11 +20,13 @@ from hetopt.checks import choices
 from hetopt.cluster import Cluster, GPUType, Server
 from hetopt.errors import InvalidInstance, UnusableFile
 from hetopt.instance import Instance
+from hetopt.schema import to_number
 from hetopt.workload import Job, JobType, Tenant
 
 SERVER = ("nic_bytes_per_s", "intra_bytes_per_s", "disk_bytes")
 GPU_TYPE = ("memory_bytes",)
 TENANT = ("weight", "memory_bytes")
+TEXT = ("tenant", "job_type", "dataset", "utility", "parallelism")
 JOB = tuple(f.name for f in dataclasses.fields(Job) if f.name not in ("name", "throughput", "stages"))
 
 
@@ -84,11 +86,14 @@ def from_tables(
     InvalidInstance
         A missing, unknown or double column, a bad cell (named by row and column), or no valid instance.
     """
+    for key, table in (("servers", servers), ("gpu_types", gpu_types), ("tenants", tenants), ("jobs", jobs)):
+        if not isinstance(table, pd.DataFrame) and (key == "servers" or table is not None):
+            raise InvalidInstance(f"{key} is a {type(table).__name__}; it must be a pandas DataFrame")
     names = (
         [str(t) for t in gpu_types.index] if gpu_types is not None else [c for c in servers.columns if c not in SERVER]
     )
-    rows = _rows(servers, "servers", names, SERVER)
     kinds = [GPUType(n, **own) for n, _, own in _rows(gpu_types, "gpu_types", (), GPU_TYPE)] or [*map(GPUType, names)]
+    rows = _rows(servers, "servers", names, SERVER)
     cluster = Cluster(
         tuple(kinds), tuple(_make("servers", name, Server, name, gpus, **own) for name, gpus, own in rows)
     )
@@ -134,14 +139,16 @@ def read_csv(folder: str | os.PathLike[str], **instance: Any) -> Instance:
 
 def _csv(path: Path) -> pd.DataFrame:
     index = {"tenants": "tenant", "servers": "server", "gpu_types": "gpu_type", "jobs": "job"}[path.stem]
-    text = dict.fromkeys((index, "job_type", "tenant", "dataset", "utility", "parallelism"), str)
     try:
-        table = pd.read_csv(path, dtype=text, keep_default_na=False, na_values=[""], float_precision="round_trip")
+        table = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""])
     except OSError as problem:
         raise UnusableFile(f"{path} cannot be read: {problem.strerror or problem}") from None
     except ValueError as problem:  # pandas' own errors and wrong encodings
         raise InvalidInstance(f"{path} is not CSV: {' '.join(str(problem).split())}") from None
-    keys = [key for key in (index, "job_type") if key in table.columns]
+    for column in table.columns:
+        if column not in (index, *TEXT):
+            table[column] = table[column].astype(object).map(to_number)
+    keys = [key for key in ((index, "job_type") if index == "tenant" else (index,)) if key in table.columns]
     if index not in keys:
         raise InvalidInstance(f"{path} has no column {index!r}; its first column must hold the names")
     return table.set_index(keys if len(keys) > 1 else index)
@@ -180,8 +187,6 @@ def _rows(
     """(name, values per type, values per given field) of each row; empty cells of fields are left out."""
     if table is None:
         return []
-    if not isinstance(table, pd.DataFrame):
-        raise InvalidInstance(f"{key} is a {type(table).__name__}; it must be a pandas DataFrame")
     columns, types = list(table.columns), list(types)
     for column in columns:
         if columns.count(column) > 1:

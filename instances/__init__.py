@@ -117,9 +117,9 @@ def expected(name: str) -> Mapping[str, Expected]:
 
 
 def _expected(row: Mapping[str, Any]) -> Expected:
-    numbers = {key: FrozenDict(exact(row.get(key, {}))) for key in ("correct", "printed")}
-    rest = {key: value for key, value in row.items() if key not in ("correct", "printed", "misprinted")}
-    return Expected(**numbers, misprinted=tuple(row.get("misprinted", ())), **rest)
+    correct, printed = (FrozenDict(exact(row.get(key, {}))) for key in ("correct", "printed"))
+    text = {key: row.get(key, "") for key in ("policy", "where", "note", "claim")}
+    return Expected(correct, printed, tuple(row.get("misprinted", ())), **text)
 
 
 def exact(value: Any) -> Any:

@@ -1,0 +1,124 @@
+"""Hypothesis strategy of instances that use every field: servers, memory, job types, stages, state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from hetopt.cluster import Cluster, GPUType, Server
+from hetopt.instance import Instance
+from hetopt.workload import Job, JobType, Parallelism, Stage, Tenant
+
+Draw = st.DrawFn
+
+NAMES = st.one_of(
+    st.sampled_from(
+        ["no", "1", "1e9", "null", "~", "a: b", "x#y", "- z", "é", "0x1F", "2024-01-01", "1:30", "true", "*a"]
+    ),
+    st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S"]), min_size=1, max_size=6),
+)
+"""Names that YAML might take for something else, and any other printable ones."""
+
+AMOUNTS = st.floats(0, 1e18, allow_subnormal=False)
+POSITIVE = st.floats(1e-18, 1e18)
+
+
+@st.composite
+def clusters(draw: Draw) -> Cluster:
+    """One to three GPU types on one to four servers, or capacities in equal servers."""
+    types = draw(st.lists(NAMES, min_size=1, max_size=3, unique=True))
+    memory = {t: draw(st.none() | POSITIVE) for t in types}
+    if draw(st.booleans()):
+        capacity = {t: draw(st.integers(1, 9)) for t in types}
+        known = {t: m for t, m in memory.items() if m is not None}
+        return Cluster.of(capacity, gpus_per_server=draw(st.none() | st.integers(1, 4)), memory_bytes=known)
+    servers = [
+        Server(
+            name,
+            draw(st.dictionaries(st.sampled_from(types), st.integers(0, 4))),
+            draw(POSITIVE),
+            draw(POSITIVE),
+            draw(st.none() | AMOUNTS),
+        )
+        for name in draw(st.lists(NAMES, min_size=1, max_size=4, unique=True))
+    ]
+    if not any(server.gpus for server in servers):
+        servers.append(Server("the only one", {types[0]: 2}))
+    return Cluster(tuple(GPUType(t, memory[t]) for t in types), tuple(servers))
+
+
+@st.composite
+def speeds(draw: Draw, cluster: Cluster) -> dict[str, float]:
+    """A speed per GPU type, one of them positive."""
+    row = {t: draw(st.just(0.0) | POSITIVE) for t in cluster.type_names}
+    return row if any(row.values()) else dict.fromkeys(row, 1.0)
+
+
+def _memory(draw: Draw, cluster: Cluster, row: dict[str, float]) -> float:
+    """A need that fits a type on which the row is positive."""
+    limits = {t.name: t.memory_bytes for t in cluster.gpu_types}
+    most = max((limits[t] or 1e18) for t, speed in row.items() if speed)
+    return draw(st.just(0.0) | st.floats(0, most, allow_subnormal=False))
+
+
+@st.composite
+def tenants(draw: Draw, cluster: Cluster, name: str) -> Tenant:
+    """A tenant with one to three job types."""
+    kinds = []
+    for kind in draw(st.just(["jobs"]) | st.lists(NAMES, min_size=1, max_size=3, unique=True)):
+        row = draw(speeds(cluster))
+        kinds.append(JobType(kind, row, _memory(draw, cluster, row)))
+    return Tenant(name, tuple(kinds), draw(POSITIVE))
+
+
+@st.composite
+def jobs(draw: Draw, cluster: Cluster, name: str, owners: tuple[Tenant, ...]) -> Job:
+    """A job with any of its fields."""
+    row = draw(speeds(cluster))
+    demand = draw(st.integers(1, sum(cluster.capacity.values())))
+    stages: list[Stage] = []
+    if draw(st.booleans()):
+        first = draw(st.integers(1, demand))
+        parts = filter(None, (first, demand - first))
+        stages = [Stage(k, draw(AMOUNTS), draw(AMOUNTS), draw(AMOUNTS), draw(AMOUNTS)) for k in parts]
+    more: dict[str, Any] = {key: draw(AMOUNTS) for key in ("arrival", "checkpoint_bytes", "dataset_bytes")}
+    more |= {key: draw(st.none() | NAMES) for key in ("dataset", "utility")}
+    owner = draw(st.none() | st.sampled_from(owners)) if owners else None
+    if owner is not None:
+        more |= {"tenant": owner.name, "job_type": draw(st.none() | st.sampled_from([k.name for k in owner.job_types]))}
+    memory, kind = _memory(draw, cluster, row), draw(st.sampled_from(Parallelism))
+    return Job(
+        name,
+        row,
+        draw(POSITIVE),
+        demand,
+        weight=draw(POSITIVE),
+        memory_bytes=memory,
+        parallelism=kind,
+        stages=tuple(stages),
+        **more,
+    )
+
+
+@st.composite
+def whole_instances(draw: Draw) -> Instance:
+    """An instance that may use every field there is."""
+    cluster = draw(clusters())
+    names = draw(st.lists(NAMES, max_size=5, unique=True))
+    cut = draw(st.integers(0, len(names)))
+    owners = tuple(draw(tenants(cluster, name)) for name in names[:cut] if "/" not in name)
+    work = tuple(draw(jobs(cluster, name, owners)) for name in names[cut:])
+    everyone = [t.name for t in owners if len(t.job_types) == 1] + [j.name for j in work]
+    state: dict[str, Any] = {
+        "time": draw(AMOUNTS),
+        "name": draw(st.text(max_size=5)),
+        "source": draw(st.text(max_size=5)),
+    }
+    if everyone:
+        gpus = st.dictionaries(st.sampled_from(cluster.type_names), AMOUNTS)
+        state["held"] = draw(st.dictionaries(st.sampled_from(everyone), gpus))
+    if work:
+        one = draw(st.sampled_from(work)).name
+        state |= {"done": {one: draw(AMOUNTS)}, "placed": {one: {s.name: dict(s.gpus) for s in cluster.servers[:1]}}}
+    return Instance(cluster, owners, work, **state)

@@ -1,0 +1,272 @@
+"""Bad files: whatever is wrong is one line naming file, line, key, value and remedy, and nothing wrong is accepted."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+import hetopt
+from hetopt import documents, encoding, files
+from hetopt.errors import InvalidInstance
+from hetopt.proofs.whole import NAMES, whole_instances
+
+GOOD = (Path(__file__).parent / "good.yaml").read_text()
+
+
+def error(path: Path, text: str | bytes, name: str = "bad.yaml") -> str:
+    """The one line that reading ``text`` ends with."""
+    file = path / name
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(InvalidInstance) as caught:
+        hetopt.read(file)
+    line = str(caught.value)
+    assert line.startswith(str(file))
+    assert line.splitlines() == [line]
+    return line.removeprefix(str(file))
+
+
+SPEED = "speedup: {T4: 1, V100: 7/3}"
+CHANGES = [
+    # what is changed, into what, what the line must say
+    (SPEED, "speedup: {T4: 1, V100: -2}", ":9: tenants[0].speedup.V100 is -2; it must be a finite number >= 0, or a"),
+    (SPEED, "speedup: {T4: 1, V100: .nan}", ":9: tenants[0].speedup.V100 is nan; it must be a finite"),
+    (SPEED, "speedup: {T4: 1, V100: .inf}", ":9: tenants[0].speedup.V100 is inf; it must be a finite"),
+    (SPEED, "speedup: {T4: 1, V100: 1/0}", ":9: tenants[0].speedup.V100 is '1/0'; it must be a finite"),
+    (SPEED, "speedup: {T4: 1, V100: 2 GB}", ":9: tenants[0].speedup.V100 is '2 GB'; it must be a finite"),
+    (SPEED, "speedup: {T4: 1, V100: true}", ":9: tenants[0].speedup.V100 is True; it must be a finite"),
+    (SPEED, "speedup: {T4: 1, V100: null}", ":9: tenants[0].speedup.V100 is None; it must be a finite"),
+    (SPEED, "speedup: {T4: 1}", ":9: tenants['a'].speedup has no value for GPU type 'V100'; give one"),
+    (SPEED, "speedup: {T4: 1, V10: 2}", ":9: tenants['a'].speedup names GPU type 'V10', which does not"),
+    (
+        SPEED,
+        "speedup: {T4: 0, V100: 0}",
+        ":8: tenants['a'].speedup is {'T4': 0.0, 'V100': 0.0}; at least one GPU type must have",
+    ),
+    (SPEED, "speedup: [1, 2]", ":9: tenants[0].speedup is [1, 2]; it must be a mapping"),
+    (SPEED, "speedup: {T4: 1, T4: 2}", ":9: has the key 'T4' twice in tenants[0].speedup; keep one"),
+    (
+        SPEED,
+        "speedup: {T4: 1, 100: 2}",
+        ":9: has the key 100 in tenants[0].speedup, which is no text; put it in quotes: '100'",
+    ),
+    (
+        SPEED,
+        "throughputs: {T4: 1, V100: 2}",
+        ":9: tenants[0] has the unknown key 'throughputs'; did you mean 'throughput'?",
+    ),
+    (SPEED, "weight: 1", ":8: tenants['a'] has none of speedup, throughput, job_types; it must have exactly one"),
+    ("- name: a", "- name: b", ":10: tenants[1].name is 'b', the name of tenants[0]; every name must differ"),
+    ("- name: a", "- name: 7", ":8: tenants[0].name is 7; it must be text; put it in quotes: '7'"),
+    ("- name: a", "- name: ''", ":8: tenants[0].name is ''; it must be a non-empty name on one line"),
+    ("weight: 2", "weight: 0", ":11: tenants[1].weight is 0; it must be a finite number > 0"),
+    ("weight: 2", "speedup: {T4: 1, V100: 1}", ":10: tenants['b'] has speedup and job_types; it must have exactly one"),
+    ("weight: 2", "memory_bytes: 2", ":10: tenants['b'] has job_types and memory_bytes; give memory_bytes in each"),
+    (
+        "memory_bytes: 20e9",
+        "memory_bytes: 40e9",
+        ":10: tenants['b'].memory_bytes is 4e+10; it fits no GPU type that it can run on",
+    ),
+    (
+        "capacity: {T4: 4, V100: 4}",
+        "capacity: {T4: 4, V100: 1.5}",
+        ":4: cluster.capacity.V100 is 1.5; it must be a whole number >= 0",
+    ),
+    ("capacity: {T4: 4, V100: 4}", "capacity: {T4: 0, V100: 0}", ": the cluster is empty: no server has a GPU"),
+    (
+        "capacity: {T4: 4, V100: 4}",
+        "capacity: {}",
+        ":4: memory_bytes names GPU type 'T4', which does not exist; known: none",
+    ),
+    ("capacity: {T4: 4, V100: 4}", "capacity: {T4: 4, V100: 999999999999}", "more than 1000000 servers"),
+    (
+        "capacity: {T4: 4, V100: 4}",
+        "servers: []",
+        ":4: cluster.gpu_types is missing; give gpu_types and servers, or capacity",
+    ),
+    ("gpus_per_server: 2", "gpu_types: [{name: T4}]", "cluster has both capacity and gpu_types"),
+    (
+        "gpus_per_server: 2",
+        "nic_bytes_per_s: 10 Gbps",
+        ":5: cluster.nic_bytes_per_s is '10 Gbps'; it must be a finite number > 0",
+    ),
+    ("demand: 2", "demand: 9", ":16: jobs['j1'].stages have 2 replicas; they must sum to demand = 9"),
+    (
+        "{T4: 4, V100: 4}",
+        "{T4: 1, V100: 0}",
+        ":19: jobs['j1'].demand is 2 GPUs, but the cluster has 1; it could never run",
+    ),
+    ("demand: 2", "demand: 1.5", ":19: jobs[0].demand is 1.5; it must be a whole number >= 1"),
+    ("demand: 2", "demand: 3", ":16: jobs['j1'].stages have 2 replicas; they must sum to demand = 3"),
+    ("tenant: b", "tenant: c", "jobs['j1'].tenant names tenant 'c', which does not exist; "),
+    ("job_type: x", "job_type: z", "jobs['j1'].job_type names job type 'z', which does not exist; known: x, y"),
+    ("work: 30", "parallelism: data", ":16: jobs[0].work is missing; jobs[0] must have one"),
+    ("work: 30", "{work: 30}", ": is not YAML: "),
+    (
+        "  demand: 2",
+        "  parallelism: expert",
+        ":19: jobs[0].parallelism is 'expert'; it must be 'data', 'tensor' or 'pipeline'",
+    ),
+    ("time: 600", "time: 10 min", ":25: time is '10 min'; it must be a finite number >= 0"),
+    ("held: {a: {T4: 1}", "held: {c: {T4: 1}", ":26: held names tenant or job 'c', which does not exist"),
+    ("held: {a: {T4: 1}", "held: {a: {K80: 1}", ":26: held['a'] names GPU type 'K80', which does not exist"),
+    ("done: {j1: 4}", "done: {j1: -4}", ":27: done.j1 is -4; it must be a finite number >= 0"),
+    ("t4-0: {T4: 2}", "t4-9: {T4: 2}", ":28: placed['j1'] names server 't4-9', which does not exist; "),
+    ("t4-0: {T4: 2}", "t4-0: {T4: 3}", ":28: placed puts jobs on 3 T4 of server 't4-0'; it has 2"),
+    ("instance/1", "instance/2", ":1: schema is 'hetopt/instance/2'; this version of hetopt reads"),
+    ("schema: hetopt/instance/1", "version: 1", ": schema is missing; this version of hetopt reads"),
+    ("cluster:\n", "clusters:\n", "has the unknown key 'clusters'; did you mean 'cluster'?"),
+    ("name: good", "name: &x good", None),
+    ("name: good", "name: *x", ":2: "),
+    (
+        "name: good",
+        "name: !!python/name:os.system x",
+        ":2: the tag 'tag:yaml.org,2002:python/name:os.system' is not read",
+    ),
+    ("name: good", "name: [a", ": is not YAML: "),
+    ("name: good", "--- ", ": has 2 documents; it must have one"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "said"), CHANGES)
+def test_one_clear_line(tmp_path: Path, old: str, new: str, said: str | None) -> None:
+    assert GOOD.count(old) >= 1
+    text = GOOD.replace(old, new, 1)
+    if said is None:  # an anchor without alias changes nothing
+        assert hetopt.Instance.read(_put(tmp_path, text)).name == "good"
+        return
+    assert said in error(tmp_path, text)
+
+
+def _put(folder: Path, text: str) -> Path:
+    (folder / "f.yaml").write_text(text)
+    return folder / "f.yaml"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "said"),
+    [
+        ("", "f.yaml", ": is empty; it must hold an instance, beginning with 'schema: hetopt/instance/1'"),
+        ("", "f.json", ":1: is not JSON: Expecting value"),
+        ("just text", "f.yaml", ": holds 'just text'; it must be a mapping"),
+        ("[1, 2]", "f.json", ": holds [1, 2]; it must be a mapping"),
+        (b"\x80\x81\x82", "f.yaml", " is not UTF-8 text (byte 0)"),
+        (b"\x00\x01", "f.yaml", ": is not YAML: "),
+        ('{"schema": "hetopt/instance/1", "schema": 1}', "f.json", ": has the key 'schema' twice in one mapping"),
+        ('{"schema": NaN}', "f.json", ": holds NaN, which is no number"),
+        ('{"schema": 1e999}', "f.json", ":1: schema is inf"),
+        ('{"schema": ' + "9" * 5000 + "}", "f.json", ": is not JSON that can be read"),
+        ("[" * 100_000, "f.json", ": has too many levels"),
+        ("[" * 100_000, "f.yaml", ":1: more than 20 levels"),
+        ("{a: " * 100_000, "f.yaml", ":1: more than 20 levels"),
+        ("a: &a [x]\nb: *a", "f.yaml", ":2: anchors and aliases (& and *) are not read"),
+        ("? [1]\n: 2", "f.yaml", ":1: has the key [] in the file, which is no text"),
+        (
+            '{\n "schema": "hetopt/instance/1",\n "cluster": {"capacity": {"T4": -1}}\n}',
+            "f.json",
+            ":3: cluster.capacity.T4 is -1",
+        ),
+    ],
+)
+def test_what_is_no_instance_at_all(tmp_path: Path, text: str | bytes, name: str, said: str) -> None:
+    assert said in error(tmp_path, text, name)
+
+
+# Mutated files: always a HetoptError of one line, or an instance that python would have accepted too
+
+JUNK = st.one_of(
+    st.sampled_from([None, True, -1, 0, 1.5, math.nan, math.inf, -1e300, [], {}, [[]]]),
+    st.sampled_from(["", "x", "1/0", "nan", "5 GB", "\x07"]),
+    NAMES,
+    st.recursive(
+        st.integers() | st.text(max_size=3),
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(NAMES, inner, max_size=2),
+        max_leaves=4,
+    ),
+)
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [place for key, item in items for place in ((*path, key), *_places(item, (*path, key)))]
+
+
+@st.composite
+def mutations(draw: st.DrawFn) -> dict[str, Any]:
+    """A good document with one to three keys deleted, replaced, doubled, renamed or swapped."""
+    document = copy.deepcopy(
+        draw(st.sampled_from([documents.from_yaml(GOOD), encoding.encode(draw(whole_instances()))]))
+    )
+    for _ in range(draw(st.integers(1, 3))):
+        places = _places(document)
+        if not places:
+            break
+        *path, key = draw(st.sampled_from(places))
+        box = document
+        for step in path:
+            box = box[step]
+        action = draw(st.sampled_from(["delete", "junk", "rename", "double"]))
+        if action == "delete":
+            del box[key]
+        elif action == "junk" or (isinstance(box, dict) and action == "double"):
+            box[key] = draw(JUNK)
+        elif isinstance(box, dict):
+            box[draw(NAMES)] = box.pop(key)
+        else:
+            box.append(copy.deepcopy(box[key]))
+    return document
+
+
+def attempt(read: Callable[[], hetopt.Instance]) -> hetopt.Instance | str:
+    """The instance, or what the error says."""
+    try:
+        return read()
+    except (InvalidInstance, documents.Fault) as problem:
+        return str(problem)
+
+
+@given(mutations())
+@settings(max_examples=200)
+def test_mutated_documents_raise_one_line_or_are_valid(document: dict[str, Any]) -> None:
+    """Whatever is accepted survives a round trip and gives finite arrays: nothing invalid slips through."""
+    instance = attempt(lambda: files.decode(document, "some.yaml"))
+    event("refused" if isinstance(instance, str) else "accepted")
+    if isinstance(instance, str):
+        assert instance.startswith("some.yaml: ")
+        assert instance.splitlines() == [instance]
+        assert "pydantic" not in instance
+        return
+    assert files.decode(encoding.encode(instance)) == instance
+    for kind in ("tenants", "jobs"):
+        if getattr(instance, kind):
+            entities = instance.entities(kind)  # type: ignore[arg-type]
+            assert ((entities.speed >= 0) & (entities.speed < math.inf)).all()
+            assert entities.speed.any(axis=1).all()
+            assert entities.capacity.sum() >= entities.demand.max()
+
+
+@given(st.integers(0, len(GOOD) - 1), st.integers(0, 30), st.text(max_size=4))
+@settings(max_examples=200)
+def test_files_with_typing_errors_raise_one_line_or_are_valid(at: int, cut: int, typed: str) -> None:
+    text = GOOD[:at] + typed + GOOD[at + cut :]
+    instance = attempt(lambda: files.decode(documents.from_yaml(text), "some.yaml"))
+    event("refused" if isinstance(instance, str) else "accepted")
+    if isinstance(instance, str):
+        assert instance.splitlines() == [instance]
+    else:
+        assert files.decode(encoding.encode(instance)) == instance
+
+
+@given(st.binary(max_size=60), st.sampled_from([".yaml", ".json"]))
+def test_binary_files_raise_one_line(tmp_path_factory: pytest.TempPathFactory, data: bytes, ending: str) -> None:
+    file = tmp_path_factory.getbasetemp() / f"binary{ending}"
+    file.write_bytes(data)
+    with pytest.raises(InvalidInstance) as caught:
+        hetopt.read(file)
+    assert len(str(caught.value).splitlines()) == 1

@@ -1,0 +1,151 @@
+"""Tables: what they hold comes back unchanged, and a bad cell is named by row and column."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import assume, given, settings
+
+import hetopt
+from hetopt import InvalidInstance, UnusableFile, instances, tables
+from hetopt.proofs.whole import whole_instances
+
+STATE = ("time", "held", "done", "placed", "name", "source")
+COLUMNS = {*tables.SERVER, *tables.TENANT, *tables.JOB}
+
+
+def without_stages(instance: hetopt.Instance) -> hetopt.Instance:
+    """What tables can hold: jobs without stages, GPU types that are no column's name, tenants with job types."""
+    assume(not COLUMNS & set(instance.cluster.type_names))
+    jobs = tuple(hetopt.Job(**{**job.__dict__, "stages": ()}) for job in instance.jobs)
+    return instance.replace(jobs=jobs)
+
+
+@given(whole_instances())
+@settings(max_examples=40)
+def test_tables_lose_nothing_but_state_and_stages(instance: hetopt.Instance) -> None:
+    instance = without_stages(instance)
+    state = {key: getattr(instance, key) for key in STATE}
+    assert hetopt.Instance.from_tables(**instance.tables(), **state) == instance
+
+
+@given(whole_instances())
+@settings(max_examples=25)
+def test_csv_files_lose_nothing_but_state_and_stages(
+    tmp_path_factory: pytest.TempPathFactory, instance: hetopt.Instance
+) -> None:
+    """Names such as "1", "null" or "NA" stay text, and floats keep every digit."""
+    instance = without_stages(instance)
+    folder = tmp_path_factory.mktemp("csv")
+    tables.write_csv(instance, folder)
+    state = {key: getattr(instance, key) for key in STATE}
+    assert tables.read_csv(folder, **state) == instance
+
+
+def test_the_tables_of_the_laboratory() -> None:
+    made = instances.load("lab36/jobs").tables()
+    assert list(made) == ["servers", "gpu_types", "tenants", "jobs"]
+    assert made["tenants"].loc["vision", ["T4", "A10", "V100", "weight"]].tolist() == [1, 2.15, 2.68, 1]
+    assert made["servers"].loc["a10-2", ["T4", "A10", "V100", "nic_bytes_per_s"]].tolist() == [0, 4, 0, 1.25e9]
+    job = made["jobs"].loc["opt-6.7b-1"]
+    assert (job["demand"], job["tenant"], job["parallelism"]) == (8, "foundation", "tensor")
+    assert made["gpu_types"].loc["A10", "memory_bytes"] == 24e9
+    assert list(made["jobs"].columns[:6]) == ["T4", "A10", "V100", "work", "demand", "arrival"]
+
+
+def test_several_job_types_make_two_index_levels() -> None:
+    table = instances.load("oef/job-types").tables()["tenants"]
+    assert table.index.names == ["tenant", "job_type"]
+    assert table.index.tolist() == [("u1", "first"), ("u1", "second"), ("u2", "jobs")]
+
+
+def test_a_few_columns_are_enough() -> None:
+    """Empty cells and absent columns mean the default; numbers may be numpy's."""
+    servers = pd.DataFrame({"T4": [4, 0], "V100": [0, 2]}, index=["a", "b"])
+    tenants = pd.DataFrame({"V100": [2, 3.5], "T4": np.ones(2), "weight": [np.nan, 2]}, index=["x", "y"])
+    jobs = pd.DataFrame(
+        {"T4": [1.0], "V100": [2.0], "work": [5], "demand": np.array([2], dtype=np.int32), "tenant": ["x"]}, index=["j"]
+    )
+    instance = hetopt.Instance.from_tables(servers, tenants=tenants, jobs=jobs, time=7)
+    assert instance.cluster.capacity == {"T4": 4, "V100": 2}
+    assert [t.weight for t in instance.tenants] == [1, 2]
+    assert instance.entities("tenants").speed.tolist() == [[1, 2], [1, 3.5]]
+    assert instance.jobs == (hetopt.Job("j", {"T4": 1, "V100": 2}, 5, 2, tenant="x"),)
+    assert instance.time == 7
+
+
+SERVERS = pd.DataFrame({"T4": [4], "V100": [2]}, index=["s"])
+TENANTS = pd.DataFrame({"T4": [1.0, 1.0], "V100": [2.0, 3.0]}, index=["x", "y"])
+JOBS = pd.DataFrame({"T4": [1.0], "V100": [2.0], "work": [5.0]}, index=["j"])
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ({"servers": SERVERS.assign(T4=-1)}, "row 's' of table servers: servers['s'].gpus['T4'] is -1; it must be"),
+        ({"servers": SERVERS.assign(T4=1.5)}, "servers['s'].gpus['T4'] is 1.5; it must be a whole number"),
+        ({"servers": SERVERS.assign(T4=np.nan)}, "row 's' of table servers: servers['s'].gpus['T4'] is nan"),
+        ({"servers": SERVERS.assign(T4=0, V100=0)}, "the cluster is empty"),
+        ({"servers": SERVERS[[]]}, "cluster.gpu_types is empty"),
+        ({"servers": {"T4": [1]}}, "servers is a dict; it must be a pandas DataFrame"),
+        ({"servers": SERVERS.set_axis([5])}, "row 5 of table servers: server name is 5; it must be a non-empty name"),
+        ({"tenants": TENANTS.assign(V100=["two", 3])}, "row 'x' of table tenants: job_types['jobs'].speedup"),
+        ({"tenants": TENANTS.assign(V100=[np.nan, 3])}, "job_types['jobs'].speedup['V100'] is nan; it must"),
+        ({"tenants": TENANTS.assign(weight=[1, -1])}, "row 'y' of table tenants: tenants['y'].weight is -1"),
+        ({"tenants": TENANTS.drop(columns="V100")}, "tenants has no column for GPU type 'V100'; give one"),
+        ({"tenants": TENANTS.rename(columns={"V100": "V10"})}, "tenants has the unknown column 'V10'; did you mean"),
+        ({"tenants": TENANTS.set_axis(["x", "x"])}, "row 'x' of table tenants occurs twice"),
+        ({"tenants": pd.concat([TENANTS, TENANTS[["T4"]]], axis=1)}, "tenants has the column 'T4' twice"),
+        ({"tenants": TENANTS.set_axis(["x", None])}, "tenant name is nan; it must be a non-empty name"),
+        ({"jobs": JOBS.drop(columns="work")}, "row 'j' of table jobs: work is missing; give the work of every job"),
+        ({"jobs": JOBS.assign(work=np.nan)}, "row 'j' of table jobs: work is missing"),
+        ({"jobs": JOBS.assign(demand=9)}, "jobs['j'].demand is 9 GPUs, but the cluster has 6"),
+        ({"jobs": JOBS.assign(parallelism="expert")}, "row 'j' of table jobs: jobs['j'].parallelism is 'expert'"),
+        ({"jobs": JOBS.assign(stages="")}, "jobs has the unknown column 'stages'"),
+        ({"gpu_types": pd.DataFrame({"memory_bytes": [-1.0, 1.0]}, index=["T4", "V100"])}, "memory_bytes is -1.0"),
+        ({"gpu_types": pd.DataFrame({"memory": [1.0]}, index=["T4"])}, "gpu_types has the unknown column 'memory'"),
+    ],
+)
+def test_bad_tables(bad: dict[str, Any], said: str) -> None:
+    given_tables = {"servers": SERVERS, "tenants": TENANTS, "jobs": JOBS, **bad}
+    with pytest.raises(InvalidInstance) as caught:
+        hetopt.Instance.from_tables(**given_tables)
+    assert said in str(caught.value)
+
+
+def test_a_tenants_weight_is_the_same_in_all_its_rows() -> None:
+    index = pd.MultiIndex.from_tuples([("x", "a"), ("x", "b")], names=["tenant", "job_type"])
+    tenants = pd.DataFrame({"T4": [1, 1], "V100": [2, 3], "weight": [1, 2]}, index=index)
+    with pytest.raises(InvalidInstance, match=r"weight is 2.*, in another row 1"):
+        hetopt.Instance.from_tables(SERVERS, tenants=tenants)
+
+
+def test_gpu_types_named_like_a_column_make_no_tables() -> None:
+    instance = hetopt.Instance.from_speedups([[1, 2]], {"weight": 1, "T4": 1})
+    with pytest.raises(InvalidInstance, match="GPU type 'weight' has the name of a column of tenants; rename it"):
+        instance.tables()
+
+
+def test_bad_folders(tmp_path: Path) -> None:
+    with pytest.raises(UnusableFile, match=r"servers\.csv cannot be read: No such file"):
+        tables.read_csv(tmp_path)
+    (tmp_path / "servers.csv").write_text("server,T4,V100\ns,4,8/2\nt,x,1\n")
+    with pytest.raises(InvalidInstance, match=r"row 't' of table servers: servers\['t'\]\.gpus\['T4'\] is 'x'"):
+        tables.read_csv(tmp_path)
+    (tmp_path / "servers.csv").write_text("name,T4\ns,4\n")
+    with pytest.raises(InvalidInstance, match="has no column 'server'"):
+        tables.read_csv(tmp_path)
+    (tmp_path / "servers.csv").write_bytes(b"\xff\xfe\x00server")
+    with pytest.raises(InvalidInstance, match="is not CSV"):
+        tables.read_csv(tmp_path)
+    (tmp_path / "servers.csv").write_text("")
+    with pytest.raises(InvalidInstance, match="is not CSV"):
+        tables.read_csv(tmp_path)
+    with pytest.raises(UnusableFile, match="is there already"):
+        tables.write_csv(instances.load("lab36"), tmp_path)
+    with pytest.raises(UnusableFile, match="cannot be made"):
+        tables.write_csv(instances.load("lab36"), tmp_path / "servers.csv")
