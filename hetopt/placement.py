@@ -235,5 +235,7 @@ class _Packing:
 
     def _fewest(self, gpu_type: str, seats: Seats) -> int:
         """Servers that so many GPUs need in an empty cluster."""
+        if len(seats) == 1:
+            return 1
         empty = {s.name: s.gpus[gpu_type] for s in self.instance.cluster.servers if s.gpus.get(gpu_type, 0)}
         return len(pack(sum(seats.values()), empty) or {})
