@@ -36,6 +36,9 @@ class Session:
         False for programs that are changed and solved again, where it takes longer than it saves.
     explain:
         False where an infeasible program is nothing but a wrong guess: finding its conflict takes much longer.
+    subsearch:
+        False for integer programs so small that HiGHS's searches within the search (RINS, RENS …) take longer than
+        the whole proof without them.
 
     Examples
     --------
@@ -48,7 +51,13 @@ class Session:
     """
 
     def __init__(
-        self, program: LinearProgram, options: Options | None = None, *, presolve: bool = True, explain: bool = True
+        self,
+        program: LinearProgram,
+        options: Options | None = None,
+        *,
+        presolve: bool = True,
+        explain: bool = True,
+        subsearch: bool = True,
     ) -> None:
         self.options = options or Options()
         self._presolve, self._explain = "choose" if presolve else "off", explain
@@ -57,6 +66,8 @@ class Session:
         self._new_entries: dict[tuple[int, int], float] = {}
         self._highs = highspy.Highs()
         self._configure()
+        for search in () if subsearch else ("rins", "rens", "root_reduced_cost"):
+            self._highs.setOptionValue(f"mip_heuristic_run_{search}", False)
         _check(self._highs.passModel(to_highs(program)), "the program")
 
     def _configure(self) -> None:
