@@ -19,6 +19,7 @@ from hetopt.errors import (
     UnknownName,
     UnusableFile,
 )
+from hetopt.exporting import export, from_json
 from hetopt.files import read
 from hetopt.formulation import Component, Formulation, Measure, Model
 from hetopt.highs import Session
@@ -28,6 +29,7 @@ from hetopt.linear import LinearProgram
 from hetopt.options import Options
 from hetopt.overheads import Overheads
 from hetopt.placement import HierarchicalPlacer, MoreWorkersFirst
+from hetopt.pyomo_solvers import to_pyomo
 from hetopt.rounding import AsPrinted, Rounded, WholeGPUs
 from hetopt.selection import LongestStarved
 from hetopt.simulation import simulate
@@ -84,9 +86,12 @@ __all__ = [
     "WholeJobs",
     "audit",
     "compile_program",
+    "export",
+    "from_json",
     "from_pyomo",
     "optimise",
     "read",
     "simulate",
     "solve",
+    "to_pyomo",
 ]
