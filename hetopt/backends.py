@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hetopt.blocks import is_binary
 from hetopt.entities import Floats
 from hetopt.highs import Session
 from hetopt.linear import LinearProgram
@@ -24,6 +25,10 @@ def run(program: LinearProgram, options: Options, start: Floats | None = None) -
     SolverUnavailable
         The solver is unknown, not installed or not licensed.
     """
+    if options.solver == "highs" and options.method == "auto" and is_binary(program):
+        from hetopt.integer import solve_binary
+
+        return solve_binary(program, options, start)
     if options.solver == "highs":
         session = Session(program, options)
         if start is not None:
