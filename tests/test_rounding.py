@@ -331,6 +331,25 @@ def test_shares_of_time_that_packings_reach_are_reached(data: st.DataObject) -> 
         assert (t * x - total).min() > -1 - EQUAL
 
 
+def test_unreachable_shares_of_time_are_forgiven_and_starve_no_newcomer() -> None:
+    """Two jobs of three GPUs on four, 2/3 of the time each: they can only take turns."""
+    limit, state = hetopt.WholeJobs().most_owed, None
+    two = Instance.from_jobs([[1.0]] * 2, [3, 3], [1, 1], [4])
+    for _ in range(100):
+        plan, state = hetopt.WholeJobs()(allocation(two, [[2 / 3]] * 2), two, state)
+        assert plan.owed.max() <= 3 * limit
+    assert plan.given_up["forgiven"] > 0
+    three, waited = Instance.from_jobs([[1.0]] * 3, [3, 3, 3], [1, 1, 1], [4]), 0
+    while waited < 2 * limit / (4 / 9):  # what the others can be owed, earned at its own share
+        plan, state = hetopt.WholeJobs()(allocation(three, [[4 / 9]] * 3), three, state)
+        if plan.x[2, 0]:
+            break
+        waited += 1
+    assert plan.x[2, 0] == 3
+    with pytest.raises(InvalidOption, match="most_owed"):
+        hetopt.WholeJobs(most_owed=0.5)
+
+
 def test_equal_halves_swap_every_round() -> None:
     """Gavel's allocation of [FFT, Table 1] in rounds: Fig. 3."""
     instance = Instance.from_jobs([[8, 1], [8, 1]], [1, 1], [16, 16], [1, 1])
