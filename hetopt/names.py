@@ -12,12 +12,12 @@ import string
 
 _LP_PLAIN = frozenset(string.ascii_letters + string.digits + "_.,!#$%&;?@{}")
 _LP_START = frozenset(string.ascii_letters + "_(~")
-_LP_WORDS = frozenset(  # noqa: RUF005
-    ("max", "min", "maximize", "minimize", "maximise", "minimise", "maximum", "minimum", "st", "s.t.", "subject")
-    + ("bound", "bounds", "free", "inf", "infinity", "general", "generals", "gen", "integer", "integers", "int")
-    + ("binary", "binaries", "bin", "semi", "semi-continuous", "sos", "sos1", "sos2", "end", "nan")
+_LP_WORD = re.compile(
+    r"max(imum|imi[sz]e)?|min(imum|imi[sz]e)?|st|s\.t\.|subject|bounds?|free|inf(inity)?|nan|gen(erals?)?|int(egers?)?"
+    r"|bin(ary|aries)?|semi|sos[12]?|end",
+    re.IGNORECASE,
 )
-_NUMBER = re.compile(r"[eE][-+\d]|inf|nan", re.IGNORECASE)
+_NUMBER = re.compile(r"[eE][-+\d]")
 _MPS_PLAIN = frozenset(chr(code) for code in range(33, 127)) - {"~"}
 _ESCAPED = re.compile(r"~([0-9a-f]+)~")
 
@@ -36,7 +36,7 @@ def lp_name(name: str) -> str:
     """
     brackets = {"[": "(", "]": ")"}
     text = "".join(brackets[c] if c in brackets else c if c in _LP_PLAIN else _escape(c) for c in name)
-    if text and (text[0] not in _LP_START or text.lower() in _LP_WORDS or _NUMBER.match(text)):
+    if text and (text[0] not in _LP_START or _LP_WORD.fullmatch(text) or _NUMBER.match(text)):
         return _escape(name[0]) + text[1:]
     return text
 

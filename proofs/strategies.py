@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+from scipy import sparse
 from numpy.typing import NDArray
 
 from hetopt.instance import Instance
+from hetopt.linear import LinearProgram
 
 Draw = st.DrawFn
 
@@ -120,3 +122,33 @@ def shares(draw: Draw, instance: Instance, *, waste: bool = True) -> NDArray[np.
     demand = [int(d) for d in entities.demand]
     table = [[columns[j][i] / demand[i] for j in range(k)] for i in range(n)]
     return np.array([*table, [None] * k], dtype=object)[:-1]
+
+
+@st.composite
+def linear_programs(
+    draw: Draw, *, columns: tuple[int, int] = (1, 5), rows: tuple[int, int] = (0, 6), integer: bool = False
+) -> LinearProgram:
+    """A feasible, bounded linear (or integer) program with small numbers: rows of every kind, boxes of every place.
+
+    Feasible, since every row holds at one whole point of the box; bounded, since the box is.
+    """
+    n, m = draw(st.integers(*columns)), draw(st.integers(*rows))
+    number = st.integers(-6, 6).map(lambda v: v / 2)
+    low = np.array([draw(st.integers(-3, 2)) for _ in range(n)], dtype=float)
+    wide = np.array([draw(st.integers(0, 4)) for _ in range(n)], dtype=float)
+    point = low + [draw(st.integers(0, int(w))) for w in wide]
+    matrix = np.array([[draw(number) for _ in range(n)] for _ in range(m)], dtype=float).reshape(m, n)
+    slack = st.one_of(st.just(np.inf), st.just(0.0), st.integers(0, 4).map(float))
+    whole = [draw(st.booleans()) for _ in range(n)] if integer else [False] * n
+    return LinearProgram(
+        c=np.array([draw(number) for _ in range(n)], dtype=float),
+        A=sparse.csc_array(matrix),
+        row_lower=matrix @ point - [draw(slack) for _ in range(m)],
+        row_upper=matrix @ point + [draw(slack) for _ in range(m)],
+        col_lower=low,
+        col_upper=low + wide,
+        integer=np.array(whole, dtype=bool),
+        row_names=[f"row[{i}]" for i in range(m)],
+        col_names=[f"x[{j}]" for j in range(n)],
+        offset=float(draw(st.integers(-2, 2))),
+    )
