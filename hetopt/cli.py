@@ -102,7 +102,7 @@ def audit_command(
     policy: PolicyName,
     settings: Settings = None,
     as_json: AsJson = False,
-    strategies: Annotated[bool, typer.Option(help="Also search for misreports that pay (slower).")] = True,
+    search: Annotated[float, typer.Option(help="Seconds to search for misreports that pay; 0 for none.")] = 20.0,
 ) -> None:
     """Say which fairness properties hold for what a policy decides, and why not otherwise."""
     from hetopt.auditing import audit
@@ -110,7 +110,7 @@ def audit_command(
     instance, chosen = load(file), make_policy(policy, parse_settings(settings))
     with console.working(f"auditing {policy} on {file}"):
         result = solve(chosen, instance)
-        verdicts = audit(instance, result, policy=chosen if strategies else None)
+        verdicts = audit(instance, result, policy=chosen if search > 0 else None, time_limit=search or None)
     if as_json:
         print(json.dumps(verdicts.as_dict(), indent=2, default=str))
     else:

@@ -144,9 +144,9 @@ def show_policies(listed: Mapping[str, str]) -> None:
 def show_instance(instance: Instance, as_json: bool) -> None:
     """One instance: where it comes from, and its tables."""
     if as_json:
-        from hetopt.files import to_json
+        from hetopt.encoding import encode
 
-        print(json.dumps(to_json(instance), indent=2))
+        print(json.dumps(encode(instance), indent=2))
         return
     say(f"[b]{instance.name}[/b]")
     if instance.source:

@@ -1,0 +1,205 @@
+"""The command line: right numbers, one clear line and exit code 2 for bad input, nothing lost."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hetopt
+from hetopt import cli
+from hetopt.files import read, write
+from hetopt.tolerances import EQUAL
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Path:
+    """OEF's equation 6 in a file."""
+    path = tmp_path / "two.yaml"
+    write(hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1], name="two"), path)
+    return path
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run ``hetopt …``: (exit code, standard output, standard error)."""
+
+    def call(*words: Any) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["hetopt", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        out, err = capsys.readouterr()
+        code = end.value.code
+        return (code if isinstance(code, int) else 0 if code is None else 1), out, err
+
+    return call
+
+
+def test_solve_prints_the_shares(run: Run, two: Path) -> None:
+    code, out, _ = run("solve", two, "--policy", "oef-cooperative")
+    assert code == 0
+    assert "0.75" in out
+    assert "objective 5.25, bound 5.25" in out
+
+
+def test_solve_as_json_is_data(run: Run, two: Path) -> None:
+    code, out, _ = run("solve", two, "-p", "oef-cooperative", "--json", "--exact")
+    data = json.loads(out)
+    assert code == 0
+    assert data["share"]["u1"] == pytest.approx({"GPU1": 1.0, "GPU2": 0.25}, abs=EQUAL)
+    assert data["exact_share"]["u2"] == {"GPU1": "0", "GPU2": "3/4"}
+    assert data["certificate"]["exact_objective"] == "21/4"
+
+
+def test_solve_draws_a_picture(run: Run, two: Path, tmp_path: Path) -> None:
+    code, out, _ = run("solve", two, "-p", "oef-noncooperative", "--plot", tmp_path / "out.svg")
+    assert code == 0
+    assert (tmp_path / "out.svg").read_text().startswith("<?xml")
+    assert "out.svg" in out
+
+
+def test_a_policy_of_ones_own_works_by_module_and_name(run: Run, two: Path) -> None:
+    code, out, _ = run("solve", two, "-p", "hetopt.models.oef:cooperative", "--json")
+    assert code == 0
+    assert json.loads(out)["certificate"]["objective"] == pytest.approx(5.25)
+
+
+def test_audit_says_who_gains_by_what_lie(run: Run, two: Path) -> None:
+    code, out, _ = run("audit", two, "-p", "oef-cooperative", "--json")
+    verdicts = json.loads(out)
+    assert code == 0
+    assert verdicts["envy_free"]["holds"] is True
+    assert verdicts["strategy_proof"]["holds"] is False
+    assert "u1" in verdicts["strategy_proof"]["explanation"]
+    code, out, _ = run("audit", two, "-p", "oef-cooperative", "--search", "0")
+    assert "undecided" in out
+
+
+@pytest.mark.parametrize("ending", [".lp", ".mps", ".json"])
+def test_export_writes_readable_names(run: Run, two: Path, tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"program{ending}"
+    code, _, _ = run("export", two, "-p", "oef-cooperative", "--out", path)
+    assert code == 0
+    assert "envy_free.row" in path.read_text()
+
+
+def test_export_of_a_round(run: Run, tmp_path: Path) -> None:
+    """A policy that solves a program each round exports the one of its first round."""
+    jobs = hetopt.Instance.from_jobs([[8, 1], [8, 1]], demand=[1, 1], work=[16, 16], capacity=[1, 1])
+    write(jobs, tmp_path / "jobs.yaml")
+    code, _, err = run("export", tmp_path / "jobs.yaml", "-p", "fft", "--out", tmp_path / "round.lp")
+    assert (code, err) == (0, "")
+    assert "share" in (tmp_path / "round.lp").read_text()
+
+
+def test_settings_reach_the_policy(run: Run, tmp_path: Path) -> None:
+    jobs = hetopt.Instance.from_jobs([[8, 1], [8, 1]], demand=[1, 1], work=[16, 16], capacity=[1, 1])
+    write(jobs, tmp_path / "jobs.yaml")
+    code, out, _ = run("solve", tmp_path / "jobs.yaml", "-p", "fft", "--set", "round_seconds=60", "--json")
+    assert code == 0
+    assert sum(sum(row.values()) for row in json.loads(out)["gpus"].values()) == 2
+
+
+def test_instances_are_listed_shown_and_written(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run("instances", "--json")
+    assert code == 0
+    assert {"oef/eq6", "lab36"} <= set(json.loads(out))
+    code, out, _ = run("instances", "oef/eq6")
+    assert code == 0
+    assert "u2" in out
+    path = tmp_path / "eq6.yaml"
+    code, _, _ = run("instances", "oef/eq6", "--write", path)
+    assert code == 0
+    assert read(path).entities().speed.tolist() == [[1, 2], [1, 5]]
+    code, _, err = run("instances", "oef/eq6", "--write", path)
+    assert code == 2, "what is there is not overwritten"
+    assert "is there already" in err
+
+
+def test_policies_are_listed(run: Run) -> None:
+    code, out, _ = run("policies", "--json")
+    listed = json.loads(out)
+    assert code == 0
+    assert {"oef-cooperative", "oef-noncooperative", "fft", "gavel-max-min", "ceei"} <= set(listed)
+    assert all(text for text in listed.values()), "each says what it does"
+
+
+BAD = [
+    (["solve", "nowhere.yaml", "-p", "oef-cooperative"], "nowhere.yaml"),
+    (["solve", "oef/eq7", "-p", "oef-cooperative"], "there is no instance 'oef/eq7'; did you mean 'oef/eq"),
+    (["solve", "oef/eq6", "-p", "oef-coperative"], "did you mean 'oef-cooperative'?"),
+    (["solve", "oef/eq6", "-p", "no.such.module:Name"], "cannot be loaded"),
+    (["solve", "oef/eq6", "-p", "oef-cooperative", "--set", "speed=1"], "has no setting 'speed'"),
+    (["solve", "oef/eq6", "-p", "oef-cooperative", "--set", "speed"], "must have the form key=value"),
+    (["solve", "oef/eq6", "-p", "oef-cooperative", "--plot", "x.gif"], "must end in one of .png"),
+    (["solve", "oef/eq6", "-p", "oef-cooperative", "--solver", "abacus"], "abacus"),
+    (["solve", "oef/eq6", "-p", "oef-cooperative", "--gap", "-1"], "gap"),
+    (["solve", "oef/eq6", "-p", "fft"], "jobs"),
+    (["export", "oef/eq6", "-p", "oef-cooperative", "--out", "x.xlsx"], "x.xlsx"),
+    (["instances", "--write", "x.yaml"], "--write needs the name of an instance"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), BAD)
+def test_bad_input_is_one_line_and_exit_code_2(
+    run: Run, words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(*words)
+    assert code == 2
+    assert message in err
+    assert err.startswith("hetopt: ")
+    assert err.count("\n") == 1, "one line"
+    assert not out
+    assert not list(tmp_path.iterdir()), "nothing half-written"
+
+
+def test_a_broken_file_names_file_line_and_key(run: Run, two: Path) -> None:
+    two.write_text(two.read_text().replace("GPU2: 5", "GPU2: -5"))
+    code, _, err = run("solve", two, "-p", "oef-cooperative")
+    assert code == 2
+    assert "two.yaml:8" in err
+    assert "-5" in err
+
+
+def test_no_solution_is_exit_code_1(run: Run, two: Path) -> None:
+    """Nobody can be promised more than the cluster has: the conflicting rows are named."""
+    code, _, err = run("solve", two, "-p", "tests.test_cli:impossible")
+    assert code == 1
+    assert "wish.row" in err
+
+
+def impossible() -> hetopt.Formulation:
+    """OEF with a wish that no cluster of two GPUs can meet."""
+    from hetopt.models import oef
+
+    return oef.cooperative() + _Wish()
+
+
+class _Wish:
+    name = "wish"
+
+    def add(self, block: Any, model: hetopt.Model) -> float:
+        import pyomo.environ as pyo
+
+        block.row = pyo.Constraint(expr=model.rate["u1"] >= 100)
+        return 0
+
+
+def test_the_demo_compares_every_policy_and_writes_a_report(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run("demo", "--out", tmp_path / "demo")
+    assert code == 0
+    page = (tmp_path / "demo" / "report.html").read_text()
+    for name in ("oef-cooperative", "fft", "gavel-max-min", "ceei", "gandiva-fair", "allox"):
+        assert name in page
+        assert name in out
+    assert page.count("<svg") >= 10
+    assert "http" not in page.replace("http://www.w3.org", ""), "nothing is loaded from elsewhere"
+    assert (tmp_path / "demo" / "comparison.csv").exists()
+    assert "report:" in out
