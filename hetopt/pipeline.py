@@ -92,6 +92,8 @@ class Pipeline:
         if plan.entities.kind == "tenants":
             check_capacity(plan.entities, plan.x)
             plan, starved = self.selection(plan, instance, starved)
+        if plan.entities.names != (names := instance.entities("jobs").names):
+            raise InvalidPlan(f"the plan is for the jobs {plan.entities.names}; those present are {names}")
         check_gangs(plan.entities, plan.x)
         return self._placed(plan, instance), (own, owed, starved)
 
@@ -119,7 +121,7 @@ class Pipeline:
 def _fluid(result: Allocation) -> Decision:
     if result.entities.kind != "jobs":
         raise InvalidOption("fluid=True runs shares of jobs as rates; this policy shares among tenants: give rounds")
-    gpus = result.entities.gpus(result.x)
+    gpus = result.entities.gpus(np.maximum(result.x, 0.0))
     check_capacity(result.entities, gpus)
     return Decision(result.entities, gpus, result.entities.rate(result.x))
 

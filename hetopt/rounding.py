@@ -44,10 +44,10 @@ class WholeGPUs:
 
     Where every number of GPUs is usable, the next GPU goes to the one whose next whole GPU falls due first
     (earliest deadline; Tijdeman's and Pfair schedules), and to none before it is due in part. Every deviation is
-    above -1, and as long as the shares do not change also below 1. Where gangs need several GPUs, the nearest
-    usable point is taken (:func:`hetopt.gangs.nearest`); deviations then grow at most like sqrt(rounds), and none
-    is let beyond twice the GPUs of the type: what no gang could ever use would otherwise pile up and be repaid at
-    the cost of those who come later.
+    above -1; for shares that have been the same since nobody was owed anything, also below 1. Where gangs need
+    several GPUs, the nearest usable point is taken (:func:`hetopt.gangs.nearest`); deviations then grow at most like
+    sqrt(rounds), and none is let beyond twice the GPUs of the type: what no gang could ever use would otherwise pile
+    up and be repaid at the cost of those who come later.
 
     Parameters
     ----------

@@ -132,6 +132,13 @@ def test_fft_table_1_gavels_rates_take_64_ninths_of_a_minute() -> None:
     assert log.jobs["rounds"].isna().all()
 
 
+@pytest.mark.parametrize("name", ["max_min_fairness", "mean_completion_time"])
+def test_gavel_itself_takes_64_ninths(name: str) -> None:
+    gavel = pytest.importorskip("hetopt.models.gavel", reason="the models of Gavel are not there yet")
+    log = simulate(getattr(gavel, name)(), table_1(), fluid=True)
+    assert close(log.jobs["jct"].sum(), 64 / 9 * MINUTE)
+
+
 @pytest.mark.parametrize("round_seconds", [None, MINUTE])
 def test_fft_table_1_migrating_once_takes_five_and_three_quarters(round_seconds: float | None) -> None:
     log = simulate(Shortest(), table_1(), round_seconds=round_seconds)
@@ -399,6 +406,16 @@ def test_a_type_that_a_job_cannot_run_on_is_refused() -> None:
     instance = Instance(Cluster.of({"A": 1, "B": 1}), jobs=(Job("j", {"A": 1.0, "B": 0.0}, 1.0),))
     with pytest.raises(InvalidPlan, match="1 GPUs of 'B', on which it cannot run"):
         simulate(Fixed(((0.0, 1.0),)), instance)
+
+
+def test_a_plan_for_other_jobs_is_refused() -> None:
+    @dataclass(frozen=True)
+    class Yesterday:
+        def __call__(self, instance: Instance, state: None = None) -> tuple[Plan, None]:
+            return Plan(fig_2().entities("jobs"), np.zeros((3, 2))), None
+
+    with pytest.raises(InvalidPlan, match=r"for the jobs \('J1', 'J2', 'J4'\); those present are \('j1', 'j2'\)"):
+        simulate(Yesterday(), table_1())
 
 
 def test_endless_simulations_are_stopped() -> None:
