@@ -121,9 +121,9 @@ class Pipeline:
 def _fluid(result: Allocation) -> Decision:
     if result.entities.kind != "jobs":
         raise InvalidOption("fluid=True runs shares of jobs as rates; this policy shares among tenants: give rounds")
-    gpus = result.entities.gpus(np.maximum(result.x, 0.0))
+    gpus = result.entities.gpus(result.x)
     check_capacity(result.entities, gpus)
-    return Decision(result.entities, gpus, result.entities.rate(result.x))
+    return Decision(result.entities, np.maximum(gpus, 0.0), result.entities.rate(result.x))
 
 
 def gang_rate(jobs: Entities, gpus: Floats) -> Floats:
