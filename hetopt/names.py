@@ -13,11 +13,11 @@ import string
 _LP_PLAIN = frozenset(string.ascii_letters + string.digits + "_.,!#$%&;?@{}")
 _LP_START = frozenset(string.ascii_letters + "_(~")
 _LP_WORD = re.compile(
-    r"max(imum|imi[sz]e)?|min(imum|imi[sz]e)?|st|s\.t\.|subject|bounds?|free|inf(inity)?|nan|gen(erals?)?|int(egers?)?"
+    r"max(imum|imi[sz]e)?|min(imum|imi[sz]e)?|st|s\.t\.|subject|bounds?|free|gen(erals?)?|int(egers?)?"
     r"|bin(ary|aries)?|semi|sos[12]?|end",
     re.IGNORECASE,
 )
-_NUMBER = re.compile(r"[eE][-+\d]")
+_NUMBER = re.compile(r"e[-+\d]|inf|nan", re.IGNORECASE)  # what readers take for the start of a number
 _MPS_PLAIN = frozenset(chr(code) for code in range(33, 127)) - {"~"}
 _ESCAPED = re.compile(r"~([0-9a-f]+)~")
 

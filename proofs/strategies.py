@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
-from scipy import sparse
 from numpy.typing import NDArray
+from scipy import sparse
 
 from hetopt.instance import Instance
 from hetopt.linear import LinearProgram

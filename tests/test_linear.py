@@ -1,0 +1,259 @@
+"""Linear programs and their compilation from Pyomo models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyomo.environ as pyo
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
+from scipy import sparse
+
+import hetopt
+from hetopt.errors import InvalidFormulation, NotLinear
+from hetopt.linear import LinearProgram, Names
+from hetopt.models.fairness import EnvyFree
+from hetopt.models.objectives import TotalRate
+from hetopt.proofs.strategies import linear_programs, tenant_instances
+from hetopt.rows import Rows
+from hetopt.tolerances import EQUAL, scale
+
+NUMBER = st.integers(-4, 4).map(lambda v: v / 2)
+
+
+def _term(draw: Any, model: Any) -> Any:
+    """A linear expression of one of the shapes in which people write them."""
+    x = model.x
+    j, k = draw(st.integers(0, 3)), draw(st.integers(0, 3))
+    a, b = draw(NUMBER), draw(NUMBER)
+    shapes = [
+        lambda: a * x[j],
+        lambda: x[j],
+        lambda: -(a * x[j] + b * x[k]),
+        lambda: model.p * x[j] + a,
+        lambda: (a + model.p) * (x[j] - b * x[k]),
+        lambda: model.named,
+        lambda: 2 * model.named - x[k] / 2,
+        lambda: sum(x[i] for i in range(4)) * a,
+        lambda: pyo.quicksum(b * x[i] for i in range(4)),
+        lambda: a + 0 * x[j],
+        lambda: model.inner.y + a * model.inner.y,
+    ]
+    return draw(st.sampled_from(shapes))()
+
+
+@st.composite
+def pyomo_models(draw: Any) -> Any:
+    """Models with named expressions, mutable parameters, fixed variables, ranges, equalities, integers."""
+    model = pyo.ConcreteModel()
+    domains = st.sampled_from([pyo.Reals, pyo.NonNegativeReals, pyo.Binary, pyo.Integers, pyo.NonPositiveReals])
+    model.x = pyo.Var(range(4))
+    for variable in model.x.values():
+        variable.domain = draw(domains)
+        variable.setlb(draw(st.one_of(st.none(), NUMBER)))
+        variable.setub(draw(st.one_of(st.none(), NUMBER)))
+    model.inner = pyo.Block()
+    model.inner.y = pyo.Var(bounds=(0, 1))
+    model.p = pyo.Param(initialize=draw(NUMBER), mutable=True)
+    if draw(st.booleans()):
+        model.x[3].fix(draw(NUMBER))
+    model.named = pyo.Expression(expr=draw(NUMBER) * model.x[0] + draw(NUMBER) + model.x[1])
+    model.row = pyo.Constraint(range(draw(st.integers(0, 5))))
+    for i in model.row.index_set():
+        body, low, wide = _term(draw, model) + _term(draw, model) + model.x[0], draw(NUMBER), draw(st.integers(0, 2))
+        kinds = [(low, body, low + wide), (None, body, low), (low, body, None), body == low]
+        model.row[i] = draw(st.sampled_from(kinds))
+    model.off = pyo.Constraint(expr=model.x[0] <= 1)
+    model.off.deactivate()
+    sense = draw(st.sampled_from([pyo.maximize, pyo.minimize]))
+    model.objective = pyo.Objective(expr=_term(draw, model) + model.x[1] - 3, sense=sense)
+    return model
+
+
+@given(pyomo_models())
+def test_compiling_gives_what_pyomos_own_compiler_gives(model: Any) -> None:
+    program, theirs = (
+        hetopt.from_pyomo(model),
+        LinearStandardFormCompiler().write(model, mixed_form=True, set_sense=None),
+    )
+    rows = {name: i for i, name in enumerate(program.row_names)}
+    mine = sparse.csr_array(program.A).toarray()
+    sign = 1.0 if model.objective.sense == pyo.maximize else -1.0
+    for (constraint, kind), rhs, row in zip(theirs.rows, theirs.rhs, theirs.A.toarray(), strict=True):
+        i = rows[constraint.name]
+        expected = dict(zip((v.name for v in theirs.columns), row, strict=True))
+        found = {name: mine[i, j] for j, name in enumerate(program.col_names)}
+        assert {k: v for k, v in found.items() if v} == {k: v for k, v in expected.items() if v}
+        sides = {0: [program.row_lower[i], program.row_upper[i]], 1: [program.row_upper[i]], -1: [program.row_lower[i]]}
+        assert all(abs(side - rhs) <= EQUAL * scale(rhs) for side in sides[kind])
+    cost = dict(zip((v.name for v in theirs.columns), theirs.c.toarray()[0], strict=True))
+    found = {name: sign * program.c[j] for j, name in enumerate(program.col_names)}
+    assert {k: v for k, v in found.items() if v} == {k: v for k, v in cost.items() if v}
+    assert sign * program.offset == float(theirs.c_offset[0])
+    by_name = {v.name: v for v in model.component_data_objects(pyo.Var)}
+    for j, name in enumerate(program.col_names):
+        bounds = (program.col_lower[j], program.col_upper[j])
+        assert bounds == tuple(
+            default if b is None else b for b, default in zip(by_name[name].bounds, (-np.inf, np.inf), strict=True)
+        )
+        assert program.integer[j] == by_name[name].is_integer()
+    assert len(rows) == len(model.row)
+    assert len(program.col_names) == sum(not v.fixed for v in by_name.values()), "also those that no row holds"
+
+
+@given(linear_programs(integer=True))
+def test_a_program_survives_the_way_through_pyomo(program: LinearProgram) -> None:
+    back = hetopt.from_pyomo(hetopt.to_pyomo(program))
+    for key in ("c", "row_lower", "row_upper", "col_lower", "col_upper", "integer"):
+        np.testing.assert_array_equal(getattr(back, key), getattr(program, key))
+    assert (back.A != program.A).nnz == 0
+    assert back.offset == program.offset
+
+
+def _with(**parts: Any) -> Any:
+    model = pyo.ConcreteModel()
+    model.x = pyo.Var([0, 1], bounds=(0, 1))
+    for name, make in parts.items():
+        setattr(model, name, make(model))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "message"),
+    [
+        (_with(o=lambda m: pyo.Objective(expr=m.x[0] * m.x[1])), NotLinear, r"x\[0\]\*x\[1\] is not linear"),
+        (
+            _with(o=lambda m: pyo.Objective(expr=m.x[0]), c=lambda m: pyo.Constraint(expr=pyo.log(m.x[0]) >= 0)),
+            NotLinear,
+            r"log\(x\[0\]\)",
+        ),
+        (
+            _with(o=lambda m: pyo.Objective(expr=m.x[0]), s=lambda m: pyo.SOSConstraint(var=m.x, sos=1)),
+            NotLinear,
+            "'s' is a SOSConstraint",
+        ),
+        (
+            _with(v=lambda _: pyo.Var(domain=pyo.Set(initialize=[1, 3])), o=lambda m: pyo.Objective(expr=m.v)),
+            NotLinear,
+            "'v' takes values",
+        ),
+        (_with(), InvalidFormulation, "0 active objectives"),
+        (
+            _with(o=lambda m: pyo.Objective(expr=m.x[0]), q=lambda m: pyo.Objective(expr=m.x[1])),
+            InvalidFormulation,
+            "2 active objectives",
+        ),
+    ],
+)
+def test_what_is_no_linear_program_is_refused_by_name(model: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        hetopt.from_pyomo(model)
+
+
+def test_a_variable_of_an_inactive_block_is_a_column_where_a_row_holds_it() -> None:
+    model = _with(o=lambda m: pyo.Objective(expr=m.x[0], sense=pyo.maximize))
+    model.b = pyo.Block()
+    model.b.y = pyo.Var(bounds=(0, 2))
+    model.b.deactivate()
+    model.c = pyo.Constraint(expr=2 * model.b.y + model.x[0] <= 1)
+    program = hetopt.from_pyomo(model)
+    assert list(program.col_names) == ["x[0]", "x[1]", "b.y"]
+    assert program.A.toarray().tolist() == [[1, 0, 2]]
+    assert program.col_upper.tolist() == [1, 1, 2]
+
+
+def test_a_fixed_share_keeps_its_value() -> None:
+    inst = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
+    model = hetopt.Formulation((TotalRate(), EnvyFree())).build(inst)
+    model.share["u1", "GPU2"].fix(0.125)
+    point = hetopt.optimise(hetopt.from_pyomo(model))
+    assert point.share[0, 1] == 0.125
+    assert point.share[1, 1] == pytest.approx(0.625), "more, and u1 would envy: 1 + 2/8 >= 2 * share"
+
+
+@given(tenant_instances(tenants=(2, 3), types=(1, 3)))
+def test_names_are_the_parts_of_the_model(inst: hetopt.Instance) -> None:
+    program = hetopt.compile_program(hetopt.Formulation((TotalRate(), EnvyFree())), inst)
+    types = inst.cluster.type_names
+    assert list(program.row_names[: len(types)]) == [f"capacity[{k}]" for k in types]
+    assert "envy_free.row[u1,u2]" in list(program.row_names)
+    assert [program.col_names[j] for j in program.share[1]] == [f"share[u2,{k}]" for k in types]
+    assert program.row_names[-1] == list(program.row_names)[-1]
+    with pytest.raises(IndexError):
+        program.row_names[program.shape[0]]
+
+
+def test_joined_names_are_read_part_by_part() -> None:
+    names = Names.joined(Names.joined(["a", "b"], []), Names(3, lambda i: f"n{i}"))
+    assert list(names) == ["a", "b", "n0", "n1", "n2"]
+    assert names[-1] == "n2"
+    assert names[1:3] == ["b", "n0"]
+
+
+@given(linear_programs(rows=(1, 6)), st.data())
+def test_rows_added_and_removed_leave_the_others_as_they_were(program: LinearProgram, data: Any) -> None:
+    gone = sorted(data.draw(st.sets(st.integers(0, program.shape[0] - 1))))
+    stay = [i for i in range(program.shape[0]) if i not in gone]
+    fewer = program.without_rows(gone)
+    np.testing.assert_array_equal(fewer.A.toarray(), program.A.toarray()[stay])
+    assert list(fewer.row_names) == [program.row_names[i] for i in stay]
+    part = sparse.csr_array(program.A)[gone]
+    names = [program.row_names[i] for i in gone]
+    back = fewer.extended(part, program.row_lower[gone], program.row_upper[gone], names)
+    np.testing.assert_array_equal(back.A.toarray(), program.A.toarray()[stay + gone])
+    np.testing.assert_array_equal(back.row_upper, program.row_upper[stay + gone])
+    assert list(back.row_names) == [program.row_names[i] for i in stay + gone]
+
+
+def test_a_kept_stage_is_a_row_and_follows_when_others_go() -> None:
+    program = _two_columns()
+    kept = hetopt.LinearProgram(**{**vars(program), "earlier": (np.array([1.0, 2.0]),)}).keep(1.5)
+    assert kept.A.toarray()[-1].tolist() == [1, 2]
+    assert (kept.row_lower[-1], kept.row_upper[-1], kept.row_names[-1]) == (1.5, np.inf, "earlier_stage[0]")
+    assert kept.kept == (2,)
+    assert kept.without_rows([0]).kept == (1,)
+    assert kept.without_rows([2]).kept == ()
+
+
+def _two_columns() -> LinearProgram:
+    """The program max x + y: x + 2y <= 4, 1 <= x - y <= 2, 0 <= x <= 3, y free."""
+    return LinearProgram(
+        c=np.array([1.0, 1.0]),
+        A=sparse.csc_array(np.array([[1.0, 2.0], [1.0, -1.0]])),
+        row_lower=np.array([-np.inf, 1.0]),
+        row_upper=np.array([4.0, 2.0]),
+        col_lower=np.array([0.0, -np.inf]),
+        col_upper=np.array([3.0, np.inf]),
+        integer=np.zeros(2, dtype=bool),
+        row_names=["a", "b"],
+        col_names=["x", "y"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("x", "expected"),
+    [
+        ([2, 1], 0),
+        ([3, 1], 1 / 5),  # the first row is exceeded by 1, its terms add up to 5
+        ([1, 1], 1 / 2),  # the second lacks 1, its terms add up to 2
+        ([-1, -2], 1 / 2),  # x is 1 below 0, the largest entry is 2
+        ([4, 0], 2 / 4),  # x is 1 above 3, but the second row is 2 above 2
+    ],
+)
+def test_violation_is_relative_to_the_row(x: list[float], expected: float) -> None:
+    assert _two_columns().violation(np.array(x, dtype=float)) == pytest.approx(expected)
+
+
+def test_rows_over_shares_find_their_columns() -> None:
+    inst = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
+    program = hetopt.compile_program(hetopt.Formulation((TotalRate(), EnvyFree())), inst)
+    row = Rows(sparse.csr_array(np.array([[0.0, 0, 7, 0]])), np.array([1.0]), np.array([np.inf]), ["r"])
+    longer = program.with_rows(row)
+    assert longer.A.toarray()[-1, program.column["share[u2,GPU1]"]] == 7
+    assert longer.A.toarray()[-1].sum() == 7
+    assert program.with_rows(Rows.none(4)) is program
+    with pytest.raises(InvalidFormulation, match="program that has shares"):
+        _two_columns().with_rows(row)
