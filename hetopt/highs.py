@@ -240,7 +240,9 @@ class Session:
             self._highs.setOptionValue("time_limit", self._highs.getRunTime() + float(self.options.time_limit))
         self._highs.run()
         status = self._highs.getModelStatus()
-        if status == _Status.kUnboundedOrInfeasible:
+        if status in (_Status.kUnboundedOrInfeasible, _Status.kUnknown):
+            # Presolve could not tell which; or it solved all by itself, and without crossover HiGHS lacks the duals.
+            self._highs.clearSolver()
             self._highs.setOptionValue("presolve", "off")
             self._highs.run()
             self._highs.setOptionValue("presolve", self._presolve)
