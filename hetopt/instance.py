@@ -249,7 +249,16 @@ class Instance:
         return max(0.0, self.job[name].work - self.done.get(name, 0.0))
 
     def job_array(self, attribute: str) -> Floats:
-        """(n,) one numeric field of every job, in order; ``"work_left"`` for the work still to do."""
-        if attribute == "work_left":
-            return np.array([self.work_left(j.name) for j in self.jobs], dtype=float)
-        return np.array([getattr(j, attribute) for j in self.jobs], dtype=float)
+        """(n,) one numeric field of every job, in order; ``"work_left"`` for the work still to do. Made once."""
+        if attribute not in self._job_arrays:
+            if attribute == "work_left":
+                column = np.array([self.work_left(j.name) for j in self.jobs], dtype=float)
+            else:
+                column = np.array([getattr(j, attribute) for j in self.jobs], dtype=float)
+            column.flags.writeable = False
+            self._job_arrays[attribute] = column
+        return self._job_arrays[attribute]
+
+    @cached_property
+    def _job_arrays(self) -> dict[str, Floats]:
+        return {}
