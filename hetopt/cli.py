@@ -172,16 +172,22 @@ def policies_command(as_json: AsJson = False) -> None:
 @app.command("demo")
 def demo_command(
     out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("demo"),
-    instance: Annotated[str, typer.Option(help="Another instance: a file or a name.")] = "lab36",
+    instance: Annotated[str, typer.Option(help="Another instance: a file or a name.")] = "lab36/jobs",
 ) -> None:
     """Solve the lab cluster with every policy, print one table, write a report with pictures."""
-    from hetopt.comparison import compare
+    from hetopt.comparison import compare, of_one_demand
     from hetopt.report import write
 
     loaded = load(instance)
+    if loaded.jobs:  # judged at the moment at which all jobs have arrived
+        loaded = loaded.replace(time=max(loaded.time, *(job.arrival for job in loaded.jobs)))
     policies = {name: make_policy(name) for name in policy_names()}
     with console.steps(len(policies)) as step:
         comparison = compare(loaded, policies, step)
+    if comparison.refused and len({job.demand for job in loaded.jobs}) > 1:
+        alike = of_one_demand(loaded)
+        label = f"{{}} ({alike.jobs[0].demand}-GPU jobs)"
+        comparison = comparison.extended(compare(alike, {name: policies[name] for name in comparison.refused}), label)
     path = write(comparison, out, f"hetopt: every policy on {loaded.name or instance}", console.versions())
     console.show_comparison(comparison)
     console.say(f"report: {path.resolve()}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -12,9 +13,10 @@ import pandas as pd
 from hetopt.allocation import Allocation, Plan
 from hetopt.auditing import pareto_efficient
 from hetopt.entities import Entities, Floats
-from hetopt.errors import HetoptError, InvalidInstance
+from hetopt.errors import HetoptError
 from hetopt.formulation import Formulation
 from hetopt.instance import Instance
+from hetopt.membership import members
 from hetopt.pictures import envy_ratio
 from hetopt.solving import Policy, solve
 from hetopt.tolerances import VISIBLE
@@ -58,6 +60,16 @@ class Comparison:
     results: Mapping[str, Allocation | Plan]
     table: pd.DataFrame
     refused: Mapping[str, str]
+
+    def extended(self, other: Comparison, label: str) -> Comparison:
+        """With the rows of another comparison, named by ``label.format(name)``; what ran there is refused no longer."""
+        names = {name: label.format(name) for name in other.results}
+        return Comparison(
+            self.instance,
+            {**self.results, **{names[name]: result for name, result in other.results.items()}},
+            pd.concat([self.table, other.table.rename(index=names)]),
+            {name: why for name, why in self.refused.items() if name not in other.results},
+        )
 
 
 def compare(
@@ -128,18 +140,28 @@ def by_tenant(instance: Instance, result: Allocation | Plan) -> tuple[Entities, 
     Raises
     ------
     InvalidInstance
-        A job has no tenant, or its tenant has several job types, so that it is unclear whose GPUs they are.
+        A job has no tenant, or no job type where its tenant has several, so that it is unclear whose GPUs they are.
     """
     entities = result.entities
     gpus = result.x if isinstance(result, Plan) else entities.gpus(result.x)
     if entities.kind == "tenants" or not instance.tenants:
         return entities, gpus
-    tenants = instance.entities("tenants")
-    total = np.zeros(tenants.shape)
-    for job, row in zip(instance.jobs, gpus, strict=True):
-        if job.tenant not in tenants.position:
-            raise InvalidInstance(
-                f"jobs[{job.name!r}].tenant is {job.tenant!r}; to judge tenants it must be one with a single job type"
-            )
-        total[tenants.position[job.tenant]] += row
-    return tenants, total
+    position = entities.position
+    parts = [
+        [position[instance.jobs[i].name] for i in jobs if instance.jobs[i].name in position]
+        for jobs in members(instance).values()
+    ]
+    return instance.entities("tenants"), np.array([gpus[rows].sum(axis=0) for rows in parts])
+
+
+def of_one_demand(instance: Instance) -> Instance:
+    """The instance with only those jobs that want the commonest number of GPUs (AlloX knows no others)."""
+    counts = Counter(job.demand for job in instance.jobs)
+    demand = min(counts, key=lambda d: (-counts[d], d))
+    kept = {job.name for job in instance.jobs if job.demand == demand}
+    return instance.replace(
+        jobs=tuple(job for job in instance.jobs if job.name in kept),
+        held={name: gpus for name, gpus in instance.held.items() if name in kept or name not in instance.job},
+        done={name: work for name, work in instance.done.items() if name in kept},
+        placed={name: where for name, where in instance.placed.items() if name in kept},
+    )

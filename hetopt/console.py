@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import platform
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
     from hetopt.auditing import Audit
     from hetopt.comparison import Comparison
 
-OUT = Console()
+# Where output goes to a file or a pipe there is no width to fit: tables keep theirs.
+OUT = Console(width=None if sys.stdout.isatty() else 160)
 ERR = Console(stderr=True)
 MOST_ROWS = 60
 
@@ -162,10 +165,10 @@ def show_comparison(comparison: Comparison) -> None:
     """The comparison table, what the columns mean, and which policies do not apply."""
     from hetopt.comparison import COLUMNS
 
-    table = Table(title=f"every policy on {comparison.instance.name}", title_justify="left")
+    table = Table(title=f"every policy on {comparison.instance.name}", title_justify="left", box=SIMPLE, pad_edge=False)
     table.add_column("policy", no_wrap=True)
     for column in COLUMNS:
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", no_wrap=True)
     for name, row in comparison.table.iterrows():
         table.add_row(str(name), *(_cell(key, float(row[key])) for key in COLUMNS))
     OUT.print(table)
@@ -178,5 +181,5 @@ def show_comparison(comparison: Comparison) -> None:
 def _cell(key: str, value: float) -> str:
     from hetopt.comparison import is_bad
 
-    text = "∞" if value == float("inf") else f"{value:.3f}"
+    text = "∞" if value == float("inf") else f"{value:.3f}" if value < 100 else f"{value:.1f}"
     return f"[red]{text}[/red]" if is_bad(key, value) else text

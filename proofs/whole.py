@@ -21,7 +21,7 @@ NAMES = st.one_of(
 """Names that YAML might take for something else, and any other printable ones."""
 
 AMOUNTS = st.floats(0, 1e18, allow_subnormal=False)
-POSITIVE = st.floats(1e-18, 1e18)
+POSITIVE = st.floats(1 / 1e18, 1e18)
 
 
 @st.composite
