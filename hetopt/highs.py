@@ -17,10 +17,13 @@ from hetopt.errors import InvalidFormulation, NotSolved
 from hetopt.linear import LinearProgram, Names
 from hetopt.options import Options
 from hetopt.point import Basis, Point, Status
+from hetopt.tolerances import scale
 
 _Status = highspy.HighsModelStatus
 Positions: TypeAlias = NDArray[np.int32]
 _FEASIBLE = 2  # HighsSolutionStatus.kSolutionStatusFeasible, as HighsInfo gives it
+USUAL_EXPONENT = 10
+"""Objectives whose largest coefficient lies between 2**-10 and 2**10 are given to HiGHS as they are."""
 
 
 class Session:
@@ -69,6 +72,16 @@ class Session:
         for search in () if subsearch else ("rins", "rens", "root_reduced_cost"):
             self._highs.setOptionValue(f"mip_heuristic_run_{search}", False)
         _check(self._highs.passModel(to_highs(program)), "the program")
+        self._scale_objective(program.c)
+
+    def _scale_objective(self, c: Floats) -> None:
+        """Have HiGHS scale an objective of very small or large numbers, which its absolute tolerances would misjudge.
+
+        Rates of 1e-8 work per second would all count as zero; results come back in the units of ``c``.
+        """
+        exponent = float(np.log2(scale(c)))
+        usual = abs(exponent) <= USUAL_EXPONENT
+        self._highs.setOptionValue("user_objective_scale", 0 if usual else -round(exponent))
 
     def _configure(self) -> None:
         options, set_option = self.options, self._highs.setOptionValue
@@ -111,6 +124,7 @@ class Session:
         cost = np.array(c, dtype=float)
         _check(self._highs.changeColsCost(len(cost), np.arange(len(cost), dtype=np.int32), cost), "the objective")
         self._highs.changeObjectiveOffset(offset)
+        self._scale_objective(cost)
         self._program = replace(self._program, c=cost, offset=offset)
 
     def set_column_bounds(self, columns: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hetopt.entities import Floats
 from hetopt.linear import LinearProgram
+from hetopt.tolerances import GAP
 
 Status = Literal["optimal", "gap", "time_limit"]
 """``optimal``: proven up to the solver's tolerances; ``gap``: proven up to the gap that was asked for;
@@ -74,6 +75,10 @@ class Point:
         How often the solver ran (lazy rows, stages, widening cores).
     iterations:
         Simplex iterations of the last run.
+    asked_gap:
+        ``Options.gap``: lazy rows that only approximate (tangents) stop within it.
+    earlier_bounds:
+        Bounds of the earlier stages of a lexicographic solve, first things first.
     """
 
     program: LinearProgram
@@ -89,6 +94,8 @@ class Point:
     method: str = "simplex"
     passes: int = 1
     iterations: int = 0
+    asked_gap: float = GAP
+    earlier_bounds: tuple[float, ...] = ()
 
     @property
     def share(self) -> Floats:

@@ -207,12 +207,15 @@ def optimise(program: LinearProgram, options: Options | None = None, violated: V
     options = options or Options()
     began, passes = time.perf_counter(), 0
     status: Status = "optimal"
+    bounds: list[float] = []
     while True:
         stage = replace(program, c=program.earlier[0], offset=0.0, earlier=()) if program.earlier else program
         point = _one_stage(stage, options, violated, began)
         passes, status = passes + point.passes, max(status, point.status, key=_WEAKNESS.index)
         if not program.earlier:
-            return replace(point, passes=passes, status=status, seconds=time.perf_counter() - began)
+            seconds = time.perf_counter() - began
+            return replace(point, passes=passes, status=status, seconds=seconds, earlier_bounds=tuple(bounds))
+        bounds.append(point.bound)
         best = point.objective if not program.integer.any() else _floor_of(point)
         program = replace(program, **_rows_of(point.program)).keep(best - STAGE * scale(best))
 
@@ -247,7 +250,7 @@ def _one_stage(program: LinearProgram, options: Options, violated: Violated | No
     warm = violated is not None and options.solver == "highs" and not program.integer.any()
     session = Session(program, _left(options, began)) if warm else None
     point, passes = session.solve() if session else run(program, _left(options, began)), 1
-    while violated is not None and len(rows := violated(point)):
+    while violated is not None and len(rows := violated(replace(point, asked_gap=options.gap))):
         if session:
             session.options = _left(options, began)
             session.add_rows(program.on_columns(rows), rows.lower, rows.upper, rows.names)
