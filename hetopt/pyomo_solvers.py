@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyomo.environ as pyo
+from numpy.typing import NDArray
 from pyomo.common.errors import ApplicationError
 from pyomo.common.gc_manager import PauseGC
 from pyomo.core.expr import LinearExpression
@@ -87,6 +88,8 @@ def solve(program: LinearProgram, options: Options) -> Point:
     """
     solver = _solver(options)
     model = to_pyomo(program)
+    for i in np.flatnonzero(_free(program)).tolist():
+        model.row[i].deactivate()  # some of Pyomo's solvers refuse rows without bounds
     if not program.integer.any():
         model.dual = pyo.Suffix(direction=pyo.Suffix.IMPORT)
     began = time.perf_counter()
@@ -100,7 +103,7 @@ def solve(program: LinearProgram, options: Options) -> Point:
     except (ApplicationError, RuntimeError, ValueError, OSError) as problem:
         raise NotSolved(f"solver {options.solver!r} failed: {problem}", "error") from problem
     seconds = time.perf_counter() - began
-    x = np.array([np.nan if v.value is None else v.value for v in model.column.values()], dtype=float)
+    x = _values(program, model)
     status = _status(program, options, condition, x)
     bound = _bound(options, results, status, program.objective(x))
     if status == "gap" and bound <= program.objective(x):
@@ -118,6 +121,20 @@ def solve(program: LinearProgram, options: Options) -> Point:
         solver=options.solver,
         method="as the solver chose",
     )
+
+
+def _values(program: LinearProgram, model: Any) -> Floats:
+    """(columns,) what the solver found; columns of no row, which some solvers never see, get what is allowed."""
+    x = np.array([np.nan if v.value is None else v.value for v in model.column.values()], dtype=float)
+    idle = np.isnan(x) & (program.c == 0) & (np.diff(program.A.indptr) == 0)
+    low = np.where(program.integer, np.ceil(program.col_lower), program.col_lower)
+    x[idle] = np.clip(0.0, low, program.col_upper)[idle]
+    return x
+
+
+def _free(program: LinearProgram) -> NDArray[np.bool_]:
+    """Rows without any bound."""
+    return ~np.isfinite(program.row_lower) & ~np.isfinite(program.row_upper)
 
 
 def _solver(options: Options) -> Any:
@@ -195,6 +212,7 @@ def _row_dual(program: LinearProgram, model: Any, x: Floats) -> Floats | None:
     if program.integer.any():
         return None
     given = np.array([model.dual.get(row, np.nan) for row in model.row.values()], dtype=float)
+    given[_free(program)] = 0.0
     for y in (given, -given):
         bound = weak_duality(program, y)
         if np.isfinite(bound) and bound - program.objective(x) <= EQUAL * scale(bound, program.objective(x)):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from programs import lp
 from scipy import sparse
 from scipy.optimize import linprog
 
@@ -25,28 +26,6 @@ from hetopt.proofs.strategies import linear_programs
 from hetopt.tolerances import EQUAL, scale
 
 INF = np.inf
-
-
-def lp(
-    c: list[float],
-    rows: list[tuple[float, list[float], float]],
-    box: list[tuple[float, float]],
-    whole: bool = False,
-    names: list[str] | None = None,
-) -> LinearProgram:
-    """A program from rows (lower, coefficients, upper)."""
-    matrix = np.array([row for _, row, _ in rows], dtype=float).reshape(len(rows), len(c))
-    return LinearProgram(
-        c=np.array(c, dtype=float),
-        A=sparse.csc_array(matrix),
-        row_lower=np.array([low for low, _, _ in rows], dtype=float),
-        row_upper=np.array([high for _, _, high in rows], dtype=float),
-        col_lower=np.array([low for low, _ in box], dtype=float),
-        col_upper=np.array([high for _, high in box], dtype=float),
-        integer=np.full(len(c), whole),
-        row_names=names or [f"r{i}" for i in range(len(rows))],
-        col_names=[f"x{j}" for j in range(len(c))],
-    )
 
 
 def same(a: float, b: float) -> bool:

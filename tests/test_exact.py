@@ -1,0 +1,346 @@
+"""Exact optima: proven in rationals, whatever floats say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction as F  # noqa: N817 - it stands in tables
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from flint import fmpq
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+import hetopt
+import hetopt.instances
+from hetopt.certificate import rational
+from hetopt.errors import InvalidOption, NotSolved
+from hetopt.exact import ExactOptimum, exact_optimum
+from hetopt.formulation import Formulation
+from hetopt.kernel import Kernel, SingularError
+from hetopt.linear import LinearProgram
+from hetopt.models.fairness import EnvyFree, EqualRates
+from hetopt.models.objectives import TotalRate
+from hetopt.point import AT_LOWER, BASIC
+from hetopt.proofs.strategies import linear_programs, tenant_instances
+from hetopt.rational_program import RationalProgram
+from hetopt.rational_simplex import InfeasibleError, LimitError, UnboundedError, Vertex, maximise
+from hetopt.tolerances import EQUAL, RATIONAL_DENOMINATOR, scale
+
+COOPERATIVE = Formulation((TotalRate(), EnvyFree()))
+LAZY = Formulation((TotalRate(), EnvyFree(eager_up_to=0)))
+NONCOOPERATIVE = Formulation((TotalRate(), EqualRates()))
+
+
+def fractions(values: np.ndarray) -> list[F]:
+    return [rational(float(v), RATIONAL_DENOMINATOR) for v in np.ravel(values)]
+
+
+def check(exact: ExactOptimum) -> None:
+    """All that is claimed, by plain Fractions: feasible, signs of the duals, equal objectives."""
+    program = exact.program
+    dense = [fractions(row) for row in program.A.toarray()]
+    cost, offset = fractions(program.c), F(program.offset)
+    activity = [sum((a * x for a, x in zip(row, exact.x, strict=True)), F(0)) for row in dense]
+    bound = offset
+    for value, price, low, high in (
+        (activity, exact.row_dual, program.row_lower, program.row_upper),
+        (exact.x, exact.reduced_cost, program.col_lower, program.col_upper),
+    ):
+        for v, p, lo, hi in zip(value, price, low, high, strict=True):
+            assert not np.isfinite(lo) or v >= fractions(lo)[0]
+            assert not np.isfinite(hi) or v <= fractions(hi)[0]
+            assert p <= 0 or v == fractions(hi)[0], "what is worth more stands at its upper bound"
+            assert p >= 0 or v == fractions(lo)[0], "what costs stands at its lower bound"
+            bound += p * v
+    for j, c in enumerate(cost):
+        assert c == exact.reduced_cost[j] + sum(dense[i][j] * y for i, y in enumerate(exact.row_dual))
+    assert exact.objective == offset + sum(c * x for c, x in zip(cost, exact.x, strict=True)) == bound
+
+
+@pytest.mark.parametrize(
+    ("formulation", "speedups", "weights", "objective", "share", "unique"),
+    [
+        (COOPERATIVE, [[1, 2], [1, 5]], None, F(21, 4), [[1, F(1, 4)], [0, F(3, 4)]], True),  # issue, example
+        (NONCOOPERATIVE, [[1, 2], [1, 5]], None, F(30, 7), [[1, F(4, 7)], [0, F(3, 7)]], True),  # THEOREMS, 15/7 each
+        (  # THEOREMS, Lemma 3.1 under the elementwise order: the slowest row does not fill left to right
+            NONCOOPERATIVE,
+            [[1, 2, 4], [1, 4, 5]],
+            None,
+            F(82, 9),
+            [[1, 0, F(8, 9)], [0, 1, F(1, 9)]],
+            True,
+        ),
+        (  # THEOREMS, Theorem 5.3: utilities (2, 9/2, 23/4)
+            COOPERATIVE,
+            [[1, 2, 3], [1, 4, 7], [1, 5, 9]],
+            None,
+            F(49, 4),
+            [[1, F(1, 2), 0], [0, F(1, 4), F(1, 2)], [0, F(1, 4), F(1, 2)]],
+            None,
+        ),
+        (NONCOOPERATIVE, [[1, 1], [1, 1]], [1, 2], F(2), None, False),  # types are alike, so who gets which is open
+    ],
+)
+def test_printed_optima_come_out_as_fractions(
+    formulation: Formulation, speedups: Any, weights: Any, objective: F, share: Any, unique: bool | None
+) -> None:
+    inst = hetopt.Instance.from_speedups(speedups, capacity=[1] * len(speedups[0]), weights=weights)
+    allocation = hetopt.solve(formulation, inst, exact=True)
+    exact = allocation.certificate.exact
+    assert exact is not None
+    check(exact)
+    assert exact.objective == objective
+    if unique is not None:
+        assert exact.unique is unique
+    if share is not None:
+        rates = [sum(F(w) * x for w, x in zip(row, own, strict=True)) for row, own in zip(speedups, share, strict=True)]
+        found = [
+            sum(F(w) * x for w, x in zip(row, own, strict=True)) for row, own in zip(speedups, exact.share, strict=True)
+        ]
+        assert found == rates
+    if unique:
+        assert allocation.exact.to_numpy().tolist() == share
+    assert allocation.certificate.status == "optimal"
+    assert allocation.certificate.as_dict()["exact_objective"] == str(objective)
+    np.testing.assert_array_equal(allocation.x, exact.share.astype(float))
+
+
+@pytest.mark.parametrize(
+    ("name", "share"),
+    [
+        ("oef/job-types", [[1, F(4, 37)], [0, F(15, 37)], [0, F(18, 37)]]),  # [OEF, section 4.2.4]
+        ("oef/weighted", [[1, F(1, 3)], [0, F(2, 3)]]),  # [OEF, section 4.2.3]
+    ],
+)
+def test_job_types_and_weights_of_the_paper(name: str, share: list[list[F]]) -> None:
+    exact = hetopt.solve(NONCOOPERATIVE, hetopt.instances.load(name), exact=True).certificate.exact
+    assert exact is not None
+    check(exact)
+    assert exact.share.tolist() == share
+    assert exact.unique
+
+
+@given(linear_programs())
+def test_any_small_program_is_solved_and_proven(program: LinearProgram) -> None:
+    point = hetopt.optimise(program)
+    exact = exact_optimum(point)
+    check(exact)
+    assert abs(float(exact.objective) - point.objective) <= EQUAL * scale(point.objective)
+
+
+@given(linear_programs(), st.randoms(use_true_random=False))
+def test_a_wrong_basis_is_repaired(program: LinearProgram, random: Any) -> None:
+    """From any basis of rows and from a basis with exchanged members, exact steps reach the same optimum."""
+    best = exact_optimum(hetopt.optimise(program)).objective - F(program.offset)
+    rational_program = RationalProgram.of(program)
+    start = Vertex.of_rows(rational_program)
+    m, n = program.shape
+    for _ in range(random.randint(0, 3)):  # a random walk over bases, feasible or not
+        j = random.randrange(n + m)
+        if start.status[j] == BASIC:
+            continue
+        change = start.column(j)
+        if change:
+            start = start.exchanged(j, random.choice(change)[0], AT_LOWER)
+            start = Vertex.of(rational_program, list(start.status))
+    end, _ = maximise(start)
+    assert not end.outside()
+    assert not end.attractive()
+    assert F(int(end.objective().p), int(end.objective().q)) == best
+
+
+def _vertices(program: LinearProgram) -> list[tuple[F, ...]]:
+    """All vertices of a program by brute force, in Fractions."""
+    n = len(program.c)
+    sides: list[tuple[list[F], F]] = []
+    for row, low, high in zip(program.A.toarray(), program.row_lower, program.row_upper, strict=True):
+        sides += [(fractions(row), fractions(b)[0]) for b in {low, high} if np.isfinite(b)]
+    for j in range(n):
+        unit = [F(int(i == j)) for i in range(n)]
+        sides += [(unit, fractions(b)[0]) for b in {program.col_lower[j], program.col_upper[j]}]
+    found = set()
+    for chosen in combinations(sides, n):
+        kernel = Kernel([[(j, fmpq(a.numerator, a.denominator)) for j, a in enumerate(row) if a] for row, _ in chosen])
+        try:
+            x = kernel.solve([fmpq(b.numerator, b.denominator) for _, b in chosen])
+        except SingularError:
+            continue
+        found.add(tuple(F(int(v.p), int(v.q)) for v in x))
+    return [x for x in found if _holds(program, x)]
+
+
+def _holds(program: LinearProgram, x: tuple[F, ...]) -> bool:
+    activity = [sum(a * v for a, v in zip(fractions(row), x, strict=True)) for row in program.A.toarray()]
+    pairs = [*zip(activity, program.row_lower, program.row_upper, strict=True)]
+    pairs += [*zip(x, program.col_lower, program.col_upper, strict=True)]
+    return all(
+        (not np.isfinite(lo) or v >= fractions(lo)[0]) and (not np.isfinite(hi) or v <= fractions(hi)[0])
+        for v, lo, hi in pairs
+    )
+
+
+def _value(c: np.ndarray, x: tuple[F, ...]) -> F:
+    return sum((a * v for a, v in zip(fractions(c), x, strict=True)), F(0))
+
+
+@settings(max_examples=40)
+@given(linear_programs(columns=(1, 3), rows=(0, 3)))
+def test_uniqueness_is_what_enumeration_says(program: LinearProgram) -> None:
+    """A bounded program has one optimum exactly if one vertex is optimal."""
+    exact = exact_optimum(hetopt.optimise(program))
+    vertices = _vertices(program)
+    best = max(_value(program.c, x) for x in vertices)
+    optimal = [x for x in vertices if _value(program.c, x) == best]
+    assert exact.objective == best + F(program.offset)
+    assert tuple(exact.x) in optimal
+    assert exact.unique is (len(optimal) == 1)
+
+
+@settings(max_examples=40)
+@given(linear_programs(columns=(2, 3), rows=(0, 3)), st.data())
+def test_lexicographic_stages_are_exact(program: LinearProgram, data: Any) -> None:
+    """Against the vertices: the best of the last objective among the best of those before; no tolerance kept."""
+    n = len(program.c)
+    number = st.integers(-2, 2).map(float)
+    earlier = tuple(np.array([data.draw(number) for _ in range(n)]) for _ in range(data.draw(st.integers(1, 2))))
+    exact = exact_optimum(hetopt.optimise(replace(program, earlier=earlier)))
+    left = _vertices(program)
+    for number_, c in enumerate([*earlier, program.c]):
+        best = max(_value(c, x) for x in left)
+        left = [x for x in left if _value(c, x) == best]
+        found = exact.stages[number_] if number_ < len(earlier) else exact.objective - F(program.offset)
+        assert found == best
+    assert tuple(exact.x) in left
+    assert exact.unique is (len(left) == 1)
+    assert exact.program.kept == ()
+
+
+@settings(max_examples=25)
+@given(tenant_instances(tenants=(2, 4), types=(1, 3), weighted=True))
+def test_lazy_rows_are_checked_exactly(inst: hetopt.Instance) -> None:
+    """The lazy and the eager program have the same exact optimum, and nobody envies anybody by any amount."""
+    lazy, eager = (hetopt.solve(f, inst, exact=True).certificate.exact for f in (LAZY, COOPERATIVE))
+    assert lazy is not None
+    assert eager is not None
+    check(eager)
+    assert lazy.objective == eager.objective
+    assert lazy.unique == eager.unique
+    entities = inst.entities()
+    speed = [fractions(row) for row in entities.speed]
+    weight = fractions(entities.weight)
+    for e, own in enumerate(speed):
+        rate = sum(w * x for w, x in zip(own, lazy.share[e], strict=True))
+        for o, other in enumerate(lazy.share):
+            assert weight[o] * rate >= weight[e] * sum(w * x for w, x in zip(own, other, strict=True))
+
+
+def test_a_row_that_floats_let_pass_is_added() -> None:
+    """A point computed without any lazy row: every violated one must be found by the exact check alone."""
+    inst = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
+    program = hetopt.from_pyomo(LAZY.build(inst))
+    point = hetopt.optimise(program)
+    assert point.objective == pytest.approx(6)
+    every = EnvyFree(eager_up_to=0).every_row(inst.entities())
+    exact = exact_optimum(point, every)
+    assert exact.objective == F(21, 4)
+    assert list(exact.program.row_names)[2:] == ["envy_free.row[u1,u2]"], "only the row that matters"
+    assert exact_optimum(point).objective == 6, "without the rows the claim is about the program alone"
+
+
+def _free(c: list[float], rows: list[list[float]], upper: list[float]) -> LinearProgram:
+    """Rows <= upper over free columns."""
+    n = len(c)
+    return LinearProgram(
+        c=np.array(c, dtype=float),
+        A=sparse.csc_array(np.array(rows, dtype=float)),
+        row_lower=np.full(len(rows), -np.inf),
+        row_upper=np.array(upper, dtype=float),
+        col_lower=np.full(n, -np.inf),
+        col_upper=np.full(n, np.inf),
+        integer=np.zeros(n, dtype=bool),
+        row_names=[f"r{i}" for i in range(len(rows))],
+        col_names=[f"x{j}" for j in range(n)],
+    )
+
+
+def test_free_columns_may_move_either_way() -> None:
+    """Only x + y is bounded, x - y is free: the optimum is not unique; with one more row it is."""
+    open_ended = exact_optimum(hetopt.optimise(_free([1, 1], [[1, 1], [-1, 0]], [1, 0])))
+    assert (open_ended.objective, open_ended.unique) == (1, False)
+    corner = exact_optimum(hetopt.optimise(_free([2, 1], [[1, 1], [1, 0]], [1, F(1, 3)])))
+    assert (corner.objective, corner.unique, corner.x.tolist()) == (F(4, 3), True, [F(1, 3), F(2, 3)])
+
+
+def test_thirds_are_read_as_thirds() -> None:
+    """0.1 + 0.2 = 0.3 holds for the fractions meant, and not for the floats."""
+    exact = exact_optimum(hetopt.optimise(_free([1], [[1]], [0.1 + 0.2])))
+    assert exact.objective == F(3, 10)
+    assert rational(1 / 3, RATIONAL_DENOMINATOR) == F(1, 3)
+    assert rational(1 / 3 * 0.7, RATIONAL_DENOMINATOR) == F(7, 30)
+    assert rational(np.pi, RATIONAL_DENOMINATOR) == F(np.pi)
+
+
+def test_tolerably_feasible_is_not_feasible() -> None:
+    """Two rows that contradict each other by less than a solver's tolerance: floats say optimal, rationals do not."""
+    program = _free([1], [[1], [-1]], [1, -1 - EQUAL / 100])
+    point = hetopt.optimise(program)
+    assert point.status == "optimal"
+    with pytest.raises(NotSolved, match="read as fractions, the program is infeasible"):
+        exact_optimum(point)
+
+
+def test_steps_are_limited_where_asked_and_ends_are_told() -> None:
+    vertex = Vertex.of_rows(RationalProgram.of(_free([1, 1], [[1, 0], [0, 1]], [2, 3])))
+    with pytest.raises(LimitError):
+        maximise(vertex, limit=1)
+    assert maximise(vertex, limit=2)[1] == 2
+    with pytest.raises(UnboundedError):
+        maximise(Vertex.of_rows(RationalProgram.of(_free([1], [[-1]], [0]))))
+    with pytest.raises(InfeasibleError):
+        maximise(Vertex.of_rows(RationalProgram.of(_free([1], [[1], [-1]], [1, -2]))))
+
+
+def test_the_uniqueness_question_is_left_open_when_it_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hetopt.exact.STEPS_FOR_UNIQUENESS", 0)
+    monkeypatch.setattr("hetopt.exact._float_vertex", lambda _, rational, __: Vertex.of_rows(rational))
+    program = _free([1, 1, 1], [[1, 1, 1], [-1, 0, 0], [0, -1, 0]], [1, 0, 0])
+    exact = exact_optimum(hetopt.optimise(program))
+    assert (exact.objective, exact.unique) == (1, None)
+
+
+def test_what_cannot_be_exact_is_refused_before_solving() -> None:
+    inst = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
+    program = hetopt.from_pyomo(COOPERATIVE.build(inst))
+    whole = replace(program, integer=np.ones(4, dtype=bool))
+    with pytest.raises(InvalidOption, match="integer columns"):
+        exact_optimum(hetopt.optimise(whole))
+
+
+@given(st.integers(1, 12), st.randoms(use_true_random=False))
+def test_kernels_solve_both_ways(size: int, random: Any) -> None:
+    """Sparse systems with known solutions; singular ones are told from the others by flint's determinant."""
+    from flint import fmpq_mat
+
+    rows = [{j: random.randint(-3, 3) for j in range(size) if random.random() < 0.35} for _ in range(size)]
+    by_row = [[(j, fmpq(v, random.randint(1, 3))) for j, v in sorted(row.items()) if v] for row in rows]
+    dense = fmpq_mat(size, size, [dict(row).get(j, fmpq(0)) for row in by_row for j in range(size)])
+    b = [fmpq(random.randint(-5, 5), 7) for _ in range(size)]
+    if dense.det() == 0:
+        with pytest.raises(SingularError):
+            Kernel(by_row).solve(b)
+        return
+    kernel = Kernel(by_row)
+    assert dense * fmpq_mat(size, 1, kernel.solve(b)) == fmpq_mat(size, 1, b)
+    assert dense.transpose() * fmpq_mat(size, 1, kernel.solve_transposed(b)) == fmpq_mat(size, 1, b)
+
+
+def test_numbers_of_any_length_are_written() -> None:
+    rng = np.random.default_rng(5)
+    inst = hetopt.Instance.from_speedups(1 + rng.random((180, 6)), capacity=[7] * 6)
+    exact = hetopt.solve(NONCOOPERATIVE, inst, exact=True).certificate.exact
+    assert exact is not None
+    assert len(str(exact)) > 4300, "Python itself refuses to write integers of so many digits"

@@ -1,0 +1,197 @@
+"""Programs in files: read back by HiGHS they have the same optimum, and JSON gives back every number."""
+
+from __future__ import annotations
+
+import json
+import string
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import highspy
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from programs import lp
+
+import hetopt
+from hetopt.errors import InvalidFormulation, InvalidOption, UnusableFile
+from hetopt.formulation import Formulation
+from hetopt.highs import Session
+from hetopt.linear import LinearProgram
+from hetopt.models.fairness import EnvyFree, EqualRates
+from hetopt.models.objectives import TotalRate
+from hetopt.names import from_lp_name, from_mps_name, lp_name, mps_name
+from hetopt.options import Options
+from hetopt.proofs.strategies import linear_programs
+from hetopt.tolerances import EQUAL, scale
+
+INST = hetopt.Instance.from_speedups([[1, 2], [1, 5]], {"V100": 1, "A100": 1}, tenants=["u1", "e 2"])
+COOPERATIVE = Formulation((TotalRate(), EnvyFree()))
+INF = np.inf
+
+
+def _read(path: Path) -> Any:
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    highs.setOptionValue("mip_rel_gap", 0.0)
+    assert highs.readModel(str(path)) == highspy.HighsStatus.kOk
+    highs.run()
+    return highs
+
+
+@settings(max_examples=40)
+@given(linear_programs(integer=True), st.sampled_from(["lp", "mps"]))
+def test_highs_reads_back_the_same_program(tmp_path_factory: Any, program: LinearProgram, ending: str) -> None:
+    path = hetopt.export(program, tmp_path_factory.mktemp("files") / f"program.{ending}")
+    highs, best = _read(path), Session(program, Options(gap=0.0)).solve().objective
+    found = highs.getInfo().objective_function_value
+    assert abs(found - best) <= EQUAL * scale(best)
+    columns = {name: j for j, name in enumerate(highs.getLp().col_names_)}
+    write, integer = {"lp": lp_name, "mps": mps_name}[ending], highs.getLp().integrality_
+    for j, name in enumerate(program.col_names):
+        if write(name) in columns:  # a column that stands nowhere need not be in an LP file
+            k = columns[write(name)]
+            assert highs.getLp().col_lower_[k] == program.col_lower[j]
+            assert highs.getLp().col_upper_[k] == program.col_upper[j]
+            assert (bool(integer) and integer[k] == highspy.HighsVarType.kInteger) == program.integer[j]
+
+
+@pytest.mark.parametrize("ending", ["lp", "mps"])
+def test_bounds_of_every_kind_survive(tmp_path: Path, ending: str) -> None:
+    box = [(-INF, INF), (-INF, 2.5), (-1.5, INF), (0, INF), (1, 1), (-3, -1), (0, 0.1), (-INF, -1)]
+    program = lp([1, 1, -1, -1, 1, 1, 1, 1], [(-INF, [1.0] * 8, 1 / 3), (-2, [1.0, *[0.0] * 7], 7)], box)
+    highs = _read(hetopt.export(program, tmp_path / f"p.{ending}"))
+    inside = highs.getLp()
+    assert list(zip(inside.col_lower_, inside.col_upper_, strict=True)) == box
+    assert inside.row_upper_[0] == 1 / 3, "the same float"
+    assert highs.getInfo().objective_function_value == pytest.approx(Session(program).solve().objective)
+
+
+@given(linear_programs(integer=True), st.booleans())
+def test_json_gives_back_every_number(tmp_path_factory: Any, program: LinearProgram, stages: bool) -> None:
+    if stages:
+        program = replace(program, earlier=(program.c * 2, -program.c), share=np.zeros((1, 1), dtype=np.intp))
+    path = hetopt.export(program, tmp_path_factory.mktemp("files") / "program.json")
+    back = hetopt.from_json(path)
+    for key in ("c", "row_lower", "row_upper", "col_lower", "col_upper", "integer", "share"):
+        np.testing.assert_array_equal(getattr(back, key), getattr(program, key))
+    np.testing.assert_array_equal(back.A.toarray(), program.A.toarray())
+    np.testing.assert_array_equal(back.earlier, program.earlier)
+    assert list(back.row_names) == list(program.row_names)
+    assert list(back.col_names) == list(program.col_names)
+    assert (back.offset, back.kept) == (program.offset, program.kept)
+
+
+def test_names_are_readable(tmp_path: Path) -> None:
+    text = hetopt.export(COOPERATIVE, tmp_path / "p.mps", INST).read_text()
+    assert " share[u1,V100] envy_free.row[u1,e~20~2] 1.0" in text.splitlines()
+    text = hetopt.export(COOPERATIVE, tmp_path / "p.lp", INST).read_text()
+    assert " capacity(V100): + 1.0 share(u1,V100) + 1.0 share(e~20~2,V100) <= 1.0" in text.splitlines()
+    content = json.loads(hetopt.export(COOPERATIVE, tmp_path / "p.txt", INST, form="json").read_text())
+    assert content["columns"]["name"][0] == "share[u1,V100]"
+    assert content["rows"]["name"][2] == "envy_free.row[u1,e 2]"
+
+
+NAMES = st.text(st.one_of(st.sampled_from(string.printable[:95] + "äµ€~[]()"), st.characters(exclude_categories=["C"])))
+KEYWORDS = [
+    "st",
+    "e5",
+    "E+1",
+    "end",
+    "inf",
+    "Infinity",
+    "info",
+    "nano",
+    "free",
+    "BIN",
+    "1x",
+    ".5",
+    "s.t.",
+    "~41~",
+    "$a",
+]
+
+
+@given(st.one_of(NAMES.filter(bool), st.sampled_from(KEYWORDS)))
+def test_every_name_can_be_written_and_read_back(tmp_path_factory: Any, name: str) -> None:
+    assert from_lp_name(lp_name(name)) == name
+    assert from_mps_name(mps_name(name)) == name
+    folder = tmp_path_factory.getbasetemp()
+    program = replace(lp([1, 2], [(-INF, [3, 1], 4)], [(0, 1), (0, 1)]), col_names=[name, "other z"], row_names=[name])
+    for ending, write in (("lp", lp_name), ("mps", mps_name)):
+        inside = _read(hetopt.export(program, folder / f"name.{ending}")).getLp()
+        assert inside.col_names_ == [write(name), write("other z")]
+        assert inside.row_names_ == [write(name)]
+
+
+@given(st.lists(NAMES.filter(bool), min_size=2, max_size=2, unique=True))
+def test_different_names_stay_different(names: list[str]) -> None:
+    assert lp_name(names[0]) != lp_name(names[1])
+    assert mps_name(names[0]) != mps_name(names[1])
+
+
+def test_rows_that_are_added_lazily_are_all_written(tmp_path: Path) -> None:
+    lazy = Formulation((TotalRate(), EnvyFree(eager_up_to=0)))
+    highs = _read(hetopt.export(lazy, tmp_path / "p.mps", INST))
+    assert highs.getInfo().objective_function_value == pytest.approx(5.25)
+
+
+class _Tangents:
+    """A component whose rows are never all there."""
+
+    name = "tangents"
+
+    def add(self, block: Any, model: Any) -> float:
+        return 0
+
+    def violated(self, entities: Any, point: Any) -> Any:
+        raise AssertionError("nothing is solved here")
+
+
+def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    program = hetopt.compile_program(COOPERATIVE, INST)
+    with pytest.raises(InvalidOption, match=r"'tangents' adds rows .* cannot be solved exactly or written to a file"):
+        hetopt.export(COOPERATIVE + _Tangents(), tmp_path / "p.lp", INST)
+    with pytest.raises(InvalidOption, match="format is 'txt'; it must be one of lp, mps, json"):
+        hetopt.export(program, tmp_path / "p.txt")
+    with pytest.raises(InvalidOption, match="instance is None"):
+        hetopt.export(COOPERATIVE, tmp_path / "p.lp")
+    with pytest.raises(UnusableFile, match="nothing was written"):
+        hetopt.export(program, tmp_path / "absent" / "p.lp")
+    staged = replace(program, earlier=(program.c,))
+    for ending in ("lp", "mps"):
+        with pytest.raises(InvalidOption, match=r"1 objectives before its last.*hetopt\.optimise\(program\)\.program"):
+            hetopt.export(staged, tmp_path / f"p.{ending}")
+    solved = hetopt.optimise(staged).program
+    found = _read(hetopt.export(solved, tmp_path / "p.lp")).getInfo().objective_function_value
+    assert found == pytest.approx(5.25), "the remedy works"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "JSONDecodeError"),
+        ("[]", "TypeError"),
+        ("{}", "KeyError: 'format'"),
+        ('{"format": "other", "version": 1}', "format and version must be"),
+        ('{"format": "hetopt-linear-program", "version": 1}', "KeyError: 'columns'"),
+    ],
+)
+def test_a_file_without_a_program_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "p.json"
+    path.write_text(text)
+    with pytest.raises(InvalidFormulation, match=message):
+        hetopt.from_json(path)
+
+
+def test_lists_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
+    path = hetopt.export(hetopt.compile_program(Formulation((TotalRate(), EqualRates())), INST), tmp_path / "p.json")
+    content = json.loads(path.read_text())
+    content["columns"]["lower"].pop()
+    path.write_text(json.dumps(content))
+    with pytest.raises(InvalidFormulation, match="one entry per row"):
+        hetopt.from_json(path)
+    with pytest.raises(UnusableFile, match="cannot be read"):
+        hetopt.from_json(tmp_path / "absent.json")
