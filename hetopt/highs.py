@@ -77,10 +77,11 @@ class Session:
     def _scale_objective(self, c: Floats) -> None:
         """Have HiGHS scale an objective of very small or large numbers, which its absolute tolerances would misjudge.
 
-        Rates of 1e-8 work per second would all count as zero; results come back in the units of ``c``.
+        Rates of 1e-8 work per second would all count as zero; results come back in the units of ``c``, except that
+        HiGHS forgets it for the bound of an integer program, so those stay as they are.
         """
         exponent = float(np.log2(scale(c)))
-        usual = abs(exponent) <= USUAL_EXPONENT
+        usual = abs(exponent) <= USUAL_EXPONENT or bool(self._program.integer.any())
         self._highs.setOptionValue("user_objective_scale", 0 if usual else -round(exponent))
 
     def _configure(self) -> None:
