@@ -19,7 +19,7 @@ from hetopt.formulation import Formulation
 from hetopt.instance import Instance
 from hetopt.options import Options
 from hetopt.registry import description, make_policy, policy_names
-from hetopt.solving import Policy, solve
+from hetopt.solving import Policy, compile_program, every_row, optimise, solve
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="Who should get which GPU when."
@@ -53,6 +53,13 @@ def parse_settings(pairs: list[str] | None) -> dict[str, Any]:
     return settings
 
 
+def named_policy(name: str, settings: list[str] | None = None) -> Formulation | Policy:
+    """The policy of that name; ``module:Name`` is also looked for in the current folder."""
+    if ":" in name and "" not in sys.path:
+        sys.path.insert(0, "")
+    return make_policy(name, parse_settings(settings))
+
+
 def _options(solver: str, time_limit: float | None, gap: float | None, exact: bool) -> Options:
     limits: dict[str, Any] = {} if gap is None else {"gap": gap}
     return Options(solver=solver, time_limit=time_limit, exact=exact, **limits)
@@ -83,7 +90,7 @@ def solve_command(
 
     if plot is not None:
         check_picture_path(plot)
-    instance, chosen = load(file), make_policy(policy, parse_settings(settings))
+    instance, chosen = load(file), named_policy(policy, settings)
     with console.working(f"{policy} on {file}"):
         result = _run(chosen, instance, _options(solver, time_limit, gap, exact))
     if plot is not None:
@@ -107,7 +114,7 @@ def audit_command(
     """Say which fairness properties hold for what a policy decides, and why not otherwise."""
     from hetopt.auditing import audit
 
-    instance, chosen = load(file), make_policy(policy, parse_settings(settings))
+    instance, chosen = load(file), named_policy(policy, settings)
     with console.working(f"auditing {policy} on {file}"):
         result = solve(chosen, instance)
         verdicts = audit(instance, result, policy=chosen if search > 0 else None, time_limit=search or None)
@@ -127,13 +134,17 @@ def export_command(
     """Write the program of a formulation as LP, MPS or JSON with readable names."""
     from hetopt.exporting import export
 
-    instance, chosen = load(file), make_policy(policy, parse_settings(settings))
+    instance, chosen = load(file), named_policy(policy, settings)
     if not isinstance(chosen, Formulation):
         made = getattr(chosen, "formulation", None)
         if made is None:
             raise InvalidOption(f"{policy!r} is a procedure, not a program; there is nothing to export")
         chosen = made(instance, None)
-    export(chosen, out, instance)
+    program = compile_program(chosen, instance).with_rows(every_row(chosen, chosen.entities(instance)))
+    if program.earlier and out.suffix.lower() in (".lp", ".mps"):  # these formats hold a single objective
+        program = optimise(program).program
+        console.say("the objectives before the last were maximised; they stand as rows earlier_stage[...]")
+    export(program, out)
     console.say(f"written: {out}")
 
 
