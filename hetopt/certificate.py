@@ -134,7 +134,7 @@ def certify(
     return Certificate(
         status=point.status,
         objective=gain if complete else point.objective,
-        bound=point.bound,
+        bound=_bound(formulation, point),
         violation=violation,
         measured=complete,
         seconds=seconds,
@@ -145,6 +145,13 @@ def certify(
         exact=exact,
         _point=point,
     )
+
+
+def _bound(formulation: Formulation, point: Point) -> float:
+    """The bound of the stage that maximised the gains of priority 0; gains below it only break ties."""
+    bounds = (*point.earlier_bounds, point.bound)
+    below = {getattr(part, "priority", 0) for part in formulation if getattr(part, "priority", 0) < 0}
+    return bounds[max(0, len(bounds) - 1 - len(below))]
 
 
 def rational(value: float, largest: int) -> Fraction:

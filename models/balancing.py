@@ -114,7 +114,8 @@ def smooth_prices(time_on: Floats) -> Floats:
             log_price -= np.log(np.exp(log_price).sum())
             if largest < temperature / 10:
                 break
-    return np.exp(log_price)
+    prices: Floats = np.exp(log_price)
+    return prices
 
 
 def _newton_step(log_cost: Floats, prices: Floats, temperature: float) -> Floats:

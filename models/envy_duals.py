@@ -9,6 +9,7 @@ from hetopt.models.envy_menu import Ints
 from hetopt.models.fairness import EnvyFree
 from hetopt.models.oef_arrays import capacity_program
 from hetopt.point import Point
+from hetopt.tolerances import FINE
 
 Forces = tuple[Ints, Ints, Floats]
 """Tenants, those whom they must not envy, and how hard."""
@@ -63,40 +64,53 @@ def _shares(entities: Entities, bundles: Floats) -> Floats:
 
 
 def _between_entities(entities: Entities, kind: Ints, forces: Forces) -> Forces:
-    """Pairs of entities and the dual of their row (<= 0, since the rows are bounded from below).
-
-    A force between two tenants of the market is divided among the entities that they stand for by weight.
-    """
+    """Pairs of entities and the dual of their row (<= 0, since the rows are bounded from below)."""
+    top = entities.per_gpu.max(axis=1)
+    worth = entities.weight * top
     envious, envied, force = forces
-    first, second, part = envious, envied, np.ones(len(force))
-    if len(np.unique(kind)) < len(kind):
-        first, second, part, source = _divided(entities.weight, kind, envious, envied)
-        force = force[source]
-    else:
+    pull = force * np.bincount(kind, worth).mean()
+    if len(np.unique(kind)) == len(kind):
         position = np.argsort(kind)
         first, second = position[envious], position[envied]
-    top = entities.per_gpu.max(axis=1)
-    unit = np.bincount(kind, entities.weight * top).mean()
-    return first, second, -unit * force * part / (entities.weight[first] * entities.weight[second] * top[first])
+    else:
+        order = np.argsort(kind, kind="stable")
+        members = np.split(order, np.cumsum(np.bincount(kind))[:-1])
+        across = _across(entities.weight, members, (envious, envied, pull))
+        first, second, pull = (
+            np.concatenate(parts) for parts in zip(*across, *_within(entities, members), strict=True)
+        )
+    return first, second, -pull / (entities.weight[first] * entities.weight[second] * top[first])
 
 
-def _divided(weight: Floats, kind: Ints, envious: Ints, envied: Ints) -> tuple[Ints, Ints, Floats, Ints]:
-    """Pairs of members, their part of the force between their kinds, and which force that is.
+def _across(weight: Floats, members: list[Ints], forces: Forces) -> list[Forces]:
+    """Forces between tenants of the market, divided among the entities that they stand for by weight."""
+    result: list[Forces] = [(np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp), np.empty(0))]
+    for a, b, force in zip(*(f.tolist() for f in forces), strict=True):
+        first, second, part = _overlaps(weight[members[a]], weight[members[b]])
+        result.append((members[a][first], members[b][second], force * part))
+    return result
 
-    Only what each member sends and receives in all matters, so few pairs suffice: lay the members of both kinds along
-    the interval [0, 1] by weight; a pair's part is the overlap.
+
+def _within(entities: Entities, members: list[Ints]) -> list[Forces]:
+    """Forces between entities of one taste: those who make less of a GPU hold back those who make more."""
+    worth = entities.weight * entities.per_gpu.max(axis=1)
+    result: list[Forces] = []
+    for own in members:
+        lack = entities.weight[own] * (worth[own].sum() / entities.weight[own].sum()) - worth[own]
+        less, more = np.flatnonzero(lack > FINE * worth[own]), np.flatnonzero(lack < -FINE * worth[own])
+        if len(less) and len(more):
+            first, second, part = _overlaps(lack[less], -lack[more])
+            result.append((own[less][first], own[more][second], lack[less].sum() * part))
+    return result
+
+
+def _overlaps(a: Floats, b: Floats) -> tuple[Ints, Ints, Floats]:
+    """Pairs (i, j) and parts (sum 1) that send ``a`` to ``b`` in proportion, with few pairs.
+
+    Only what each sends and receives in all matters: lay both along the interval [0, 1]; a part is an overlap.
     """
-    order = np.argsort(kind, kind="stable")
-    members = np.split(order, np.cumsum(np.bincount(kind))[:-1])
-    ends = [np.cumsum(weight[m]) / weight[m].sum() for m in members]
-    first, second, part, source = [], [], [], []
-    for r, (a, b) in enumerate(zip(envious.tolist(), envied.tolist(), strict=True)):
-        cuts = np.union1d(ends[a][:-1], ends[b][:-1])
-        middle = (np.append(0.0, cuts) + np.append(cuts, 1.0)) / 2
-        first.append(members[a][np.searchsorted(ends[a][:-1], middle)])
-        second.append(members[b][np.searchsorted(ends[b][:-1], middle)])
-        part.append(np.diff(np.concatenate([[0.0], cuts, [1.0]])))
-        source.append(np.full(len(middle), r))
-    none = [np.empty(0, dtype=np.intp)]
-    joined = [np.concatenate(parts or none) for parts in (first, second, part, source)]
-    return joined[0], joined[1], joined[2], joined[3]
+    ends_a, ends_b = (np.cumsum(amounts)[:-1] / amounts.sum() for amounts in (a, b))
+    cuts = np.union1d(ends_a, ends_b)
+    low, high = np.append(0.0, cuts), np.append(cuts, 1.0)
+    middle = (low + high) / 2
+    return np.searchsorted(ends_a, middle), np.searchsorted(ends_b, middle), high - low
