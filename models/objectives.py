@@ -29,6 +29,25 @@ class TotalRate:
         return Measure(gain=float(entities.rate(share).sum()))
 
 
+@dataclass(frozen=True)
+class WeightedRate:
+    """Total rate with weights: gain = sum_e weight[e] * rate[e]; :class:`TotalRate` where all weights are 1."""
+
+    name: str = "weighted_rate"
+
+    def profit(self, entities: Entities) -> Floats:
+        """(n, k) gain per unit of share."""
+        return np.asarray(entities.weight[:, None] * entities.speed)
+
+    def add(self, block: Block, model: Model) -> Expression:
+        """The gain; no rows."""
+        return model.weighted_shares(self.profit(model.entities))
+
+    def measure(self, entities: Entities, share: Floats) -> Measure:
+        """The weighted total rate of ``share``."""
+        return Measure(gain=float(entities.weight @ entities.rate(share)))
+
+
 def largest_excess(value: Any, size: Any) -> float:
     """Largest positive entry of ``value / size``, or 0."""
     worst = np.max(np.asarray(value) / np.maximum(np.asarray(size), 1e-300), initial=0.0)

@@ -1,0 +1,186 @@
+"""AlloX: who runs where, and in which order, for the least total completion time, by one assignment.
+
+Le, Sun, Chowdhury, Liu: AlloX: Compute Allocation in Hybrid Clusters, EuroSys 2020. A slot is a set of GPUs of one type
+that carries one job at a time. The job that is p-th from the end of its slot's queue delays itself and the p - 1 jobs
+behind it, so it adds p times its running time to the total: assigning jobs to (slot, p) at these costs is the whole
+problem. Jobs that hold GPUs are never preempted; who queues behind one waits until it is done.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from hetopt.allocation import Plan
+from hetopt.certificate import Certificate
+from hetopt.entities import Entities, Floats
+from hetopt.errors import InvalidInstance
+from hetopt.instance import Instance
+from hetopt.tolerances import INTEGRAL
+
+
+@dataclass(frozen=True, eq=False)
+class Queues:
+    """s slots and who runs on them.
+
+    Attributes
+    ----------
+    kind:
+        (s,) GPU type (position) of each slot.
+    ready:
+        (s,) seconds from now until the slot is free.
+    running:
+        (s,) position of the job that holds it now, or -1.
+    queue:
+        Positions of the jobs that wait for each slot, the next one first.
+    total:
+        Sum of the completion times of all jobs, in seconds from now.
+    """
+
+    kind: NDArray[np.intp]
+    ready: Floats
+    running: NDArray[np.intp]
+    queue: tuple[tuple[int, ...], ...]
+    total: float
+
+
+@dataclass(frozen=True)
+class AlloX:
+    """Least total completion time of the present jobs, for jobs of one common demand.
+
+    ``policy(instance)`` gives a Plan for now: running jobs keep their GPUs, and the head of each free slot's queue
+    starts. :meth:`queues` gives the whole schedule.
+
+    Raises
+    ------
+    InvalidInstance
+        Jobs of several demands; a job that holds part of a gang, or GPUs on which it cannot run, or that no slot can
+        ever run.
+    """
+
+    def __call__(self, instance: Instance, state: Any = None) -> tuple[Plan, None]:
+        """The plan for now; nothing to remember."""
+        began = time.perf_counter()
+        entities = instance.entities("jobs")
+        found = self.queues(instance)
+        x = np.zeros(entities.shape)
+        for kind, running, queue in zip(found.kind, found.running, found.queue, strict=True):
+            now = int(running) if running >= 0 else queue[0] if queue else None
+            if now is not None:
+                x[now, kind] = entities.demand[now]
+        return Plan(entities, x, certificate=_certificate(found.total, time.perf_counter() - began)), None
+
+    def queues(self, instance: Instance) -> Queues:
+        """The optimal schedule of all present jobs."""
+        entities = instance.entities("jobs")
+        demand = _common_demand(entities)
+        kind, ready, running = _slots(instance, entities, demand)
+        work = instance.job_array("work_left")
+        waiting = np.setdiff1d(np.flatnonzero(work), running)
+        queue, total = _assigned(entities, work, waiting, kind, ready)
+        return Queues(kind, ready, running, queue, total + float(ready[running >= 0].sum()))
+
+
+def _certificate(total: float, seconds: float) -> Certificate:
+    """Minus the total completion time is the objective; the assignment is exact."""
+    return Certificate(
+        status="optimal",
+        objective=-total,
+        bound=-total,
+        violation=0.0,
+        measured=True,
+        seconds=seconds,
+        solver_seconds=seconds,
+        solver="scipy",
+        method="assignment",
+    )
+
+
+def _common_demand(entities: Entities) -> int:
+    demands = np.unique(entities.demand)
+    if len(demands) > 1:
+        first = int(np.argmax(entities.demand != entities.demand[0]))
+        raise InvalidInstance(
+            f"AlloX needs jobs of one common demand, but jobs[{entities.names[0]!r}].demand is "
+            f"{entities.demand[0]:g} and jobs[{entities.names[first]!r}].demand is {entities.demand[first]:g}"
+        )
+    return int(demands[0])
+
+
+def _slots(instance: Instance, entities: Entities, demand: int) -> tuple[NDArray[np.intp], Floats, NDArray[np.intp]]:
+    """(GPU type, seconds until free, job that runs there or -1) of each slot; earliest free first within a type."""
+    held = _holding(entities, demand)
+    work = instance.job_array("work_left")
+    kinds: list[int] = []
+    ready: list[float] = []
+    running: list[int] = []
+    for k, gpus in enumerate(entities.capacity.tolist()):
+        busy = sorted((work[e] / entities.speed[e, k], e) for e in np.flatnonzero(held == k).tolist())
+        free = int(gpus) // demand - len(busy)
+        if free < 0:
+            raise InvalidInstance(f"jobs hold {len(busy) * demand} GPUs of type {entities.types[k]!r}, of {gpus:g}")
+        kinds += [k] * (free + len(busy))
+        ready += [0.0] * free + [seconds for seconds, _ in busy]
+        running += [-1] * free + [e for _, e in busy]
+    return np.array(kinds, dtype=np.intp), np.array(ready), np.array(running, dtype=np.intp)
+
+
+def _holding(entities: Entities, demand: int) -> NDArray[np.intp]:
+    """(n,) GPU type that each job holds, or -1."""
+    result = np.full(len(entities.names), -1, dtype=np.intp)
+    if entities.held is None:
+        return result
+    for e in np.flatnonzero(entities.held.sum(axis=1) > INTEGRAL).tolist():
+        k = int(entities.held[e].argmax())
+        whole = abs(entities.held[e, k] - demand) <= INTEGRAL and abs(entities.held[e].sum() - demand) <= INTEGRAL
+        if not whole or not entities.allowed[e, k]:
+            raise InvalidInstance(
+                f"held[{entities.names[e]!r}] is {dict(zip(entities.types, entities.held[e].tolist(), strict=True))}; "
+                f"a running job holds its {demand} GPUs, all of one type on which it can run"
+            )
+        result[e] = k
+    return result
+
+
+def _assigned(
+    entities: Entities, work: Floats, waiting: NDArray[np.intp], kind: NDArray[np.intp], ready: Floats
+) -> tuple[tuple[tuple[int, ...], ...], float]:
+    """Queues of the waiting jobs, and the sum of their completion times."""
+    n = len(waiting)
+    slot, place = _places(kind, n)
+    with np.errstate(divide="ignore"):
+        seconds = work[waiting, None] / entities.speed[waiting][:, kind[slot]]
+    cost = ready[slot] + place * seconds
+    stranded = np.flatnonzero(~np.isfinite(cost).any(axis=1)) if len(slot) else np.arange(n)
+    if len(stranded):
+        name = entities.names[waiting[stranded[0]]]
+        raise InvalidInstance(f"jobs[{name!r}] fits on no GPU type: none that it can run on has enough GPUs")
+    row, column = linear_sum_assignment(cost)
+    order = np.lexsort((-place[column], slot[column]))
+    queues: list[list[int]] = [[] for _ in kind]
+    for i in order.tolist():
+        queues[slot[column[i]]].append(int(waiting[row[i]]))
+    return tuple(map(tuple, queues)), float(cost[row, column].sum())
+
+
+def _places(kind: NDArray[np.intp], n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """(slot, place from the end) of all columns that an optimum needs.
+
+    Of two slots of a type the one free earlier has at least as many jobs in some optimum (else its queue's end would
+    take the head of the other's), so the i-th of a type, counted from 0, has at most n / (i + 1).
+    """
+    rank = np.arange(len(kind)) - np.searchsorted(kind, kind)
+    most = n // (rank + 1)
+    slot = np.repeat(np.arange(len(kind)), most)
+    place = np.arange(len(slot)) - np.repeat(np.cumsum(most) - most, most) + 1
+    return slot, place
+
+
+def allox() -> AlloX:
+    """Least total completion time of jobs of one common demand, without preemption."""
+    return AlloX()

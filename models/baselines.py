@@ -1,0 +1,100 @@
+"""What the papers' policies are measured against: equal division, efficiency alone, the sharing incentive alone."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hetopt.allocation import Allocation
+from hetopt.certificate import Certificate, capacity_violation
+from hetopt.entities import Entities, Floats, Kind
+from hetopt.errors import InvalidOption
+from hetopt.formulation import Formulation
+from hetopt.instance import Instance
+from hetopt.models.fairness import SharingIncentive
+from hetopt.models.objectives import TotalRate
+from hetopt.models.oef_arrays import capacity_program
+
+
+def by_rule(entities: Entities, share: Floats, method: str, seconds: float) -> Allocation:
+    """``share`` as the result of a rule: its total rate beside the largest total rate, and its overuse."""
+    return Allocation(
+        entities,
+        share,
+        Certificate(
+            status="rule",
+            objective=float(entities.rate(share).sum()),
+            bound=float(entities.capacity @ entities.per_gpu.max(axis=0)),
+            violation=capacity_violation(entities, share),
+            measured=True,
+            seconds=seconds,
+            solver_seconds=0.0,
+            solver="none",
+            method=method,
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class EqualSplit:
+    """Plain max-min: everyone gets the part weight / sum(weight) of every GPU type, [OEF, section 2.2].
+
+    A job gets that part of the GPUs as time of its gang, and at most all of its time: where the parts on the types sum
+    to more, they shrink in proportion.
+
+    Parameters
+    ----------
+    kind:
+        ``"tenants"`` or ``"jobs"``; None: tenants where there are any.
+
+    Raises
+    ------
+    InvalidOption
+        Another kind.
+    """
+
+    kind: Kind | None = None
+
+    def __post_init__(self) -> None:
+        check_kind("EqualSplit.kind", self.kind)
+
+    def __call__(self, instance: Instance, state: Any = None) -> tuple[Allocation, None]:
+        """The allocation; nothing to remember."""
+        began = time.perf_counter()
+        entities = instance.entities(self.kind)
+        share = equal_shares(entities)
+        return by_rule(entities, share, "equal split", time.perf_counter() - began), None
+
+
+def equal_shares(entities: Entities) -> Floats:
+    """(n, k) the shares of :class:`EqualSplit`; GPUs of types that cannot run an entity stay idle."""
+    part = entities.weight / entities.weight.sum() / entities.demand
+    if entities.kind == "jobs":
+        part = np.minimum(part, 1.0 / max(float(entities.capacity.sum()), 1.0))
+    return np.where(entities.allowed, part[:, None] * entities.capacity, 0.0)
+
+
+def check_kind(key: str, kind: str | None) -> None:
+    """Raise :class:`InvalidOption` unless ``kind`` is one."""
+    if kind not in (None, "tenants", "jobs"):
+        raise InvalidOption(f"{key} is {kind!r}; it must be 'tenants', 'jobs' or None")
+
+
+def equal_split() -> EqualSplit:
+    """Plain max-min: everyone gets the part weight / sum(weight) of every GPU type."""
+    return EqualSplit()
+
+
+def efficiency_only() -> Formulation:
+    """The largest total rate, whoever gets it, [OEF, eq. 4]."""
+    return Formulation(
+        (TotalRate(),), compile=lambda instance: capacity_program(instance.entities()), title="Efficiency only"
+    )
+
+
+def sharing_incentive_only() -> Formulation:
+    """The largest total rate when everyone gets at least the rate on an own part of the cluster."""
+    return Formulation((TotalRate(), SharingIncentive()), title="Sharing incentive only")

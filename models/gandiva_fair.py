@@ -1,0 +1,132 @@
+"""Gandiva_fair: equal division, then trades of slow GPUs for fast ones at second prices, [OEF, section 2.4].
+
+Chaudhary, Ramjee, Sivathanu, Kwatra, Viswanatha: Balancing Efficiency and Fairness in Heterogeneous GPU Clusters for
+Deep Learning, EuroSys 2020.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetopt.allocation import Allocation
+from hetopt.entities import Floats
+from hetopt.instance import Instance
+from hetopt.models.baselines import by_rule
+
+
+@dataclass(frozen=True)
+class Trade:
+    """``seller`` hands ``moved`` GPUs of type ``fast`` to ``buyer`` for ``moved * price`` GPUs of type ``slow``."""
+
+    buyer: int
+    seller: int
+    slow: int
+    fast: int
+    price: float
+    moved: float
+
+
+@dataclass(frozen=True)
+class GandivaFair:
+    """Trades between tenants until no two gain by one.
+
+    Everyone begins with the part weight / sum(weight) of every GPU type. Between two types (the pairs with the greatest
+    gap between two tenants' speedups first, each pair once):
+
+    - the buyer is who gains most by the fast type among those who still hold slow GPUs,
+    - the seller is who gains least by it among those who still hold fast GPUs,
+    - the price, in slow GPUs per fast GPU, is the second-highest speedup among those who hold slow GPUs; where that is
+      no more than the seller's speedup (only buyer and seller remain), it is the mean of both,
+    - they trade until one of them has no more to give.
+
+    The price lies between both speedups, so nobody ever loses: everyone keeps at least the rate of equal division.
+    Honest reports are not assured: who sells may gain by reporting more.
+    """
+
+    def __call__(self, instance: Instance, state: Any = None) -> tuple[Allocation, None]:
+        """The allocation; nothing to remember."""
+        began = time.perf_counter()
+        share, _ = self.trades(instance)
+        return by_rule(instance.entities("tenants"), share, "trading", time.perf_counter() - began), None
+
+    def trades(self, instance: Instance) -> tuple[Floats, list[Trade]]:
+        """(n, k) GPUs in the end, and the trades in their order; GPUs that are of no use to their owner stay idle."""
+        entities = instance.entities("tenants")
+        share = np.outer(entities.weight / entities.weight.sum(), entities.capacity)
+        done: list[Trade] = []
+        for slow, fast in _pairs(entities.speed):
+            gain = _gain(entities.speed[:, slow], entities.speed[:, fast])
+            while (trade := _next_trade(gain, share, slow, fast)) is not None:
+                _carry_out(trade, share)
+                done.append(trade)
+        return np.where(entities.allowed, share, 0.0), done
+
+
+def _gain(slow: Floats, fast: Floats) -> Floats:
+    """(n,) speedup of the fast type over the slow one; infinite where the slow one is useless, NaN where both are."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(fast / slow)
+
+
+def _pairs(speed: Floats) -> list[tuple[int, int]]:
+    """Pairs (slow, fast) of types that some two tenants would exchange, the greatest gap first.
+
+    Of two types the fast one is the faster for most tenants; for a tie the later one.
+    """
+    k = speed.shape[1]
+    found: list[tuple[float, int, int]] = []
+    for i in range(k):
+        for j in range(i + 1, k):
+            later = int((speed[:, j] >= speed[:, i]).sum()) >= int((speed[:, i] >= speed[:, j]).sum())
+            slow, fast = (i, j) if later else (j, i)
+            gain = _gain(speed[:, slow], speed[:, fast])
+            gain = gain[~np.isnan(gain)]
+            if len(gain) and gain.max() > gain.min():
+                gap = float(gain.max() / gain.min()) if gain.min() > 0 else np.inf
+                found.append((-gap, slow, fast))
+    return [(slow, fast) for _, slow, fast in sorted(found)]
+
+
+def _next_trade(gain: Floats, share: Floats, slow: int, fast: int) -> Trade | None:
+    """The trade of the rule, or None if nobody gains by another."""
+    buyers = np.flatnonzero((share[:, slow] > 0) & ~np.isnan(gain))
+    sellers = np.flatnonzero((share[:, fast] > 0) & ~np.isnan(gain))
+    if not len(buyers) or not len(sellers):
+        return None
+    buyer, seller = int(buyers[gain[buyers].argmax()]), int(sellers[gain[sellers].argmin()])
+    if gain[buyer] <= gain[seller]:
+        return None
+    price = _price(gain, buyers[buyers != buyer], buyer, seller)
+    moved = share[seller, fast] if price == 0 else min(share[seller, fast], share[buyer, slow] / price)
+    return Trade(buyer, seller, slow, fast, price, float(moved))
+
+
+def _price(gain: Floats, others: NDArray[np.intp], buyer: int, seller: int) -> float:
+    """Slow GPUs per fast GPU, between the gains of seller and buyer, finite."""
+    second = float(gain[others].max(initial=0.0))
+    price = second if second > gain[seller] else float(gain[buyer] + gain[seller]) / 2.0
+    if np.isfinite(price):
+        return price
+    finite = gain[np.isfinite(gain)]  # for the buyer the slow GPUs are worth nothing: any price suits it
+    return float(max(finite.max(initial=0.0), gain[seller]))
+
+
+def _carry_out(trade: Trade, share: Floats) -> None:
+    """Move the GPUs; who gives all that it has is left with exactly none."""
+    buyer, seller, slow, fast = trade.buyer, trade.seller, trade.slow, trade.fast
+    paid = trade.moved * trade.price
+    sold_out = trade.moved >= share[seller, fast]
+    share[buyer, fast] += trade.moved
+    share[seller, fast] = 0.0 if sold_out else share[seller, fast] - trade.moved
+    share[seller, slow] += paid if sold_out else share[buyer, slow]
+    share[buyer, slow] = max(0.0, share[buyer, slow] - paid) if sold_out else 0.0
+
+
+def gandiva_fair() -> GandivaFair:
+    """Equal division, then trades of slow GPUs for fast ones at second prices."""
+    return GandivaFair()

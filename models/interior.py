@@ -1,0 +1,340 @@
+"""Interior points for programs over shares whose entities meet only in the k capacity rows.
+
+Over shares x >= 0 of n entities and k GPU types (idle, left, over: slacks):
+
+    maximise  sum_ke profit[k,e] x[k,e]  +  sum_e gain_e(y[e])  +  t
+    time      sum_k x[k,e] + idle[e] = 1                              (jobs; none for tenants)
+    capacity  sum_e demand[e] x[k,e] + left[k] = capacity[k]
+    rate      sum_k speed[k,e] x[k,e] = y[e],  or  = floor_e(t) + over[e]
+
+with concave gains and convex, increasing floors. A Newton step is solved entity by entity (2 x 2); they meet in a
+matrix of the k capacity rows (and t). Mehrotra's predictor and corrector need 10 to 40 such steps. Any prices bound
+the optimum from above (:func:`bound`), which proves the result. Tables are (k, n) here: numpy is quickest along the
+long side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Protocol
+
+import numpy as np
+
+from hetopt.entities import Floats
+from hetopt.tolerances import CONVERGED, PROVEN
+
+STEPS = 100
+"""Steps after which the search is given up; what it has is then judged by its bound."""
+
+PATIENCE = 3
+"""Steps without progress, once all is nearly proven, after which rounding has won. Concave gains go on until then: they
+are flat at the top, so that rates are only half as many digits good as the gain."""
+
+BACK = 0.995
+"""Part of the way to the boundary that a step may take at most."""
+
+
+class Gain(Protocol):
+    """Strictly concave, increasing gains of n rates."""
+
+    def value(self, y: Floats) -> Floats:
+        """(n,) gains."""
+        ...
+
+    def slope(self, y: Floats) -> Floats:
+        """(n,) first derivatives, > 0."""
+        ...
+
+    def curvature(self, y: Floats) -> Floats:
+        """(n,) minus the second derivatives, > 0."""
+        ...
+
+    def at_slope(self, u: Floats) -> Floats:
+        """(n,) rates where the first derivative is ``u``."""
+        ...
+
+
+Floor = Callable[[float], tuple[Floats, Floats, Floats]]
+"""t -> (n,) rates that t demands, with first (> 0) and second (>= 0) derivatives."""
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """See the module's docstring; exactly one of ``profit``, ``gain``, ``floor`` is given.
+
+    Attributes
+    ----------
+    speed:
+        (k, n); every entity has a positive speed.
+    demand, capacity:
+        (n,), (k,); positive.
+    timed:
+        Whether the time rows hold.
+    profit, gain, floor:
+        What is maximised; (k, n), n gains, or n floors.
+    start, most:
+        With ``floor``: some t whose floors lie below all rates of :func:`centre`, and what t always stays below.
+    """
+
+    speed: Floats
+    demand: Floats
+    capacity: Floats
+    timed: bool
+    profit: Floats | None = None
+    gain: Gain | None = None
+    floor: Floor | None = None
+    start: float = 0.0
+    most: float = np.inf
+
+
+@dataclass(eq=False)
+class State:
+    """Primal values and their duals (x with z, idle with v, left with price, over with u), or changes of them all."""
+
+    x: Floats
+    idle: Floats
+    left: Floats
+    over: Floats
+    y: Floats
+    t: float
+    z: Floats
+    v: Floats
+    price: Floats
+    u: Floats
+
+    def moved(self, change: State, primal: float, dual: float) -> State:
+        """This state after a step of these lengths."""
+        lengths = [primal] * 6 + [dual] * 4
+        return State(
+            *(
+                getattr(self, f.name) + length * getattr(change, f.name)
+                for f, length in zip(fields(self), lengths, strict=True)
+            )
+        )
+
+
+def _pairs(program: Program) -> list[tuple[str, str]]:
+    """Names of slacks and multipliers whose products shall become zero."""
+    found = [("x", "z"), ("left", "price")]
+    if program.timed:
+        found.append(("idle", "v"))
+    if program.floor is not None:
+        found.append(("over", "u"))
+    return found
+
+
+def _products(program: Program, s: State) -> float:
+    return float(sum(np.vdot(getattr(s, a), getattr(s, b)) for a, b in _pairs(program)))
+
+
+def centre(capacity: Floats, demand: Floats, timed: bool) -> Floats:
+    """(k,) shares of everyone strictly inside: half an equal part of the GPUs, or of the time where that is less."""
+    part = capacity / demand.sum()
+    return np.asarray(0.5 * (np.minimum(part, 1.0 / len(capacity)) if timed else part))
+
+
+def _beginning(program: Program) -> State:
+    """A centred state: strictly feasible, all products equal, with duals that the first steps make feasible."""
+    n = len(program.demand)
+    x = np.repeat(centre(program.capacity, program.demand, program.timed)[:, None], n, axis=1)
+    y = (program.speed * x).sum(axis=0)
+    over, u = np.zeros(n), np.zeros(n)
+    if program.gain is not None:
+        u = program.gain.slope(y)
+        mu = float(u @ y) / x.size
+    elif program.floor is not None:
+        demanded, growth, _ = program.floor(program.start)
+        over = y - demanded
+        mu = 1.0 / float((growth / over).sum())
+        u = mu / over
+    else:
+        assert program.profit is not None
+        mu = float(np.vdot(program.profit, x)) / x.size
+    idle = 1.0 - x.sum(axis=0) if program.timed else np.zeros(n)
+    left = program.capacity - x @ program.demand
+    v = mu / idle if program.timed else np.zeros(n)
+    return State(x, idle, left, over, y, program.start, mu / x, v, mu / left, u)
+
+
+class _Newton:
+    """The linear system of one step, reduced entity by entity to the k capacity rows and t.
+
+    Missed: by how much the rows (rate, time, capacity) and the stationarities (in x, y, t) do not hold.
+    """
+
+    def __init__(self, program: Program, s: State) -> None:
+        self.program, self.s = program, s
+        n = len(program.demand)
+        none = np.zeros(n)
+        self.rows = program.speed if program.profit is None else np.zeros_like(program.speed)
+        self.missed_rate, self.missed_y, self.missed_t = none, none, 0.0
+        self.growth, self.bend, own = none, none, np.ones(n)
+        value = (program.speed * s.x).sum(axis=0)
+        earned = s.u * self.rows if program.profit is None else program.profit
+        self.missed_x = s.z - program.demand * s.price[:, None] - s.v + earned
+        if program.gain is not None:
+            self.bend = program.gain.curvature(s.y)
+            self.missed_rate, self.missed_y, own = s.y - value, program.gain.slope(s.y) - s.u, 1.0 / self.bend
+        elif program.floor is not None:
+            demanded, self.growth, self.bend = program.floor(s.t)
+            self.missed_rate, own = demanded + s.over - value, s.over / s.u
+            self.missed_t = 1.0 - float(self.growth @ s.u)
+        self.missed_time = 1.0 - s.x.sum(axis=0) - s.idle if program.timed else none
+        self.missed_capacity = program.capacity - s.x @ program.demand - s.left
+        self._reduce(own)
+
+    def _reduce(self, own: Floats) -> None:
+        """The blocks of the entities, written so that nothing cancels when a single type has nearly all weight."""
+        program, s = self.program, self.s
+        self.weight = s.x / s.z
+        total = self.weight.sum(axis=0)
+        mean = (self.rows * self.weight).sum(axis=0) / total
+        spread = (self.weight * (self.rows - mean) ** 2).sum(axis=0)
+        if program.timed:
+            idle = s.idle / s.v
+            self.over_time = 1.0 / (total + idle)
+            spread += mean**2 * total * idle * self.over_time
+        else:
+            self.over_time = np.zeros_like(total)
+            spread += mean**2 * total
+        self.own, self.curve = own, own + spread
+        self.shift = mean * total * self.over_time
+        self.timing = program.demand * self.weight
+        self.coupling = self.timing * (self.shift - self.rows)
+
+    def matrix(self) -> Floats:
+        """(k, k), or (k + 1, k + 1) with t."""
+        k, has_t = len(self.program.capacity), self.program.floor is not None
+        matrix = np.zeros((k + has_t, k + has_t))
+        scaled = self.coupling / self.curve
+        own = self.timing @ self.program.demand
+        matrix[:k, :k] = -(self.timing * self.over_time) @ self.timing.T - scaled @ self.coupling.T
+        if not self.program.timed:
+            # Written without a difference, since a single type may have nearly all of an entity's weight.
+            spent = self.rows**2 * self.weight
+            others = (1.0 - np.eye(k)) @ spent + self.own
+            own = (self.timing * others / self.curve) @ self.program.demand
+            np.fill_diagonal(matrix[:k, :k], 0.0)
+        matrix[:k, :k] += np.diag(own + self.s.left / self.s.price)
+        if has_t:
+            matrix[:k, k] = matrix[k, :k] = scaled @ self.growth
+            matrix[k, k] = -float(self.growth @ (self.growth / self.curve)) - float(self.s.u @ self.bend)
+        return matrix
+
+    def step(self, inverse: Floats, aims: dict[str, Floats]) -> State:
+        """Changes that meet all rows and change each product by its aim (to first order)."""
+        program, s = self.program, self.s
+        base = aims["x"] / s.z + self.weight * self.missed_x
+        rate = np.zeros_like(s.u)
+        if program.profit is None:
+            rate = self.missed_rate - (self.rows * base).sum(axis=0)
+            rate += self.missed_y / self.bend if program.gain is not None else aims["over"] / s.u
+        time = base.sum(axis=0) - self.missed_time + (aims["idle"] / s.v if program.timed else 0.0)
+        joined = (rate + self.shift * time) / self.curve
+        right = base @ program.demand - self.missed_capacity + aims["left"] / s.price
+        right -= self.timing @ (time * self.over_time) + self.coupling @ joined
+        if program.floor is not None:
+            right = np.append(right, float(self.growth @ joined) - self.missed_t)
+        solved = inverse @ right
+        price, t = solved[: len(s.price)], float(solved[-1]) if program.floor is not None else 0.0
+        u = joined - (price @ self.coupling - self.growth * t) / self.curve
+        v = (time - price @ self.timing) * self.over_time + self.shift * u
+        z = v + program.demand * price[:, None] - self.rows * u - self.missed_x
+        none = np.zeros_like(u)
+        return State(
+            x=(aims["x"] - s.x * z) / s.z,
+            idle=(aims["idle"] - s.idle * v) / s.v if program.timed else none,
+            left=(aims["left"] - s.left * price) / s.price,
+            over=(aims["over"] - s.over * u) / s.u if program.floor is not None else none,
+            y=(self.missed_y - u) / self.bend if program.gain is not None else none,
+            t=t,
+            z=z,
+            v=v,
+            price=price,
+            u=u,
+        )
+
+    def missed(self) -> float:
+        """What the missed stationarities and rows are worth."""
+        s = self.s
+        worth = float(np.vdot(np.abs(self.missed_x), s.x)) + float(np.abs(self.missed_y) @ s.y)
+        rows = float(np.abs(self.missed_capacity) @ s.price) + float(np.abs(self.missed_time) @ s.v)
+        return worth + rows + float(np.abs(self.missed_rate) @ s.u) + abs(self.missed_t * s.t)
+
+
+def _room(value: Floats, change: Floats) -> float:
+    """Largest step, at most 1, for which ``value`` stays >= 0."""
+    ratio = float((change / value).min())
+    return 1.0 if ratio >= -1.0 else -1.0 / ratio
+
+
+def _lengths(program: Program, s: State, d: State) -> tuple[float, float]:
+    """(primal, dual) step lengths; equal where gains or floors are curved."""
+    pairs = _pairs(program)
+    primal = min(_room(getattr(s, a), getattr(d, a)) for a, _ in pairs)
+    dual = min(_room(getattr(s, b), getattr(d, b)) for _, b in pairs)
+    if program.gain is not None:
+        primal = min(primal, _room(s.y, d.y))
+    if d.t > 0:
+        primal = min(primal, (program.most - s.t) / d.t)
+    if program.profit is None:
+        primal = dual = min(primal, dual)
+    return primal, dual
+
+
+def solve(program: Program) -> tuple[State, int]:
+    """The state whose products and misses are nearest to zero, and the steps taken; judge it by :func:`bound`."""
+    s = best = _beginning(program)
+    goal = CONVERGED if program.gain is None else float(np.finfo(float).eps)
+    least, idle = np.inf, 0
+    with np.errstate(all="ignore"):  # the last steps of a concave program may leave the range of floats
+        for steps in range(STEPS):
+            newton = _Newton(program, s)
+            worth = float(s.price @ program.capacity) + float(s.v.sum())
+            open_ = (_products(program, s) + newton.missed()) / worth
+            best, least, idle = (s, open_, 0) if open_ < least else (best, least, idle + (least < PROVEN))
+            matrix = newton.matrix()
+            if idle > PATIENCE or least <= goal or not np.isfinite(matrix).all():
+                return best, steps
+            s = _stepped(program, s, newton, np.linalg.pinv(matrix, hermitian=True, rcond=0.0).astype(float))
+    return best, STEPS
+
+
+def _stepped(program: Program, s: State, newton: _Newton, inverse: Floats) -> State:
+    """Mehrotra's step: a first one straight to the boundary tells how far the second may aim."""
+    pairs = _pairs(program)
+    count, total = sum(getattr(s, a).size for a, _ in pairs), _products(program, s)
+    products = {a: getattr(s, a) * getattr(s, b) for a, b in pairs}
+    guess = newton.step(inverse, {a: -value for a, value in products.items()})
+    after = _products(program, s.moved(guess, *_lengths(program, s, guess)))
+    aim = (max(after, 0.0) / total) ** 3 * total / count
+    step = newton.step(inverse, {a: aim - products[a] - getattr(guess, a) * getattr(guess, b) for a, b in pairs})
+    primal, dual = _lengths(program, s, step)
+    return s.moved(step, min(1.0, BACK * primal), min(1.0, BACK * dual))
+
+
+def bound(program: Program, s: State) -> float:
+    """What no feasible point exceeds: the Lagrangian at the prices and rate duals of ``s``, any whatever.
+
+    With v = what the best type earns beyond its price it is
+    ``price @ capacity + sum(v) + max_y sum(gain(y) - u y)``, or ``+ max_t (t - u @ floor(t))``.
+    """
+    price, earned = np.maximum(s.price, 0.0), program.profit
+    cost, rest = program.demand * price[:, None], 0.0
+    if earned is None:
+        u = np.maximum(s.u, 0.0)
+        if not program.timed:
+            never = np.full_like(cost, np.inf)
+            u = np.minimum(u, np.divide(cost, program.speed, out=never, where=program.speed > 0).min(axis=0))
+        if program.floor is not None:
+            demanded, growth, _ = program.floor(s.t)
+            factor = 1.0 / float(growth @ u)
+            price, cost, u = price * factor, cost * factor, u * factor
+            rest = s.t - float(u @ demanded)
+        elif program.gain is not None:
+            y = program.gain.at_slope(u)
+            rest = float((program.gain.value(y) - u * y).sum())
+        earned = u * program.speed
+    beyond = float(np.maximum((earned - cost).max(axis=0), 0.0).sum()) if program.timed else 0.0
+    return float(price @ program.capacity) + beyond + rest
