@@ -26,7 +26,7 @@ COLUMNS = {
     "least": "least normalised throughput per weight",
     "sharing": "least rate / rate with the fair part of every GPU type; 1 or more: the sharing incentive holds",
     "envy": "largest gain that someone would have with another's GPUs; 0: envy-free",
-    "pareto": "what some could gain without loss to others, part of the total; 0: Pareto-efficient",
+    "pareto": "gains possible without loss to others, in parts of a rate with the whole cluster; 0: Pareto-efficient",
     "gpus": "GPUs in use",
     "seconds": "wall time from the instance to the result",
 }

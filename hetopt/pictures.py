@@ -45,6 +45,7 @@ def draw_shares(axes: Axes, result: Allocation | Plan) -> None:
         left = left + width
     axes.set_yticks(places, [entities.names[i] for i in shown])
     axes.invert_yaxis()
+    axes.set_xlim(left=0)
     axes.set_xlabel("GPUs")
     axes.set_title(
         "GPUs by type" if len(shown) == len(entities.names) else f"GPUs by type ({len(shown)} of {len(entities.names)})"
@@ -79,7 +80,8 @@ def draw_envy(axes: Axes, result: Allocation | Plan) -> None:
     if len(names) <= 8:
         for (i, j), value in np.ndenumerate(ratio):
             dark = abs(image.norm(drawn[i, j]) - 0.5) > 0.35
-            axes.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=8, color="white" if dark else "black")
+            shown_value = f"{value:.2f}" if np.isfinite(value) else "∞"
+            axes.text(j, i, shown_value, ha="center", va="center", fontsize=8, color="white" if dark else "black")
     axes.set_xlabel("with the GPUs of")
     axes.set_ylabel("rate of")
     axes.set_title("Envy: rate with another's GPUs / own rate")

@@ -42,16 +42,13 @@ def draw_trade_off(axes: Axes, comparison: Comparison) -> None:
     table = comparison.table
     x, y = table["sharing"].to_numpy(), table["total"].to_numpy()
     axes.axvline(1.0, color="#bbbbbb", linestyle="--", linewidth=1)
-    order = np.argsort(y)
-    for rank, i in enumerate(order):
-        envious = table["envy"].iloc[i] > VISIBLE
-        marker = "x" if envious else "o"
-        axes.scatter(
-            x[i], y[i], marker=marker, color=COLOURS[rank % len(COLOURS)], s=60, zorder=3, label=table.index[i]
-        )
+    for i, name in enumerate(table.index):
+        colour = COLOURS[1] if table["envy"].iloc[i] > VISIBLE else COLOURS[2]
+        axes.scatter(x[i], y[i], color=colour, s=170, alpha=0.85, zorder=3, label=f"{i + 1}  {name}")
+        axes.annotate(str(i + 1), (x[i], y[i]), color="white", ha="center", va="center", fontsize=7, zorder=4)
     axes.set_xlabel("least rate / fair rate (sharing incentive from 1 on)")
     axes.set_ylabel("total normalised throughput")
-    axes.set_title("Throughput against fairness (o envy-free, x someone envies)")
+    axes.set_title("Throughput against fairness (green: envy-free, red: someone envies)")
     axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8)
     axes.spines[["top", "right"]].set_visible(False)
 
