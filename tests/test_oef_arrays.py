@@ -1,0 +1,89 @@
+"""The array roads of OEF write the program that Pyomo builds: same columns, rows and objective, up to order."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from hetopt import Cluster, Instance, JobType, Tenant, from_pyomo
+from hetopt.formulation import Formulation
+from hetopt.linear import LinearProgram
+from hetopt.models import oef
+from hetopt.proofs.strategies import job_instances, ratios, tenant_instances
+from hetopt.tolerances import EQUAL
+
+
+def as_tables(program: LinearProgram) -> tuple[dict[str, tuple[float, ...]], dict[str, tuple[object, ...]]]:
+    """Column name -> (cost, bounds, whole), and row name -> (bounds, {column name: coefficient})."""
+    names = list(program.col_names)
+    columns = {
+        name: (program.c[i], program.col_lower[i], program.col_upper[i], float(program.integer[i]))
+        for i, name in enumerate(names)
+    }
+    matrix = sparse.csr_array(program.A)
+    rows: dict[str, tuple[object, ...]] = {}
+    for r, (name, (a, b)) in enumerate(zip(program.row_names, pairwise(matrix.indptr), strict=True)):
+        entries = {names[i]: v for i, v in zip(matrix.indices[a:b], matrix.data[a:b], strict=True) if v}
+        rows[name] = (program.row_lower[r], program.row_upper[r], entries)
+    return columns, rows
+
+
+def same(what: Formulation, inst: Instance) -> None:
+    assert what.compile is not None
+    fast, slow = what.compile(inst), from_pyomo(what.build(inst))
+    assert fast.shape == slow.shape
+    (columns, rows), (columns_too, rows_too) = as_tables(fast), as_tables(slow)
+    assert columns.keys() == columns_too.keys()
+    assert rows.keys() == rows_too.keys()
+    for name, column in columns.items():
+        assert column == pytest.approx(columns_too[name], rel=EQUAL), name
+    for name, (low, up, entries) in rows.items():
+        assert (low, up) == pytest.approx(rows_too[name][:2], rel=EQUAL), name
+        assert entries == pytest.approx(rows_too[name][2], rel=EQUAL), name
+    assert fast.offset == slow.offset
+    assert fast.share is not None
+    assert slow.share is not None
+    assert [[fast.col_names[i] for i in r] for r in fast.share] == [[slow.col_names[i] for i in r] for r in slow.share]
+
+
+@given(tenant_instances(weighted=True, zeros=True))
+def test_weights_and_zeros(inst: Instance) -> None:
+    same(oef.cooperative(), inst)
+    same(oef.noncooperative(), inst)
+
+
+@given(job_instances(zeros=True))
+def test_jobs_with_gangs(inst: Instance) -> None:
+    same(oef.cooperative(), inst)
+    same(oef.noncooperative(), inst)
+
+
+@given(st.lists(st.lists(ratios(), min_size=1, max_size=3), min_size=1, max_size=3), st.integers(1, 3))
+def test_several_job_types(speedups: list[list[float]], weight: int) -> None:
+    tenants = tuple(
+        Tenant(f"u{i}", tuple(JobType(f"t{j}", {"GPU1": 1.0, "GPU2": w}) for j, w in enumerate(own)), weight + i)
+        for i, own in enumerate(speedups)
+    )
+    inst = Instance(Cluster.of([2, 3]), tenants=tenants)
+    same(oef.cooperative(), inst)
+    same(oef.noncooperative(), inst)
+
+
+@settings(max_examples=3)
+@given(tenant_instances(tenants=(39, 42), types=(2, 2), weighted=True))
+def test_where_envy_rows_become_lazy(inst: Instance) -> None:
+    """Up to 40 tenants all rows stand in both programs, above in neither."""
+    same(oef.cooperative(), inst)
+    n = len(inst.tenants)
+    assert oef.cooperative().compile(inst).shape[0] == 2 + (n * (n - 1) if n <= 40 else 0)  # type: ignore[misc]
+
+
+def test_reduced_columns_of_a_forbidden_type_stay_at_zero() -> None:
+    program = oef.noncooperative().compile(Instance.from_speedups([[1, 0], [1, 2]], [1, 1]))  # type: ignore[misc]
+    assert program.col_upper[program.column["share[u1,GPU2]"]] == 0
+    assert np.isinf(program.col_upper[program.column["share[u2,GPU2]"]])

@@ -1,0 +1,157 @@
+"""The fast methods of OEF: same optimum as a general solver, a proof of their own, vertices, all special cases."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hetopt
+from hetopt import Instance, Options
+from hetopt.formulation import Formulation
+from hetopt.models import oef
+from hetopt.models.balancing import balance, busiest, handed_out, smooth_prices
+from hetopt.models.fairness import EnvyFree, EqualRates
+from hetopt.models.objectives import TotalRate
+from hetopt.models.oef_cooperative import by_bundles, part_by_part
+from hetopt.models.oef_noncooperative import by_prices
+from hetopt.point import Point
+from hetopt.proofs.strategies import job_instances, tenant_instances
+from hetopt.tolerances import EQUAL, FEASIBILITY, FINE, PROVEN, SUPPORT, scale
+
+
+def plain(components: tuple[object, ...], inst: Instance) -> float:
+    """Optimum without specialist and array road."""
+    return hetopt.solve(Formulation(components), inst, method="simplex").certificate.objective  # type: ignore[arg-type]
+
+
+def check_proof(inst: Instance, point: Point) -> None:
+    """Feasible; and the duals, checked here by weak duality alone, bound the objective from above by the gap."""
+    program = point.program
+    assert program.violation(point.x) <= FEASIBILITY
+    y = point.row_dual
+    assert y is not None
+    assert (np.where(np.isinf(program.row_upper), np.maximum(y, 0), 0) == 0).all(), "a dual has the wrong sign"
+    assert (np.where(np.isinf(program.row_lower), np.minimum(y, 0), 0) == 0).all(), "a dual has the wrong sign"
+    bound = float(np.where(y > 0, program.row_upper, np.where(y < 0, program.row_lower, 0.0)) @ y)
+    slack = (program.c - program.A.T @ y)[np.isinf(program.col_upper)]
+    assert slack.max() <= FINE * scale(program.c, y)
+    assert point.bound == pytest.approx(bound, rel=PROVEN)
+    assert point.objective <= point.bound * (1 + PROVEN)
+    assert point.bound - point.objective <= PROVEN * scale(point.bound)
+
+
+@given(st.one_of(tenant_instances(tenants=(1, 8), weighted=True, zeros=True), job_instances(zeros=True)))
+def test_noncooperative_on_small_instances(inst: Instance) -> None:
+    point = by_prices(inst, Options())
+    assert point.objective == pytest.approx(plain((TotalRate(), EqualRates()), inst), rel=EQUAL)
+    assert EqualRates().measure(inst.entities(), point.share).violation <= FEASIBILITY
+    check_proof(inst, point)
+
+
+@given(st.one_of(tenant_instances(tenants=(1, 9), weighted=True, zeros=True), job_instances(zeros=True)))
+def test_cooperative_on_small_instances(inst: Instance) -> None:
+    point = part_by_part(inst.entities(), Options())
+    assert point.objective == pytest.approx(plain((TotalRate(), EnvyFree()), inst), rel=EQUAL)
+    assert EnvyFree().measure(inst.entities(), point.share).violation <= FEASIBILITY
+    check_proof(inst, point)
+
+
+def market(
+    n: int, k: int, seed: int, *, zeros: bool = False, kinds: int | None = None, weights: bool = False
+) -> Instance:
+    rng = np.random.default_rng(seed)
+    rows = np.column_stack([np.ones(n), np.sort(rng.uniform(1, 10, (n, k - 1)), axis=1)])
+    if zeros:
+        rows[:, 1:][rng.random((n, k - 1)) < 0.3] = 0.0
+    if kinds is not None:
+        rows = rows[rng.integers(0, kinds, n)]
+    pi = rng.uniform(0.5, 3.0, n).tolist() if weights else None
+    return Instance.from_speedups(rows, rng.integers(2, 30, k).tolist(), weights=pi)
+
+
+CASES = [{}, {"zeros": True}, {"kinds": 5, "weights": True}, {"weights": True, "zeros": True}]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_noncooperative_beyond_the_size_that_is_solved_at_once(case: dict[str, object]) -> None:
+    """1,200 tenants: prices, near pairs and column generation; still a vertex."""
+    inst = market(1200, 6, 3, **case)  # type: ignore[arg-type]
+    point = by_prices(inst, Options())
+    assert point.method == "prices"
+    assert point.objective == pytest.approx(plain((TotalRate(), EqualRates()), inst), rel=EQUAL)
+    assert (point.share > SUPPORT * PROVEN * inst.entities().capacity).sum() <= 1200 + 6 - 1
+    check_proof(inst, point)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_cooperative_beyond_the_size_where_all_start_alone(case: dict[str, object]) -> None:
+    """90 tenants: groups, partings and joinings."""
+    inst = market(90, 5, 4, **case)  # type: ignore[arg-type]
+    point = by_bundles(inst, Options())
+    assert point.method == "bundles"
+    assert point.objective == pytest.approx(plain((TotalRate(), EnvyFree()), inst), rel=EQUAL)
+    assert EnvyFree().measure(inst.entities(), point.share).violation <= FEASIBILITY
+    check_proof(inst, point)
+
+
+def test_a_type_without_gpus_and_one_that_nobody_can_use() -> None:
+    rows = [[1, 2, 0, 3], [1, 4, 0, 2], [1, 3, 0, 9]]
+    inst = Instance.from_speedups(rows, [2, 0, 3, 1])
+    for parts, point in (
+        ((TotalRate(), EqualRates()), by_prices(inst, Options())),
+        ((TotalRate(), EnvyFree()), part_by_part(inst.entities(), Options())),
+    ):
+        assert point.objective == pytest.approx(plain(parts, inst), rel=EQUAL)
+        check_proof(inst, point)
+
+
+def test_who_can_use_nothing_that_exists_levels_all_to_zero() -> None:
+    inst = Instance.from_speedups([[0, 1], [1, 1]], [1, 0])
+    a = hetopt.solve(oef.noncooperative(), inst)
+    assert (a.certificate.objective, a.certificate.bound) == (0, 0)
+
+
+def test_large_and_small_units_change_nothing() -> None:
+    """Speeds a million times larger or smaller, for all or for one tenant: the same relative gap."""
+    base = market(60, 4, 8).entities()
+    factor = np.ones((60, 1))
+    factor[7] = 1e6
+    for rows in (base.speed * 1e6, base.speed / 1e6, base.speed * factor):
+        inst = Instance.from_speedups(rows, base.capacity.astype(int).tolist())
+        for point in (by_prices(inst, Options()), part_by_part(inst.entities(), Options())):
+            assert point.bound - point.objective <= PROVEN * point.bound
+            assert point.program.violation(point.x) <= FEASIBILITY
+
+
+def test_the_specialist_is_what_solve_takes_unless_told_otherwise() -> None:
+    inst = market(60, 3, 1)
+    assert hetopt.solve(oef.cooperative(), inst).certificate.method == "bundles"
+    assert hetopt.solve(oef.noncooperative(), inst).certificate.method == "prices"
+    assert hetopt.solve(oef.cooperative(), inst, method="simplex").certificate.method == "simplex"
+    assert hetopt.solve(oef.cooperative() + EqualRates(), inst).certificate.method == "simplex"
+
+
+def test_time_limit_is_kept() -> None:
+    with pytest.raises(hetopt.NotSolved, match="time_limit"):
+        hetopt.solve(oef.cooperative(), market(150, 8, 0), time_limit=1e-3)
+
+
+@given(st.integers(1, 30), st.integers(1, 4), st.integers(0, 10**6))
+@settings(max_examples=30)
+def test_prices_bound_the_least_time(n: int, k: int, seed: int) -> None:
+    """Any prices bound from below what any split takes; those of the solution meet it."""
+    rng = np.random.default_rng(seed)
+    time_on = rng.uniform(0.2, 5.0, (n, k))
+    found = balance(time_on, Options())
+    best = (time_on * found.prices).min(axis=1).sum()
+    assert busiest(time_on, found.split) == pytest.approx(best, rel=PROVEN)
+    assert (time_on * smooth_prices(time_on)).min(axis=1).sum() <= best * (1 + PROVEN)
+    assert found.split.sum(axis=1) == pytest.approx(np.ones(n))
+
+
+def test_members_of_a_group_take_one_type_after_the_other() -> None:
+    """Weights 1, 1, 2 share half and half: by hand, the first two take type 1 and the last type 2."""
+    split = handed_out(np.array([[0.5, 0.5]]), np.zeros(3, dtype=np.intp), np.array([1.0, 1.0, 2.0]))
+    assert split == pytest.approx(np.array([[1, 0], [1, 0], [0, 1]]))
