@@ -50,7 +50,7 @@ class Session:
     >>> inst = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
     >>> session = hetopt.Session(hetopt.from_pyomo(oef.noncooperative().build(inst)))
     >>> round(session.solve().objective, 4)
-    3.5294
+    4.2857
     """
 
     def __init__(

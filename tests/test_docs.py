@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import importlib
 import re
 from pathlib import Path
 
@@ -45,3 +46,21 @@ def test_code_that_is_shown_is_code_that_runs(page: Path) -> None:
 def test_links_between_pages_exist(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), f"{_id(page)} links to {target}"
+
+
+MAPPED = {"models": "hetopt.models", "proofs": "hetopt.proofs", "instances": "hetopt.instances"}
+MODULES = sorted(
+    ".".join([MAPPED.get(p.relative_to(ROOT).parts[0], "hetopt"), *p.relative_to(ROOT).with_suffix("").parts[1:]])
+    for folder in ("hetopt", *MAPPED)
+    for p in (ROOT / folder).rglob("*.py")
+    if ">>>" in p.read_text()
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    module = importlib.import_module(name.removesuffix(".__init__"))
+    result = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    assert result.attempted
+    assert not result.failed
