@@ -66,5 +66,10 @@ class Options:
         if self.time_limit is not None:
             at_least(self.time_limit, "time_limit", 0.0, InvalidOption, strict=True)
         at_least(self.gap, "gap", 0.0, InvalidOption)
-        at_least(self.threads, "threads", 1, InvalidOption)
-        at_least(self.seed, "seed", 0, InvalidOption)
+        for name, least in (("threads", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if at_least(value, name, least, InvalidOption) != int(value):
+                raise InvalidOption(f"{name} is {value!r}; it must be a whole number >= {least}")
+            object.__setattr__(self, name, int(value))
+        if not isinstance(self.exact, bool):
+            raise InvalidOption(f"exact is {self.exact!r}; it must be True or False")

@@ -1,0 +1,136 @@
+"""Certificates: what the solver claims beside what was measured on the shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import hetopt
+from hetopt.certificate import capacity_violation, measure
+from hetopt.formulation import Formulation
+from hetopt.models.fairness import EnvyFree, EqualRates
+from hetopt.models.objectives import TotalRate
+from hetopt.models.switching import SwitchingCost
+from hetopt.proofs.strategies import tenant_instances
+from hetopt.tolerances import EQUAL, scale
+
+INST = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
+COOPERATIVE = Formulation((TotalRate(), EnvyFree()))
+
+
+@dataclass(frozen=True)
+class Boastful:
+    """States twice the gain that it measures, and a row that it does not keep."""
+
+    name: str = "boastful"
+
+    def add(self, block: Any, model: hetopt.Model) -> Any:
+        return 2 * model.weighted_shares(model.entities.speed)
+
+    def measure(self, entities: Any, share: Any) -> hetopt.Measure:
+        return hetopt.Measure(gain=float(entities.rate(share).sum()), violation=0.25)
+
+
+@dataclass(frozen=True)
+class Silent:
+    """A component that cannot judge a share."""
+
+    name: str = "silent"
+
+    def add(self, block: Any, model: hetopt.Model) -> Any:
+        return model.share["u1", "GPU1"]
+
+
+def test_a_wrong_component_is_seen() -> None:
+    """The model says 12, the shares say 6: both stand in the certificate, and so does the violation."""
+    certificate = hetopt.solve(Formulation((Boastful(),)), INST).certificate
+    assert certificate.measured
+    assert certificate.objective == pytest.approx(6)
+    assert certificate.bound == pytest.approx(12)
+    assert certificate.gap == pytest.approx(0.5)
+    assert certificate.violation == 0.25
+
+
+def test_where_something_cannot_be_measured_the_claim_stands_and_says_so() -> None:
+    certificate = hetopt.solve(Formulation((TotalRate(), Silent())), INST).certificate
+    assert not certificate.measured
+    assert certificate.objective == pytest.approx(7)
+
+
+@settings(max_examples=30)
+@given(tenant_instances(tenants=(1, 4), types=(1, 3), weighted=True, zeros=True))
+def test_claims_and_measurements_agree_on_right_components(inst: hetopt.Instance) -> None:
+    for formulation in (COOPERATIVE, Formulation((TotalRate(), EqualRates())), COOPERATIVE + SwitchingCost(0.5)):
+        certificate = hetopt.solve(formulation, inst, method="simplex").certificate
+        assert certificate.measured
+        assert certificate.status == "optimal"
+        assert certificate.gap <= EQUAL
+        assert certificate.violation <= EQUAL
+        assert certificate.seconds >= certificate.solver_seconds
+
+
+@given(tenant_instances(tenants=(2, 4), types=(2, 3)))
+def test_prices_are_what_one_more_gpu_brings(inst: hetopt.Instance) -> None:
+    """The optimum is concave in the capacity: more GPUs bring at most the price, fewer cost at least that."""
+    formulation = Formulation((TotalRate(), EqualRates()))
+    certificate = hetopt.solve(formulation, inst, method="simplex").certificate
+    speed, capacity = inst.entities().speed, inst.entities().capacity
+    for k, price in enumerate(certificate.prices):
+        for step in (1, -1) if capacity[k] > 1 else (1,):
+            changed = capacity.astype(int).tolist()
+            changed[k] += step
+            other = hetopt.Instance.from_speedups(speed, changed)
+            objective = hetopt.solve(formulation, other, method="simplex").certificate.objective
+            assert objective <= certificate.objective + step * price + EQUAL * scale(objective)
+
+
+def test_violations_of_capacity_are_relative_and_of_every_kind() -> None:
+    inst = hetopt.Instance.from_speedups([[1, 0], [1, 5]], capacity=[4, 2])
+    entities = inst.entities()
+    assert capacity_violation(entities, np.array([[2.0, 0], [2, 2]])) == 0
+    assert capacity_violation(entities, np.array([[3.0, 0], [2, 2]])) == 1 / 4
+    assert capacity_violation(entities, np.array([[-0.5, 0], [2, 2]])) == 0.5 / 4
+    assert capacity_violation(entities, np.array([[1, 0.5], [2, 0]])) == 0.5 / 4, "u1 cannot run on the second type"
+
+
+def test_gains_of_other_priorities_do_not_count_as_objective() -> None:
+    @dataclass(frozen=True)
+    class First(TotalRate):
+        priority: int = 1
+        name: str = "first"
+
+    share = np.array([[1.0, 0], [0, 1]])
+    gain, violation, complete = measure(Formulation((First(), TotalRate())), INST.entities(), share)
+    assert (gain, violation, complete) == (6, 0, True)
+
+
+def test_duals_carry_the_rows_names_and_json_the_numbers() -> None:
+    certificate = hetopt.solve(COOPERATIVE, INST, method="simplex").certificate
+    assert certificate.duals["envy_free.row[u1,u2]"] == pytest.approx(-0.75)
+    assert certificate.prices.to_dict() == pytest.approx({"GPU1": 1.75, "GPU2": 3.5})
+    record = certificate.as_dict()
+    assert record["objective"] == pytest.approx(5.25)
+    assert record["exact_objective"] is None
+    assert {"status", "bound", "gap", "violation", "seconds", "solver", "method", "passes"} <= set(record)
+
+
+def test_integer_programs_have_no_prices() -> None:
+    @dataclass(frozen=True)
+    class Whole:
+        name: str = "whole"
+        binary: bool = True
+
+        def add(self, block: Any, model: hetopt.Model) -> float:
+            return 0
+
+        def measure(self, entities: Any, share: Any) -> hetopt.Measure:
+            return hetopt.Measure(violation=float(np.abs(share - np.rint(share)).max()))
+
+    certificate = hetopt.solve(COOPERATIVE + Whole(), INST).certificate
+    assert certificate.duals.empty
+    assert certificate.prices.empty
+    assert certificate.violation <= EQUAL

@@ -1,0 +1,320 @@
+"""From an instance to an allocation: options, roads, stages, lazy rows, policies."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyomo.environ as pyo
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from programs import lp
+
+import hetopt
+from hetopt import solving
+from hetopt.errors import InvalidOption, NotSolved
+from hetopt.formulation import Formulation
+from hetopt.highs import Session
+from hetopt.linear import LinearProgram
+from hetopt.models.fairness import EnvyFree, SharingIncentive
+from hetopt.models.objectives import TotalRate
+from hetopt.models.switching import SwitchingCost
+from hetopt.options import Options
+from hetopt.proofs.strategies import job_instances, linear_programs, tenant_instances
+from hetopt.tolerances import EQUAL, STAGE, scale
+
+INF = np.inf
+INST = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
+COOPERATIVE = Formulation((TotalRate(), EnvyFree()), title="cooperative")
+LAZY = Formulation((TotalRate(), EnvyFree(eager_up_to=0)))
+
+
+@pytest.mark.parametrize(
+    ("settings_", "message"),
+    [
+        ({"method": "fastest"}, "method is 'fastest'; it must be one of auto, simplex"),
+        ({"road": "river"}, "road is 'river'; it must be one of auto, arrays, pyomo"),
+        ({"solver": ""}, "solver is ''"),
+        ({"solver": 3}, "solver is 3"),
+        ({"time_limit": 0}, "time_limit is 0"),
+        ({"time_limit": float("nan")}, "time_limit is nan"),
+        ({"gap": -0.1}, "gap is -0.1"),
+        ({"threads": 0}, "threads is 0"),
+        ({"threads": 1.5}, r"threads is 1\.5; it must be a whole number"),
+        ({"seed": -1}, "seed is -1"),
+        ({"seed": "7"}, "seed is '7'"),
+        ({"exact": "yes"}, "exact is 'yes'"),
+        ({"tempo": 1}, "there is no option 'tempo'; known: solver, method"),
+    ],
+)
+def test_options_are_validated(settings_: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidOption, match=message):
+        hetopt.solve(COOPERATIVE, INST, **settings_)
+
+
+def test_settings_override_options() -> None:
+    allocation = hetopt.solve(COOPERATIVE, INST, Options(method="interior-point"), method="simplex")
+    assert allocation.certificate.method == "simplex"
+
+
+@pytest.mark.parametrize("method", ["auto", "simplex", "interior-point", "plain"])
+@pytest.mark.parametrize("formulation", [COOPERATIVE, LAZY], ids=["eager", "lazy"])
+def test_every_method_finds_the_optimum(formulation: Formulation, method: Any) -> None:
+    certificate = hetopt.solve(formulation, INST, method=method).certificate
+    assert certificate.objective == pytest.approx(5.25)
+    assert certificate.violation <= EQUAL
+    assert (certificate.method == "interior-point") == (method == "interior-point")
+    if method == "plain":
+        assert certificate.passes == 1
+
+
+def test_an_interior_point_is_no_vertex_and_has_no_basis() -> None:
+    """Two tenants alike: every split is optimal, a vertex gives each type away whole."""
+    program = hetopt.from_pyomo(
+        Formulation((TotalRate(),)).build(hetopt.Instance.from_speedups([[1, 2], [1, 2]], [1, 1]))
+    )
+    vertex = hetopt.optimise(program, Options(method="simplex"))
+    inside = hetopt.optimise(program, Options(method="interior-point"))
+    assert vertex.basis is not None
+    assert inside.basis is None
+    assert set(np.round(vertex.x)) == set(vertex.x)
+    assert inside.x.min() > EQUAL
+    assert inside.objective == pytest.approx(vertex.objective)
+
+
+def _program(_: hetopt.Instance) -> LinearProgram:
+    """A wrong program on purpose, so that it shows which road was taken."""
+    return replace(hetopt.from_pyomo(COOPERATIVE.build(INST)), offset=100.0)
+
+
+def _special(_: hetopt.Instance, options: Options) -> Any:
+    return replace(hetopt.optimise(hetopt.from_pyomo(COOPERATIVE.build(INST)), options), method="special")
+
+
+@pytest.mark.parametrize(
+    ("settings_", "method", "bound"),
+    [
+        ({}, "special", 5.25),
+        ({"method": "simplex"}, "simplex", 105.25),  # the array road
+        ({"road": "arrays"}, "special", 5.25),
+        ({"road": "pyomo"}, "simplex", 5.25),
+        ({"road": "pyomo", "method": "simplex"}, "simplex", 5.25),
+        ({"exact": True, "road": "pyomo"}, "simplex", 5.25),
+        ({"exact": True}, "simplex", 105.25),
+    ],
+)
+def test_roads(settings_: dict[str, Any], method: str, bound: float) -> None:
+    formulation = replace(COOPERATIVE, compile=_program, specialist=_special)
+    certificate = hetopt.solve(formulation, INST, **settings_).certificate
+    assert (certificate.method, certificate.bound) == (method, pytest.approx(bound))
+    assert certificate.objective == pytest.approx(5.25), "measured on the shares, whatever the program says"
+
+
+def test_a_road_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="cooperative has no array road; use road='pyomo'"):
+        hetopt.solve(COOPERATIVE, INST, road="arrays")
+
+
+@dataclass(frozen=True)
+class _Counting:
+    """A policy that remembers how often it was asked."""
+
+    def __call__(self, instance: hetopt.Instance, state: int | None = None) -> tuple[Any, int]:
+        return hetopt.solve(COOPERATIVE, instance), (state or 0) + 1
+
+
+def test_policies_are_run_once_and_take_no_options() -> None:
+    allocation = hetopt.solve(_Counting(), INST)
+    assert allocation.certificate.objective == pytest.approx(5.25)
+    assert isinstance(_Counting(), hetopt.Policy)
+    again, state = COOPERATIVE(INST)
+    assert (again.certificate.objective, state) == (pytest.approx(5.25), None)
+    for given_ in ({"exact": True}, {"options": Options()}):
+        with pytest.raises(InvalidOption, match="_Counting is a policy: give its options when making it"):
+            hetopt.solve(_Counting(), INST, **given_)
+
+
+@settings(max_examples=30)
+@given(tenant_instances(tenants=(2, 5), types=(1, 4), weighted=True, zeros=True))
+def test_lazy_rows_give_what_eager_rows_give(inst: hetopt.Instance) -> None:
+    lazy, eager = hetopt.solve(LAZY, inst).certificate, hetopt.solve(COOPERATIVE, inst).certificate
+    assert abs(lazy.objective - eager.objective) <= EQUAL * scale(eager.objective)
+    assert max(lazy.violation, eager.violation) <= EQUAL
+
+
+@given(tenant_instances(tenants=(2, 4), types=(2, 3)))
+def test_lazy_rows_of_several_components_join(inst: hetopt.Instance) -> None:
+    """Two lazy components in one formulation, one of which speaks about columns of its own."""
+    cap = _LazyCap()
+    alone = hetopt.solve(Formulation((TotalRate(), cap)), inst)
+    both = hetopt.solve(LAZY + cap, inst)
+    assert alone.certificate.violation <= EQUAL
+    assert both.certificate.violation <= EQUAL
+    assert both.certificate.objective <= alone.certificate.objective + EQUAL * scale(alone.certificate.objective)
+    plain = hetopt.solve(LAZY + cap, inst, method="plain").certificate
+    assert abs(plain.objective - both.certificate.objective) <= EQUAL * scale(plain.objective)
+
+
+@dataclass(frozen=True)
+class _LazyCap:
+    """Nobody gets more than half of all GPUs: total[e] = sum_k gpus[e, k] is its own column, its limit is lazy."""
+
+    name: str = "cap"
+
+    def add(self, block: Any, model: hetopt.Model) -> float:
+        block.total = pyo.Var(model.E)
+        block.row = pyo.Constraint(model.E, rule=lambda b, e: b.total[e] == sum(model.share[e, k] for k in model.K))
+        return 0
+
+    def every_row(self, entities: Any) -> Any:
+        from scipy import sparse
+
+        from hetopt.rows import Rows
+
+        n, k = entities.shape
+        return Rows(
+            share=sparse.csr_array((n, n * k)),
+            lower=np.full(n, -INF),
+            upper=np.full(n, entities.capacity.sum() / 2),
+            names=[f"cap.limit[{e}]" for e in entities.names],
+            own=sparse.csr_array(sparse.eye_array(n)),
+            own_names=[f"cap.total[{e}]" for e in entities.names],
+        )
+
+    def violated(self, entities: Any, point: Any) -> Any:
+        total, limit = point.share.sum(axis=1), entities.capacity.sum() / 2
+        every = self.every_row(entities)
+        which = np.flatnonzero(total > limit + EQUAL / 100)
+        return replace(
+            every,
+            share=every.share[which],
+            own=every.own[which],
+            lower=every.lower[which],
+            upper=every.upper[which],
+            names=[every.names[i] for i in which],
+        )
+
+    def measure(self, entities: Any, share: Any) -> hetopt.Measure:
+        over = share.sum(axis=1) / (entities.capacity.sum() / 2) - 1
+        return hetopt.Measure(violation=max(0.0, float(over.max())))
+
+
+@st.composite
+def staged_programs(draw: Any) -> LinearProgram:
+    """Integer programs with one or two earlier objectives."""
+    program = draw(linear_programs(columns=(1, 3), rows=(0, 3)))
+    number, n = st.integers(-2, 2).map(float), len(program.c)
+    earlier = tuple(np.array([draw(number) for _ in range(n)]) for _ in range(draw(st.integers(1, 2))))
+    return replace(program, earlier=earlier, integer=np.ones(n, dtype=bool))
+
+
+@given(staged_programs())
+def test_integer_stages_are_those_of_enumeration(program: LinearProgram) -> None:
+    """Every whole point of the box is tried: best of the last among the best of those before."""
+    axes = [np.arange(low, high + 1) for low, high in zip(program.col_lower, program.col_upper, strict=True)]
+    points = [np.array(x) for x in itertools.product(*axes) if program.violation(np.array(x)) == 0]
+    for c in (*program.earlier, program.c):
+        best = max(Fraction(float(c @ x)) for x in points)
+        points = [x for x in points if Fraction(float(c @ x)) == best]
+    found = hetopt.optimise(program, Options(gap=0.0))
+    assert any(np.array_equal(np.rint(found.x), x) for x in points)
+    assert found.objective == pytest.approx(float(program.c @ points[0]) + program.offset)
+    assert len(found.program.kept) == len(program.earlier)
+    assert found.passes == len(program.earlier) + 1
+
+
+def test_an_earlier_stage_is_kept_to_within_its_tolerance() -> None:
+    """Max x first, then max y: without the first stage y would win."""
+    program = replace(lp([0, 5], [(-INF, [1, 1], 3)], [(0, 2), (0, 3)]), earlier=(np.array([1.0, 0.0]),))
+    point = hetopt.optimise(program)
+    assert 2 - point.x[0] <= 2 * STAGE
+    assert point.x[1] == pytest.approx(1)
+
+
+def test_priorities_of_components_become_stages() -> None:
+    @dataclass(frozen=True)
+    class LeastSwitching(SwitchingCost):
+        """The same cost, minimised before anything else."""
+
+        priority: int = 1
+        name: str = "least_switching"
+
+    held = INST.replace(held=[[0, 1], [1, 0]])
+    kept = hetopt.solve(Formulation((TotalRate(), LeastSwitching(1.0))), held)
+    assert np.abs(kept.x - [[0, 1], [1, 0]]).max() <= EQUAL, "nobody gains a GPU, so all stay"
+    moved = hetopt.solve(Formulation((TotalRate(), SwitchingCost(0.25))), held)
+    assert moved.x[1, 1] == pytest.approx(1), "here a gain of 3 is worth a quarter"
+
+
+def test_the_weakest_status_of_all_stages_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = replace(lp([0, 5], [(-INF, [1, 1], 3)], [(0, 2), (0, 3)], whole=True), earlier=(np.array([1.0, 0.0]),))
+    seen = iter(["gap", "optimal"])
+    original = Session.solve
+    monkeypatch.setattr(Session, "solve", lambda self: replace(original(self), status=next(seen)))
+    assert hetopt.optimise(program).status == "gap"
+
+
+def test_the_time_limit_is_for_all_passes_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that jumps by a second whenever it is read."""
+    ticks = itertools.count()
+    monkeypatch.setattr(solving.time, "perf_counter", lambda: float(next(ticks)))
+    program = hetopt.from_pyomo(LAZY.build(INST))
+    lazy = solving.lazy_rows(LAZY, INST.entities())
+    with pytest.raises(NotSolved, match=r"time_limit=2 s") as problem:
+        hetopt.optimise(program, Options(time_limit=2), lazy)
+    assert problem.value.status == "time_limit"
+
+
+@settings(max_examples=25)
+@given(job_instances(jobs=(1, 4), types=(1, 2)))
+def test_integer_programs_have_lazy_rows_too(inst: hetopt.Instance) -> None:
+    """Envy-freeness, lazily, on a round in which every share is 0 or 1; against all 0-1 shares."""
+
+    @dataclass(frozen=True)
+    class Whole:
+        name: str = "whole"
+        binary: bool = True
+
+        def add(self, block: Any, model: hetopt.Model) -> float:
+            return 0
+
+    entities = inst.entities()
+    best = -1.0
+    for bits in itertools.product([0.0, 1.0], repeat=entities.speed.size):
+        share = np.array(bits).reshape(entities.shape)
+        fits = (entities.gpus(share).sum(axis=0) <= entities.capacity).all()
+        if fits and EnvyFree().measure(entities, share).violation <= EQUAL:
+            best = max(best, float(entities.rate(share).sum()))
+    certificate = hetopt.solve(LAZY + Whole(), inst).certificate
+    assert certificate.objective == pytest.approx(best)
+    assert certificate.method == "branch-and-cut"
+
+
+def test_exact_is_for_linear_programs_whose_rows_are_all_known() -> None:
+    @dataclass(frozen=True)
+    class Whole:
+        name: str = "whole"
+        binary: bool = True
+
+        def add(self, block: Any, model: hetopt.Model) -> float:
+            return 0
+
+    with pytest.raises(InvalidOption, match="integer columns; exact optima are for linear programs"):
+        hetopt.solve(COOPERATIVE + Whole(), INST, exact=True)
+    allocation = hetopt.solve(COOPERATIVE, INST)
+    with pytest.raises(ValueError, match="not exact"):
+        _ = allocation.exact
+
+
+def test_all_parts_of_the_issue_compose() -> None:
+    """Envy-freeness, the sharing incentive and a switching cost together: still solved, certified, exact."""
+    held = INST.replace(held=[[0, 1], [1, 0]])
+    formulation = Formulation((TotalRate(), EnvyFree(), SharingIncentive(), SwitchingCost(0.5)))
+    certificate = hetopt.solve(formulation, held, exact=True).certificate
+    assert certificate.exact is not None
+    assert float(certificate.exact.objective) == pytest.approx(certificate.objective)
+    assert certificate.gap <= EQUAL
