@@ -1,0 +1,119 @@
+"""Concave gains by tangents: any composition, true duality gaps, and derivatives that are derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hetopt
+from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.formulation import Formulation, Lazy
+from hetopt.models import ceei, gavel
+from hetopt.models.concave import CompletionTime, Concave, Logarithm, LogRate, Reciprocal, Shape
+from hetopt.models.fairness import EnvyFree
+from hetopt.models.gavel_parts import TimeFraction
+from hetopt.models.switching import SwitchingCost
+from hetopt.proofs.strategies import job_instances, tenant_instances
+from hetopt.tolerances import EQUAL, FEASIBILITY, GAP, NUDGE
+
+INST = hetopt.Instance.from_speedups([[1, 2, 3], [1, 4, 7], [1, 5, 9]], capacity=[1, 1, 1])
+
+
+@pytest.mark.parametrize("shape", [Logarithm(), Reciprocal()])
+def test_shapes_are_what_they_say(shape: Shape) -> None:
+    """Derivatives against central differences, inverses against the functions, tangents above the curve."""
+    y = np.array([0.1, 0.7, 1.0, 3.0, 40.0])
+    step = NUDGE * y
+    slope = (shape.value(y + step) - shape.value(y - step)) / (2 * step)
+    assert shape.slope(y) == pytest.approx(slope, rel=NUDGE)
+    bend = -(shape.slope(y + step) - shape.slope(y - step)) / (2 * step)
+    assert shape.curvature(y) == pytest.approx(bend, rel=NUDGE)
+    assert shape.inverse(shape.value(y)) == pytest.approx(y, rel=EQUAL)
+    assert shape.at_slope(shape.slope(y)) == pytest.approx(y, rel=EQUAL)
+    assert shape.value(np.zeros(1)) == -np.inf
+    tangent = shape.value(y)[:, None] + shape.slope(y)[:, None] * (y[None, :] - y[:, None])
+    assert (tangent >= shape.value(y)[None, :] - EQUAL).all()
+
+
+@pytest.mark.parametrize(("part", "make"), [(LogRate(), tenant_instances), (CompletionTime(), job_instances)])
+@settings(max_examples=20)
+@given(data=st.data())
+def test_the_gap_that_was_asked_for_is_reached_by_tangents(
+    part: Concave, make: Callable[..., st.SearchStrategy[hetopt.Instance]], data: st.DataObject
+) -> None:
+    """The general road and the specialist find the same value; the claimed bound holds for both."""
+    inst = data.draw(make(zeros=True))
+    fast = hetopt.solve(ceei.equal_budgets() if part.name == "log_rate" else gavel.mean_completion_time(), inst)
+    slow = hetopt.solve(Formulation((part, TimeFraction())), inst)
+    assert slow.certificate.measured
+    size = max(1.0, abs(fast.certificate.objective))  # logarithms may sum to nearly 0
+    assert slow.certificate.bound - slow.certificate.objective <= (GAP + EQUAL) * size
+    assert slow.certificate.objective <= fast.certificate.bound + EQUAL * size
+    assert fast.certificate.objective <= slow.certificate.bound + EQUAL * size
+
+
+@pytest.mark.parametrize("gap", [10 * NUDGE, GAP])
+def test_a_larger_gap_takes_fewer_passes(gap: float) -> None:
+    """The gap of the certificate is the true one: the optimum lies between objective and bound."""
+    best = hetopt.solve(ceei.equal_budgets(), INST).certificate.objective
+    a = hetopt.solve(ceei.equal_budgets(), INST, road="pyomo", gap=gap).certificate
+    assert a.gap <= gap
+    assert a.objective <= best + EQUAL
+    assert a.bound >= best - EQUAL
+    exact = hetopt.solve(ceei.equal_budgets(), INST, road="pyomo", gap=GAP).certificate
+    assert a.passes < exact.passes or gap == GAP
+
+
+@settings(max_examples=20)
+@given(inst=tenant_instances(tenants=(2, 4), types=(2, 3)), price=st.sampled_from([0.01, 0.1, 1.0]), data=st.data())
+def test_a_market_with_switching_costs_is_that_of_another_solver(
+    inst: hetopt.Instance, price: float, data: st.DataObject
+) -> None:
+    n, k = inst.entities().shape
+    now = np.array(data.draw(st.lists(st.integers(0, 2), min_size=n * k, max_size=n * k)), dtype=float).reshape(n, k)
+    held = inst.replace(held=now)
+    a = hetopt.solve(ceei.equal_budgets() + SwitchingCost(price), held)
+    speed = np.array([list(t.job_types[0].speedup.values()) for t in inst.tenants])
+    x = cp.Variable((n, k), nonneg=True)
+    gain = cp.sum(cp.log(cp.sum(cp.multiply(speed, x), axis=1))) - price * cp.sum(cp.pos(x - now))
+    problem = cp.Problem(cp.Maximize(gain), [cp.sum(x, axis=0) <= list(inst.cluster.capacity.values())])
+    problem.solve(solver="CLARABEL")
+    assert a.certificate.measured
+    assert a.certificate.objective == pytest.approx(float(problem.value), rel=10 * EQUAL, abs=10 * EQUAL)
+
+
+def test_a_market_with_envy_freeness_keeps_it() -> None:
+    a = hetopt.solve(ceei.equal_budgets() + EnvyFree(), INST)
+    assert a.certificate.objective == pytest.approx(
+        hetopt.solve(ceei.equal_budgets(), INST).certificate.objective, rel=EQUAL
+    )
+    assert a.certificate.violation <= FEASIBILITY
+
+
+def test_tangents_cannot_be_exact() -> None:
+    """Rows that come as points violate them, infinitely many: exact mode says so instead of proving a relaxation."""
+    assert isinstance(LogRate(), Lazy)
+    with pytest.raises(InvalidOption, match="'log_rate' adds rows as points violate them"):
+        hetopt.solve(ceei.equal_budgets(), INST, exact=True)
+
+
+def test_work_needs_an_instance() -> None:
+    entities = INST.entities()
+    by_hand = hetopt.Entities(
+        "jobs",
+        entities.names,
+        entities.types,
+        entities.speed.copy(),
+        np.ones(3),
+        np.ones(3),
+        np.arange(3),
+        np.ones(3),
+        None,
+    )
+    with pytest.raises(InvalidInstance, match=r"entities\.instance is None"):
+        CompletionTime().measure(by_hand, np.ones((3, 3)))
