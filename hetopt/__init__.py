@@ -19,6 +19,7 @@ from hetopt.errors import (
     UnknownName,
     UnusableFile,
 )
+from hetopt.exact import ExactOptimum, exact_optimum
 from hetopt.exporting import export, from_json
 from hetopt.files import read
 from hetopt.formulation import Component, Formulation, Measure, Model
@@ -47,6 +48,7 @@ __all__ = [
     "Cluster",
     "Component",
     "Entities",
+    "ExactOptimum",
     "Formulation",
     "GPUType",
     "HetoptError",
@@ -86,6 +88,7 @@ __all__ = [
     "WholeJobs",
     "audit",
     "compile_program",
+    "exact_optimum",
     "export",
     "from_json",
     "from_pyomo",

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 
-import highspy
 import numpy as np
 from numpy.typing import NDArray
 
+from hetopt.entities import Floats
 from hetopt.errors import NotSolved
-from hetopt.highs import Session, to_highs
+from hetopt.highs import Session
 from hetopt.linear import LinearProgram
 from hetopt.options import Options
+from hetopt.tolerances import FEASIBILITY, scale
 
-SECONDS_PER_TRIAL = 10.0
+SECONDS_PER_TRIAL = 3.0
 """Limit of one integer solve while looking for a conflict; an undecided trial leaves its rows in the answer."""
 
 Rows = NDArray[np.intp]
@@ -42,43 +42,53 @@ def conflict(program: LinearProgram) -> list[str]:
     relaxed = replace(
         program, c=np.zeros(len(program.c)), integer=np.zeros(len(program.c), dtype=bool), offset=0.0, earlier=()
     )
-    rows, _ = _iis(relaxed)
-    if rows is None:
+    session = Session(relaxed, Options(method="simplex"), presolve=False)
+    if session.is_feasible():
         return ["integrality", *_groups(replace(relaxed, integer=program.integer))]
+    rows, _ = _contradiction(relaxed, session.ray())
     few = _irreducible(_only(relaxed, rows))
-    _, columns = _iis(few)
-    return [*few.row_names, *(f"bound of {program.col_names[i]}" for i in columns)]
+    session = Session(few, Options(method="simplex"), presolve=False)
+    session.is_feasible()
+    _, columns = _contradiction(few, session.ray())
+    return [*few.row_names, *(f"bound of {program.col_names[j]}" for j in columns.tolist())]
 
 
-def _only(program: LinearProgram, rows: Sequence[int] | Rows) -> LinearProgram:
+def _only(program: LinearProgram, rows: Rows | list[int]) -> LinearProgram:
     return program.without_rows(np.setdiff1d(np.arange(program.shape[0]), rows))
 
 
-def _iis(program: LinearProgram) -> tuple[list[int] | None, list[int]]:
-    """Rows and columns (those with a bound other than x >= 0) of HiGHS's irreducible set; rows None if feasible."""
-    highs = highspy.Highs()
-    highs.setOptionValue("output_flag", False)
-    strategy = highspy.IisStrategy
-    highs.setOptionValue("iis_strategy", int(strategy.kIisStrategyFromLp) | int(strategy.kIisStrategyIrreducible))
-    highs.passModel(to_highs(program))
-    highs.run()
-    if highs.getModelStatus() != highspy.HighsModelStatus.kInfeasible:
-        return None, []
-    _, iis = highs.getIis()[:2]
-    kinds, upper = highspy.IisBoundStatus, program.col_upper
-    loose = {int(kinds.kIisBoundStatusFree), int(kinds.kIisBoundStatusNull)}
-    columns = [
-        i
-        for i, kind in zip(iis.col_index_, iis.col_bound_, strict=True)
-        if int(kind) not in loose
-        and not (int(kind) == int(kinds.kIisBoundStatusLower) and program.col_lower[i] == 0 and upper[i] != 0)
-    ]
-    return list(iis.row_index_) or list(range(program.shape[0])), columns
+def _contradiction(program: LinearProgram, ray: Floats | None) -> tuple[Rows, Rows]:
+    """Rows, and columns by a bound other than x >= 0, that have a part in the contradiction of a dual ``ray``.
+
+    The rows weighted by the ray add up to one that no point of the box can meet. Without a ray (the bounds of a
+    single row or column exclude each other) those are named, or all rows if there are none.
+    """
+    crossed = np.flatnonzero(program.col_lower > program.col_upper)
+    if ray is None:
+        rows = np.flatnonzero(program.row_lower > program.row_upper)
+        return (rows if len(rows) or len(crossed) else np.arange(program.shape[0])), crossed
+    weight = program.A.T @ ray
+    if not _excludes(program, ray, weight):
+        ray, weight = -ray, -weight
+    noise = FEASIBILITY * scale(ray)
+    below = (weight > noise) & (program.col_lower != 0)  # the box is held against the rows where it is least
+    above = weight < -noise
+    return np.flatnonzero(np.abs(ray) > noise), np.flatnonzero(below | above)
+
+
+def _excludes(program: LinearProgram, ray: Floats, weight: Floats) -> bool:
+    """Whether the least that the box gives exceeds the most that the weighted rows allow."""
+    noise = FEASIBILITY * scale(ray)
+    least = np.where(weight > 0, program.col_lower, program.col_upper)[np.abs(weight) > noise]
+    most = np.where(ray > 0, program.row_upper, program.row_lower)[np.abs(ray) > noise]
+    if not (np.isfinite(least).all() and np.isfinite(most).all()):
+        return False
+    return bool(weight[np.abs(weight) > noise] @ least > ray[np.abs(ray) > noise] @ most)
 
 
 def _irreducible(program: LinearProgram) -> LinearProgram:
     """Drop rows of an infeasible program one by one while it stays infeasible; column bounds are never dropped."""
-    session, needed = Session(program, Options(method="simplex")), []
+    session, needed = Session(program, Options(method="simplex"), presolve=False), []
     for i in range(program.shape[0]):
         session.set_row_bounds(i, -np.inf, np.inf)
         if session.is_feasible():

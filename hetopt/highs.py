@@ -246,6 +246,11 @@ class Session:
         solution, info = self._highs.getSolution(), self._highs.getInfo()
         return np.asarray(solution.col_value), np.asarray(solution.row_dual), float(info.objective_function_value)
 
+    def ray(self) -> Floats | None:
+        """(rows,) weights that prove the last solve infeasible (a dual ray), or None where HiGHS has none."""
+        _, exists, ray = self._highs.getDualRay()
+        return np.array(ray, dtype=float) if exists else None
+
     def is_feasible(self) -> bool:
         """Whether a feasible point exists; True also where the time limit left it open."""
         return bool(self._run() != _Status.kInfeasible)

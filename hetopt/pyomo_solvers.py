@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -96,14 +97,15 @@ def solve(program: LinearProgram, options: Options) -> Point:
     limit = {} if options.time_limit is None else {"timelimit": options.time_limit}
     try:
         with _quiet():
-            results = solver.solve(model, load_solutions=False, **limit)
-            condition = results.solver.termination_condition
-            if condition in (TerminationCondition.optimal, TerminationCondition.maxTimeLimit):
-                model.solutions.load_from(results)
+            try:
+                results = _run(solver, model, limit)
+            except NotImplementedError:  # it has no duals to give
+                model.del_component("dual")
+                results = _run(solver, model, limit)
     except (ApplicationError, RuntimeError, ValueError, OSError) as problem:
         raise NotSolved(f"solver {options.solver!r} failed: {problem}", "error") from problem
     seconds = time.perf_counter() - began
-    x = _values(program, model)
+    condition, x = results.solver.termination_condition, _values(program, model)
     status = _status(program, options, condition, x)
     bound = _bound(options, results, status, program.objective(x))
     if status == "gap" and bound <= program.objective(x):
@@ -121,6 +123,13 @@ def solve(program: LinearProgram, options: Options) -> Point:
         solver=options.solver,
         method="as the solver chose",
     )
+
+
+def _run(solver: Any, model: Any, limit: dict[str, float]) -> Any:
+    results = solver.solve(model, load_solutions=False, **limit)
+    if results.solver.termination_condition in (TerminationCondition.optimal, TerminationCondition.maxTimeLimit):
+        model.solutions.load_from(results)
+    return results
 
 
 def _values(program: LinearProgram, model: Any) -> Floats:
@@ -169,12 +178,14 @@ def _available(solver: Any) -> bool:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep Pyomo's log silent: whatever goes wrong is raised."""
+    """Keep Pyomo's log and its warnings silent: whatever goes wrong is raised."""
     logger = logging.getLogger("pyomo")
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
         logger.setLevel(level)
 
@@ -209,7 +220,7 @@ def _bound(options: Options, results: Any, status: Status, objective: float) -> 
 
 def _row_dual(program: LinearProgram, model: Any, x: Floats) -> Floats | None:
     """The solver's duals with the sign that we use, if one of both signs proves the optimum; else None."""
-    if program.integer.any():
+    if program.integer.any() or model.component("dual") is None:
         return None
     given = np.array([model.dual.get(row, np.nan) for row in model.row.values()], dtype=float)
     given[_free(program)] = 0.0

@@ -158,7 +158,7 @@ def test_settings_reach_pyomos_solver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_wrong_duals_of_a_solver_are_not_believed() -> None:
     program = lp([3], [(-INF, [2], 4)], [(0, INF)])
-    model = SimpleNamespace(row={0: "the only row"}, dual={"the only row": 0.3})
+    model = SimpleNamespace(row={0: "the only row"}, dual={"the only row": 0.3}, component=lambda _: True)
     assert pyomo_solvers._row_dual(program, model, np.array([2.0])) is None
     model.dual = {"the only row": -1.5}  # the other sign, which proves the optimum
     assert pyomo_solvers._row_dual(program, model, np.array([2.0])).tolist() == [1.5]
