@@ -94,8 +94,8 @@ class Reciprocal:
         return 2.0 / y**3
 
     def inverse(self, value: Floats) -> Floats:
-        """Where the function has this value (negative)."""
-        return -1.0 / value
+        """Where the function has this value; 0 where it has not, since it stays negative."""
+        return np.divide(-1.0, value, out=np.zeros_like(value), where=value < 0)
 
     def at_slope(self, slope: Floats) -> Floats:
         """Where the first derivative has this value."""

@@ -31,6 +31,9 @@ PATIENCE = 3
 """Steps without progress, once all is nearly proven, after which rounding has won. Concave gains go on until then: they
 are flat at the top, so that rates are only half as many digits good as the gain."""
 
+HURRY = 3.0
+"""How much more than the products the missed rows may be worth before the products have to wait."""
+
 BACK = 0.995
 """Part of the way to the boundary that a step may take at most."""
 
@@ -135,26 +138,28 @@ def centre(capacity: Floats, demand: Floats, timed: bool) -> Floats:
 
 
 def _beginning(program: Program) -> State:
-    """A centred state: strictly feasible, all products equal, with duals that the first steps make feasible."""
+    """A strictly feasible state: everyone has the same shares, types cost what they earn on average."""
     n = len(program.demand)
     x = np.repeat(centre(program.capacity, program.demand, program.timed)[:, None], n, axis=1)
     y = (program.speed * x).sum(axis=0)
     over, u = np.zeros(n), np.zeros(n)
     if program.gain is not None:
         u = program.gain.slope(y)
-        mu = float(u @ y) / x.size
     elif program.floor is not None:
         demanded, growth, _ = program.floor(program.start)
         over = y - demanded
-        mu = 1.0 / float((growth / over).sum())
-        u = mu / over
-    else:
-        assert program.profit is not None
-        mu = float(np.vdot(program.profit, x)) / x.size
+        u = 1.0 / over / float((growth / over).sum())
+    earned = u * program.speed if program.profit is None else program.profit
+    price = earned.sum(axis=1) / program.demand.sum()
+    price = np.maximum(price, 0.1 * price.mean())  # nor does a type that nobody can use cost nothing at first
+    cost = program.demand * price[:, None]
+    beyond = np.maximum((earned - cost).max(axis=0), 0.0) + earned.mean(axis=0)
+    if not program.timed:
+        price = price * float(((earned + earned.mean(axis=0)) / cost).max())
+        cost, beyond = program.demand * price[:, None], np.zeros(n)
     idle = 1.0 - x.sum(axis=0) if program.timed else np.zeros(n)
     left = program.capacity - x @ program.demand
-    v = mu / idle if program.timed else np.zeros(n)
-    return State(x, idle, left, over, y, program.start, mu / x, v, mu / left, u)
+    return State(x, idle, left, over, y, program.start, cost + beyond - earned, beyond, price, u)
 
 
 class _Newton:
@@ -269,7 +274,7 @@ def _room(value: Floats, change: Floats) -> float:
     return 1.0 if ratio >= -1.0 else -1.0 / ratio
 
 
-def _lengths(program: Program, s: State, d: State) -> tuple[float, float]:
+def _lengths(program: Program, s: State, d: State, curved: bool) -> tuple[float, float]:
     """(primal, dual) step lengths; equal where gains or floors are curved."""
     pairs = _pairs(program)
     primal = min(_room(getattr(s, a), getattr(d, a)) for a, _ in pairs)
@@ -278,7 +283,7 @@ def _lengths(program: Program, s: State, d: State) -> tuple[float, float]:
         primal = min(primal, _room(s.y, d.y))
     if d.t > 0:
         primal = min(primal, (program.most - s.t) / d.t)
-    if program.profit is None:
+    if curved:
         primal = dual = min(primal, dual)
     return primal, dual
 
@@ -297,8 +302,15 @@ def solve(program: Program) -> tuple[State, int]:
             matrix = newton.matrix()
             if idle > PATIENCE or least <= goal or not np.isfinite(matrix).all():
                 return best, steps
-            s = _stepped(program, s, newton, np.linalg.pinv(matrix, hermitian=True, rcond=0.0).astype(float))
+            s = _stepped(program, s, newton, _inverse(matrix))
     return best, STEPS
+
+
+def _inverse(matrix: Floats) -> Floats:
+    try:
+        return np.asarray(np.linalg.inv(matrix))
+    except np.linalg.LinAlgError:
+        return np.asarray(np.linalg.pinv(matrix, hermitian=True, rcond=0.0))
 
 
 def _stepped(program: Program, s: State, newton: _Newton, inverse: Floats) -> State:
@@ -306,11 +318,14 @@ def _stepped(program: Program, s: State, newton: _Newton, inverse: Floats) -> St
     pairs = _pairs(program)
     count, total = sum(getattr(s, a).size for a, _ in pairs), _products(program, s)
     products = {a: getattr(s, a) * getattr(s, b) for a, b in pairs}
+    curved = bool(newton.bend.any())
     guess = newton.step(inverse, {a: -value for a, value in products.items()})
-    after = _products(program, s.moved(guess, *_lengths(program, s, guess)))
-    aim = (max(after, 0.0) / total) ** 3 * total / count
+    after = _products(program, s.moved(guess, *_lengths(program, s, guess, curved)))
+    # No smaller than what rows and stationarities still miss, or the products vanish before these are met.
+    part = max((max(after, 0.0) / total) ** 3, 1.0 if newton.missed() > HURRY * total else 0.0)
+    aim = part * total / count
     step = newton.step(inverse, {a: aim - products[a] - getattr(guess, a) * getattr(guess, b) for a, b in pairs})
-    primal, dual = _lengths(program, s, step)
+    primal, dual = _lengths(program, s, step, curved)
     return s.moved(step, min(1.0, BACK * primal), min(1.0, BACK * dual))
 
 
