@@ -25,7 +25,8 @@ class Certificate:
     Attributes
     ----------
     status:
-        ``"optimal"``, ``"gap"`` (proven up to the gap asked for) or ``"time_limit"``.
+        ``"optimal"``, ``"gap"`` (proven up to the gap asked for), ``"time_limit"``, or ``"rule"`` (made by a rule that
+        claims no optimum, such as equal division; the bound is then the largest total rate).
     objective:
         Measured on the shares from the instance's arrays, where every component can do so
         (``measured`` is then True); else what the solver reports. Costs count negative.

@@ -39,7 +39,7 @@ def solve_profit(entities: Entities, profit: Floats, options: Options) -> Point:
     work = _Work(entities)
     if len(profit) <= FEW or not work.has_place.all() or entities.kind == "tenants":
         return optimise(program, options)
-    point = work.point(program, lambda x: float(np.vdot(profit, x)), size, profit=work.table(profit / size))
+    point = work.point(program, lambda x: float((profit * x).sum()), size, profit=work.table(profit / size))
     return point if point.status == "optimal" else optimise(program, options)
 
 

@@ -226,4 +226,4 @@ class InOrder:
 
     def measure(self, entities: Entities, share: Floats) -> Measure:
         """The gain of ``share``."""
-        return Measure(gain=float(np.vdot(self.profit(entities), share)))
+        return Measure(gain=float((self.profit(entities) * share).sum()))
