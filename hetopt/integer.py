@@ -47,7 +47,7 @@ def solve_binary(program: LinearProgram, options: Options, start: Floats | None 
     program:
         Its last objective counts. Continuous columns stay in every core.
     options:
-        ``gap`` is meant relative to ``sum |c x|``, the gains and costs of the point without their signs: an objective
+        ``gap`` counts relative to ``sum |c x|``, the gains and costs of the point without their signs: an objective
         in which gains and costs cancel is no measure of its own precision.
     start:
         (columns,) a point to start from, or None; ignored where it is not feasible.
@@ -112,7 +112,7 @@ class _Search:
                 width = self._width_of(many)
                 continue
             value = self.program.objective(self.x)
-            size = float(np.abs(self.program.c) @ np.abs(self.x))
+            size = float(np.abs(self.program.c * self.x).sum())
             slack = max(self.options.gap * size, noise)
             needed = self.losses.bound - value - slack / 2
             if bound - value <= slack or needed <= width or not in_time:
