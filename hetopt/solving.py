@@ -250,7 +250,11 @@ def _one_stage(program: LinearProgram, options: Options, violated: Violated | No
     warm = violated is not None and options.solver == "highs" and not program.integer.any()
     session = Session(program, _left(options, began)) if warm else None
     point, passes = session.solve() if session else run(program, _left(options, began)), 1
+    seen: set[str] = set()  # a row within the solver's tolerance may look violated for ever
     while violated is not None and len(rows := violated(replace(point, asked_gap=options.gap))):
+        if seen.issuperset(rows.names):
+            break
+        seen.update(rows.names)
         if session:
             session.options = _left(options, began)
             session.add_rows(program.on_columns(rows), rows.lower, rows.upper, rows.names)

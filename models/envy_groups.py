@@ -75,6 +75,7 @@ class _Search:
         self.session.set_tolerance(FINE)
         self.envious = [np.repeat(outsiders, len(members))]
         self.envied = [np.tile(members, len(outsiders))]
+        self.present = np.eye(len(members), dtype=bool)
 
     def run(self, least: float) -> Parting:
         """Solve, adding rows of envy among members, until there is none or the gain is below ``least``."""
@@ -89,10 +90,10 @@ class _Search:
             self._add_rows(first, second)
 
     def _envy(self, bundles: Floats) -> tuple[Ints, Ints]:
-        """For each member the few others that it envies most."""
+        """For each member the few others that it envies most, as long as no row forbids it yet."""
         s = len(bundles)
         value = self.taste @ bundles.T
-        excess = value - np.diag(value)[:, None]
+        excess = np.where(self.present, 0.0, value - np.diag(value)[:, None])
         few = min(ROWS_PER_TENANT, s)
         most = np.argpartition(-excess, few - 1, axis=1)[:, :few].ravel()
         who = np.repeat(np.arange(s), few)
@@ -100,6 +101,7 @@ class _Search:
         return who[found], most[found]
 
     def _add_rows(self, first: Ints, second: Ints) -> None:
+        self.present[first, second] = True
         r, k = len(first), self.taste.shape[1]
         types = np.arange(k)
         columns = np.concatenate([first[:, None] * k + types, second[:, None] * k + types], axis=1)

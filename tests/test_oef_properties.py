@@ -9,13 +9,15 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import hetopt
-from hetopt import Instance
+from hetopt import Entities, Instance
 from hetopt.formulation import Formulation
 from hetopt.models import oef
-from hetopt.models.fairness import SharingIncentive
+from hetopt.models.fairness import EnvyFree, SharingIncentive
 from hetopt.models.objectives import TotalRate
 from hetopt.models.switching import SwitchingCost
+from hetopt.point import Point
 from hetopt.proofs.strategies import ratios, tenant_instances
+from hetopt.rows import Rows
 from hetopt.tolerances import EQUAL, FEASIBILITY, SUPPORT, scale
 
 
@@ -177,3 +179,17 @@ def test_lazy_rows_reach_the_optimum_of_all_rows(inst: Instance) -> None:
     oracle = linprog(-e.speed.ravel(), A_ub=matrix, b_ub=np.concatenate([e.capacity, np.zeros(n * n)]))
     assert lazy.certificate.objective == near(-oracle.fun)
     assert lazy.certificate.violation <= FEASIBILITY
+
+
+class _Insatiable(EnvyFree):
+    """Envy-freeness that offers its rows again and again, as it may where the solver's tolerance hides a violation."""
+
+    def violated(self, entities: Entities, point: Point) -> Rows:
+        return self.rows(entities, np.array([0]), np.array([1]))
+
+
+def test_a_lazy_row_that_is_offered_for_ever_enters_once() -> None:
+    inst = Instance.from_speedups([[1, 2], [1, 5]], [1, 1])
+    a = hetopt.solve(Formulation((TotalRate(), _Insatiable(eager_up_to=0))), inst)
+    assert a.certificate.passes == 2
+    assert a.certificate.objective == near(5.25)
