@@ -36,8 +36,6 @@ class Certificate:
         Largest violation of capacity or of a component's rows, measured on the shares; relative, no unit.
     measured:
         Whether every component measured its own gain and rows.
-    duals:
-        Row name -> increase of the objective per unit of the row's bound; empty for integer programs.
     seconds:
         Wall time of the whole road, building included.
     solver_seconds:
@@ -68,7 +66,7 @@ class Certificate:
 
     @property
     def duals(self) -> pd.Series[float]:
-        """Shadow prices of all rows by name."""
+        """Row name -> increase of the objective per unit of the row's bound; empty for integer programs."""
         point = self._point
         if point is None or point.row_dual is None:
             return pd.Series(dtype=float, name="dual")
