@@ -17,11 +17,11 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 import hetopt
-from hetopt.formulation import Formulation
-from hetopt.linear import LinearProgram
 from hetopt.models import oef
 from hetopt.models.fairness import EnvyFree
-from hetopt.models.oef_arrays import capacity_program
+from hetopt.models.oef.arrays import capacity_program
+from hetopt.programs.formulation import Formulation
+from hetopt.programs.linear import LinearProgram
 from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN
 
 SEEDS = 5

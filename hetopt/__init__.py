@@ -3,9 +3,10 @@
 from hetopt.allocation import Allocation, Placement, Plan
 from hetopt.auditing import Audit, Verdict, audit
 from hetopt.certificate import Certificate
-from hetopt.cluster import Cluster, GPUType, Server
-from hetopt.compiling import from_pyomo
-from hetopt.entities import Entities
+from hetopt.data.cluster import Cluster, GPUType, Server
+from hetopt.data.entities import Entities
+from hetopt.data.instance import Instance
+from hetopt.data.workload import Job, JobType, Parallelism, Stage, Tenant
 from hetopt.errors import (
     HetoptError,
     InvalidFormulation,
@@ -19,24 +20,23 @@ from hetopt.errors import (
     UnknownName,
     UnusableFile,
 )
-from hetopt.exact import ExactOptimum, exact_optimum
-from hetopt.exporting import export, from_json
-from hetopt.files import read
-from hetopt.formulation import Component, Formulation, Measure, Model
-from hetopt.highs import Session
-from hetopt.instance import Instance
-from hetopt.job_rounding import WholeJobs
-from hetopt.linear import LinearProgram
-from hetopt.options import Options
-from hetopt.overheads import Overheads
+from hetopt.files.instance_files import read
 from hetopt.placement import HierarchicalPlacer, MoreWorkersFirst
-from hetopt.pyomo_solvers import to_pyomo
-from hetopt.rounding import AsPrinted, Rounded, WholeGPUs
+from hetopt.programs.compiling import from_pyomo
+from hetopt.programs.exporting import export, from_json
+from hetopt.programs.formulation import Component, Formulation, Measure, Model
+from hetopt.programs.linear import LinearProgram
+from hetopt.rounding.whole_gpus import AsPrinted, Rounded, WholeGPUs
+from hetopt.rounding.whole_jobs import WholeJobs
 from hetopt.selection import LongestStarved
-from hetopt.simulation import simulate
-from hetopt.simulation_log import Log
-from hetopt.solving import Policy, compile_program, optimise, solve
-from hetopt.workload import Job, JobType, Parallelism, Stage, Tenant
+from hetopt.simulation.log import Log
+from hetopt.simulation.overheads import Overheads
+from hetopt.simulation.run import simulate
+from hetopt.solving.exact import ExactOptimum, exact_optimum
+from hetopt.solving.highs import Session
+from hetopt.solving.options import Options
+from hetopt.solving.pyomo_solvers import to_pyomo
+from hetopt.solving.road import Policy, compile_program, optimise, solve
 
 __version__ = "0.1.0"
 

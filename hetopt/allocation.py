@@ -10,7 +10,7 @@ import pandas as pd
 
 from hetopt.certificate import Certificate
 from hetopt.checks import FrozenDict
-from hetopt.entities import Entities, Floats
+from hetopt.data.entities import Entities, Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class Allocation:
         ValueError
             It was not asked for.
         """
-        if self.certificate.exact is None:
+        if self.certificate.exact is None or self.certificate.exact.share is None:
             raise ValueError("this allocation is not exact; solve with Options(exact=True)")
         return self.entities.frame(self.certificate.exact.share)
 

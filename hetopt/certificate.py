@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from hetopt.entities import Entities, Floats
-from hetopt.formulation import Formulation, Measured
-from hetopt.point import Point
+from hetopt.data.entities import Entities, Floats
+from hetopt.programs.formulation import Formulation, Measured
+from hetopt.solving.point import Point
 from hetopt.tolerances import ROUNDING, scale
 
 if TYPE_CHECKING:
-    from hetopt.exact import ExactOptimum
+    from hetopt.solving.exact import ExactOptimum
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,12 +14,12 @@ import typer
 import yaml
 
 from hetopt import console
+from hetopt.data.instance import Instance
 from hetopt.errors import HetoptError, InvalidOption, NotSolved
-from hetopt.formulation import Formulation
-from hetopt.instance import Instance
-from hetopt.options import Options
+from hetopt.programs.formulation import Formulation
 from hetopt.registry import description, make_policy, policy_names
-from hetopt.solving import Policy, compile_program, every_row, optimise, solve
+from hetopt.solving.options import Options
+from hetopt.solving.road import Policy, compile_program, every_row, optimise, solve
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="Who should get which GPU when."
@@ -33,7 +33,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tabl
 
 def load(name: str) -> Instance:
     """The instance in a file, or the named one that hetopt brings."""
-    from hetopt.files import read
+    from hetopt.files.instance_files import read
 
     if Path(name).suffix or Path(name).exists():
         return read(name)
@@ -132,7 +132,7 @@ def export_command(
     settings: Settings = None,
 ) -> None:
     """Write the program of a formulation as LP, MPS or JSON with readable names."""
-    from hetopt.exporting import export
+    from hetopt.programs.exporting import export
 
     instance, chosen = load(file), named_policy(policy, settings)
     if not isinstance(chosen, Formulation):
@@ -165,7 +165,7 @@ def instances_command(
         return
     instance = named_instance(name)
     if write is not None:
-        from hetopt.files import write as write_file
+        from hetopt.files.instance_files import write as write_file
 
         write_file(instance, write)
         console.say(f"written: {write}")

@@ -12,13 +12,13 @@ import pandas as pd
 
 from hetopt.allocation import Allocation, Plan
 from hetopt.auditing import pareto_efficient
-from hetopt.entities import Entities, Floats
+from hetopt.data.entities import Entities, Floats
+from hetopt.data.instance import Instance
+from hetopt.data.membership import members
 from hetopt.errors import HetoptError
-from hetopt.formulation import Formulation
-from hetopt.instance import Instance
-from hetopt.membership import members
 from hetopt.pictures import envy_ratio
-from hetopt.solving import Policy, solve
+from hetopt.programs.formulation import Formulation
+from hetopt.solving.road import Policy, solve
 from hetopt.tolerances import VISIBLE
 
 COLUMNS = {

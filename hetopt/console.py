@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from hetopt.allocation import Allocation, Plan
-from hetopt.instance import Instance
+from hetopt.data.instance import Instance
 
 if TYPE_CHECKING:
     from hetopt.auditing import Audit
@@ -147,7 +147,7 @@ def show_policies(listed: Mapping[str, str]) -> None:
 def show_instance(instance: Instance, as_json: bool) -> None:
     """One instance: where it comes from, and its tables."""
     if as_json:
-        from hetopt.encoding import encode
+        from hetopt.files.encoding import encode
 
         print(json.dumps(encode(instance), indent=2))
         return
@@ -157,7 +157,7 @@ def show_instance(instance: Instance, as_json: bool) -> None:
     show_frame(pd.DataFrame({"GPUs": instance.cluster.capacity}).rename_axis("GPU type"), "cluster")
     for kind in ("tenants", "jobs"):
         if getattr(instance, kind):
-            entities = instance.entities(kind)  # type: ignore[arg-type]
+            entities = instance.entities(kind)
             show_frame(entities.frame(entities.speed), f"{kind}: speed on each GPU type")
 
 

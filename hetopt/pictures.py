@@ -11,7 +11,7 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 
 from hetopt.allocation import Allocation, Plan
-from hetopt.entities import Entities, Floats
+from hetopt.data.entities import Entities, Floats
 from hetopt.errors import InvalidOption
 
 if TYPE_CHECKING:
@@ -73,13 +73,14 @@ def draw_envy(axes: Axes, result: Allocation | Plan) -> None:
     ratio = envy_ratio(entities, _gpus(result))[np.ix_(shown, shown)]
     top = max(1.05, float(np.max(ratio[np.isfinite(ratio)], initial=1.05)))
     drawn = np.minimum(ratio, top)
-    image = axes.imshow(drawn, cmap="RdBu_r", norm=TwoSlopeNorm(1.0, min(0.0, float(drawn.min()) - 0.01), top))
+    norm = TwoSlopeNorm(1.0, min(0.0, float(drawn.min()) - 0.01), top)
+    image = axes.imshow(drawn, cmap="RdBu_r", norm=norm)
     names = [entities.names[i] for i in shown]
     axes.set_xticks(range(len(names)), names, rotation=90)
     axes.set_yticks(range(len(names)), names)
     if len(names) <= 8:
         for (i, j), value in np.ndenumerate(ratio):
-            dark = abs(image.norm(drawn[i, j]) - 0.5) > 0.35
+            dark = abs(float(norm(float(drawn[i, j]))) - 0.5) > 0.35
             shown_value = f"{value:.2f}" if np.isfinite(value) else "∞"
             axes.text(j, i, shown_value, ha="center", va="center", fontsize=8, color="white" if dark else "black")
     axes.set_xlabel("with the GPUs of")

@@ -13,9 +13,9 @@ from typing import Protocol
 import numpy as np
 
 from hetopt.allocation import Placement, Plan
+from hetopt.data.instance import Instance
+from hetopt.data.workload import Job, Parallelism
 from hetopt.errors import InvalidOption, InvalidPlan
-from hetopt.instance import Instance
-from hetopt.workload import Job, Parallelism
 
 Seats = dict[str, int]
 """Server -> GPUs of one type."""

@@ -15,10 +15,10 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from hetopt.checks import choices, lookup
+from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption, UnknownName
-from hetopt.formulation import Formulation
-from hetopt.instance import Instance
-from hetopt.solving import Policy
+from hetopt.programs.formulation import Formulation
+from hetopt.solving.road import Policy
 
 GROUP = "hetopt.policies"
 INSTANCES = "hetopt.instances"
@@ -78,10 +78,7 @@ def make_policy(name: str, settings: Mapping[str, Any] | None = None) -> Formula
     made, settings = factory(name), dict(settings or {})
     if isinstance(made, Formulation):
         return made
-    try:
-        known = inspect.signature(made).parameters
-    except ValueError:
-        known = {}
+    known = _settings(made)
     for key in settings:
         if key not in known:
             raise InvalidOption(f"policy {name!r} has no setting {key!r}; {choices(key, known)}")
@@ -92,6 +89,13 @@ def make_policy(name: str, settings: Mapping[str, Any] | None = None) -> Formula
     if not callable(policy):
         raise InvalidOption(f"{name!r} makes {type(policy).__name__}, which is not a policy(instance, state)")
     return policy
+
+
+def _settings(made: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(made).parameters
+    except ValueError:  # some callables written in C tell nothing
+        return {}
 
 
 def description(name: str) -> str:

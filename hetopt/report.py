@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hetopt.comparison import COLUMNS, Comparison, is_bad
-from hetopt.instance import Instance
+from hetopt.data.instance import Instance
 from hetopt.pictures import COLOURS, draw
 from hetopt.tolerances import VISIBLE
 

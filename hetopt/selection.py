@@ -10,10 +10,10 @@ import numpy as np
 
 from hetopt.allocation import Plan
 from hetopt.checks import FrozenDict
-from hetopt.entities import Entities, Floats
+from hetopt.data.entities import Entities, Floats
+from hetopt.data.instance import Instance
+from hetopt.data.membership import members, owners
 from hetopt.errors import InvalidOption
-from hetopt.instance import Instance
-from hetopt.membership import members, owners
 
 
 class Selection(Protocol):

@@ -1,7 +1,7 @@
 """Named instances with provenance: the papers' worked examples, refuted claims, laboratories' clusters.
 
-Each is a file in the form of :mod:`hetopt.schema`. Its ``source`` says where every number comes from and what is an
-assumption; ``expected`` holds what the paper printed and what is true, as fractions.
+Each is a file in the form of :mod:`hetopt.files.schema`. Its ``source`` says where every number comes from and what is
+an assumption; ``expected`` holds what the paper printed and what is true, as fractions.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
-from hetopt import files
 from hetopt.checks import FrozenDict, lookup
-from hetopt.instance import Instance
+from hetopt.data.instance import Instance
+from hetopt.files import instance_files as files
 
 HERE = Path(__file__).parent
 

@@ -18,9 +18,9 @@ from scipy.optimize import linear_sum_assignment
 
 from hetopt.allocation import Plan
 from hetopt.certificate import Certificate
-from hetopt.entities import Entities, Floats
+from hetopt.data.entities import Entities, Floats
+from hetopt.data.instance import Instance
 from hetopt.errors import InvalidInstance
-from hetopt.instance import Instance
 from hetopt.tolerances import INTEGRAL
 
 

@@ -10,13 +10,13 @@ import numpy as np
 
 from hetopt.allocation import Allocation
 from hetopt.certificate import Certificate, capacity_violation
-from hetopt.entities import Entities, Floats, Kind
+from hetopt.data.entities import Entities, Floats, Kind
+from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
-from hetopt.formulation import Formulation
-from hetopt.instance import Instance
 from hetopt.models.fairness import SharingIncentive
 from hetopt.models.objectives import TotalRate
-from hetopt.models.oef_arrays import capacity_program
+from hetopt.models.oef.arrays import capacity_program
+from hetopt.programs.formulation import Formulation
 
 
 def by_rule(entities: Entities, share: Floats, method: str, seconds: float) -> Allocation:

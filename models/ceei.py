@@ -7,10 +7,10 @@ capacity rows, and each tenant's GPUs cost its weight. Jobs have one more row: t
 
 from __future__ import annotations
 
-from hetopt.formulation import Formulation
 from hetopt.models.concave import LogRate
-from hetopt.models.gavel_interior import concave_specialist
-from hetopt.models.gavel_parts import TimeFraction
+from hetopt.models.gavel.interior import concave_specialist
+from hetopt.models.gavel.parts import TimeFraction
+from hetopt.programs.formulation import Formulation
 
 __all__ = ["LogRate", "equal_budgets"]
 

@@ -16,12 +16,11 @@ import pyomo.environ as pyo
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hetopt.entities import Entities, Floats
+from hetopt.data.entities import Entities, Floats
 from hetopt.errors import InvalidInstance
-from hetopt.formulation import Block, Expression, Measure, Model
-from hetopt.models.gavel_parts import isolated_rate, source
-from hetopt.point import Point
-from hetopt.rows import Rows
+from hetopt.programs.formulation import Block, Expression, Measure, Model
+from hetopt.programs.rows import Rows
+from hetopt.solving.point import Point
 from hetopt.tolerances import VIOLATED, scale
 
 FIRST = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -208,7 +207,7 @@ class LogRate(Concave):
     def terms(self, entities: Entities) -> Terms:
         """Everyone, in units of the rate on an own part of the cluster."""
         everyone = np.arange(len(entities.names))
-        unit = reachable(entities, everyone, isolated_rate(entities))
+        unit = reachable(entities, everyone, entities.isolated_rate)
         return Terms(everyone, entities.weight, unit, float(entities.weight @ np.log(unit)))
 
 
@@ -225,7 +224,7 @@ class CompletionTime(Concave):
 
     def terms(self, entities: Entities) -> Terms:
         """Jobs with work left, in units of the rate on an own part of the cluster."""
-        work = source(entities).job_array("work_left")
+        work = entities.source.job_array("work_left")
         who = np.flatnonzero(work)
-        unit = reachable(entities, who, isolated_rate(entities)[who])
+        unit = reachable(entities, who, entities.isolated_rate[who])
         return Terms(who, entities.weight[who] * work[who] / unit, unit)

@@ -8,10 +8,10 @@ import numpy as np
 import pyomo.environ as pyo
 from scipy import sparse
 
-from hetopt.entities import Entities, Floats
-from hetopt.formulation import Block, Expression, Measure, Model
-from hetopt.point import Point
-from hetopt.rows import Rows
+from hetopt.data.entities import Entities, Floats
+from hetopt.programs.formulation import Block, Expression, Measure, Model
+from hetopt.programs.rows import Rows
+from hetopt.solving.point import Point
 from hetopt.tolerances import VIOLATED
 
 

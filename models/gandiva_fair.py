@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetopt.allocation import Allocation
-from hetopt.entities import Floats
-from hetopt.instance import Instance
+from hetopt.data.entities import Floats
+from hetopt.data.instance import Instance
 from hetopt.models.baselines import by_rule
 
 

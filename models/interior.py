@@ -21,7 +21,7 @@ from typing import Protocol
 
 import numpy as np
 
-from hetopt.entities import Floats
+from hetopt.data.entities import Floats
 from hetopt.tolerances import CONVERGED, PROVEN
 
 STEPS = 100

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hetopt.entities import Entities, Floats
-from hetopt.formulation import Block, Expression, Measure, Model
+from hetopt.data.entities import Entities, Floats
+from hetopt.programs.formulation import Block, Expression, Measure, Model
 
 
 @dataclass(frozen=True)

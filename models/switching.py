@@ -8,9 +8,9 @@ import numpy as np
 import pyomo.environ as pyo
 
 from hetopt.checks import at_least
-from hetopt.entities import Entities, Floats
+from hetopt.data.entities import Entities, Floats
 from hetopt.errors import InvalidOption
-from hetopt.formulation import Block, Expression, Measure, Model
+from hetopt.programs.formulation import Block, Expression, Measure, Model
 
 
 @dataclass(frozen=True)

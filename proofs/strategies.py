@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hetopt.instance import Instance
-from hetopt.linear import LinearProgram
+from hetopt.data.instance import Instance
+from hetopt.programs.linear import LinearProgram
 
 Draw = st.DrawFn
 

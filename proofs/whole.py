@@ -6,9 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from hetopt.cluster import Cluster, GPUType, Server
-from hetopt.instance import Instance
-from hetopt.workload import Job, JobType, Parallelism, Stage, Tenant
+from hetopt.data.cluster import Cluster, GPUType, Server
+from hetopt.data.instance import Instance
+from hetopt.data.workload import Job, JobType, Parallelism, Stage, Tenant
 
 Draw = st.DrawFn
 

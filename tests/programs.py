@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from hetopt.linear import LinearProgram
+from hetopt.programs.linear import LinearProgram
 
 
 def lp(

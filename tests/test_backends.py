@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from programs import lp
 
 import hetopt
-from hetopt import pyomo_solvers
-from hetopt.backends import run
 from hetopt.errors import NotSolved, SolverUnavailable
-from hetopt.highs import Session
-from hetopt.linear import LinearProgram
 from hetopt.models import oef
-from hetopt.options import Options
+from hetopt.programs.linear import LinearProgram
 from hetopt.proofs.strategies import linear_programs
-from hetopt.pyomo_solvers import usable_names, weak_duality
+from hetopt.solving import pyomo_solvers
+from hetopt.solving.backends import run
+from hetopt.solving.highs import Session
+from hetopt.solving.options import Options
+from hetopt.solving.pyomo_solvers import usable_names, weak_duality
 from hetopt.tolerances import EQUAL, INTEGRAL, scale
 
 INF = np.inf

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 
 import hetopt
 from hetopt.certificate import capacity_violation, measure
-from hetopt.formulation import Formulation
 from hetopt.models.fairness import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
 from hetopt.models.switching import SwitchingCost
+from hetopt.programs.formulation import Formulation
 from hetopt.proofs.strategies import tenant_instances
 from hetopt.tolerances import EQUAL, scale
 

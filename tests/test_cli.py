@@ -13,7 +13,7 @@ import pytest
 
 import hetopt
 from hetopt import cli
-from hetopt.files import read, write
+from hetopt.files.instance_files import read, write
 from hetopt.tolerances import EQUAL
 
 Run = Callable[..., tuple[int, str, str]]

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt.errors import InvalidInstance, InvalidOption
-from hetopt.formulation import Formulation, Lazy
 from hetopt.models import ceei, gavel
 from hetopt.models.concave import CompletionTime, Concave, Logarithm, LogRate, Reciprocal, Shape
 from hetopt.models.fairness import EnvyFree
-from hetopt.models.gavel_parts import TimeFraction
+from hetopt.models.gavel.parts import TimeFraction
 from hetopt.models.switching import SwitchingCost
+from hetopt.programs.formulation import Formulation, Lazy
 from hetopt.proofs.strategies import job_instances, tenant_instances
 from hetopt.tolerances import EQUAL, FEASIBILITY, GAP, NUDGE
 

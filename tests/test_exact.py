@@ -18,16 +18,16 @@ import hetopt
 import hetopt.instances
 from hetopt.certificate import rational
 from hetopt.errors import InvalidOption, NotSolved
-from hetopt.exact import ExactOptimum, exact_optimum
-from hetopt.formulation import Formulation
-from hetopt.kernel import Kernel, SingularError
-from hetopt.linear import LinearProgram
 from hetopt.models.fairness import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
-from hetopt.point import AT_LOWER, BASIC
+from hetopt.programs.formulation import Formulation
+from hetopt.programs.linear import LinearProgram
 from hetopt.proofs.strategies import linear_programs, tenant_instances
-from hetopt.rational_program import RationalProgram
-from hetopt.rational_simplex import InfeasibleError, LimitError, UnboundedError, Vertex, maximise
+from hetopt.solving.exact import ExactOptimum, exact_optimum
+from hetopt.solving.kernel import Kernel, SingularError
+from hetopt.solving.point import AT_LOWER, BASIC
+from hetopt.solving.rational_program import RationalProgram
+from hetopt.solving.rational_simplex import InfeasibleError, LimitError, UnboundedError, Vertex, maximise
 from hetopt.tolerances import EQUAL, RATIONAL_DENOMINATOR, scale
 
 COOPERATIVE = Formulation((TotalRate(), EnvyFree()))
@@ -305,8 +305,8 @@ def test_steps_are_limited_where_asked_and_ends_are_told() -> None:
 
 
 def test_the_uniqueness_question_is_left_open_when_it_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hetopt.exact.STEPS_FOR_UNIQUENESS", 0)
-    monkeypatch.setattr("hetopt.exact._float_vertex", lambda _, rational, __: Vertex.of_rows(rational))
+    monkeypatch.setattr("hetopt.solving.exact.STEPS_FOR_UNIQUENESS", 0)
+    monkeypatch.setattr("hetopt.solving.exact._float_vertex", lambda _, rational, __: Vertex.of_rows(rational))
     program = _free([1, 1, 1], [[1, 1, 1], [-1, 0, 0], [0, -1, 0]], [1, 0, 0])
     exact = exact_optimum(hetopt.optimise(program))
     assert (exact.objective, exact.unique) == (1, None)

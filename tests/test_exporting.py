@@ -17,14 +17,14 @@ from programs import lp
 
 import hetopt
 from hetopt.errors import InvalidFormulation, InvalidOption, UnusableFile
-from hetopt.formulation import Formulation
-from hetopt.highs import Session
-from hetopt.linear import LinearProgram
 from hetopt.models.fairness import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
-from hetopt.names import from_lp_name, from_mps_name, lp_name, mps_name
-from hetopt.options import Options
+from hetopt.programs.formulation import Formulation
+from hetopt.programs.linear import LinearProgram
+from hetopt.programs.names import from_lp_name, from_mps_name, lp_name, mps_name
 from hetopt.proofs.strategies import linear_programs
+from hetopt.solving.highs import Session
+from hetopt.solving.options import Options
 from hetopt.tolerances import EQUAL, scale
 
 INST = hetopt.Instance.from_speedups([[1, 2], [1, 5]], {"V100": 1, "A100": 1}, tenants=["u1", "e 2"])

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Entities, Instance
-from hetopt.formulation import Formulation
 from hetopt.models.fairness import EnvyFree, EqualRates, SharingIncentive, envy
 from hetopt.models.objectives import TotalRate
-from hetopt.models.oef_arrays import capacity_program
-from hetopt.point import Point
+from hetopt.models.oef.arrays import capacity_program
+from hetopt.programs.formulation import Formulation
 from hetopt.proofs.strategies import job_instances, tenant_instances
+from hetopt.solving.point import Point
 from hetopt.tolerances import EQUAL, FEASIBILITY, VIOLATED
 
 INSTANCES = st.one_of(tenant_instances(weighted=True, zeros=True), job_instances(zeros=True))

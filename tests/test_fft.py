@@ -15,11 +15,11 @@ from scipy.optimize import linprog
 
 import hetopt
 from hetopt.errors import InvalidFormulation, NotSolved
-from hetopt.formulation import Formulation
 from hetopt.models import fft
 from hetopt.models.fairness import EnvyFree, SharingIncentive, envy
-from hetopt.models.gavel import TimeFraction
+from hetopt.models.gavel.policies import TimeFraction
 from hetopt.models.objectives import TotalRate
+from hetopt.programs.formulation import Formulation
 from hetopt.proofs.strategies import job_instances
 from hetopt.tolerances import EQUAL, FEASIBILITY, scale
 

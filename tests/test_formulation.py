@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt.errors import InvalidFormulation
-from hetopt.formulation import Formulation, Measured
 from hetopt.models import oef
 from hetopt.models.fairness import EnvyFree, EqualRates, SharingIncentive
 from hetopt.models.objectives import TotalRate
 from hetopt.models.switching import SwitchingCost
+from hetopt.programs.formulation import Formulation, Measured
 from hetopt.proofs.strategies import job_instances, tenant_instances
 from hetopt.tolerances import EQUAL
 

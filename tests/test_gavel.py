@@ -14,11 +14,11 @@ from scipy.optimize import linprog
 
 import hetopt
 from hetopt.errors import InvalidFormulation, InvalidInstance, InvalidOption
-from hetopt.formulation import Formulation
 from hetopt.models import gavel
 from hetopt.models.fairness import EnvyFree, SharingIncentive
-from hetopt.models.gavel_interior import FEW
+from hetopt.models.gavel.interior import FEW
 from hetopt.models.switching import SwitchingCost
+from hetopt.programs.formulation import Formulation
 from hetopt.proofs.strategies import job_instances, ratios, tenant_instances
 from hetopt.tolerances import EQUAL, FEASIBILITY, GAP, PROVEN
 

@@ -14,15 +14,15 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 import hetopt
-from hetopt.conflicts import conflict
 from hetopt.errors import InvalidFormulation, NotSolved
-from hetopt.formulation import Formulation
-from hetopt.highs import Session
-from hetopt.linear import LinearProgram
 from hetopt.models.fairness import EqualRates, SharingIncentive
 from hetopt.models.objectives import TotalRate
-from hetopt.options import Options
+from hetopt.programs.formulation import Formulation
+from hetopt.programs.linear import LinearProgram
 from hetopt.proofs.strategies import linear_programs
+from hetopt.solving.conflicts import conflict
+from hetopt.solving.highs import Session
+from hetopt.solving.options import Options
 from hetopt.tolerances import EQUAL, scale
 
 INF = np.inf

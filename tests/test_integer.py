@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from hetopt import integer, sifting
-from hetopt.aggregation import chosen, classes_of, counting
-from hetopt.backends import run
-from hetopt.blocks import Blocks, blocks_of, is_binary, losses
 from hetopt.errors import NotSolved
-from hetopt.highs import Session
-from hetopt.linear import LinearProgram
-from hetopt.options import Options
+from hetopt.programs.linear import LinearProgram
+from hetopt.solving import integer, sifting
+from hetopt.solving.aggregation import chosen, classes_of, counting
+from hetopt.solving.backends import run
+from hetopt.solving.blocks import Blocks, blocks_of, is_binary, losses
+from hetopt.solving.highs import Session
+from hetopt.solving.options import Options
 from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN, scale
 
 EXACT = Options(gap=0.0)

@@ -14,11 +14,11 @@ from scipy import sparse
 
 import hetopt
 from hetopt.errors import InvalidFormulation, NotLinear
-from hetopt.linear import LinearProgram, Names
 from hetopt.models.fairness import EnvyFree
 from hetopt.models.objectives import TotalRate
+from hetopt.programs.linear import LinearProgram, Names
+from hetopt.programs.rows import Rows
 from hetopt.proofs.strategies import linear_programs, tenant_instances
-from hetopt.rows import Rows
 from hetopt.tolerances import EQUAL, scale
 
 NUMBER = st.integers(-4, 4).map(lambda v: v / 2)

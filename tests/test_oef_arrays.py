@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from hetopt import Cluster, Instance, JobType, Tenant, from_pyomo
-from hetopt.formulation import Formulation
-from hetopt.linear import LinearProgram
 from hetopt.models import oef
+from hetopt.programs.formulation import Formulation
+from hetopt.programs.linear import LinearProgram
 from hetopt.proofs.strategies import job_instances, ratios, tenant_instances
 from hetopt.tolerances import EQUAL
 

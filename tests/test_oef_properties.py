@@ -10,14 +10,14 @@ from scipy.optimize import linprog
 
 import hetopt
 from hetopt import Entities, Instance
-from hetopt.formulation import Formulation
 from hetopt.models import oef
 from hetopt.models.fairness import EnvyFree, SharingIncentive
 from hetopt.models.objectives import TotalRate
 from hetopt.models.switching import SwitchingCost
-from hetopt.point import Point
+from hetopt.programs.formulation import Formulation
+from hetopt.programs.rows import Rows
 from hetopt.proofs.strategies import ratios, tenant_instances
-from hetopt.rows import Rows
+from hetopt.solving.point import Point
 from hetopt.tolerances import EQUAL, FEASIBILITY, SUPPORT, scale
 
 

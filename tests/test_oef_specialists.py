@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Instance, Options
-from hetopt.formulation import Formulation
 from hetopt.models import oef
-from hetopt.models.balancing import balance, busiest, handed_out, smooth_prices
 from hetopt.models.fairness import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
-from hetopt.models.oef_cooperative import by_bundles, part_by_part
-from hetopt.models.oef_noncooperative import by_prices
-from hetopt.point import Point
+from hetopt.models.oef.balancing import balance, busiest, handed_out, smooth_prices
+from hetopt.models.oef.bundles import by_bundles, part_by_part
+from hetopt.models.oef.prices import by_prices
+from hetopt.programs.formulation import Formulation
 from hetopt.proofs.strategies import job_instances, tenant_instances
+from hetopt.solving.point import Point
 from hetopt.tolerances import EQUAL, FEASIBILITY, FINE, PROVEN, SUPPORT, scale
 
 

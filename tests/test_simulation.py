@@ -134,7 +134,7 @@ def test_fft_table_1_gavels_rates_take_64_ninths_of_a_minute() -> None:
 
 @pytest.mark.parametrize("name", ["max_min_fairness", "mean_completion_time"])
 def test_gavel_itself_takes_64_ninths(name: str) -> None:
-    gavel = pytest.importorskip("hetopt.models.gavel", reason="the models of Gavel are not there yet")
+    gavel = pytest.importorskip("hetopt.models.gavel.policies", reason="the models of Gavel are not there yet")
     log = simulate(getattr(gavel, name)(), table_1(), fluid=True)
     assert close(log.jobs["jct"].sum(), 64 / 9 * MINUTE)
 
@@ -148,7 +148,7 @@ def test_fft_table_1_migrating_once_takes_five_and_three_quarters(round_seconds:
 
 
 def test_fft_itself_reaches_five_and_three_quarters() -> None:
-    fft = pytest.importorskip("hetopt.models.fft", reason="the model of FFT is not there yet")
+    fft = pytest.importorskip("hetopt.models.fft.policy", reason="the model of FFT is not there yet")
     log = simulate(fft.FFT(round_seconds=MINUTE), table_1())
     assert close(log.jobs["jct"].sum(), 5.75 * MINUTE)
     five = Instance.from_jobs([[8, 1], [8, 1]], [1, 1], [16, 16], [1, 1])

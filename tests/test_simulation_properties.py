@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hetopt import HierarchicalPlacer, Instance, Job, MoreWorkersFirst, Overheads, Plan, Tenant, WholeGPUs, simulate
 from hetopt.models import oef
 from hetopt.proofs.strategies import job_instances
-from hetopt.simulation_log import Log
+from hetopt.simulation.log import Log
 from hetopt.tolerances import EQUAL, WORK
 
 

@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from programs import lp
 
 import hetopt
-from hetopt import solving
 from hetopt.errors import InvalidOption, NotSolved
-from hetopt.formulation import Formulation
-from hetopt.highs import Session
-from hetopt.linear import LinearProgram
 from hetopt.models.fairness import EnvyFree, SharingIncentive
 from hetopt.models.objectives import TotalRate
 from hetopt.models.switching import SwitchingCost
-from hetopt.options import Options
+from hetopt.programs.formulation import Formulation
+from hetopt.programs.linear import LinearProgram
 from hetopt.proofs.strategies import job_instances, linear_programs, tenant_instances
+from hetopt.solving import road as solving
+from hetopt.solving.highs import Session
+from hetopt.solving.options import Options
 from hetopt.tolerances import EQUAL, STAGE, scale
 
 INF = np.inf
@@ -173,7 +173,7 @@ class _LazyCap:
     def every_row(self, entities: Any) -> Any:
         from scipy import sparse
 
-        from hetopt.rows import Rows
+        from hetopt.programs.rows import Rows
 
         n, k = entities.shape
         return Rows(

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import assume, given, settings
 
 import hetopt
-from hetopt import InvalidInstance, UnusableFile, instances, tables
+from hetopt import InvalidInstance, UnusableFile, instances
+from hetopt.files import tables
 from hetopt.proofs.whole import whole_instances
 
 STATE = ("time", "held", "done", "placed", "name", "source")

@@ -16,8 +16,8 @@ from hetopt.auditing.search import NAME as STRATEGY_PROOF
 from hetopt.auditing.strategy import strategy_proof
 from hetopt.auditing.verdict import Verdict, undecided
 from hetopt.checks import FrozenDict
-from hetopt.instance import Instance
-from hetopt.solving import Policy
+from hetopt.data.instance import Instance
+from hetopt.solving.road import Policy
 from hetopt.tolerances import EQUAL
 
 

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from hetopt.entities import Entities, Floats
+from hetopt.data.entities import Entities, Floats
 from hetopt.tolerances import NUDGE
 
 Row: TypeAlias = tuple[float, ...]

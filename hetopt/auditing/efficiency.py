@@ -12,11 +12,11 @@ from hetopt.auditing.holdings import Holdings, Level, Numbers, Result, bundle, h
 from hetopt.auditing.trades import exact_efficiency
 from hetopt.auditing.verdict import Verdict, judged, undecided
 from hetopt.auditing.witnesses import Dominated
-from hetopt.entities import Floats
+from hetopt.data.entities import Floats
+from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption, NotSolved
-from hetopt.highs import Session
-from hetopt.instance import Instance
-from hetopt.linear import LinearProgram, Names
+from hetopt.programs.linear import LinearProgram, Names
+from hetopt.solving.highs import Session
 from hetopt.tolerances import EQUAL
 
 NAME = "pareto_efficient"

@@ -11,7 +11,7 @@ import pandas as pd
 from hetopt.auditing.holdings import Holdings, Level, Numbers, Result, bundle, holdings
 from hetopt.auditing.verdict import Verdict, judged
 from hetopt.auditing.witnesses import BelowFairPart, Envy
-from hetopt.instance import Instance
+from hetopt.data.instance import Instance
 from hetopt.tolerances import EQUAL
 
 BLOCK = 2_000_000

@@ -10,7 +10,7 @@ import numpy as np
 from hetopt.auditing.holdings import Holdings, Result, holdings
 from hetopt.auditing.verdict import Verdict, judged
 from hetopt.auditing.witnesses import Gap, Overused
-from hetopt.instance import Instance
+from hetopt.data.instance import Instance
 from hetopt.tolerances import EQUAL, SUPPORT
 
 

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from hetopt.allocation import Allocation, Plan
 from hetopt.certificate import rational
-from hetopt.entities import Entities
+from hetopt.data.entities import Entities
+from hetopt.data.instance import Instance
 from hetopt.errors import InvalidInstance, InvalidOption
-from hetopt.instance import Instance
 from hetopt.tolerances import RATIONAL_DENOMINATOR
 
 Numbers: TypeAlias = NDArray[Any]

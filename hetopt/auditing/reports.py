@@ -11,9 +11,9 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from hetopt.auditing.candidates import Row, Rows, Scale, direction
-from hetopt.entities import Entities, Kind
-from hetopt.instance import Instance
-from hetopt.workload import JobType, Tenant
+from hetopt.data.entities import Entities, Kind
+from hetopt.data.instance import Instance
+from hetopt.data.workload import JobType, Tenant
 
 Lie = Literal["over", "under", "mixed", "coalition", "job type", "tenant"]
 """Kinds of misreports.

@@ -16,10 +16,10 @@ from hetopt.auditing.holdings import bundle, holdings
 from hetopt.auditing.reports import Lie, Report, Reports
 from hetopt.auditing.verdict import PART, Verdict, undecided
 from hetopt.auditing.witnesses import Misreport
-from hetopt.entities import Floats
+from hetopt.data.entities import Floats
+from hetopt.data.instance import Instance
 from hetopt.errors import InvalidFormulation, InvalidInstance, InvalidOption, NotSolved
-from hetopt.instance import Instance
-from hetopt.solving import Policy
+from hetopt.solving.road import Policy
 
 NAME = "strategy_proof"
 

@@ -10,9 +10,9 @@ from hetopt.auditing.reports import Lie
 from hetopt.auditing.search import Search, Worth
 from hetopt.auditing.verdict import Verdict
 from hetopt.checks import at_least
+from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
-from hetopt.instance import Instance
-from hetopt.solving import Policy
+from hetopt.solving.road import Policy
 from hetopt.tolerances import EQUAL
 
 KINDS: tuple[Lie, ...] = ("over", "under", "mixed", "coalition", "job type")

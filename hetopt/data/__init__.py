@@ -1,0 +1,1 @@
+"""What there is: cluster, tenants, jobs, the instance, and their view as arrays."""

@@ -1,0 +1,230 @@
+"""The array view of an instance: what formulations and array roads read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hetopt import checks
+from hetopt.errors import InvalidInstance
+
+if TYPE_CHECKING:
+    from hetopt.data.instance import Instance
+
+Floats: TypeAlias = NDArray[np.float64]
+Kind: TypeAlias = Literal["tenants", "jobs"]
+
+
+@dataclass(frozen=True, eq=False)
+class Entities:
+    """Those who share the cluster (n tenants' job types, or n jobs) and what they can do on k GPU types.
+
+    Attributes
+    ----------
+    kind:
+        ``"tenants"`` or ``"jobs"``.
+    names:
+        n names: ``"u1"``, or ``"u1/lstm"`` where a tenant has several job types.
+    types:
+        k GPU types, in the cluster's order.
+    speed:
+        (n, k). What one unit of share yields. Tenants: speedup per GPU (no unit); jobs: work per second of
+        the whole gang. 0 where memory is too small.
+    demand:
+        (n,) GPUs that one unit of share takes: 1 for tenants, the gang's size for jobs.
+    weight:
+        (n,) importance; a tenant's weight is divided equally among its job types (OEF, section 4.2.4).
+    owner:
+        (n,) position of the tenant in ``instance.tenants``; for jobs the job's own position.
+    capacity:
+        (k,) GPUs of each type.
+    held:
+        (n, k) GPUs held now, or None if the instance does not say.
+    instance:
+        Where the numbers come from, for parts that need more (work, arrival, checkpoints …); None if made by hand.
+    """
+
+    kind: Kind
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+    speed: Floats
+    demand: Floats
+    weight: Floats
+    owner: NDArray[np.intp]
+    capacity: Floats
+    held: Floats | None
+    instance: Instance | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        for array in (self.speed, self.demand, self.weight, self.owner, self.capacity, self.held):
+            if array is not None:
+                array.flags.writeable = False
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, k)."""
+        return len(self.names), len(self.types)
+
+    @cached_property
+    def allowed(self) -> NDArray[np.bool_]:
+        """(n, k) True where the entity can run at all."""
+        return np.asarray(self.speed > 0)
+
+    @cached_property
+    def position(self) -> dict[str, int]:
+        """Name -> row."""
+        return {name: i for i, name in enumerate(self.names)}
+
+    @cached_property
+    def per_gpu(self) -> Floats:
+        """(n, k) speed per GPU: ``speed / demand``."""
+        return np.asarray(self.speed / self.demand[:, None])
+
+    @cached_property
+    def fair_rate(self) -> Floats:
+        """(n,) rate with the part ``weight / sum(weight)`` of every GPU type (the sharing incentive's right side)."""
+        return np.asarray(self.weight / self.weight.sum() * (self.per_gpu @ self.capacity))
+
+    @cached_property
+    def isolated_rate(self) -> Floats:
+        """(n,) rate on an own part ``weight / sum(weight)`` of every GPU type; a job runs at most all the time.
+
+        Work per second for jobs, [Gavel, section 4.1]; no unit for tenants.
+        """
+        if self.kind == "tenants":
+            return self.fair_rate
+        part = self.weight / self.weight.sum() / self.demand
+        return np.asarray((self.speed @ self.capacity) * np.minimum(part, 1.0 / self.capacity.sum()))
+
+    @property
+    def source(self) -> Instance:
+        """The instance behind these arrays.
+
+        Raises
+        ------
+        InvalidInstance
+            They were made by hand.
+        """
+        if self.instance is None:
+            raise InvalidInstance(
+                "entities.instance is None; work and arrivals of jobs are needed, take instance.entities()"
+            )
+        return self.instance
+
+    def rate(self, share: Floats) -> Floats:
+        """(n,) rate of each entity for an (n, k) share: normalised throughput, or work per second."""
+        return np.asarray(np.einsum("ek,ek->e", self.speed, share))
+
+    def gpus(self, share: Floats) -> Floats:
+        """(n, k) GPUs that an (n, k) share takes."""
+        return np.asarray(share * self.demand[:, None])
+
+    def frame(self, values: NDArray[np.generic] | Sequence[Sequence[object]]) -> pd.DataFrame:
+        """An (n, k) table with names as rows and GPU types as columns."""
+        rows = pd.Index(self.names, name=self.kind[:-1])
+        return pd.DataFrame(values, index=rows, columns=pd.Index(self.types, name="gpu_type"))
+
+    def series(self, values: Floats, name: str) -> pd.Series[float]:
+        """An (n,) column with names as rows."""
+        return pd.Series(values, index=pd.Index(self.names, name=self.kind[:-1]), name=name)
+
+
+def _check_types(instance: Instance, key: str, given: Collection[str]) -> None:
+    known = instance.cluster.type_names
+    if tuple(given) == known:
+        return
+    for name in given:
+        checks.known(name, known, key, "GPU type")
+    for name in known:
+        if name not in given:
+            raise InvalidInstance(f"{key} has no value for GPU type {name!r}; give one (0 where it cannot run)")
+
+
+def check_speeds(instance: Instance) -> None:
+    """Raise :class:`InvalidInstance` unless every job type and job has a speed for exactly the cluster's types.
+
+    One of them must be positive on a GPU type whose memory is large enough.
+    """
+    memory = {t.name: t.memory_bytes for t in instance.cluster.gpu_types if t.memory_bytes is not None}
+    for tenant in instance.tenants:
+        for kind in tenant.job_types:
+            key = f"tenants[{tenant.name!r}]"
+            _check_types(instance, f"{key}.speedup", kind.speedup)
+            _check_memory(memory, key, kind.speedup, kind.memory_bytes)
+    for job in instance.jobs:
+        key = f"jobs[{job.name!r}]"
+        _check_types(instance, f"{key}.throughput", job.throughput)
+        _check_memory(memory, key, job.throughput, job.memory_bytes)
+
+
+def _check_memory(memory: Mapping[str, float], key: str, speeds: Mapping[str, float], need: float) -> None:
+    if need and not any(speed > 0 and need <= memory.get(t, np.inf) for t, speed in speeds.items()):
+        raise InvalidInstance(
+            f"{key}.memory_bytes is {need:g}; it fits no GPU type that it can run on: {dict(memory)!r} (bytes)"
+        )
+
+
+def _fits(instance: Instance, needs: Sequence[float]) -> NDArray[np.bool_]:
+    """(n, k) True where a worker's memory need is at most the memory of the GPU type."""
+    memory = np.array([np.inf if t.memory_bytes is None else t.memory_bytes for t in instance.cluster.gpu_types])
+    return np.asarray(np.asarray(needs)[:, None] <= memory[None, :])
+
+
+def _held(instance: Instance, names: Sequence[str], types: Sequence[str]) -> Floats | None:
+    if not instance.held:
+        return None
+    none: dict[str, float] = {}
+    return np.array([[instance.held.get(e, none).get(t, 0.0) for t in types] for e in names], dtype=float)
+
+
+def tenant_entity_names(instance: Instance) -> list[str]:
+    """One name per (tenant, job type): the tenant's own where it has a single job type."""
+    return [
+        t.name if len(t.job_types) == 1 else f"{t.name}/{kind.name}" for t in instance.tenants for kind in t.job_types
+    ]
+
+
+def tenant_entities(instance: Instance) -> Entities:
+    """The (tenant, job type) rows of ``instance``: OEF's virtual users."""
+    rows = [(i, t, kind) for i, t in enumerate(instance.tenants) for kind in t.job_types]
+    types = instance.cluster.type_names
+    speed = np.array([[kind.speedup[k] for k in types] for _, _, kind in rows], dtype=float)
+    speed = np.where(_fits(instance, [kind.memory_bytes for _, _, kind in rows]), speed, 0.0)
+    names = tenant_entity_names(instance)
+    return Entities(
+        kind="tenants",
+        names=tuple(names),
+        types=types,
+        speed=speed,
+        demand=np.ones(len(rows)),
+        weight=np.array([t.weight / len(t.job_types) for _, t, _ in rows], dtype=float),
+        owner=np.array([i for i, _, _ in rows], dtype=np.intp),
+        capacity=np.array([instance.cluster.capacity[k] for k in types], dtype=float),
+        held=_held(instance, names, types),
+        instance=instance,
+    )
+
+
+def job_entities(instance: Instance) -> Entities:
+    """The jobs of ``instance``."""
+    jobs, types = instance.jobs, instance.cluster.type_names
+    speed = np.array([[job.throughput[k] for k in types] for job in jobs], dtype=float)
+    speed = np.where(_fits(instance, [job.memory_bytes for job in jobs]), speed, 0.0)
+    return Entities(
+        kind="jobs",
+        names=tuple(job.name for job in jobs),
+        types=types,
+        speed=speed,
+        demand=np.array([job.demand for job in jobs], dtype=float),
+        weight=np.array([job.weight for job in jobs], dtype=float),
+        owner=np.arange(len(jobs), dtype=np.intp),
+        capacity=np.array([instance.cluster.capacity[k] for k in types], dtype=float),
+        held=_held(instance, [job.name for job in jobs], types),
+        instance=instance,
+    )

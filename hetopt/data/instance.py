@@ -1,0 +1,272 @@
+"""The instance: a cluster, who wants it, and the state it is in now."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from pyomo.common.gc_manager import PauseGC
+
+from hetopt.checks import FrozenDict, known, members, number, unique
+from hetopt.data import arrays, state
+from hetopt.data.cluster import Cluster
+from hetopt.data.entities import (
+    Entities,
+    Floats,
+    Kind,
+    check_speeds,
+    job_entities,
+    tenant_entities,
+    tenant_entity_names,
+)
+from hetopt.data.workload import Job, Tenant
+from hetopt.errors import InvalidInstance
+
+
+@dataclass(frozen=True)
+class Instance:
+    """Everything that a policy may know.
+
+    Parameters
+    ----------
+    cluster:
+        GPU types and servers.
+    tenants:
+        Those who are owed fair parts; may be empty where only jobs matter.
+    jobs:
+        Jobs present now; may be empty where tenants always have enough work.
+    time:
+        Now, in seconds.
+    held:
+        Entity (tenant, ``tenant/job type``, or job) -> GPU type -> GPUs held now. Empty: unknown, and then a
+        switching cost is zero.
+    done:
+        Job -> work done so far (unit of ``Job.work``); absent means 0.
+    placed:
+        Job -> server -> GPU type -> GPUs: where it runs now.
+    name, source:
+        What the instance is called and where its numbers come from.
+
+    Raises
+    ------
+    InvalidInstance
+        Duplicate or unknown names, missing GPU types, negative numbers, a gang larger than the cluster.
+    """
+
+    cluster: Cluster
+    tenants: tuple[Tenant, ...] = ()
+    jobs: tuple[Job, ...] = ()
+    time: float = 0.0
+    held: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    done: Mapping[str, float] = field(default_factory=dict)
+    placed: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
+    name: str = ""
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.cluster, Cluster):
+            raise InvalidInstance(f"cluster is {self.cluster!r}; it must be a Cluster, e.g. Cluster.of({{'V100': 4}})")
+        object.__setattr__(self, "tenants", members(self.tenants, Tenant, "tenants"))
+        object.__setattr__(self, "jobs", members(self.jobs, Job, "jobs"))
+        object.__setattr__(self, "time", number(self.time, "time"))
+        for key in ("name", "source"):
+            if not isinstance(getattr(self, key), str):
+                raise InvalidInstance(f"{key} is {getattr(self, key)!r}; it must be text")
+        unique((t.name for t in self.tenants), "tenant")
+        unique(tenant_entity_names(self), "tenant or tenant/job type")
+        unique((j.name for j in self.jobs), "job")
+        check_speeds(self)
+        self._check_jobs()
+        jobs = {j.name for j in self.jobs}
+        object.__setattr__(self, "held", state.held(self.held, tenant_entity_names(self), jobs, self.cluster))
+        object.__setattr__(self, "done", state.done(self.done, jobs))
+        object.__setattr__(self, "placed", state.placed(self.placed, jobs, self.cluster))
+
+    def _check_jobs(self) -> None:
+        kinds = {t.name: {kind.name for kind in t.job_types} for t in self.tenants}
+        total = sum(self.cluster.capacity.values())
+        for job in self.jobs:
+            if job.tenant is not None and self.tenants:
+                known(job.tenant, kinds, f"jobs[{job.name!r}].tenant", "tenant")
+                if job.job_type is not None:
+                    known(job.job_type, kinds[job.tenant], f"jobs[{job.name!r}].job_type", "job type")
+            if job.demand > total:
+                raise InvalidInstance(
+                    f"jobs[{job.name!r}].demand is {job.demand} GPUs, but the cluster has {total}; it could never run"
+                )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Fields alone: the cached arrays are made again where they are needed."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+
+    @classmethod
+    def from_speedups(
+        cls,
+        speedups: ArrayLike,
+        capacity: Mapping[str, int] | Sequence[int],
+        *,
+        weights: Sequence[float] | None = None,
+        tenants: Sequence[str] | None = None,
+        **instance: Any,
+    ) -> Instance:
+        """An instance of OEF's setting (section 2.3).
+
+        Parameters
+        ----------
+        speedups:
+            (n, k) speedup w of tenant l on GPU type j; no unit.
+        capacity:
+            (k,) GPUs per type, or GPU type -> GPUs in the order of the columns.
+        weights:
+            (n,) weights pi; default all 1.
+        tenants:
+            n names; default ``u1, u2, …`` as in the paper.
+        instance:
+            Further fields of :class:`Instance`.
+        """
+        cluster = Cluster.of(capacity)
+        table = arrays.matrix(speedups, "speedups", len(cluster.type_names))
+        names = arrays.names(tenants, "u", len(table), "tenants")
+        pi = arrays.column(weights, "weights", len(table), 1.0)
+        with PauseGC():  # nothing here is garbage; collecting takes 40% of the time of 100,000 tenants
+            rows = tuple(
+                Tenant(name, dict(zip(cluster.type_names, row, strict=True)), weight)  # type: ignore[arg-type]
+                for name, row, weight in zip(names, table.tolist(), pi, strict=True)
+            )
+            return cls(cluster, tenants=rows, **arrays.with_held(instance, names, cluster))
+
+    @classmethod
+    def from_jobs(
+        cls,
+        throughput: ArrayLike,
+        demand: Sequence[int],
+        work: Sequence[float],
+        capacity: Mapping[str, int] | Sequence[int],
+        *,
+        round_seconds: float = 300.0,
+        arrival: Sequence[float] | None = None,
+        jobs: Sequence[str] | None = None,
+        **instance: Any,
+    ) -> Instance:
+        """An instance of FFT's setting (section 4.1).
+
+        Parameters
+        ----------
+        throughput:
+            (n, k) work (epochs) that the job's whole gang does per round on GPU type i.
+        demand:
+            (n,) GPUs.
+        work:
+            (n,) total work W in epochs.
+        capacity:
+            (k,) GPUs per type, or GPU type -> GPUs in the order of the columns.
+        round_seconds:
+            Length of the round that ``throughput`` refers to, in seconds.
+        arrival:
+            (n,) seconds; default 0.
+        jobs:
+            n names; default ``j1, j2, …``.
+        instance:
+            Further fields of :class:`Instance`.
+        """
+        cluster = Cluster.of(capacity)
+        number(round_seconds, "round_seconds", strict=True)
+        table = arrays.matrix(throughput, "throughput", len(cluster.type_names)) / round_seconds
+        n = len(table)
+        names = arrays.names(jobs, "j", n, "jobs")
+        arrivals = arrays.column(arrival, "arrival", n, 0.0)
+        demands, works = arrays.column(demand, "demand", n, 1), arrays.column(work, "work", n, 1.0)
+        with PauseGC():
+            rows = tuple(
+                Job(name, dict(zip(cluster.type_names, row, strict=True)), w, d, a)
+                for name, row, w, d, a in zip(names, table.tolist(), works, demands, arrivals, strict=True)
+            )
+            return cls(cluster, jobs=rows, **arrays.with_held(instance, names, cluster))
+
+    @staticmethod
+    def read(path: str | PathLike[str]) -> Instance:
+        """The instance in a YAML or JSON file; see :func:`hetopt.files.instance_files.read`."""
+        from hetopt.files import instance_files as files
+
+        return files.read(path)
+
+    def write(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
+        """Write to a YAML or JSON file; see :func:`hetopt.files.instance_files.write`."""
+        from hetopt.files import instance_files as files
+
+        files.write(self, path, overwrite=overwrite)
+
+    @staticmethod
+    def from_tables(servers: pd.DataFrame, **tables: Any) -> Instance:
+        """The instance in pandas tables; see :func:`hetopt.files.tables.from_tables`."""
+        from hetopt.files.tables import from_tables
+
+        return from_tables(servers, **tables)
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The instance as pandas tables; see :func:`hetopt.files.tables.tables`."""
+        from hetopt.files.tables import tables
+
+        return tables(self)
+
+    def replace(self, **changes: Any) -> Instance:
+        """A copy with some fields changed; ``held`` may be an (n, k) array in the order of :meth:`entities`."""
+        if "held" in changes and not isinstance(changes["held"], Mapping):
+            names = tenant_entity_names(self) or [j.name for j in self.jobs]
+            changes = arrays.with_held(changes, names, self.cluster)
+        return dataclasses.replace(self, **changes)
+
+    @cached_property
+    def _tenants(self) -> Entities:
+        with PauseGC():
+            return tenant_entities(self)
+
+    @cached_property
+    def _jobs(self) -> Entities:
+        with PauseGC():
+            return job_entities(self)
+
+    def entities(self, kind: Kind | None = None) -> Entities:
+        """The array view: tenants where there are any, else jobs, or the ``kind`` asked for.
+
+        Raises
+        ------
+        InvalidInstance
+            There is none of that kind.
+        """
+        if kind is None:
+            kind = "tenants" if self.tenants else "jobs"
+        if not (self.tenants if kind == "tenants" else self.jobs):
+            raise InvalidInstance(f"the instance has no {kind}; add at least one")
+        return self._tenants if kind == "tenants" else self._jobs
+
+    @cached_property
+    def job(self) -> Mapping[str, Job]:
+        """Job name -> job."""
+        return FrozenDict({j.name: j for j in self.jobs})
+
+    def work_left(self, name: str) -> float:
+        """Work that the job still has to do, in the unit of ``Job.work``; never negative."""
+        return max(0.0, self.job[name].work - self.done.get(name, 0.0))
+
+    def job_array(self, attribute: str) -> Floats:
+        """(n,) one numeric field of every job, in order; ``"work_left"`` for the work still to do. Made once."""
+        if attribute not in self._job_arrays:
+            if attribute == "work_left":
+                column = np.array([self.work_left(j.name) for j in self.jobs], dtype=float)
+            else:
+                column = np.array([getattr(j, attribute) for j in self.jobs], dtype=float)
+            column.flags.writeable = False
+            self._job_arrays[attribute] = column
+        return self._job_arrays[attribute]
+
+    @cached_property
+    def _job_arrays(self) -> dict[str, Floats]:
+        return {}

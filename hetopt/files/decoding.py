@@ -1,0 +1,170 @@
+"""From plain data in the form of :mod:`hetopt.files.schema` to an instance; what is wrong is said with its place."""
+
+from __future__ import annotations
+
+import re
+import reprlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pydantic import ValidationError
+
+from hetopt.data.cluster import Cluster, GPUType, Server
+from hetopt.data.instance import Instance
+from hetopt.data.workload import Job, JobType, Stage, Tenant
+from hetopt.errors import InvalidInstance
+from hetopt.files import schema
+from hetopt.files.documents import Fault, Path, spell
+
+
+def to_instance(document: Any) -> Instance:
+    """The instance that ``document`` (mappings, lists, text, numbers) stands for.
+
+    Raises
+    ------
+    Fault
+        It is none.
+    """
+    return _instance(_model(document))
+
+
+def _model(document: Any) -> schema.InstancePart:
+    if document is None:
+        raise Fault(f"is empty; it must hold an instance, beginning with 'schema: {schema.SCHEMA}'")
+    if not isinstance(document, Mapping):
+        raise Fault(f"holds {reprlib.repr(document)}; it must be a mapping with the keys schema, cluster, tenants …")
+    if document.get("schema") != schema.SCHEMA:
+        given = f"schema is {document['schema']!r}" if "schema" in document else "schema is missing"
+        raise Fault(f"{given}; this version of hetopt reads 'schema: {schema.SCHEMA}'", ("schema",))
+    try:
+        return schema.InstancePart.model_validate(dict(document))
+    except ValidationError as problem:
+        raise _fault(problem) from None
+    except RecursionError:
+        raise Fault("has too many levels of mappings and lists; an instance needs fewer") from None
+
+
+WANTED = {
+    "string_type": "text",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+}
+
+
+def _fault(problem: ValidationError) -> Fault:
+    """The first error of pydantic as one line of ours."""
+    error = problem.errors(include_url=False)[0]
+    path = tuple(p for p in error["loc"] if p != "[key]")
+    kind, key = error["type"], spell(path)
+    if kind == "missing":
+        return Fault(f"{key} is missing; {spell(path[:-1]) or 'an instance'} must have one", path[:-1])
+    if kind == "unknown":
+        return Fault(f"{key} {error['msg']}".strip(), (*path, error["ctx"]["key"]))
+    wanted = error["msg"] if kind == "wrong" else WANTED.get(kind) or error.get("ctx", {}).get("expected")
+    return Fault(f"{key} is {reprlib.repr(error['input'])}; it must be {wanted or error['msg']}", path)
+
+
+def _instance(part: schema.InstancePart) -> Instance:
+    with _at("cluster"):
+        cluster = _cluster(part.cluster)
+    tenants, jobs = _rows(part.tenants, "tenants", _tenant), _rows(part.jobs, "jobs", _job)
+    rest = {key: getattr(part, key) for key in ("time", "held", "done", "placed", "name", "source")}
+    try:
+        return Instance(cluster, tenants=tenants, jobs=jobs, **rest)
+    except InvalidInstance as problem:
+        raise Fault(str(problem), _guess(str(problem), part)) from None
+
+
+def _guess(message: str, part: schema.InstancePart) -> Path:
+    """Path of the tenant or job that a message of :class:`Instance` begins with, for the line."""
+    found = re.match(r"(tenants|jobs)\['(.*?)'\]\.?(\w*)|(\w+)", message)
+    if found is None or found[4]:
+        return (found[4],) if found else ()
+    names = [row.name for row in getattr(part, found[1])]
+    return (found[1], names.index(found[2]), found[3]) if found[2] in names else (found[1],)
+
+
+@contextmanager
+def _at(*path: str | int) -> Iterator[None]:
+    """Say where in the file the data of an :class:`InvalidInstance` stand."""
+    try:
+        yield
+    except InvalidInstance as problem:
+        raise Fault(str(problem), path) from None
+
+
+def _rows(parts: Sequence[Any], key: str, make: Any) -> tuple[Any, ...]:
+    """A tenant or job of each part; a name that occurs again is refused at its place."""
+    first: dict[str, int] = {}
+    rows = []
+    for i, part in enumerate(parts):
+        if first.setdefault(part.name, i) != i:
+            place, other = spell((key, i, "name")), spell((key, first[part.name]))
+            raise Fault(f"{place} is {part.name!r}, the name of {other}; every name must differ", (key, i, "name"))
+        with _at(key, i):
+            rows.append(make(part))
+    return tuple(rows)
+
+
+def _cluster(part: schema.ClusterPart) -> Cluster:
+    given = {key: value for key, value in part if value is not None}
+    long, short = (
+        ("gpu_types", "servers"),
+        [key for key in type(part).model_fields if key not in ("gpu_types", "servers")],
+    )
+    if part.capacity is not None:
+        if mixed := [key for key in long if key in given]:
+            raise InvalidInstance(f"cluster has both capacity and {mixed[0]}; give capacity, or gpu_types and servers")
+        return Cluster.of(**given)
+    if missing := [key for key in long if key not in given]:
+        raise InvalidInstance(f"cluster.{missing[0]} is missing; give gpu_types and servers, or capacity")
+    if extra := [key for key in short if key in given]:
+        raise InvalidInstance(f"cluster has both servers and {extra[0]}; with servers, give {extra[0]} in each of them")
+    types = tuple(GPUType(**dict(t)) for t in part.gpu_types or ())
+    return Cluster(types, tuple(Server(**dict(s)) for s in part.servers or ()))
+
+
+def _one_of(part: schema.Part, key: str, names: Sequence[str]) -> str:
+    given = [name for name in names if getattr(part, name) is not None]
+    if len(given) != 1:
+        have = " and ".join(given) or f"none of {', '.join(names)}"
+        raise InvalidInstance(f"{key} has {have}; it must have exactly one of {', '.join(names)}")
+    return given[0]
+
+
+def _job_type(part: schema.JobTypePart | schema.TenantPart, name: str) -> JobType:
+    memory = part.memory_bytes or 0.0
+    if part.throughput is not None:
+        return JobType.from_throughput(name, part.throughput, memory)
+    return JobType(name, part.speedup or {}, memory)
+
+
+def _tenant(part: schema.TenantPart) -> Tenant:
+    key = f"tenants[{part.name!r}]"
+    if _one_of(part, key, ("speedup", "throughput", "job_types")) != "job_types":
+        with _within("job_types['jobs']", key):
+            return Tenant(part.name, (_job_type(part, "jobs"),), part.weight)
+    if part.memory_bytes is not None:
+        raise InvalidInstance(f"{key} has job_types and memory_bytes; give memory_bytes in each job type")
+    kinds = part.job_types or []
+    for kind in kinds:
+        _one_of(kind, f"{key}.job_types[{kind.name!r}]", ("speedup", "throughput"))
+    with _within("job_types[", f"{key}.job_types["):
+        rows = tuple(_job_type(kind, kind.name) for kind in kinds)
+    return Tenant(part.name, rows, part.weight)
+
+
+@contextmanager
+def _within(beginning: str, better: str) -> Iterator[None]:
+    """Let errors that begin with the key of a job type say whose it is."""
+    try:
+        yield
+    except InvalidInstance as problem:
+        text = str(problem)
+        raise InvalidInstance(better + text.removeprefix(beginning) if text.startswith(beginning) else text) from None
+
+
+def _job(part: schema.JobPart) -> Job:
+    return Job(**{**dict(part), "stages": tuple(Stage(**dict(stage)) for stage in part.stages)})

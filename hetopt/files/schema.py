@@ -1,0 +1,249 @@
+"""The form of an instance file, version 1: what keys there are, what they may hold, in which units.
+
+:func:`json_schema` exports it; the export stands in ``docs/schema/instance-v1.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from hetopt import checks
+from hetopt.data.workload import Parallelism
+from hetopt.errors import InvalidInstance
+
+SCHEMA = "hetopt/instance/1"
+"""Value of the key ``schema`` in every file; the last part is the version."""
+
+NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
+FRACTION = re.compile(r"([-+]?[0-9]{1,300})\s*/\s*([0-9]{1,300})")
+
+
+def wrong(wanted: str) -> PydanticCustomError:
+    """An error whose message is what would be right."""
+    return PydanticCustomError("wrong", "{wanted}", {"wanted": wanted})
+
+
+def to_number(value: Any) -> Any:
+    """Text such as ``"1/3"`` or ``"1e9"`` as the number it stands for; anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    if parts := FRACTION.fullmatch(value.strip()):
+        over, under = int(parts[1]), int(parts[2])
+        try:
+            return over / under  # correctly rounded
+        except ArithmeticError:
+            return value
+    return float(value) if NUMBER.fullmatch(value.strip()) else value
+
+
+def _checked(value: Any, check: Callable[..., Any], wanted: str, **limits: Any) -> Any:
+    try:
+        return check(to_number(value), "", **limits)
+    except InvalidInstance:
+        raise wrong(wanted) from None
+
+
+def _real(strict: bool) -> Any:
+    sign, limit = (">", "exclusiveMinimum") if strict else (">=", "minimum")
+    wanted = f"a finite number {sign} 0, or a fraction such as 1/3"
+    text = {"type": "string", "pattern": r"^\s*[-+]?[0-9.eE+-]+\s*(/\s*[0-9]+\s*)?$"}
+    return (
+        BeforeValidator(partial(_checked, check=checks.number, wanted=wanted, strict=strict)),
+        WithJsonSchema({"anyOf": [{"type": "number", limit: 0}, text]}),
+    )
+
+
+def _whole(least: int) -> Any:
+    wanted = f"a whole number >= {least}"
+    return (
+        BeforeValidator(partial(_checked, check=checks.count, wanted=wanted, least=least)),
+        WithJsonSchema({"type": "integer", "minimum": least}),
+    )
+
+
+def _name(value: Any) -> str:
+    if isinstance(value, (int, float)):
+        raise wrong(f"text; put it in quotes: '{str(value).lower()}'")
+    if not checks.is_text(value):
+        raise wrong("a non-empty name on one line")
+    return str(value)
+
+
+Amount: TypeAlias = Annotated[float, *_real(strict=False)]
+Positive: TypeAlias = Annotated[float, *_real(strict=True)]
+Count: TypeAlias = Annotated[int, *_whole(0)]
+Natural: TypeAlias = Annotated[int, *_whole(1)]
+Name: TypeAlias = Annotated[str, BeforeValidator(_name), WithJsonSchema({"type": "string", "minLength": 1})]
+PerType: TypeAlias = dict[Name, Amount]
+
+
+class Part(BaseModel):
+    """A mapping of the file; keys that it does not know are refused with the nearest that it knows."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _refuse_unknown_keys(cls, data: Any, handler: ModelWrapValidatorHandler[Part]) -> Part:
+        known = [field.alias or name for name, field in cls.model_fields.items()]
+        for key in data if isinstance(data, dict) else ():
+            if key not in known:
+                said = f"has the unknown key {key!r}; {checks.choices(key, known)}"
+                raise PydanticCustomError("unknown", "{said}", {"said": said, "key": key})
+        return handler(data)
+
+
+class GPUTypePart(Part):
+    """A model of GPU."""
+
+    name: Name
+    memory_bytes: Positive | None = None
+    """Memory of one GPU in bytes; leave it out where unknown."""
+
+
+class ServerPart(Part):
+    """A host."""
+
+    name: Name
+    gpus: dict[Name, Count]
+    """GPU type -> GPUs of it in this host."""
+    nic_bytes_per_s: Positive = 1.25e9
+    """Bandwidth of the network card in bytes per second; 10 Gbit/s are 1.25e9."""
+    intra_bytes_per_s: Positive = 300e9
+    """Bandwidth between two GPUs of the host in bytes per second."""
+    disk_bytes: Amount | None = None
+    """Local disk for datasets in bytes; leave it out for no limit."""
+
+
+class ClusterPart(Part):
+    """The cluster: either ``gpu_types`` and ``servers``, or ``capacity`` and what is alike in all servers."""
+
+    gpu_types: list[GPUTypePart] | None = None
+    """GPU types in order, usually slowest first."""
+    servers: list[ServerPart] | None = None
+    capacity: dict[Name, Count] | None = None
+    """GPU type -> GPUs of it in the whole cluster, types in order."""
+    gpus_per_server: Natural | None = None
+    """With ``capacity``: GPUs of one type that share a host; without it all of a type stand in one."""
+    memory_bytes: dict[Name, Positive] | None = None
+    """With ``capacity``: GPU type -> memory of one GPU in bytes."""
+    nic_bytes_per_s: Positive | None = None
+    """With ``capacity``: of every server, in bytes per second."""
+    intra_bytes_per_s: Positive | None = None
+    """With ``capacity``: of every server, in bytes per second."""
+    disk_bytes: Amount | None = None
+    """With ``capacity``: of every server, in bytes."""
+
+
+class JobTypePart(Part):
+    """A kind of jobs of a tenant: ``speedup`` or ``throughput``, not both."""
+
+    name: Name
+    speedup: PerType | None = None
+    """GPU type -> throughput of one such GPU relative to the slowest type; 0 where it cannot run."""
+    throughput: PerType | None = None
+    """GPU type -> throughput of one such GPU in any unit; divided by the smallest that is not 0."""
+    memory_bytes: Amount = 0.0
+    """Memory that one worker needs, in bytes."""
+
+
+class TenantPart(Part):
+    """A tenant: ``job_types``, or for a single one ``speedup`` or ``throughput`` alone."""
+
+    name: Name
+    weight: Positive = 1.0
+    speedup: PerType | None = None
+    """As in a job type."""
+    throughput: PerType | None = None
+    """As in a job type."""
+    memory_bytes: Amount | None = None
+    """With ``speedup`` or ``throughput``: memory that one worker needs, in bytes."""
+    job_types: list[JobTypePart] | None = None
+
+
+class StagePart(Part):
+    """A stage of a pipeline-parallel job."""
+
+    replicas: Natural
+    """Data-parallel copies, one GPU each."""
+    forward_s: Amount
+    """Time of one micro-batch forwards through one replica, in seconds."""
+    backward_s: Amount
+    """The same backwards, in seconds."""
+    parameter_bytes: Amount = 0.0
+    """Gradients exchanged in an AllReduce among the replicas, in bytes."""
+    output_bytes: Amount = 0.0
+    """Activations that one replica hands on in one iteration, in bytes."""
+
+
+class JobPart(Part):
+    """A training job."""
+
+    name: Name
+    throughput: PerType
+    """GPU type -> work per second of the whole gang, in the unit of ``work``; 0 where it cannot run."""
+    work: Positive
+    """Total work in epochs or iterations."""
+    demand: Natural = 1
+    """GPUs of the gang."""
+    arrival: Amount = 0.0
+    """In seconds."""
+    tenant: Name | None = None
+    weight: Positive = 1.0
+    memory_bytes: Amount = 0.0
+    """Memory that one worker needs, in bytes."""
+    checkpoint_bytes: Amount = 0.0
+    """Training state that moves with the job, in bytes."""
+    dataset: Name | None = None
+    dataset_bytes: Amount = 0.0
+    parallelism: Literal["data", "tensor", "pipeline"] = Parallelism.DATA.value
+    stages: list[StagePart] = Field(default_factory=list)
+    """Replicas of all stages sum to ``demand``."""
+    utility: Name | None = None
+    """Name of the utility of the completion time."""
+    job_type: Name | None = None
+    """Name of the tenant's job type that it is of."""
+
+
+class InstancePart(Part):
+    """An instance file of hetopt: a cluster, who wants it, and the state it is in now."""
+
+    schema_: Literal["hetopt/instance/1"] = Field(alias="schema")
+    """Name and version of this form."""
+    name: str = ""
+    source: str = ""
+    """Where the numbers come from, and which of them are assumptions."""
+    cluster: ClusterPart
+    tenants: list[TenantPart] = Field(default_factory=list)
+    jobs: list[JobPart] = Field(default_factory=list)
+    time: Amount = 0.0
+    """Now, in seconds."""
+    held: dict[Name, PerType] = Field(default_factory=dict)
+    """Tenant, ``tenant/job type`` or job -> GPU type -> GPUs held now."""
+    done: dict[Name, Amount] = Field(default_factory=dict)
+    """Job -> work done so far, in the unit of its ``work``."""
+    placed: dict[Name, dict[Name, dict[Name, Count]]] = Field(default_factory=dict)
+    """Job -> server -> GPU type -> GPUs where it runs now."""
+    expected: dict[Name, Any] = Field(default_factory=dict)
+    """What a paper or a proof says of this instance; read by ``hetopt.instances``, ignored by solvers."""
+
+
+def json_schema() -> str:
+    """The JSON Schema (draft 2020-12) of an instance file, as JSON text."""
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **InstancePart.model_json_schema()}
+    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"

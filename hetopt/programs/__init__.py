@@ -1,0 +1,1 @@
+"""From components to a linear program: formulations, compiling, rows, files."""

@@ -1,0 +1,233 @@
+"""From a linear Pyomo model to a :class:`~hetopt.programs.linear.LinearProgram`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyomo.environ as pyo
+from numpy.typing import NDArray
+from pyomo.common.gc_manager import PauseGC
+from pyomo.core.base import SortComponents
+from pyomo.core.expr import (
+    LinearExpression,
+    MonomialTermExpression,
+    NegationExpression,
+    ProductExpression,
+    SumExpression,
+)
+from pyomo.core.expr.numvalue import is_constant, native_numeric_types
+from pyomo.repn import generate_standard_repn
+from pyomo.repn.util import categorize_valid_components
+from scipy import sparse
+
+from hetopt.data.entities import Floats
+from hetopt.errors import InvalidFormulation, NotLinear
+from hetopt.programs.formulation import Model
+from hetopt.programs.linear import LinearProgram, Names
+
+
+def from_pyomo(model: Any) -> LinearProgram:
+    """Compile a linear (or integer linear) Pyomo model.
+
+    Parameters
+    ----------
+    model:
+        A :class:`~hetopt.programs.formulation.Model` or any Pyomo model whose active rows and one active objective are
+        linear. A minimising objective is negated, since programs here are always maximised. Fixed variables
+        become constants; columns are the other variables, also those that no row holds.
+
+    Raises
+    ------
+    NotLinear
+        A term is not linear, or the model has active parts other than rows and an objective (SOS, disjunctions).
+    InvalidFormulation
+        There is not exactly one active objective.
+    """
+    with PauseGC():
+        return _compile(model)
+
+
+def _compile(model: Any) -> LinearProgram:
+    _check_parts(model)
+    objectives = list(model.component_data_objects(pyo.Objective, active=True))
+    if len(objectives) != 1:
+        raise InvalidFormulation(f"the model has {len(objectives)} active objectives; it must have exactly one")
+    columns = _Columns([v for v in model.component_data_objects(pyo.Var, active=True) if not v.fixed])
+    share = _share_columns(model, columns)
+    sign = 1.0 if objectives[0].sense == pyo.maximize else -1.0
+    gain = _linear(objectives[0].expr, columns)
+    earlier = [_linear(expr, columns) for expr in getattr(model, "earlier", ())]
+    rows = _rows(model, columns)
+    variables = columns.variables
+    shape = (len(rows.lower), len(variables))
+    matrix = sparse.csc_array(sparse.csr_array((rows.values, rows.columns, rows.starts), shape=shape))
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    bounds = np.array([_bounds(v) for v in variables], dtype=float).reshape(-1, 2)  # None becomes NaN
+    return LinearProgram(
+        c=sign * gain.dense(len(variables)),
+        A=matrix,
+        row_lower=np.array(rows.lower, dtype=float),
+        row_upper=np.array(rows.upper, dtype=float),
+        col_lower=np.where(np.isnan(bounds[:, 0]), -np.inf, bounds[:, 0]),
+        col_upper=np.where(np.isnan(bounds[:, 1]), np.inf, bounds[:, 1]),
+        integer=_whole(variables),
+        row_names=_names(model, rows.source),
+        col_names=_names(model, variables),
+        offset=sign * gain.constant,
+        share=share,
+        earlier=tuple(part.dense(len(variables)) for part in earlier),
+    )
+
+
+def _check_parts(model: Any) -> None:
+    """Refuse what would otherwise be left out without a word: SOS constraints, disjunctions, complementarity …"""
+    known = {pyo.Block, pyo.Objective, pyo.Constraint, pyo.Var, pyo.Param, pyo.Expression, pyo.Set, pyo.RangeSet}
+    known |= {pyo.Suffix, pyo.BuildAction, pyo.BuildCheck, pyo.ExternalFunction}
+    _, unknown = categorize_valid_components(model, active=True, sort=SortComponents.unsorted, valid=known)
+    for kind, parts in unknown.items():
+        raise NotLinear(f"{parts[0].name!r} is a {kind.__name__}; a linear program cannot hold it")
+
+
+class _Columns:
+    """Which variable is which column; variables that only an expression knows are added when it is read."""
+
+    def __init__(self, variables: list[Any]) -> None:
+        self.variables = variables
+        self.position = {id(v): i for i, v in enumerate(variables)}
+
+    def of(self, variable: Any) -> int:
+        """The column of a variable that is not fixed."""
+        column = self.position.get(id(variable))
+        if column is None:
+            column = self.position[id(variable)] = len(self.variables)
+            self.variables.append(variable)
+        return column
+
+
+@dataclass
+class _Linear:
+    """A linear expression in the making: (column, value) pairs and a constant."""
+
+    of: _Columns
+    columns: list[int] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    constant: float = 0.0
+
+    def dense(self, size: int) -> Floats:
+        """The coefficients of all ``size`` columns."""
+        array = np.zeros(size)
+        np.add.at(array, np.array(self.columns, dtype=np.intp), self.values)
+        return array
+
+    def add(self, expr: Any, factor: float = 1.0) -> None:
+        """Add ``factor * expr``; the common shapes by hand, the others through Pyomo's own analysis."""
+        kind = type(expr)
+        if kind in native_numeric_types:
+            self.constant += factor * expr
+        elif kind is MonomialTermExpression:
+            coefficient, variable = expr.args
+            self.term(variable, factor * pyo.value(coefficient))
+        elif kind is LinearExpression or isinstance(expr, SumExpression):
+            self._sum(expr.args, factor)
+        elif isinstance(expr, NegationExpression):
+            self.add(expr.args[0], -factor)
+        elif isinstance(expr, ProductExpression) and is_constant(expr.args[0]):
+            self.add(expr.args[1], factor * pyo.value(expr.args[0]))
+        elif hasattr(expr, "is_variable_type") and expr.is_variable_type():
+            self.term(expr, factor)
+        elif hasattr(expr, "is_named_expression_type") and expr.is_named_expression_type():
+            self.add(expr.expr, factor)
+        else:
+            self._analysed(expr, factor)
+
+    def _sum(self, parts: Any, factor: float) -> None:
+        """A sum; the hot loop, so plain ``number * variable`` terms are read in place."""
+        columns, values, position = self.columns, self.values, self.of.position
+        for part in parts:
+            if type(part) is MonomialTermExpression:
+                coefficient, variable = part.args
+                column = position.get(id(variable))
+                if column is not None and type(coefficient) in native_numeric_types:
+                    columns.append(column)
+                    values.append(factor * coefficient)
+                    continue
+            self.add(part, factor)
+
+    def term(self, variable: Any, factor: float) -> None:
+        """Add ``factor * variable``."""
+        if variable.fixed:
+            self.constant += factor * pyo.value(variable)
+            return
+        self.columns.append(self.of.of(variable))
+        self.values.append(factor)
+
+    def _analysed(self, expr: Any, factor: float) -> None:
+        repn = generate_standard_repn(expr, compute_values=True)
+        if not repn.is_linear():
+            raise NotLinear(f"the term {expr} is not linear; a linear program cannot hold it")
+        self.constant += factor * float(repn.constant)
+        for variable, coefficient in zip(repn.linear_vars, repn.linear_coefs, strict=True):
+            self.term(variable, factor * float(coefficient))
+
+
+def _linear(expr: Any, columns: _Columns) -> _Linear:
+    linear = _Linear(columns)
+    linear.add(expr)
+    return linear
+
+
+@dataclass
+class _Stored:
+    """Rows in the making, CSR."""
+
+    values: list[float] = field(default_factory=list)
+    columns: list[int] = field(default_factory=list)
+    starts: list[int] = field(default_factory=lambda: [0])
+    lower: list[float] = field(default_factory=list)
+    upper: list[float] = field(default_factory=list)
+    source: list[Any] = field(default_factory=list)
+
+
+def _rows(model: Any, columns: _Columns) -> _Stored:
+    rows = _Stored()
+    for row in model.component_data_objects(pyo.Constraint, active=True):
+        lower, body, upper = row.to_bounded_expression(True)
+        linear = _Linear(columns, rows.columns, rows.values)
+        linear.add(body)
+        rows.starts.append(len(rows.values))
+        rows.lower.append(-np.inf if lower is None else float(lower) - linear.constant)
+        rows.upper.append(np.inf if upper is None else float(upper) - linear.constant)
+        rows.source.append(row)
+    return rows
+
+
+def _whole(variables: list[Any]) -> NDArray[np.bool_]:
+    """True for integer variables; domains that are neither continuous nor whole numbers are refused."""
+    whole = np.array([not v.is_continuous() for v in variables], dtype=bool)
+    for i in np.flatnonzero(whole):
+        if not variables[i].is_integer():
+            raise NotLinear(f"{variables[i].name!r} takes values in {variables[i].domain}; use Reals or Integers")
+    return whole
+
+
+def _names(model: Any, parts: list[Any]) -> Names:
+    """Names of Pyomo's parts; holds the model, since parts hold their parents weakly and lose their names."""
+
+    def name(i: int, _: Any = model) -> str:
+        return str(parts[i].name)
+
+    return Names(len(parts), name)
+
+
+def _bounds(variable: Any) -> tuple[float | None, float | None]:
+    return (variable.value, variable.value) if variable.fixed else variable.bounds
+
+
+def _share_columns(model: Any, columns: _Columns) -> NDArray[np.intp] | None:
+    """(n, k) columns of the shares; a share that was fixed is a column all the same, with equal bounds."""
+    if not isinstance(model, Model):
+        return None
+    return np.array([[columns.of(v) for v in row] for row in model.share_grid], dtype=np.intp)

@@ -1,0 +1,76 @@
+"""Linear programs as free MPS text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from scipy import sparse
+
+from hetopt.programs.linear import LinearProgram
+from hetopt.programs.names import mps_name
+
+
+def mps_text(program: LinearProgram) -> str:
+    """``program`` (its last objective) as a free MPS file with an OBJSENSE section.
+
+    The objective's constant stands, negated as the format wants it, as its right side. Numbers are written so that
+    reading them gives the same floats.
+    """
+    rows = [mps_name(name) for name in program.row_names]
+    columns = [mps_name(name) for name in program.col_names]
+    lines = ["NAME hetopt", "OBJSENSE", "    MAX", "ROWS", " N objective"]
+    lines += [f" {_kind(*bounds)} {name}" for name, bounds in zip(rows, _row_bounds(program), strict=True)]
+    lines += ["COLUMNS", *_columns(program, rows, columns), "RHS"]
+    if program.offset:
+        lines.append(f" RHS objective {-program.offset!r}")
+    sides = [(name, _side(*bounds)) for name, bounds in zip(rows, _row_bounds(program), strict=True)]
+    lines += [f" RHS {name} {side!r}" for name, side in sides if side]
+    ranges = [
+        f" RANGE {name} {high - low!r}"
+        for name, (low, high) in zip(rows, _row_bounds(program), strict=True)
+        if np.isfinite([low, high]).all() and low != high
+    ]
+    return "\n".join(
+        [*lines, *(["RANGES", *ranges] if ranges else []), "BOUNDS", *_bounds(program, columns), "ENDATA", ""]
+    )
+
+
+def _row_bounds(program: LinearProgram) -> list[tuple[float, float]]:
+    return list(zip(program.row_lower.tolist(), program.row_upper.tolist(), strict=True))
+
+
+def _kind(low: float, high: float) -> str:
+    if low == high:
+        return "E"
+    if np.isfinite(low):
+        return "G"
+    return "L" if np.isfinite(high) else "N"
+
+
+def _side(low: float, high: float) -> float:
+    return low if np.isfinite(low) else high if np.isfinite(high) else 0.0
+
+
+def _columns(program: LinearProgram, rows: Sequence[str], columns: Sequence[str]) -> Iterator[str]:
+    matrix, marked = sparse.csc_array(program.A), False
+    for j, name in enumerate(columns):
+        if bool(program.integer[j]) != marked:
+            marked = not marked
+            yield f" MARKER{j} 'MARKER' '{'INTORG' if marked else 'INTEND'}'"
+        yield f" {name} objective {float(program.c[j])!r}"
+        for p in range(matrix.indptr[j], matrix.indptr[j + 1]):
+            yield f" {name} {rows[matrix.indices[p]]} {float(matrix.data[p])!r}"
+    if marked:
+        yield " MARKER 'MARKER' 'INTEND'"
+
+
+def _bounds(program: LinearProgram, columns: Sequence[str]) -> Iterator[str]:
+    for name, low, high in zip(columns, program.col_lower.tolist(), program.col_upper.tolist(), strict=True):
+        if low == -np.inf and high == np.inf:
+            yield f" FR BOUND {name}"
+        elif low == high:
+            yield f" FX BOUND {name} {low!r}"
+        else:
+            yield f" MI BOUND {name}" if low == -np.inf else f" LO BOUND {name} {low!r}"
+            yield f" PL BOUND {name}" if high == np.inf else f" UP BOUND {name} {high!r}"

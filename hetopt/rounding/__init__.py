@@ -1,0 +1,1 @@
+"""From shares to whole GPUs, and what is owed."""

@@ -1,0 +1,97 @@
+"""From the parts of time that jobs should run on each GPU type to the jobs that run in this round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from hetopt.allocation import Allocation, Plan
+from hetopt.data.entities import Entities, Floats
+from hetopt.data.instance import Instance
+from hetopt.data.membership import keys
+from hetopt.errors import InvalidOption
+from hetopt.programs.linear import LinearProgram, Names
+from hetopt.rounding import deviations
+from hetopt.rounding.deviations import TICKS, Ledger
+from hetopt.solving.options import Options
+from hetopt.solving.road import optimise
+
+
+@dataclass(frozen=True)
+class WholeJobs:
+    """Jobs' shares of time as rounds: each job runs on one GPU type or waits, gangs whole, capacity kept.
+
+    Of the jobs that something is due to (share plus what is owed), those are run that together have the most GPUs
+    due: max sum_jk demand[j]·due[j,k]·x[j,k]. As long as the shares are an average of packings, what is owed grows
+    at most like sqrt(rounds): the packing chosen has at least the due GPUs of that average. (Gavel fills rounds
+    greedily by share over rounds received, [Gavel, section 5]; this is the exact counterpart.)
+
+    Parameters
+    ----------
+    most_owed:
+        Rounds that a job can be owed at most per GPU type; more is forgiven. Shares that no sequence of packings
+        reaches (two jobs of three GPUs on four) would pile up and be repaid at the cost of those who come later.
+
+    Raises
+    ------
+    InvalidOption
+        ``most_owed`` is below 1.
+    """
+
+    most_owed: float = 4.0
+
+    def __post_init__(self) -> None:
+        if not self.most_owed >= 1:
+            raise InvalidOption(f"most_owed is {self.most_owed!r}; it must be a number of rounds >= 1")
+
+    def __call__(self, allocation: Allocation, instance: Instance, state: Ledger | None = None) -> tuple[Plan, Ledger]:
+        """The jobs that run now, and what is owed from now on."""
+        entities = allocation.entities
+        if entities.kind != "jobs":
+            raise InvalidOption("WholeJobs rounds shares of jobs; for those of tenants take rounding.WholeGPUs")
+        names = keys(entities, instance)
+        due = deviations.read(state, names, entities.types) + deviations.to_ticks(allocation.x)
+        x = most_due(entities, due / TICKS)
+        owed = due - np.rint(x).astype(np.int64) * TICKS
+        kept = np.minimum(owed, int(self.most_owed * TICKS))
+        gpus = entities.gpus(x)
+        given_up = {
+            "idle": float(entities.capacity.sum() - gpus.sum()),
+            "forgiven": float(entities.gpus((owed - kept) / TICKS).sum()),
+        }
+        plan = Plan(entities, gpus, entities.gpus(kept / TICKS), given_up, allocation.certificate)
+        return plan, deviations.write(kept, names, entities.types)
+
+
+def most_due(entities: Entities, due: Floats) -> Floats:
+    """(n, k) zeros and ones: the packing, one GPU type per job, with the most due GPUs; only where something is due.
+
+    Parameters
+    ----------
+    due:
+        (n, k) rounds due to each job on each type.
+    """
+    n, k = entities.shape
+    open_ = (due > 0) & entities.allowed & (entities.demand[:, None] <= entities.capacity[None, :])
+    job, kind = np.nonzero(open_)
+    if not len(job):
+        return np.zeros((n, k))
+    columns = np.arange(len(job))
+    per_job = sparse.csr_array((np.ones(len(job)), (job, columns)), shape=(n, len(job)))
+    per_type = sparse.csr_array((entities.demand[job], (kind, columns)), shape=(k, len(job)))
+    program = LinearProgram(
+        c=entities.demand[job] * due[job, kind],
+        A=sparse.csc_array(sparse.vstack([per_job, per_type])),
+        row_lower=np.full(n + k, -np.inf),
+        row_upper=np.concatenate([np.ones(n), entities.capacity]),
+        col_lower=np.zeros(len(job)),
+        col_upper=np.ones(len(job)),
+        integer=np.ones(len(job), dtype=bool),
+        row_names=Names(n + k, lambda i: f"one_type[{entities.names[i]}]" if i < n else f"capacity[{i - n}]"),
+        col_names=Names(len(job), lambda i: f"share[{entities.names[job[i]]},{entities.types[kind[i]]}]"),
+    )
+    x = np.zeros((n, k))
+    x[job, kind] = np.rint(optimise(program, Options()).x)
+    return x

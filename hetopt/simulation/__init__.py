@@ -1,0 +1,1 @@
+"""A policy through time."""

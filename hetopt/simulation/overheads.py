@@ -1,0 +1,86 @@
+"""What it costs a job to start, to resume, and to move."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from hetopt.checks import at_least
+from hetopt.data.cluster import Cluster
+from hetopt.data.workload import Job
+from hetopt.errors import InvalidOption
+
+Where: TypeAlias = Mapping[tuple[str, str], float]
+"""(server, GPU type) -> GPUs; the server is "" where jobs are not placed on servers."""
+
+
+class Overhead(Protocol):
+    """Seconds that a job loses before it trains on new GPUs."""
+
+    def __call__(self, job: Job, before: Where | None, now: Where, cluster: Cluster) -> float:
+        """Seconds lost when ``job``, which last ran on ``before`` (None: never), starts on ``now``."""
+        ...
+
+
+@dataclass(frozen=True)
+class Overheads:
+    """Seconds lost by a job that starts, resumes after a pause, or restarts on other GPUs.
+
+    A restart takes ``restart_seconds`` and the transfer of the job's ``checkpoint_bytes`` over the slowest network
+    card among the servers that it leaves and enters [FFT, section 4.2.3]. Nothing is transferred where every server
+    that it enters is one that it left. Without servers, a change of GPU type counts as a change of servers, and
+    GPUs of the same type count as the same GPUs (FFT's optimistic assumption).
+
+    Parameters
+    ----------
+    restart_seconds:
+        On other GPUs than it last ran on, besides the transfer.
+    resume_seconds:
+        After a pause, on the GPUs that it last ran on.
+    start_seconds:
+        The first time.
+    transfer:
+        Whether to count the transfer of the checkpoint.
+
+    Raises
+    ------
+    InvalidOption
+        Negative seconds.
+    """
+
+    restart_seconds: float = 0.0
+    resume_seconds: float = 0.0
+    start_seconds: float = 0.0
+    transfer: bool = True
+
+    def __post_init__(self) -> None:
+        for key in ("restart_seconds", "resume_seconds", "start_seconds"):
+            at_least(getattr(self, key), f"Overheads.{key}", 0.0, InvalidOption)
+
+    def __call__(self, job: Job, before: Where | None, now: Where, cluster: Cluster) -> float:
+        """Seconds lost when ``job``, which last ran on ``before`` (None: never), starts on ``now``."""
+        if before is None:
+            return self.start_seconds
+        if before == now:
+            return self.resume_seconds
+        return self.restart_seconds + (transfer_seconds(job, before, now, cluster) if self.transfer else 0.0)
+
+
+def transfer_seconds(job: Job, before: Where, now: Where, cluster: Cluster) -> float:
+    """Seconds in which the job's checkpoint goes from ``before`` to ``now``."""
+    if not job.checkpoint_bytes:
+        return 0.0
+    left, entered = _servers(before, cluster), _servers(now, cluster)
+    placed = all(server for server, _ in [*before, *now])
+    if placed and entered <= left:
+        return 0.0
+    slowest = min(cluster.by_name[server].nic_bytes_per_s for server in left | entered)
+    return job.checkpoint_bytes / slowest
+
+
+def _servers(where: Where, cluster: Cluster) -> set[str]:
+    """The servers in ``where``; without servers, all that have GPUs of its types."""
+    named = {server for server, _ in where if server}
+    types = {t for server, t in where if not server}
+    return named | {s.name for s in cluster.servers if any(s.gpus.get(t, 0) for t in types)}

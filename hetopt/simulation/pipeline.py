@@ -1,0 +1,177 @@
+"""One decision: from a policy's result to jobs on GPU types, and on servers.
+
+``Allocation --rounder--> Plan --selection--> jobs' Plan --placer--> Placement``, checked at the end, so that whatever
+drives a cluster (the simulator, an executor) never has to carry out what cannot be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hetopt.allocation import Allocation, Placement, Plan
+from hetopt.data.entities import Entities, Floats
+from hetopt.data.instance import Instance
+from hetopt.errors import InvalidOption, InvalidPlan
+from hetopt.placement import Placer
+from hetopt.rounding.whole_gpus import ByKind, Rounder
+from hetopt.selection import LongestStarved, Selection
+from hetopt.solving.road import Policy
+from hetopt.tolerances import FEASIBILITY, INTEGRAL
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """What every job gets until the next decision.
+
+    Attributes
+    ----------
+    entities:
+        The jobs.
+    gpus:
+        (n, k) GPUs; whole gangs, or time averages where the decision is fluid.
+    rate:
+        (n,) work per second.
+    placement:
+        Servers, where a placer was given.
+    given_up:
+        What rounding, selection and placement lost, by name.
+    """
+
+    entities: Entities
+    gpus: Floats
+    rate: Floats
+    placement: Placement | None = None
+    given_up: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A policy with everything that comes after it; ``pipeline(instance, state) -> (Decision, state)``.
+
+    Parameters
+    ----------
+    policy:
+        ``policy(instance, state) -> (Allocation | Plan, state)`` over tenants or jobs.
+    rounder, selection, placer:
+        The steps that follow; without a placer jobs get GPU types, but no servers.
+    rounds:
+        Whether decisions come in rounds of equal length; only then can shares be rounded.
+    fluid:
+        Run an allocation over jobs as rates, without rounding.
+    """
+
+    policy: Policy
+    rounder: Rounder = field(default_factory=ByKind)
+    selection: Selection = field(default_factory=LongestStarved)
+    placer: Placer | None = None
+    rounds: bool = True
+    fluid: bool = False
+
+    def __call__(self, instance: Instance, state: Any = None) -> tuple[Decision, tuple[Any, Any, Any]]:
+        """The decision now, and the states of policy, rounder and selection.
+
+        Raises
+        ------
+        InvalidPlan
+            The result cannot be carried out.
+        InvalidOption
+            Shares of GPUs where there are neither rounds nor ``fluid``, or fluid shares of tenants.
+        """
+        own, owed, starved = state if state is not None else (None, None, None)
+        result, own = self.policy(instance, own)
+        if isinstance(result, Allocation) and self.fluid:
+            return _fluid(result), (own, owed, starved)
+        if isinstance(result, Allocation):
+            plan, owed = self._rounded(result, instance, owed)
+        else:
+            plan = result
+        if plan.entities.kind == "tenants":
+            check_capacity(plan.entities, plan.x)
+            plan, starved = self.selection(plan, instance, starved)
+        if plan.entities.names != (names := instance.entities("jobs").names):
+            raise InvalidPlan(f"the plan is for the jobs {plan.entities.names}; those present are {names}")
+        check_gangs(plan.entities, plan.x)
+        return self._placed(plan, instance), (own, owed, starved)
+
+    def _rounded(self, result: Allocation, instance: Instance, owed: Any) -> tuple[Plan, Any]:
+        if self.rounds:
+            return self.rounder(result, instance, owed)
+        gpus = result.entities.gpus(result.x)
+        if np.abs(gpus - np.rint(gpus)).max(initial=0.0) > INTEGRAL * max(1.0, float(result.entities.demand.max())):
+            raise InvalidOption(
+                f"{type(self.policy).__name__} shares GPUs in time, which needs rounds: give round_seconds (the papers "
+                "take 300), or fluid=True to run shares of jobs as rates"
+            )
+        return Plan(result.entities, np.rint(gpus), certificate=result.certificate), owed
+
+    def _placed(self, plan: Plan, instance: Instance) -> Decision:
+        x, given_up, placement = np.rint(plan.x), dict(plan.given_up), None
+        if self.placer is not None:
+            placement = self.placer(plan, instance)
+            check_placement(plan, placement, instance)
+            x = np.where([[name not in placement.waiting] for name in plan.entities.names], x, 0.0)
+            given_up |= placement.given_up
+        return Decision(plan.entities, x, gang_rate(plan.entities, x), placement, given_up)
+
+
+def _fluid(result: Allocation) -> Decision:
+    if result.entities.kind != "jobs":
+        raise InvalidOption("fluid=True runs shares of jobs as rates; this policy shares among tenants: give rounds")
+    gpus = result.entities.gpus(result.x)
+    check_capacity(result.entities, gpus)
+    return Decision(result.entities, np.maximum(gpus, 0.0), result.entities.rate(result.x))
+
+
+def gang_rate(jobs: Entities, gpus: Floats) -> Floats:
+    """(n,) work per second of each whole gang; the slowest of its GPU types sets the pace, [OEF, section 4.4]."""
+    slowest = np.where(gpus > 0, jobs.speed, np.inf).min(axis=1)
+    return np.asarray(np.where(gpus.any(axis=1), slowest, 0.0))
+
+
+def check_capacity(entities: Entities, gpus: Floats) -> None:
+    """Raise :class:`InvalidPlan` unless (n, k) ``gpus`` are >= 0, where allowed, and at most the capacity."""
+    if gpus.shape != entities.shape or not np.isfinite(gpus).all():
+        raise InvalidPlan(f"the plan has shape {gpus.shape} or holds NaN; it must be finite, of shape {entities.shape}")
+    slack = FEASIBILITY * float(entities.capacity.max())
+    for e, k in np.argwhere((gpus < -slack) | (~entities.allowed & (gpus > slack))).tolist():
+        raise InvalidPlan(
+            f"the plan gives {entities.names[e]!r} {gpus[e, k]:g} GPUs of {entities.types[k]!r}, "
+            + ("fewer than none" if gpus[e, k] < 0 else "on which it cannot run")
+        )
+    used = gpus.sum(axis=0)
+    for k in np.flatnonzero(used > entities.capacity + slack).tolist():
+        raise InvalidPlan(
+            f"the plan uses {used[k]:g} GPUs of {entities.types[k]!r}; there are {entities.capacity[k]:g}"
+        )
+
+
+def check_gangs(entities: Entities, gpus: Floats) -> None:
+    """Raise :class:`InvalidPlan` unless every job has all the whole GPUs that it demands, or none."""
+    check_capacity(entities, gpus)
+    total = gpus.sum(axis=1)
+    for e in np.flatnonzero((total != 0) & (total != entities.demand) | (gpus != np.rint(gpus)).any(axis=1)).tolist():
+        raise InvalidPlan(
+            f"the plan gives job {entities.names[e]!r} {total[e]:g} GPUs; it runs on {entities.demand[e]:g} or on none"
+        )
+
+
+def check_placement(plan: Plan, placement: Placement, instance: Instance) -> None:
+    """Raise :class:`InvalidPlan` unless every planned job is placed as planned, or waits, and no server is overfull."""
+    used: dict[tuple[str, str], int] = {}
+    for name, row in zip(plan.entities.names, plan.x, strict=True):
+        hosts = placement.hosts.get(name, {})
+        for k, t in enumerate(plan.entities.types):
+            placed = sum(gpus.get(t, 0) for gpus in hosts.values())
+            if placed != (0 if name in placement.waiting else row[k]):
+                raise InvalidPlan(f"job {name!r} is placed on {placed} GPUs of {t!r}; the plan says {row[k]:g}")
+        for server, gpus in hosts.items():
+            for t, n in gpus.items():
+                used[server, t] = used.get((server, t), 0) + n
+    for (server, t), n in used.items():
+        there = instance.cluster.by_name[server].gpus.get(t, 0)
+        if n > there:
+            raise InvalidPlan(f"the placement uses {n} GPUs of {t!r} on server {server!r}; it has {there}")

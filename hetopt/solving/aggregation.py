@@ -1,0 +1,121 @@
+"""Alike blocks of a binary program as one block of whole numbers: how many of them choose which column.
+
+FFT's first stage (the largest demand that can be packed) knows a job only by its demand and the GPU types that it can
+use: 4,000 jobs are a few dozen classes. Counting instead of choosing is exact, and no solver has to see the symmetry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hetopt.data.entities import Floats
+from hetopt.programs.linear import LinearProgram
+from hetopt.solving.blocks import Blocks, Flags, Indices, restricted
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """Classes of blocks that differ in nothing but their name.
+
+    Attributes
+    ----------
+    members:
+        For each class the blocks in it, in order; the first stands for all.
+    columns:
+        (b, s) for each block its columns in order, -1 where it has fewer than the largest block.
+    """
+
+    blocks: Blocks
+    members: tuple[Indices, ...]
+    columns: Indices
+
+
+def classes_of(blocks: Blocks, most: int) -> Classes | None:
+    """The classes of ``blocks``: same objective, coupling rows and bounds, column by column.
+
+    None where they would need more than ``most`` columns, or nothing is alike.
+    """
+    columns = _columns(blocks)
+    key = _hashes(blocks, columns)
+    _, first, number = np.unique(key, return_index=True, return_inverse=True)
+    if len(first) * columns.shape[1] > most or len(first) == len(key):
+        return None
+    alike = _alike(blocks, columns, first[number])
+    number[~alike] = len(first) + np.arange(np.count_nonzero(~alike))
+    order = np.argsort(number, kind="stable")
+    cuts = np.flatnonzero(np.diff(number[order])) + 1
+    return Classes(blocks, tuple(np.split(order, cuts)), columns)
+
+
+def _hashes(blocks: Blocks, columns: Indices) -> Floats:
+    """(b,) a number for each block, the same for alike ones (and, hardly ever, for others).
+
+    Element by element, never as a product of matrices, whose rounding depends on the place in the array.
+    """
+    program, random = blocks.program, np.random.default_rng(0)
+    weights = random.random(4 + columns.shape[1])
+    value = weights[0] * program.c + weights[1] * program.col_upper + weights[2]
+    value += blocks.coupled.T @ random.random(len(blocks.coupling))
+    key = weights[3] * blocks.must
+    for weight, column in zip(weights[4:], columns.T, strict=True):
+        key = key + weight * np.where(column >= 0, value[column], 0.0)
+    return np.asarray(key)
+
+
+def _columns(blocks: Blocks) -> Indices:
+    binary = np.flatnonzero(blocks.of >= 0)
+    order = binary[np.argsort(blocks.of[binary], kind="stable")]
+    size = np.bincount(blocks.of[binary], minlength=len(blocks.row))
+    rank = np.arange(len(order)) - np.repeat(np.cumsum(size) - size, size)
+    columns = np.full((len(size), int(size.max(initial=0))), -1)
+    columns[blocks.of[order], rank] = order
+    return columns
+
+
+def _alike(blocks: Blocks, columns: Indices, model: Indices) -> Flags:
+    """(b,) whether each block equals the block ``model`` in everything."""
+    program, coupled = blocks.program, blocks.coupled
+    other = columns[model]
+    same = ((columns >= 0) == (other >= 0)).all(axis=1) & (blocks.must == blocks.must[model])
+    both = (columns >= 0) & (other >= 0)
+    mine, theirs, owner = columns[both], other[both], np.nonzero(both)[0]
+    unlike = (program.c[mine] != program.c[theirs]) | (program.col_upper[mine] != program.col_upper[theirs])
+    difference = coupled[:, mine] - coupled[:, theirs]
+    difference.eliminate_zeros()
+    unlike |= np.diff(difference.indptr) > 0
+    same[owner[unlike]] = False
+    return np.asarray(same)
+
+
+def counting(classes: Classes) -> tuple[LinearProgram, Indices]:
+    """The program that counts, and the column of the original that each of its columns stands for."""
+    blocks, program = classes.blocks, classes.blocks.program
+    first = np.array([own[0] for own in classes.members])
+    size = np.zeros(len(blocks.row))
+    size[first] = [len(own) for own in classes.members]
+    stated = blocks.row >= 0
+    lower, upper = program.row_lower.copy(), program.row_upper.copy()
+    lower[blocks.row[stated & blocks.must]] = size[stated & blocks.must]
+    upper[blocks.row[stated]] = size[stated]
+    columns = classes.columns[first].ravel()
+    kept = np.concatenate([columns[columns >= 0], np.flatnonzero(blocks.of < 0)])
+    most = np.where(blocks.of >= 0, program.col_upper * size[blocks.of], program.col_upper)
+    counted = replace(program, row_lower=lower, row_upper=upper, col_upper=most)
+    return restricted(counted, kept)[0], kept
+
+
+def chosen(classes: Classes, kept: Indices, counts: Floats) -> Floats:
+    """A point of the original program in which as many blocks of each class choose a column as ``counts`` says."""
+    blocks = classes.blocks
+    x = np.zeros(len(blocks.program.c))
+    x[kept[blocks.of[kept] < 0]] = counts[blocks.of[kept] < 0]
+    whole = np.zeros(len(x), dtype=np.intp)
+    binary = kept[blocks.of[kept] >= 0]
+    whole[binary] = np.rint(counts[blocks.of[kept] >= 0]).astype(np.intp)
+    for own in classes.members:
+        columns = classes.columns[own[0]]
+        choice = np.repeat(np.arange(len(columns)), np.where(columns >= 0, whole[columns], 0))
+        x[classes.columns[own[: len(choice)], choice]] = 1.0
+    return x

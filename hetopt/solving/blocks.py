@@ -1,0 +1,161 @@
+"""Blocks of a binary program: sets of columns of which at most one is 1, and what prices say of them.
+
+Rows like ``sum_k share[e, k] <= 1`` cut a scheduling program into blocks that only a few coupling rows hold together.
+Prices of the coupling rows then decide each block by itself. So any prices bound the optimum (weak duality), and tell
+how much is lost at least where a column is 1 or a block stays empty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from hetopt.data.entities import Floats
+from hetopt.programs.linear import LinearProgram, Names
+from hetopt.tolerances import PROVEN, scale
+
+Indices = NDArray[np.intp]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """How the binary columns of ``program`` fall into b blocks.
+
+    Attributes
+    ----------
+    of:
+        (columns,) block of each binary column, -1 for continuous ones.
+    row:
+        (b,) the row that says "at most one", -1 where a column stands alone.
+    must:
+        (b,) True where exactly one column must be 1.
+    coupling:
+        (c,) the other rows.
+    """
+
+    program: LinearProgram
+    of: Indices
+    row: Indices
+    must: Flags
+    coupling: Indices
+
+    @cached_property
+    def binary(self) -> Indices:
+        """Positions of the binary columns that can be 1."""
+        return np.flatnonzero((self.of >= 0) & (self.program.col_upper > 0))
+
+    @cached_property
+    def coupled(self) -> sparse.csc_array:
+        """(c, columns) the coupling rows."""
+        return sparse.csc_array(sparse.csr_array(self.program.A)[self.coupling])
+
+
+def is_binary(program: LinearProgram) -> bool:
+    """Whether ``program`` has whole columns, and all of them are free to be 0 or 1 (or fixed to 0)."""
+    whole = program.integer
+    upper = program.col_upper[whole]
+    return bool(whole.any() and np.isin(upper, (0.0, 1.0)).all() and not program.col_lower[whole].any())
+
+
+def blocks_of(program: LinearProgram) -> Blocks:
+    """The blocks of a binary program; a column that no suitable row holds is a block of its own."""
+    m, n = program.shape
+    A = sparse.csr_array(program.A)
+    length = np.diff(A.indptr)
+    row = np.repeat(np.arange(m), length)
+    unfit = np.bincount(row, weights=(A.data != 1.0) | ~program.integer[A.indices], minlength=m) > 0
+    says = (program.row_upper == 1.0) & ((program.row_lower <= 0.0) | (program.row_lower == 1.0))
+    suited = np.flatnonzero(says & ~unfit & (length > 0))
+    kept = np.isin(row, suited)
+    holder = np.full(n, -1)
+    holder[A.indices[kept][::-1]] = row[kept][::-1]  # the first suitable row of each column is written last
+    clash = np.bincount(row[kept], weights=holder[A.indices[kept]] != row[kept], minlength=m) > 0
+    rows = suited[~clash[suited]]
+    number = np.full(m + 1, -1)
+    number[rows] = np.arange(len(rows))
+    of = np.where(program.integer, number[holder], -1)
+    alone = np.flatnonzero(program.integer & (of < 0))
+    of[alone] = len(rows) + np.arange(len(alone))
+    return Blocks(
+        program=program,
+        of=of,
+        row=np.concatenate([rows, np.full(len(alone), -1)]),
+        must=np.concatenate([program.row_lower[rows] == 1.0, np.zeros(len(alone), dtype=bool)]),
+        coupling=np.setdiff1d(np.arange(m), rows, assume_unique=True),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """What prices of the coupling rows prove.
+
+    Attributes
+    ----------
+    bound:
+        No point of the program is better than this.
+    column:
+        (columns,) a point in which this column is 1 is worse than ``bound`` by so much at least (0 where continuous,
+        infinite where it cannot be 1).
+    block:
+        (b,) a point in which this block is empty is worse by so much at least.
+    """
+
+    bound: float
+    column: Floats
+    block: Floats
+
+
+def losses(blocks: Blocks, prices: Floats) -> Losses:
+    """Bound and losses from (c,) ``prices`` of the coupling rows; any prices are good for some."""
+    program = blocks.program
+    low, up = program.row_lower[blocks.coupling], program.row_upper[blocks.coupling]
+    y = np.where(np.isfinite(np.where(prices > 0, up, low)), prices, 0.0)
+    value = np.where(y > 0, up, low)
+    bound = program.offset + float(y[y != 0] @ value[y != 0])
+    gain = program.c - blocks.coupled.T @ y
+    top = np.where(blocks.must, -np.inf, 0.0)
+    np.maximum.at(top, blocks.of[blocks.binary], gain[blocks.binary])
+    column = np.full(len(gain), np.inf)
+    column[blocks.binary] = top[blocks.of[blocks.binary]] - gain[blocks.binary]
+    free = np.flatnonzero(blocks.of < 0)
+    column[free] = 0.0
+    bound += float(top.sum()) + _continuous(program, free, gain[free])
+    return Losses(bound, column, np.where(blocks.must, np.inf, top))
+
+
+def _continuous(program: LinearProgram, free: Indices, gain: Floats) -> float:
+    """The most that continuous columns can add at reduced costs ``gain`` (noise on unbounded ones counts as none)."""
+    end = np.where(gain > 0, program.col_upper[free], program.col_lower[free])
+    counts = (gain != 0) & (np.isfinite(end) | (np.abs(gain) > PROVEN * scale(program.c)))
+    return float((gain[counts] * end[counts]).sum())
+
+
+def restricted(program: LinearProgram, columns: Indices) -> tuple[LinearProgram, Indices]:
+    """``program`` with only ``columns``, all others 0, and which of its rows are left: those that still say something.
+
+    The shares are dropped.
+    """
+    A = program.A[:, columns]
+    m = program.shape[0]
+    says = (np.bincount(A.indices, minlength=m) > 0) | (program.row_lower > 0) | (program.row_upper < 0)
+    rows = np.flatnonzero(says)
+    place = np.zeros(m, dtype=A.indices.dtype)
+    place[rows] = np.arange(len(rows))
+    part = LinearProgram(
+        c=program.c[columns],
+        A=sparse.csc_array((A.data, place[A.indices], A.indptr), shape=(len(rows), len(columns))),
+        row_lower=program.row_lower[rows],
+        row_upper=program.row_upper[rows],
+        col_lower=program.col_lower[columns],
+        col_upper=program.col_upper[columns],
+        integer=program.integer[columns],
+        row_names=Names(len(rows), lambda i: program.row_names[rows[i]]),
+        col_names=Names(len(columns), lambda i: program.col_names[columns[i]]),
+        offset=program.offset,
+    )
+    return part, rows

@@ -1,0 +1,283 @@
+"""Exact optima: the optimal basis of a linear program re-solved, and where need be repaired, in rational numbers.
+
+Floats find a basis, rationals decide. Every coefficient is read as the fraction that was meant (0.3333333333333333
+as 1/3): the claim is about those. Everything else is proven for them without tolerance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from flint import fmpq
+from numpy.typing import NDArray
+from scipy import sparse
+
+from hetopt.data.entities import Floats
+from hetopt.errors import InvalidOption, NotSolved
+from hetopt.programs.linear import LinearProgram
+from hetopt.programs.rows import Rows
+from hetopt.solving.highs import Session
+from hetopt.solving.kernel import Rational, SingularError
+from hetopt.solving.options import Options
+from hetopt.solving.point import AT_LOWER, AT_UPPER, BASIC, Basis, Point
+from hetopt.solving.rational_program import RationalProgram, entries, fraction, read
+from hetopt.solving.rational_simplex import InfeasibleError, LimitError, UnboundedError, Vertex, maximise
+from hetopt.tolerances import FEASIBILITY, FINEST, scale
+
+STEPS_FOR_UNIQUENESS = 200
+"""Exact simplex steps after which the question whether the optimum is unique is left open."""
+
+
+@dataclass(frozen=True, eq=False)
+class ExactOptimum:
+    """An optimum in rational numbers, proven without tolerance.
+
+    Proven: ``x`` meets every row and bound of ``program`` and every lazy row, and no point that does has a larger
+    objective, since ``row_dual`` and ``reduced_cost`` have the right signs and bound it by the same number. Where
+    earlier objectives come first, the same holds among the points that are optimal for those.
+
+    Attributes
+    ----------
+    objective:
+        The optimum, the offset included.
+    x:
+        (columns,) fractions.
+    share:
+        (n, k) fractions, or None for a program without shares.
+    row_dual, reduced_cost:
+        (rows,), (columns,) fractions: increase of the optimum per unit of the row's or column's bound.
+    unique:
+        Whether no other point is optimal; None where that was left open (too many steps).
+    stages:
+        The optima of the earlier objectives, first things first.
+    program:
+        What was solved: the rows that floats kept earlier stages with are left out, lazy rows that matter are in.
+    steps:
+        Exact simplex steps that the float basis was away from this one.
+    """
+
+    objective: Fraction
+    x: NDArray[np.object_]
+    share: NDArray[np.object_] | None
+    row_dual: NDArray[np.object_]
+    reduced_cost: NDArray[np.object_]
+    unique: bool | None
+    stages: tuple[Fraction, ...]
+    program: LinearProgram
+    steps: int
+
+    def as_point(self, point: Point) -> Point:
+        """This optimum in floats, with what ``point`` says of the solver."""
+        objective = float(self.objective)
+        return replace(
+            point,
+            program=self.program,
+            x=self.x.astype(float),
+            objective=objective,
+            bound=objective,
+            status="optimal",
+            row_dual=self.row_dual.astype(float),
+            reduced_cost=self.reduced_cost.astype(float),
+            basis=None,
+        )
+
+    def __str__(self) -> str:
+        """The optimum as text; for numbers of any length."""
+        return str(fmpq(self.objective.numerator, self.objective.denominator))
+
+
+def exact_optimum(point: Point, every: Rows | None = None) -> ExactOptimum:
+    """The exact optimum of the program that ``point`` solves in floats.
+
+    Parameters
+    ----------
+    point:
+        Of a linear program, e.g. from :func:`hetopt.optimise`; its basis, if it has one, is the start.
+    every:
+        All rows that may be left out of ``point.program``; those that the exact optimum violates are added.
+
+    Raises
+    ------
+    InvalidOption
+        The program has integer columns.
+    NotSolved
+        Read in rationals the program has no optimum (a program that is feasible only within a tolerance).
+    """
+    if point.program.integer.any():
+        raise InvalidOption("the program has integer columns; exact optima are for linear programs")
+    base, stages = _without_kept(point.program)
+    start, steps, unique = (point.basis if len(stages) == 1 else None), 0, None
+    while True:
+        face, values, more = _staged(base, stages, start)
+        steps += more
+        violated = _violated(base, every, face.value)
+        if not violated.any():
+            unique, violated = _uniqueness(base, every, face)
+        if every is None or not violated.any():
+            return _result(base, face, values, unique, steps)
+        base, start = _with(base, every, violated), None
+
+
+def _without_kept(program: LinearProgram) -> tuple[LinearProgram, list[Floats]]:
+    """The program without the rows that keep earlier stages, and all objectives in order."""
+    if not program.kept:
+        return program, [*program.earlier, program.c]
+    kept = sparse.csr_array(program.A)[list(program.kept)].toarray()
+    return replace(program.without_rows(program.kept), earlier=()), [*kept, *program.earlier, program.c]
+
+
+def _staged(
+    base: LinearProgram, objectives: Sequence[Floats], start: Basis | None
+) -> tuple[Vertex, list[Rational], int]:
+    """The optimum of the last objective among those of the ones before; the values of all, and the steps taken.
+
+    The optima of an objective are the points at which every variable with a price stays where it is. Holding those
+    keeps a stage exactly, without a row.
+    """
+    rational, values, steps = RationalProgram.of(base), [], 0
+    for number, objective in enumerate(objectives):
+        rational = rational.with_cost(read(objective))
+        vertex, more = _optimum(base, rational, start)
+        values.append(vertex.objective())
+        steps += more
+        if number + 1 < len(objectives):
+            rational = _face(vertex)
+    return vertex, values, steps
+
+
+def _face(vertex: Vertex) -> RationalProgram:
+    """The program with everything held that has a price: its points are the optima."""
+    priced = [j for j, price in enumerate(vertex.price) if price and vertex.status[j] != BASIC]
+    return vertex.program.within((j, vertex.value[j], vertex.value[j]) for j in priced)
+
+
+def _optimum(
+    base: LinearProgram, rational: RationalProgram, start: Basis | None, limit: int | None = None
+) -> tuple[Vertex, int]:
+    """The exact optimum of ``rational``, from the basis at which a float solver leaves it."""
+    try:
+        vertex = _float_vertex(base, rational, start)
+        try:
+            return maximise(vertex, limit)
+        except SingularError:
+            return maximise(Vertex.of_rows(rational), limit)
+    except InfeasibleError:
+        raise NotSolved(
+            "read as fractions, the program is infeasible: it holds only within tolerances", "infeasible"
+        ) from None
+    except UnboundedError:
+        raise NotSolved("the objective can grow without limit; a row that bounds it is missing", "unbounded") from None
+
+
+def _float_vertex(base: LinearProgram, rational: RationalProgram, start: Basis | None) -> Vertex:
+    session = Session(rational.floats(base), Options(method="simplex"))
+    session.set_tolerance(FINEST)
+    if start is not None:
+        session.start_at(start)
+    try:
+        basis = session.solve().basis
+    except NotSolved:
+        basis = None
+    if basis is None:
+        return Vertex.of_rows(rational)
+    return Vertex.of(rational, [*basis.columns.tolist(), *basis.rows.tolist()])
+
+
+def _violated(base: LinearProgram, every: Rows | None, value: Sequence[Rational]) -> NDArray[np.bool_]:
+    """Which of ``every`` row the exact x violates: floats pass those with room to spare, rationals decide the rest."""
+    if every is None or not len(every):
+        return np.zeros(0, dtype=bool)
+    matrix = base.on_columns(every)
+    x = np.array([float(fraction(v)) for v in value[: base.shape[1]]])
+    activity, size = matrix @ x, FEASIBILITY * (abs(matrix) @ np.abs(x) + scale(x))
+    near = (activity - every.lower < size) | (every.upper - activity < size)
+    found = np.zeros(len(every), dtype=bool)
+    where = np.flatnonzero(near)
+    for i, row in zip(where, entries(sparse.csr_array(matrix[where])), strict=True):
+        exact = sum((v * value[j] for j, v in row if value[j]), fmpq(0))
+        found[i] = _outside(exact, every.lower[i], every.upper[i])
+    return found
+
+
+def _outside(value: Rational, lower: float, upper: float) -> bool:
+    low, high = (read(np.array([b]))[0] if np.isfinite(b) else None for b in (lower, upper))
+    return bool((low is not None and value < low) or (high is not None and value > high))
+
+
+def _with(base: LinearProgram, every: Rows, chosen: NDArray[np.bool_]) -> LinearProgram:
+    where = np.flatnonzero(chosen)
+    names = [every.names[i] for i in where.tolist()]
+    return base.extended(base.on_columns(every)[where], every.lower[where], every.upper[where], names)
+
+
+def _uniqueness(base: LinearProgram, every: Rows | None, optimum: Vertex) -> tuple[bool | None, NDArray[np.bool_]]:
+    """Whether no other point is optimal, or rows that must be added before that can be said.
+
+    A second program moves the variables that are at a bound without a price as far from it as the optimal points
+    allow, at most by 1. Nothing moves exactly where the optimum is unique. A free variable may move either way.
+    """
+    idle = [j for j, code in enumerate(optimum.status) if code != BASIC and not optimum.price[j] and optimum.movable(j)]
+    none = np.zeros(0, dtype=bool)
+    if not idle:
+        return True, none
+    free = any(optimum.status[j] not in (AT_LOWER, AT_UPPER) for j in idle)
+    for way in (1, -1) if free else (1,):
+        try:
+            other = _farthest(base, optimum, idle, way)
+        except LimitError:
+            return None, none
+        if other is not None:
+            return False, _violated(base, every, other)
+    return True, none
+
+
+def _farthest(base: LinearProgram, optimum: Vertex, idle: Sequence[int], way: int) -> list[Rational] | None:
+    """Values of the optimal point farthest from ``optimum`` along the ``idle`` variables, None if there is no other."""
+    program, n = _face(optimum), optimum.program.shape[1]
+    cost, bounds = [fmpq(0)] * n, []
+    for j in idle:
+        sign = {AT_LOWER: 1, AT_UPPER: -1}.get(optimum.status[j], way)
+        here = optimum.value[j]
+        bounds.append((j, *_room(program, j, here, sign)))
+        for column, v in [(j, fmpq(1))] if j < n else program.by_row[j - n]:
+            cost[column] += sign * v
+    there, _ = _optimum(base, program.within(bounds).with_cost(cost), None, STEPS_FOR_UNIQUENESS)
+    moved = any(there.value[j] != optimum.value[j] for j in idle)
+    return there.value if moved else None
+
+
+def _room(program: RationalProgram, j: int, here: Rational, sign: int) -> tuple[Rational, Rational]:
+    """Bounds that let variable j move from ``here`` by at most 1 in the direction ``sign``."""
+    if sign > 0:
+        high = program.upper[j]
+        return here, here + 1 if high is None else min(high, here + 1)
+    low = program.lower[j]
+    return here - 1 if low is None else max(low, here - 1), here
+
+
+def _result(
+    base: LinearProgram, vertex: Vertex, values: Sequence[Rational], unique: bool | None, steps: int
+) -> ExactOptimum:
+    n = base.shape[1]
+    value, price = _array(vertex.value), _array(vertex.price)
+    *stages, last = [fraction(v) for v in values]
+    return ExactOptimum(
+        objective=last + fraction(read(np.array([base.offset]))[0]),
+        x=value[:n],
+        share=None if base.share is None else value[base.share],
+        row_dual=price[n:],
+        reduced_cost=price[:n],
+        unique=unique,
+        stages=tuple(stages),
+        program=base,
+        steps=steps,
+    )
+
+
+def _array(values: Sequence[Rational]) -> NDArray[np.object_]:
+    array = np.empty(len(values), dtype=object)
+    array[:] = [fraction(v) for v in values]
+    return array

@@ -1,0 +1,334 @@
+"""HiGHS, kept warm: a session holds one program in the solver and re-solves it after changes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+import highspy
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from hetopt.data.entities import Floats
+from hetopt.errors import InvalidFormulation, NotSolved
+from hetopt.programs.linear import LinearProgram, Names
+from hetopt.solving.options import Options
+from hetopt.solving.point import Basis, Point, Status
+from hetopt.tolerances import scale
+
+_Status = highspy.HighsModelStatus
+Positions: TypeAlias = NDArray[np.int32]
+_FEASIBLE = 2  # HighsSolutionStatus.kSolutionStatusFeasible, as HighsInfo gives it
+USUAL_EXPONENT = 10
+"""Objectives whose largest coefficient lies between 2**-10 and 2**10 are given to HiGHS as they are."""
+
+
+class Session:
+    """A linear or integer program in HiGHS that can be changed and solved again from where it was.
+
+    Parameters
+    ----------
+    program:
+        The program to start from.
+    options:
+        Solver settings; ``time_limit`` holds for each :meth:`solve`.
+    presolve:
+        False for programs that are changed and solved again, where it takes longer than it saves.
+    explain:
+        False where an infeasible program is nothing but a wrong guess: finding its conflict takes much longer.
+    subsearch:
+        False for integer programs so small that HiGHS's searches within the search (RINS, RENS …) take longer than
+        the whole proof without them.
+
+    Examples
+    --------
+    >>> import hetopt
+    >>> from hetopt.models import oef
+    >>> inst = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
+    >>> session = hetopt.Session(hetopt.from_pyomo(oef.noncooperative().build(inst)))
+    >>> round(session.solve().objective, 4)
+    4.2857
+    """
+
+    def __init__(
+        self,
+        program: LinearProgram,
+        options: Options | None = None,
+        *,
+        presolve: bool = True,
+        explain: bool = True,
+        subsearch: bool = True,
+    ) -> None:
+        self.options = options or Options()
+        self._presolve, self._explain = "choose" if presolve else "off", explain
+        self._program = program
+        self._new_rows: list[tuple[sparse.csr_array, Floats, Floats, Sequence[str]]] = []
+        self._new_entries: dict[tuple[int, int], float] = {}
+        self._highs = highspy.Highs()
+        self._configure()
+        for search in () if subsearch else ("rins", "rens", "root_reduced_cost"):
+            self._highs.setOptionValue(f"mip_heuristic_run_{search}", False)
+        _check(self._highs.passModel(to_highs(program)), "the program")
+        self._scale_objective(program.c)
+
+    def _scale_objective(self, c: Floats) -> None:
+        """Have HiGHS scale an objective of very small or large numbers, which its absolute tolerances would misjudge.
+
+        Rates of 1e-8 work per second would all count as zero; results come back in the units of ``c``, except that
+        HiGHS forgets it for the bound of an integer program, so those stay as they are.
+        """
+        exponent = float(np.log2(scale(c)))
+        usual = abs(exponent) <= USUAL_EXPONENT or bool(self._program.integer.any())
+        self._highs.setOptionValue("user_objective_scale", 0 if usual else -round(exponent))
+
+    def _configure(self) -> None:
+        options, set_option = self.options, self._highs.setOptionValue
+        set_option("output_flag", False)
+        set_option("presolve", self._presolve)
+        set_option("threads", options.threads)
+        set_option("random_seed", options.seed)
+        set_option("mip_rel_gap", options.gap)
+        set_option("mip_abs_gap", 0.0)
+        if options.method == "interior-point":
+            set_option("solver", "ipm")
+            set_option("run_crossover", "off")
+        elif options.method in ("simplex", "auto"):
+            set_option("solver", "simplex")
+
+    def set_tolerance(self, value: float) -> None:
+        """Primal and dual feasibility tolerance of the next solves (HiGHS takes no less than 1e-10)."""
+        self._highs.setOptionValue("primal_feasibility_tolerance", value)
+        self._highs.setOptionValue("dual_feasibility_tolerance", value)
+
+    @property
+    def program(self) -> LinearProgram:
+        """The program as it stands after all changes; made when asked for, so that changes stay cheap."""
+        if self._new_rows:
+            matrices, lower, upper, names = zip(*self._new_rows, strict=True)
+            every = names[0] if len(names) == 1 else [name for part in names for name in part]
+            stacked = sparse.csr_array(sparse.vstack(matrices)) if len(matrices) > 1 else matrices[0]
+            self._program = self._program.extended(stacked, np.concatenate(lower), np.concatenate(upper), every)
+            self._new_rows = []
+        if self._new_entries:
+            matrix = sparse.lil_array(self._program.A)
+            for (row, column), value in self._new_entries.items():
+                matrix[row, column] = value
+            self._program = replace(self._program, A=sparse.csc_array(matrix))
+            self._new_entries = {}
+        return self._program
+
+    def set_objective(self, c: Floats, offset: float = 0.0) -> None:
+        """Replace the whole objective."""
+        cost = np.array(c, dtype=float)
+        _check(self._highs.changeColsCost(len(cost), np.arange(len(cost), dtype=np.int32), cost), "the objective")
+        self._highs.changeObjectiveOffset(offset)
+        self._scale_objective(cost)
+        self._program = replace(self._program, c=cost, offset=offset)
+
+    def set_column_bounds(self, columns: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> None:
+        """New bounds for some columns (positions)."""
+        index, low, up = _bounds(columns, lower, upper)
+        _check(self._highs.changeColsBounds(len(index), index, low, up), "the column bounds")
+        col_lower, col_upper = self._program.col_lower.copy(), self._program.col_upper.copy()
+        col_lower[index], col_upper[index] = low, up
+        self._program = replace(self._program, col_lower=col_lower, col_upper=col_upper)
+
+    def set_row_bounds(self, rows: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> None:
+        """New bounds for some rows (positions)."""
+        index, low, up = _bounds(rows, lower, upper)
+        _check(self._highs.changeRowsBounds(len(index), index, low, up), "the row bounds")
+        program = self.program
+        row_lower, row_upper = program.row_lower.copy(), program.row_upper.copy()
+        row_lower[index], row_upper[index] = low, up
+        self._program = replace(program, row_lower=row_lower, row_upper=row_upper)
+
+    def set_coefficient(self, row: int, column: int, value: float) -> None:
+        """One entry of the matrix."""
+        _check(self._highs.changeCoeff(row, column, float(value)), f"the entry ({row}, {column})")
+        self._new_entries[row, column] = float(value)
+
+    def add_rows(self, matrix: sparse.csr_array, lower: Floats, upper: Floats, names: Sequence[str]) -> None:
+        """Add rows in one call; the basis stays, so the next solve starts warm."""
+        rows = sparse.csr_array(matrix)
+        starts, indices, data = _arrays(rows)
+        low, up = np.array(lower, dtype=float), np.array(upper, dtype=float)
+        if rows.shape != (len(low), len(self._program.c)) or len(low) != len(up):
+            raise InvalidFormulation(f"the new rows have shape {rows.shape}; it must be ({len(low)}, columns)")
+        _check(self._highs.addRows(rows.shape[0], low, up, rows.nnz, starts, indices, data), "the new rows")
+        self._new_rows.append((rows, low, up, names))
+
+    def delete_rows(self, rows: ArrayLike) -> None:
+        """Remove rows (positions)."""
+        index = np.unique(np.asarray(rows, dtype=np.int32))
+        if len(index):
+            _check(self._highs.deleteRows(len(index), index), "the rows to delete")
+            self._program = self.program.without_rows(index)
+
+    def add_columns(
+        self, c: Floats, matrix: sparse.csc_array, lower: Floats, upper: Floats, names: Sequence[str]
+    ) -> None:
+        """Add continuous columns in one call; ``matrix`` is (rows, new columns)."""
+        columns = sparse.csc_array(matrix)
+        starts, indices, data = _arrays(columns)
+        cost, low, up = (np.array(a, dtype=float) for a in (c, lower, upper))
+        if columns.shape != (self.program.shape[0], len(cost)) or not len(cost) == len(low) == len(up):
+            raise InvalidFormulation(f"the new columns have shape {columns.shape}; it must be (rows, {len(cost)})")
+        status = self._highs.addCols(columns.shape[1], cost, low, up, columns.nnz, starts, indices, data)
+        _check(status, "the new columns")
+        program = self.program
+        self._program = replace(
+            program,
+            c=np.concatenate([program.c, cost]),
+            A=sparse.csc_array(sparse.hstack([program.A, columns])),
+            col_lower=np.concatenate([program.col_lower, low]),
+            col_upper=np.concatenate([program.col_upper, up]),
+            integer=np.concatenate([program.integer, np.zeros(len(cost), dtype=bool)]),
+            col_names=Names.joined(program.col_names, names),
+        )
+
+    def start_from(self, x: Floats) -> None:
+        """Offer a point as a start; for integer programs HiGHS completes and uses it if it is feasible."""
+        solution = highspy.HighsSolution()
+        solution.col_value = np.asarray(x, dtype=float).tolist()
+        self._highs.setSolution(solution)
+
+    def start_at(self, basis: Basis) -> None:
+        """Start the next solve at ``basis``; ignored where it does not fit the program."""
+        codes, start = [highspy.HighsBasisStatus(code) for code in range(5)], highspy.HighsBasis()
+        start.col_status = [codes[code] for code in basis.columns.tolist()]
+        start.row_status = [codes[code] for code in basis.rows.tolist()]
+        start.valid = True
+        self._highs.setBasis(start)
+
+    def solve(self) -> Point:
+        """Solve from the present basis.
+
+        Raises
+        ------
+        NotSolved
+            Infeasible (with the conflicting rows), unbounded, or stopped without a usable point.
+        """
+        began = time.perf_counter()
+        status = self._status(self._run())
+        seconds = time.perf_counter() - began
+        solution, info = self._highs.getSolution(), self._highs.getInfo()
+        is_integer = bool(self._program.integer.any())
+        has_dual = not is_integer and bool(solution.dual_valid)
+        objective = float(info.objective_function_value)
+        proven = objective if status != "time_limit" else np.inf
+        return Point(
+            program=self.program,
+            x=np.asarray(solution.col_value, dtype=float),
+            objective=objective,
+            bound=float(info.mip_dual_bound) if is_integer else proven,
+            status=status,
+            row_dual=np.asarray(solution.row_dual, dtype=float) if has_dual else None,
+            reduced_cost=np.asarray(solution.col_dual, dtype=float) if has_dual else None,
+            basis=None if is_integer or self._is_ipm() else self._basis(),
+            seconds=seconds,
+            method="branch-and-cut" if is_integer else "interior-point" if self._is_ipm() else "simplex",
+            iterations=int(info.simplex_iteration_count),
+        )
+
+    def values(self) -> tuple[Floats, Floats, float]:
+        """(x, row duals, objective) after solving a linear program: :meth:`solve` for inner loops, without the rest.
+
+        Raises
+        ------
+        NotSolved
+            As :meth:`solve`; also where the time limit stops it.
+        """
+        if self._status(self._run()) == "time_limit":
+            raise NotSolved(f"not solved within time_limit={self.options.time_limit:g} s; raise it", "time_limit")
+        solution, info = self._highs.getSolution(), self._highs.getInfo()
+        return np.asarray(solution.col_value), np.asarray(solution.row_dual), float(info.objective_function_value)
+
+    def ray(self) -> Floats | None:
+        """(rows,) weights that prove the last solve infeasible (a dual ray), or None where HiGHS has none."""
+        _, exists, ray = self._highs.getDualRay()
+        return np.array(ray, dtype=float) if exists else None
+
+    def is_feasible(self) -> bool:
+        """Whether a feasible point exists; True also where the time limit left it open."""
+        return bool(self._run() != _Status.kInfeasible)
+
+    def _run(self) -> highspy.HighsModelStatus:
+        if self.options.time_limit is not None:  # HiGHS adds up the time of all runs
+            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + float(self.options.time_limit))
+        self._highs.run()
+        status = self._highs.getModelStatus()
+        if status in (_Status.kUnboundedOrInfeasible, _Status.kUnknown):
+            # Presolve could not tell which; or it solved all by itself, and without crossover HiGHS lacks the duals.
+            self._highs.clearSolver()
+            self._highs.setOptionValue("presolve", "off")
+            self._highs.run()
+            self._highs.setOptionValue("presolve", self._presolve)
+            status = self._highs.getModelStatus()
+        return status  # type: ignore[no-any-return]
+
+    def _is_ipm(self) -> bool:
+        return self.options.method == "interior-point"
+
+    def _status(self, status: highspy.HighsModelStatus) -> Status:
+        """``status`` in our words, or the error that it stands for."""
+        info = self._highs.getInfo()
+        if status == _Status.kOptimal:
+            gap = info.mip_gap if self._program.integer.any() else 0.0
+            return "optimal" if gap <= 0 else "gap"
+        if status == _Status.kTimeLimit and info.primal_solution_status == _FEASIBLE:
+            return "time_limit"
+        if status == _Status.kInfeasible and not self._explain:
+            raise NotSolved("the program is infeasible", "infeasible")
+        if status == _Status.kInfeasible:
+            from hetopt.solving.conflicts import infeasible
+
+            raise infeasible(self.program)
+        if status in (_Status.kUnbounded, _Status.kUnboundedOrInfeasible):
+            raise NotSolved("the objective can grow without limit; a row that bounds it is missing", "unbounded")
+        if status == _Status.kTimeLimit:
+            raise NotSolved(
+                f"no usable point within time_limit={self.options.time_limit:g} s; raise the limit", "time_limit"
+            )
+        raise NotSolved(f"HiGHS stopped with {self._highs.modelStatusToString(status)!r}", "error")
+
+    def _basis(self) -> Basis | None:
+        basis = self._highs.getBasis()
+        return Basis(basis.col_status, basis.row_status) if basis.valid else None
+
+
+def _check(status: highspy.HighsStatus, what: str) -> None:
+    if status == highspy.HighsStatus.kError:
+        raise InvalidFormulation(f"HiGHS refused {what}: wrong sizes or positions, or numbers that are not finite")
+
+
+def _bounds(index: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[Positions, Floats, Floats]:
+    where = np.atleast_1d(np.asarray(index, dtype=np.int32))
+    low, up = np.broadcast_to(lower, where.shape), np.broadcast_to(upper, where.shape)
+    return where, low.astype(float), up.astype(float)
+
+
+def _arrays(matrix: sparse.csr_array | sparse.csc_array) -> tuple[Positions, Positions, Floats]:
+    return matrix.indptr[:-1].astype(np.int32), matrix.indices.astype(np.int32), matrix.data.astype(float)
+
+
+def to_highs(program: LinearProgram) -> highspy.HighsLp:
+    """``program`` as HiGHS takes it (its last objective)."""
+    lp = highspy.HighsLp()
+    lp.num_row_, lp.num_col_ = program.shape
+    lp.sense_ = highspy.ObjSense.kMaximize
+    lp.offset_ = program.offset
+    lp.col_cost_ = program.c
+    lp.col_lower_, lp.col_upper_ = program.col_lower, program.col_upper
+    lp.row_lower_, lp.row_upper_ = program.row_lower, program.row_upper
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.num_row_, lp.a_matrix_.num_col_ = program.shape
+    lp.a_matrix_.start_ = program.A.indptr.astype(np.int32)
+    lp.a_matrix_.index_ = program.A.indices.astype(np.int32)
+    lp.a_matrix_.value_ = program.A.data.astype(float)
+    if program.integer.any():
+        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+        lp.integrality_ = [kinds[int(i)] for i in program.integer]
+    return lp

@@ -1,0 +1,192 @@
+"""Binary programs by reduced-cost fixing: the relaxation decides nearly everything, a small core the rest.
+
+1. Where the blocks of the program fall into few classes, whole numbers count how many of a class choose which column
+   (:mod:`hetopt.solving.aggregation`); that is exact, and small.
+2. Else prices from the relaxation (:mod:`hetopt.solving.sifting`) prove a bound, and for each column how much is lost
+   at least where it is 1. Only columns that lose at most a width enter the core; HiGHS solves that.
+3. No point outside the core is better than ``bound - width``. The core is widened until that, or the core's own bound,
+   proves its best point up to the gap that was asked for. At worst it becomes the whole program.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from hetopt.data.entities import Floats
+from hetopt.errors import NotSolved
+from hetopt.programs.linear import LinearProgram
+from hetopt.solving.aggregation import Classes, chosen, classes_of, counting
+from hetopt.solving.blocks import Blocks, Indices, Losses, blocks_of, restricted
+from hetopt.solving.highs import Session
+from hetopt.solving.options import Options
+from hetopt.solving.point import Point, Status
+from hetopt.solving.sifting import relaxed
+from hetopt.tolerances import FEASIBILITY, PROVEN, scale
+
+FEW = 1_000
+"""Up to so many columns HiGHS takes the program as it is within some 10 ms."""
+
+COUNTED = 2_000
+"""Up to so many columns the program that counts is worth trying: a few dozen classes are solved in some 5 ms."""
+
+ROOM = 1.25
+"""The first core has so many times the columns that lose nothing: enough for a feasible point in most programs."""
+
+WIDER = 2
+"""A core without any feasible point is followed by one with so many times its columns."""
+
+
+def solve_binary(program: LinearProgram, options: Options, start: Floats | None = None, *, few: int = FEW) -> Point:
+    """Maximise a program whose whole columns are binary (:func:`hetopt.solving.blocks.is_binary`).
+
+    Parameters
+    ----------
+    program:
+        Its last objective counts. Continuous columns stay in every core.
+    options:
+        ``gap`` counts relative to ``sum |c x|``, the gains and costs of the point without their signs: an objective
+        in which gains and costs cancel is no measure of its own precision.
+    start:
+        (columns,) a point to start from, or None; ignored where it is not feasible.
+    few:
+        Up to so many columns HiGHS gets the program as it is.
+
+    Returns
+    -------
+    Point
+        Proven up to the gap, unless the time limit came first. Where whole numbers count, there is no gap.
+
+    Raises
+    ------
+    NotSolved
+        Infeasible or unbounded, or no usable point within the time limit.
+    """
+    if len(program.c) <= few or not program.col_upper[program.integer].any():
+        session = Session(program, options)
+        if start is not None:
+            session.start_from(start)
+        return session.solve()
+    began = time.perf_counter()
+    blocks = blocks_of(program)
+    classes = classes_of(blocks, COUNTED)
+    if classes is not None:
+        found = _counted(classes, options)
+    else:
+        found = _Search(blocks, relaxed(blocks, options), options, began, start).run()
+    return replace(found, program=program, seconds=time.perf_counter() - began)
+
+
+def _counted(classes: Classes, options: Options) -> Point:
+    program, kept = counting(classes)
+    point = Session(program, replace(options, gap=0.0)).solve()
+    x = chosen(classes, kept, point.x)
+    value = classes.blocks.program.objective(x)
+    return replace(point, x=x, objective=value, bound=max(value, point.bound), method="counting")
+
+
+class _Search:
+    """Cores of growing width around the optimum of the relaxation."""
+
+    def __init__(
+        self, blocks: Blocks, losses: Losses, options: Options, began: float, start: Floats | None = None
+    ) -> None:
+        self.blocks, self.losses, self.options, self.began = blocks, losses, options, began
+        self.program = blocks.program
+        self.widths = np.sort(losses.column[blocks.binary])
+        self.widest = max(self.widths[-1], losses.block[np.isfinite(losses.block)].max(initial=0.0))
+        self.passes = 1
+        self.x = start if start is not None and _is_good(start, self.program) else None
+
+    def run(self) -> Point:
+        """Widen until the best point is proven."""
+        noise = PROVEN * max(scale(self.losses.bound), scale(self.program.c))
+        many = int(np.searchsorted(self.widths, noise, side="right") * ROOM) + 1
+        width = self._width_of(many)
+        while True:
+            bound, in_time = self._core(width)
+            if self.x is None:
+                many *= WIDER
+                width = self._width_of(many)
+                continue
+            value = self.program.objective(self.x)
+            size = float(np.abs(self.program.c * self.x).sum())
+            slack = max(self.options.gap * size, noise)
+            needed = self.losses.bound - value - slack / 2
+            if bound - value <= slack or needed <= width or not in_time:
+                return self._point(value, bound, noise, in_time)
+            width = needed
+
+    def _width_of(self, columns: int) -> float:
+        """The width at which a core has so many binary columns; at the widest it is the whole program."""
+        return float(self.widths[columns] if columns < len(self.widths) else self.widest)
+
+    def _core(self, width: float) -> tuple[float, bool]:
+        """Solve the core of that width from the best point so far: the bound that follows, whether time was left."""
+        everything = width >= self.widest
+        outside = -np.inf if everything else self.losses.bound - width
+        self.passes += 1
+        try:
+            point, columns = self._solved(width, everything)
+        except NotSolved as problem:
+            if problem.status == "time_limit" and self.x is not None:
+                return self.losses.bound, False
+            if problem.status != "infeasible" or everything:
+                raise
+            return outside, True
+        x = np.zeros(len(self.program.c))
+        x[columns] = point.x
+        if self.x is None or self.program.objective(x) > self.program.objective(self.x):
+            self.x = x
+        in_time = point.status != "time_limit"
+        return min(self.losses.bound, max(point.bound, outside)) if in_time else self.losses.bound, in_time
+
+    def _solved(self, width: float, everything: bool) -> tuple[Point, Indices]:
+        blocks, losses = self.blocks, self.losses
+        columns = np.flatnonzero(losses.column <= width)
+        core, rows = restricted(self.program, columns)
+        filled = np.flatnonzero(losses.block > width)  # empty, they would lose more
+        must = np.isin(rows, blocks.row[filled])
+        alone = np.isin(blocks.of[columns], filled[blocks.row[filled] < 0])
+        core = replace(
+            core,
+            row_lower=np.where(must, 1.0, core.row_lower),
+            col_lower=np.where(alone, 1.0, core.col_lower),
+        )
+        session = Session(core, self._options(), explain=everything, subsearch=everything)
+        if self.x is not None:
+            session.start_from(self.x[columns])
+        return _rounded(session.solve()), columns
+
+    def _options(self) -> Options:
+        limit = self.options.time_limit
+        if limit is None:
+            return self.options
+        return replace(self.options, time_limit=max(FEASIBILITY, limit - (time.perf_counter() - self.began)))
+
+    def _point(self, value: float, bound: float, noise: float, in_time: bool) -> Point:
+        assert self.x is not None
+        proven: Status = "optimal" if bound - value <= noise else "gap"
+        return Point(
+            program=self.program,
+            x=self.x,
+            objective=value,
+            bound=max(bound, value),
+            status=proven if in_time else "time_limit",
+            method="reduced-cost fixing",
+            passes=self.passes,
+        )
+
+
+def _rounded(point: Point) -> Point:
+    """``point`` with its whole columns rounded, where that keeps it feasible."""
+    x = np.where(point.program.integer, np.rint(point.x), point.x)
+    return replace(point, x=x) if _is_good(x, point.program) else point
+
+
+def _is_good(x: Floats, program: LinearProgram) -> bool:
+    """Whether ``x`` is a feasible point of ``program``."""
+    whole = x[program.integer]
+    return bool((whole == np.rint(whole)).all()) and program.violation(x) <= FEASIBILITY

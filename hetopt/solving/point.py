@@ -1,0 +1,105 @@
+"""What a solver hands back: a point of a linear program, and what it claims of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, SupportsInt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetopt.data.entities import Floats
+from hetopt.programs.linear import LinearProgram
+from hetopt.tolerances import GAP
+
+Status = Literal["optimal", "gap", "time_limit"]
+"""``optimal``: proven up to the solver's tolerances; ``gap``: proven up to the gap that was asked for;
+``time_limit``: stopped by the limit with a usable point, see the gap."""
+
+
+AT_LOWER, BASIC, AT_UPPER, AT_ZERO, NONBASIC = range(5)
+"""Codes of a basis, as HiGHS has them: at the lower bound, basic, at the upper, free and at zero, at some."""
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """A simplex basis: for every column and row whether it is basic, at its lower or at its upper bound.
+
+    Parameters
+    ----------
+    column_status, row_status:
+        The solver's statuses; read as codes (:data:`AT_LOWER` …) when :attr:`columns` or :attr:`rows` is asked for.
+    """
+
+    column_status: Sequence[SupportsInt]
+    row_status: Sequence[SupportsInt]
+
+    @cached_property
+    def columns(self) -> NDArray[np.int8]:
+        """(columns,) codes."""
+        return np.fromiter(map(int, self.column_status), dtype=np.int8)
+
+    @cached_property
+    def rows(self) -> NDArray[np.int8]:
+        """(rows,) codes."""
+        return np.fromiter(map(int, self.row_status), dtype=np.int8)
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A feasible point of ``program``.
+
+    Attributes
+    ----------
+    program:
+        The program that was finally solved, lazy rows and kept stages included.
+    x:
+        (columns,) values.
+    objective:
+        c.x + offset, as the solver reports it.
+    bound:
+        No feasible point is better than this, says the solver.
+    row_dual:
+        (rows,) increase of the optimum per unit of the row's bound; None for integer programs.
+    reduced_cost:
+        (columns,) increase of the optimum per unit of the column's bound; None for integer programs.
+    basis:
+        The optimal basis where simplex was used.
+    seconds:
+        Wall time in the solver.
+    solver, method:
+        What was used.
+    passes:
+        How often the solver ran (lazy rows, stages, widening cores).
+    iterations:
+        Simplex iterations of the last run.
+    asked_gap:
+        ``Options.gap``: lazy rows that only approximate (tangents) stop within it.
+    earlier_bounds:
+        Bounds of the earlier stages of a lexicographic solve, first things first.
+    """
+
+    program: LinearProgram
+    x: Floats
+    objective: float
+    bound: float
+    status: Status
+    row_dual: Floats | None = None
+    reduced_cost: Floats | None = None
+    basis: Basis | None = None
+    seconds: float = 0.0
+    solver: str = "highs"
+    method: str = "simplex"
+    passes: int = 1
+    iterations: int = 0
+    asked_gap: float = GAP
+    earlier_bounds: tuple[float, ...] = ()
+
+    @property
+    def share(self) -> Floats:
+        """(n, k) shares at this point."""
+        if self.program.share is None:
+            raise ValueError("this program has no shares")
+        return np.asarray(self.x[self.program.share])

@@ -1,0 +1,246 @@
+"""Any solver that Pyomo can call, by the name that Pyomo's ``SolverFactory`` knows it by."""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pyomo.environ as pyo
+from numpy.typing import NDArray
+from pyomo.common.errors import ApplicationError
+from pyomo.common.gc_manager import PauseGC
+from pyomo.core.expr import LinearExpression
+from pyomo.opt import TerminationCondition
+from scipy import sparse
+
+from hetopt.data.entities import Floats
+from hetopt.errors import NotSolved, SolverUnavailable
+from hetopt.programs.linear import LinearProgram
+from hetopt.solving.options import Options
+from hetopt.solving.point import Point, Status
+from hetopt.tolerances import EQUAL, FEASIBILITY, scale
+
+_SETTINGS = {  # part of a solver's name -> its words for gap, threads, seed; what a solver does not know is left out
+    "highs": ("mip_rel_gap", "threads", "random_seed"),
+    "gurobi": ("MIPGap", "Threads", "Seed"),
+    "glpk": ("mipgap", None, None),
+    "cbc": ("ratioGap", "threads", "randomSeed"),
+    "cplex": ("mip_tolerances_mipgap", "threads", "randomseed"),
+    "scip": ("limits/gap", "lp/threads", "randomization/randomseedshift"),
+    "xpress": ("miprelstop", "threads", "randomseed"),
+}
+_LINEAR = (  # Pyomo's solvers of linear programs that need no set-up of their own, to list in messages
+    *("appsi_cbc", "appsi_cplex", "appsi_gurobi", "appsi_highs", "cbc", "cplex", "cplex_direct", "cuopt", "glpk"),
+    *("gurobi_direct", "ipopt", "mosek_direct", "scip", "scip_direct", "xpress_direct"),
+)
+
+
+def to_pyomo(program: LinearProgram) -> Any:
+    """``program`` (its last objective) as a Pyomo model with ``column[i]``, ``row[i]`` by position.
+
+    :func:`hetopt.from_pyomo` of it gives the same arrays.
+    """
+    with PauseGC():
+        model = pyo.ConcreteModel()
+        model.column = pyo.Var(range(program.shape[1]))
+        columns = [model.column[i] for i in range(program.shape[1])]
+        for variable, low, high, whole in zip(
+            columns, program.col_lower.tolist(), program.col_upper.tolist(), program.integer.tolist(), strict=True
+        ):
+            variable.setlb(low)
+            variable.setub(high)
+            if whole:
+                variable.domain = pyo.Integers
+        gain = _expression(columns, np.flatnonzero(program.c).tolist(), program.c[program.c != 0].tolist())
+        model.objective = pyo.Objective(expr=gain + program.offset, sense=pyo.maximize)
+        model.row = pyo.Constraint(range(program.shape[0]))
+        matrix = sparse.csr_array(program.A)
+        for i in range(program.shape[0]):
+            part = slice(matrix.indptr[i], matrix.indptr[i + 1])
+            body = _expression(columns, matrix.indices[part].tolist(), matrix.data[part].tolist())
+            low, high = float(program.row_lower[i]), float(program.row_upper[i])
+            model.row[i] = body == low if low == high else (low, body, high)
+    return model
+
+
+def _expression(columns: list[Any], where: list[int], values: list[float]) -> Any:
+    """A linear expression; an empty one is 0 times the first column, since Pyomo refuses rows without variables."""
+    where, values = (where, values) if where else ([0], [0.0])
+    return LinearExpression(constant=0, linear_coefs=values, linear_vars=[columns[j] for j in where])
+
+
+def solve(program: LinearProgram, options: Options) -> Point:
+    """Maximise ``program`` (its last objective) with Pyomo's solver ``options.solver``.
+
+    The time limit, and where the solver is known to have them the gap, threads and seed, are passed on.
+    ``options.method`` is not: which method is used is the solver's own choice.
+
+    Raises
+    ------
+    SolverUnavailable
+        Pyomo does not know the solver, or cannot run it here.
+    NotSolved
+        No usable solution.
+    """
+    solver = _solver(options)
+    model = to_pyomo(program)
+    for i in np.flatnonzero(_free(program)).tolist():
+        model.row[i].deactivate()  # some of Pyomo's solvers refuse rows without bounds
+    if not program.integer.any():
+        model.dual = pyo.Suffix(direction=pyo.Suffix.IMPORT)
+    began = time.perf_counter()
+    limit = {} if options.time_limit is None else {"timelimit": options.time_limit}
+    try:
+        with _quiet():
+            try:
+                results = _run(solver, model, limit)
+            except NotImplementedError:  # it has no duals to give
+                model.del_component("dual")
+                results = _run(solver, model, limit)
+    except (ApplicationError, RuntimeError, ValueError, OSError) as problem:
+        raise NotSolved(f"solver {options.solver!r} failed: {problem}", "error") from problem
+    seconds = time.perf_counter() - began
+    condition, x = results.solver.termination_condition, _values(program, model)
+    status = _status(program, options, condition, x)
+    bound = _bound(options, results, status, program.objective(x))
+    if status == "gap" and bound <= program.objective(x):
+        status = "optimal"
+    row_dual = _row_dual(program, model, x) if status == "optimal" else None
+    return Point(
+        program=program,
+        x=x,
+        objective=program.objective(x),
+        bound=bound,
+        status=status,
+        row_dual=row_dual,
+        reduced_cost=None if row_dual is None else program.c - program.A.T @ row_dual,
+        seconds=seconds,
+        solver=options.solver,
+        method="as the solver chose",
+    )
+
+
+def _run(solver: Any, model: Any, limit: dict[str, float]) -> Any:
+    results = solver.solve(model, load_solutions=False, **limit)
+    if results.solver.termination_condition in (TerminationCondition.optimal, TerminationCondition.maxTimeLimit):
+        model.solutions.load_from(results)
+    return results
+
+
+def _values(program: LinearProgram, model: Any) -> Floats:
+    """(columns,) what the solver found; columns of no row, which some solvers never see, get what is allowed."""
+    x = np.array([np.nan if v.value is None else v.value for v in model.column.values()], dtype=float)
+    idle = np.isnan(x) & (program.c == 0) & (np.diff(program.A.indptr) == 0)
+    low = np.where(program.integer, np.ceil(program.col_lower), program.col_lower)
+    x[idle] = np.clip(0.0, low, program.col_upper)[idle]
+    return x
+
+
+def _free(program: LinearProgram) -> NDArray[np.bool_]:
+    """Rows without any bound."""
+    return ~np.isfinite(program.row_lower) & ~np.isfinite(program.row_upper)
+
+
+def _solver(options: Options) -> Any:
+    with _quiet():
+        known = options.solver in list(pyo.SolverFactory)
+        solver = pyo.SolverFactory(options.solver) if known else None
+        usable = known and _available(solver)
+    if solver is None or not usable:
+        here = ", ".join(["highs", *usable_names()])
+        why = "cannot run here" if known else "is not known to Pyomo"
+        raise SolverUnavailable(f"solver {options.solver!r} {why}; these can run here: {here}")
+    words = next((words for part, words in _SETTINGS.items() if part in options.solver), (None, None, None))
+    for word, value in zip(words, (options.gap, options.threads, options.seed), strict=True):
+        if word is not None:
+            solver.options[word] = value
+    return solver
+
+
+def usable_names() -> list[str]:
+    """Names of Pyomo's solvers of linear programs that can run here."""
+    with _quiet():
+        known = set(pyo.SolverFactory)
+        return [name for name in _LINEAR if name in known and _available(pyo.SolverFactory(name))]
+
+
+def _available(solver: Any) -> bool:
+    try:
+        return bool(solver.available(exception_flag=False))
+    except (ApplicationError, RuntimeError, NotImplementedError):
+        return False
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep Pyomo's log and its warnings silent: whatever goes wrong is raised."""
+    logger = logging.getLogger("pyomo")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def _status(program: LinearProgram, options: Options, condition: Any, x: Floats) -> Status:
+    if condition == TerminationCondition.optimal and np.isfinite(x).all():
+        return "gap" if program.integer.any() and options.gap > 0 else "optimal"
+    if condition == TerminationCondition.maxTimeLimit:
+        if np.isfinite(x).all() and program.violation(x) <= FEASIBILITY:
+            return "time_limit"
+        raise NotSolved(f"no usable point within time_limit={options.time_limit} s; raise the limit", "time_limit")
+    impossible = (TerminationCondition.infeasible, TerminationCondition.infeasibleOrUnbounded)
+    if condition in (*impossible, TerminationCondition.unbounded):
+        from hetopt.solving.conflicts import infeasible
+        from hetopt.solving.highs import Session
+
+        if condition != TerminationCondition.unbounded and not Session(program).is_feasible():
+            raise infeasible(program)
+        raise NotSolved("the objective can grow without limit; a row that bounds it is missing", "unbounded")
+    raise NotSolved(f"solver {options.solver!r} stopped with {str(condition)!r}", "error")
+
+
+def _bound(options: Options, results: Any, status: Status, objective: float) -> float:
+    """What the solver says that no point exceeds; an optimum that comes without a bound is trusted up to the gap."""
+    if status == "optimal":
+        return objective
+    value = results.problem.upper_bound
+    if isinstance(value, int | float) and np.isfinite(value):
+        return max(float(value), objective)
+    return objective + options.gap * scale(objective) if status == "gap" else np.inf
+
+
+def _row_dual(program: LinearProgram, model: Any, x: Floats) -> Floats | None:
+    """The solver's duals with the sign that we use, if one of both signs proves the optimum; else None."""
+    if program.integer.any() or model.component("dual") is None:
+        return None
+    given = np.array([model.dual.get(row, np.nan) for row in model.row.values()], dtype=float)
+    given[_free(program)] = 0.0
+    for y in (given, -given):
+        bound = weak_duality(program, y)
+        if np.isfinite(bound) and bound - program.objective(x) <= EQUAL * scale(bound, program.objective(x)):
+            return y
+    return None
+
+
+def weak_duality(program: LinearProgram, y: Floats) -> float:
+    """The upper bound that (rows,) duals ``y`` prove: y.r + (c - A'y).x + offset, each at its dearer bound."""
+    d = program.c - program.A.T @ y
+    noise = EQUAL * scale(program.c)
+    rows = _at_best(y, program.row_lower, program.row_upper, noise)
+    return rows + _at_best(d, program.col_lower, program.col_upper, noise) + program.offset
+
+
+def _at_best(price: Floats, lower: Floats, upper: Floats, noise: float) -> float:
+    """Sum of price * bound; a price that is noise does not count where the bound is infinite."""
+    bound = np.where(price > 0, upper, lower)
+    counts = (price != 0) & (np.isfinite(bound) | (np.abs(price) > noise))
+    return float(price[counts] @ bound[counts])

@@ -1,0 +1,116 @@
+"""A linear program in rational numbers: every float read as the fraction that was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+from flint import fmpq
+from scipy import sparse
+
+from hetopt.certificate import rational
+from hetopt.data.entities import Floats
+from hetopt.programs.linear import LinearProgram
+from hetopt.solving.kernel import Entries, Rational
+from hetopt.tolerances import RATIONAL_DENOMINATOR
+
+
+def read(values: Floats) -> list[Rational]:
+    """Every float as the fraction meant; each distinct value is read once."""
+    distinct, where = np.unique(np.asarray(values, dtype=float), return_inverse=True)
+    fractions = [rational(v, RATIONAL_DENOMINATOR) for v in distinct.tolist()]
+    exact = [fmpq(f.numerator, f.denominator) for f in fractions]
+    return [exact[i] for i in where.tolist()]
+
+
+def fraction(value: Rational) -> Fraction:
+    """A ``flint.fmpq`` as a Python fraction."""
+    return Fraction(int(value.p), int(value.q))
+
+
+def entries(matrix: sparse.csr_array | sparse.csc_array) -> Entries:
+    """For each row of a CSR (column of a CSC) matrix its (position, value) pairs."""
+    values, where = read(matrix.data), matrix.indices.tolist()
+    pairs = list(zip(where, values, strict=True))
+    starts = matrix.indptr.tolist()
+    return [pairs[a:b] for a, b in pairwise(starts)]
+
+
+@dataclass(frozen=True)
+class RationalProgram:
+    """max cost.(x, r)  subject to  A x - r = 0,  lower <= (x, r) <= upper.
+
+    The m rows are variables of their own, r, numbered after the n columns: variable n + i is row i.
+
+    Attributes
+    ----------
+    by_row, by_column:
+        The matrix A.
+    cost:
+        (n + m,); rows cost nothing, except while the simplex method repairs a basis.
+    lower, upper:
+        (n + m,) bounds, None where there is none.
+    """
+
+    by_row: Entries
+    by_column: Entries
+    cost: list[Rational]
+    lower: list[Rational | None]
+    upper: list[Rational | None]
+
+    @classmethod
+    def of(cls, program: LinearProgram) -> RationalProgram:
+        """``program`` (its last objective, without the offset) in rationals."""
+        m, _ = program.shape
+        return cls(
+            by_row=entries(sparse.csr_array(program.A)),
+            by_column=entries(sparse.csc_array(program.A)),
+            cost=[*read(program.c), *[fmpq(0)] * m],
+            lower=_bounds([program.col_lower, program.row_lower]),
+            upper=_bounds([program.col_upper, program.row_upper]),
+        )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, columns)."""
+        return len(self.by_row), len(self.by_column)
+
+    def activity(self, x: Sequence[Rational]) -> list[Rational]:
+        """A x."""
+        return [sum((v * x[j] for j, v in row if x[j]), fmpq(0)) for row in self.by_row]
+
+    def with_cost(self, columns: Sequence[Rational]) -> RationalProgram:
+        """The same program with another objective, (n,)."""
+        return replace(self, cost=[*columns, *[fmpq(0)] * self.shape[0]])
+
+    def within(self, bounds: Iterable[tuple[int, Rational, Rational]]) -> RationalProgram:
+        """The same program with other bounds: (variable, lower, upper)."""
+        lower, upper = list(self.lower), list(self.upper)
+        for j, low, high in bounds:
+            lower[j], upper[j] = low, high
+        return replace(self, lower=lower, upper=upper)
+
+    def floats(self, program: LinearProgram) -> LinearProgram:
+        """``program`` with the bounds and the objective of this one, for a float solver to find a basis."""
+        n = self.shape[1]
+        low = np.array([-np.inf if v is None else float(fraction(v)) for v in self.lower])
+        high = np.array([np.inf if v is None else float(fraction(v)) for v in self.upper])
+        return replace(
+            program,
+            c=np.array([float(fraction(v)) for v in self.cost[:n]]),
+            offset=0.0,
+            col_lower=low[:n],
+            col_upper=high[:n],
+            row_lower=low[n:],
+            row_upper=high[n:],
+        )
+
+
+def _bounds(parts: Sequence[Floats]) -> list[Rational | None]:
+    values = np.concatenate(parts)
+    finite = np.isfinite(values)
+    exact = iter(read(values[finite]))
+    return [next(exact) if is_finite else None for is_finite in finite.tolist()]

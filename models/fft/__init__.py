@@ -1,0 +1,34 @@
+"""FFT: an integer program each round that trades completion time, switching and fairness compensation."""
+
+from hetopt.models.fft.parts import (
+    AgeCost,
+    Compensation,
+    LinearGain,
+    OneType,
+    Switching,
+    VolumeCost,
+    WorkConserving,
+    check_names,
+    check_round,
+    held_types,
+    positions,
+    theta,
+)
+from hetopt.models.fft.policy import FFT, FFTState
+
+__all__ = [
+    "FFT",
+    "AgeCost",
+    "Compensation",
+    "FFTState",
+    "LinearGain",
+    "OneType",
+    "Switching",
+    "VolumeCost",
+    "WorkConserving",
+    "check_names",
+    "check_round",
+    "held_types",
+    "positions",
+    "theta",
+]

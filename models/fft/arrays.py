@@ -1,0 +1,66 @@
+"""Array road of FFT's round: the program that Pyomo would build, written straight into sparse arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from scipy import sparse
+
+from hetopt.data.entities import Entities, Floats
+from hetopt.data.instance import Instance
+from hetopt.models.fft.parts import LinearGain, OneType
+from hetopt.programs.formulation import Component
+from hetopt.programs.linear import LinearProgram, Names
+
+
+def round_compiler(parts: Sequence[Component]) -> Callable[[Instance], LinearProgram] | None:
+    """The array road of a round of these parts, or None where one of them is more than a linear gain."""
+    rest = [part for part in parts if not isinstance(part, OneType)]
+    gains = [part for part in rest if isinstance(part, LinearGain)]
+    if len(rest) != len(parts) - 1 or len(gains) != len(rest) or not gains:
+        return None
+    return lambda instance: round_program(gains, instance)
+
+
+def round_program(gains: Sequence[LinearGain], instance: Instance) -> LinearProgram:
+    """Columns ``share[e, k]``, rows ``capacity[k]`` and ``one_type.row[e]``, an objective per priority of ``gains``."""
+    entities = instance.entities("jobs")
+    n, k = entities.shape
+    objectives = _objectives(gains, entities)
+    return LinearProgram(
+        c=objectives[-1],
+        A=_matrix(entities),
+        row_lower=np.full(k + n, -np.inf),
+        row_upper=np.concatenate([entities.capacity, np.ones(n)]),
+        col_lower=np.zeros(n * k),
+        col_upper=entities.allowed.ravel().astype(float),
+        integer=np.ones(n * k, dtype=bool),
+        row_names=Names(k + n, lambda i: _row_name(entities, i)),
+        col_names=Names(n * k, lambda i: f"share[{entities.names[i // k]},{entities.types[i % k]}]"),
+        share=np.arange(n * k, dtype=np.intp).reshape(n, k),
+        earlier=tuple(objectives[:-1]),
+    )
+
+
+def _objectives(gains: Sequence[LinearGain], entities: Entities) -> list[Floats]:
+    """One objective per priority, the highest first."""
+    levels: dict[int, Floats] = {}
+    for part in gains:
+        level = getattr(part, "priority", 0)
+        levels[level] = levels.get(level, 0.0) + part.coefficients(entities).ravel()
+    return [levels[level] for level in sorted(levels, reverse=True)]
+
+
+def _matrix(entities: Entities) -> sparse.csc_array:
+    """Column ``share[e, j]`` has ``demand[e]`` in row j and 1 in row k + e."""
+    n, k = entities.shape
+    data, rows = np.ones((n, k, 2)), np.empty((n, k, 2), dtype=np.int32)
+    data[:, :, 0] = entities.demand[:, None]
+    rows[:, :, 0], rows[:, :, 1] = np.arange(k), np.arange(k, k + n)[:, None]
+    return sparse.csc_array((data.ravel(), rows.ravel(), np.arange(0, 2 * n * k + 1, 2)), shape=(k + n, n * k))
+
+
+def _row_name(entities: Entities, i: int) -> str:
+    k = len(entities.types)
+    return f"capacity[{entities.types[i]}]" if i < k else f"one_type.row[{entities.names[i - k]}]"

@@ -1,0 +1,190 @@
+"""Divisible work balanced over k GPU types: prices first, then shares where two types cost the same.
+
+Tenant e splits one unit of work over the types, z[e, .] >= 0 with sum 1; type j is busy for sum_e p[e, j] z[e, j]; the
+busiest type decides. The dual has one price per type,
+
+    least time = max { sum_e min_j price[j] * p[e, j]  :  price >= 0, sum_j price[j] = 1 },
+
+so all but a few tenants have one cheapest type. First the prices of a smoothed dual by Newton's method (k unknowns,
+all tenants at once); then column generation: the linear program keeps the pairs (e, j) that are nearly cheapest, and
+its own prices tell which pairs it lacks. Any prices bound the least time from below (weak duality): that is the proof.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from hetopt.data.entities import Floats
+from hetopt.programs.linear import LinearProgram
+from hetopt.solving.highs import Session
+from hetopt.solving.options import Options
+from hetopt.tolerances import FINE, PROVEN
+
+FEW = 400
+"""Up to so many tenants the whole program is small enough to be solved at once."""
+
+TEMPERATURES = tuple(0.5 / 2.5**i for i in range(8))
+"""Smoothing from coarse to fine: tenants choose between types whose log price is that close. Two or three Newton steps
+suffice from each to the next, and below the last (about 1e-3) the prices gain nothing even with 100,000 tenants."""
+
+STEPS = 4
+"""Newton steps per temperature at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Balanced:
+    """Work split over types, (n, k), the prices that prove it, (k,) with sum 1, and how many programs it took."""
+
+    split: Floats
+    prices: Floats
+    passes: int
+
+
+def balance(time_on: Floats, options: Options) -> Balanced:
+    """Split the work of n tenants over k types so that the busiest type is done first.
+
+    Parameters
+    ----------
+    time_on:
+        (n, k) time that the whole work of a tenant takes on a type, > 0; infinite where it cannot run.
+    options:
+        Of the solver.
+
+    Returns
+    -------
+    Balanced
+        ``split`` is a vertex: at most n + k - 1 entries are not zero.
+    """
+    n = len(time_on)
+    time_on = time_on * (n / time_on.min(axis=1).sum())
+    kept = np.isfinite(time_on) if n <= FEW else _near_cheapest(_cost(time_on, smooth_prices(time_on)))
+    passes = 0
+    while True:
+        split, prices = _restricted(time_on, kept, options)
+        passes += 1
+        cost = _cost(time_on, prices)
+        cheapest = cost.argmin(axis=1)
+        bound = float(cost[np.arange(n), cheapest].sum())
+        missing = np.flatnonzero(~kept[np.arange(n), cheapest])
+        if not len(missing) or busiest(time_on, split) - bound <= PROVEN * bound:
+            return Balanced(split, prices, passes)
+        kept[missing, cheapest[missing]] = True
+
+
+def handed_out(split: Floats, group: NDArray[np.intp], weight: Floats) -> Floats:
+    """(n, k) split of every member from the (g, k) ``split`` of its group: members take one type after the other.
+
+    So of a group's members all but (types of the group - 1) use a single type, and a vertex stays a vertex.
+    """
+    result = np.asarray(split[group])
+    for g in np.flatnonzero((split > 0).sum(axis=1) > 1):
+        members = np.flatnonzero(group == g)
+        ends = np.cumsum(weight[members])
+        types = np.cumsum(split[g]) / split[g].sum() * ends[-1]
+        low = np.maximum(ends[:, None] - weight[members, None], types - split[g] / split[g].sum() * ends[-1])
+        part = np.minimum(ends[:, None], types) - low
+        part[part <= FINE * weight[members, None]] = 0.0
+        result[members] = part / part.sum(axis=1, keepdims=True)
+    return result
+
+
+def busiest(time_on: Floats, split: Floats) -> float:
+    """Time after which the last type is done."""
+    return float(np.einsum("ej,ej->j", np.where(split > 0, time_on, 0.0), split).max())
+
+
+def smooth_prices(time_on: Floats) -> Floats:
+    """(k,) prices with sum 1 that nearly maximise the dual bound.
+
+    At temperature h tenant e puts the part z[e, j] ~ (price[j] p[e, j])^(-1/h) on type j. The smoothed dual is concave
+    and homogeneous, and Newton's step in log prices needs one k x k system.
+    """
+    log_time = np.log(time_on)
+    k = time_on.shape[1]
+    log_price = np.full(k, -np.log(k))
+    for temperature in TEMPERATURES:
+        for _ in range(STEPS):
+            step = _newton_step(log_time + log_price, np.exp(log_price), temperature)
+            largest = float(np.abs(step).max())
+            log_price += step * min(1.0, 2 * temperature / largest) if largest > 0 else step
+            log_price -= np.log(np.exp(log_price).sum())
+            if largest < temperature / 10:
+                break
+    prices: Floats = np.exp(log_price)
+    return prices
+
+
+def _newton_step(log_cost: Floats, prices: Floats, temperature: float) -> Floats:
+    """Change of the log prices towards what every type is paid for its load."""
+    best = log_cost.min(axis=1, keepdims=True)
+    part = np.exp((best - log_cost) / temperature)
+    total = part.sum(axis=1, keepdims=True)
+    part /= total
+    paid = part * np.exp(best - temperature * np.log(total))
+    load = paid.sum(axis=0)
+    curvature = (np.diag(load) - part.T @ paid) / (temperature * load.sum())
+    step: Floats = np.linalg.solve(curvature + np.diag(prices), load / load.sum() - prices)
+    return step
+
+
+def _cost(time_on: Floats, prices: Floats) -> Floats:
+    """(n, k) price of a tenant's work on each type; infinite where it cannot run, even at price 0."""
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isfinite(time_on), time_on * prices, np.inf)
+
+
+def _near_cheapest(cost: Floats) -> NDArray[np.bool_]:
+    """Pairs that may matter: so near the cheapest that some multiple of sqrt(n) tenants keep two or more.
+
+    The smoothed prices are off by what chance leaves among n tenants, so a part 1/sqrt(n) may choose otherwise.
+    """
+    n, k = cost.shape
+    best = cost.min(axis=1)
+    if k == 1:
+        return np.ones((n, 1), dtype=bool)
+    ratio = np.partition(cost, 1, axis=1)[:, 1] / best
+    many = min(n - 1, int(4 * np.sqrt(n)))
+    near = cost <= (best * np.partition(ratio, many)[many])[:, None]
+    return np.asarray(near & np.isfinite(cost))
+
+
+def _restricted(time_on: Floats, kept: NDArray[np.bool_], options: Options) -> tuple[Floats, Floats]:
+    """Best (split, prices) when tenants use only ``kept`` pairs; those with a single pair are no columns."""
+    k = time_on.shape[1]
+    choosing = kept.sum(axis=1) > 1
+    free = np.flatnonzero(choosing)
+    busy = np.where(kept & ~choosing[:, None], time_on, 0.0).sum(axis=0)
+    row, column = np.nonzero(kept[free])
+    pairs = len(row)
+    session = Session(_program(time_on[free[row], column], row, column, busy, len(free)), options)
+    session.set_tolerance(FINE)
+    x, dual, _ = session.values()
+    part = np.zeros((len(free), k))
+    part[row, column] = np.maximum(x[:pairs], 0.0)
+    split = kept.astype(float)
+    split[free] = part / part.sum(axis=1, keepdims=True)
+    prices = np.maximum(dual[:k], 0.0)
+    return split, prices / prices.sum()
+
+
+def _program(time: Floats, row: NDArray[np.intp], column: NDArray[np.intp], busy: Floats, n: int) -> LinearProgram:
+    """Columns: one per pair, and the time of the busiest type (to be small). Rows: the k types, then n tenants."""
+    k, pairs = len(busy), len(row)
+    entries = np.concatenate([time, np.full(k, -1.0), np.ones(pairs)])
+    rows = np.concatenate([column, np.arange(k), k + row])
+    columns = np.concatenate([np.arange(pairs), np.full(k, pairs), np.arange(pairs)])
+    return LinearProgram(
+        c=np.append(np.zeros(pairs), -1.0),
+        A=sparse.csc_array(sparse.coo_array((entries, (rows, columns)), shape=(k + n, pairs + 1))),
+        row_lower=np.concatenate([np.full(k, -np.inf), np.ones(n)]),
+        row_upper=np.concatenate([-busy, np.ones(n)]),
+        col_lower=np.zeros(pairs + 1),
+        col_upper=np.full(pairs + 1, np.inf),
+        integer=np.zeros(pairs + 1, dtype=bool),
+        row_names=(),
+        col_names=(),
+    )

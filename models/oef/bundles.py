@@ -1,0 +1,171 @@
+"""Cooperative OEF for many tenants: few bundles are on offer at the optimum, so start from few and part groups.
+
+Tenants in a group take the same bundle (per unit of weight). Each round finds the best bundles for the present groups
+(:func:`~hetopt.models.oef.envy_menu.best_menu`), asks every group whether parting would help
+(:func:`~hetopt.models.oef.envy_groups.parting`), and parts it if so; groups that end with the same bundle are joined.
+When no group wants to part, the duals are a proof for the whole program [OEF, eq. 10]. The first groups come from the
+menu of every third tenant, found in the same way.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from hetopt.data.entities import Entities, Floats
+from hetopt.data.instance import Instance
+from hetopt.errors import NotSolved
+from hetopt.models.fairness import EnvyFree
+from hetopt.models.oef.arrays import cooperative_program
+from hetopt.models.oef.envy_duals import proven_point
+from hetopt.models.oef.envy_groups import Parting, parting
+from hetopt.models.oef.envy_menu import Ints, Market, Menu, best_menu
+from hetopt.solving.options import Options
+from hetopt.solving.point import Point
+from hetopt.solving.road import optimise
+from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN, scale
+
+FEW = 40
+"""Up to so many tenants everyone starts in a group of its own."""
+
+STRIDE = 3
+"""The first menu is that of every third tenant."""
+
+ROUGH = 1e-3
+"""Relative gap at which the market of every third tenant is left: its menu is only a start."""
+
+PARTS = 6
+"""Into so many groups one parts at most; more of them cost more in the next menu than they save in rounds."""
+
+
+def by_bundles(instance: Instance, options: Options) -> Point:
+    """The optimum of :func:`hetopt.models.oef.programs.cooperative`, with a bound proven by weak duality.
+
+    Few tenants go by the general road, and so do those for whom the proof fails.
+
+    Raises
+    ------
+    NotSolved
+        The time limit of ``options`` came first.
+    """
+    entities, envy_free = instance.entities(), EnvyFree()
+    if len(entities.names) > envy_free.eager_up_to:
+        point = part_by_part(entities, options)
+        if point.bound - point.objective <= FEASIBILITY * point.bound:
+            return point
+    return optimise(cooperative_program(instance), options, lambda point: envy_free.violated(entities, point))
+
+
+def part_by_part(entities: Entities, options: Options) -> Point:
+    """:func:`by_bundles` without regard to size or proof."""
+    began = time.perf_counter()
+    market, kind = market_of(entities)
+    found = _solve(market, PROVEN, options, began)
+    bundles = found.menu.bundles[found.menu.group][kind]
+    envious, envied, force = (
+        np.concatenate([getattr(answer, field) for answer in found.partings])
+        for field in ("envious", "envied", "force")
+    )
+    return proven_point(entities, kind, bundles, (envious, envied, force), time.perf_counter() - began, found.rounds)
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """A menu, how its groups answered, and the rounds that it took."""
+
+    menu: Menu
+    partings: list[Parting]
+    rounds: int
+
+
+def _solve(market: Market, gap: float, options: Options, began: float) -> _Found:
+    """The best menu for ``market`` up to the relative ``gap``."""
+    group = _first_groups(market, options, began)
+    envious = envied = np.empty(0, dtype=np.intp)
+    best, rounds = -np.inf, 0
+    while True:
+        menu = best_menu(market, group, envious, envied, options)
+        rounds += 1
+        better = menu.objective > best * (1 + PROVEN)
+        if better:  # only then, so that joining and parting cannot go round in a circle
+            best, menu = menu.objective, _joined(menu)
+        members = np.split(np.argsort(menu.group, kind="stable"), np.cumsum(np.bincount(menu.group))[:-1])
+        partings = [parting(market, menu, tenants, gap, options) for tenants in members]
+        parts = [_parts(market, t, a, gap, PARTS if better else len(t)) for t, a in zip(members, partings, strict=True)]
+        if not any(part.any() for part in parts):
+            return _Found(menu, partings, rounds)
+        if options.time_limit is not None and time.perf_counter() - began > options.time_limit:
+            raise NotSolved(f"no proof within time_limit={options.time_limit:g} s; raise the limit", "time_limit")
+        group, envious, envied = _parted(menu, members, parts)
+
+
+def _first_groups(market: Market, options: Options, began: float) -> Ints:
+    """Everyone with those who like the same bundle best, of the menu of some."""
+    if market.size <= FEW:
+        return np.arange(market.size)
+    menu = _solve(market.part(np.arange(0, market.size, STRIDE)), ROUGH, options, began).menu
+    favourite = (market.taste @ menu.bundles.T).argmax(axis=1)
+    return np.unique(favourite, return_inverse=True)[1]
+
+
+def _joined(menu: Menu) -> Menu:
+    """``menu`` with groups that take the same bundle joined into one."""
+    alike = _alike(menu.bundles)
+    groups = int(alike.max()) + 1
+    group, envied = alike[menu.group], alike[menu.envied]
+    bundles = np.empty((groups, menu.bundles.shape[1]))
+    bundles[alike] = menu.bundles
+    other = group[menu.envious] != envied
+    pair, where = np.unique(menu.envious[other] * groups + envied[other], return_inverse=True)
+    force = np.bincount(where, menu.force[other], len(pair)).astype(float)
+    return Menu(group, bundles, menu.objective, menu.prices, pair // groups, pair % groups, force)
+
+
+def _alike(bundles: Floats) -> Ints:
+    """Which of the ``bundles`` are the same, up to rounding."""
+    rounded = np.round(bundles / (EQUAL * scale(bundles)))
+    return np.asarray(np.unique(rounded, axis=0, return_inverse=True)[1]).ravel()
+
+
+def _parts(market: Market, tenants: Ints, answer: Parting, gap: float, most: int) -> Ints:
+    """The part, 0 … most - 1, that each of ``tenants`` goes to; all 0 if the group stays together."""
+    if answer.gain <= gap:
+        return np.zeros(len(tenants), dtype=np.intp)
+    alike = _alike(answer.bundles)
+    if alike.max() < most:
+        return alike
+    size = np.bincount(alike, market.weight[tenants])
+    largest = np.argsort(-size, kind="stable")[:most]
+    directions = answer.bundles[np.unique(alike, return_index=True)[1][largest]]
+    favourite = (market.taste[tenants] @ directions.T).argmax(axis=1)
+    parts = np.unique(favourite, return_inverse=True)[1]
+    return parts if parts.any() else alike
+
+
+def _parted(menu: Menu, members: list[Ints], parts: list[Ints]) -> tuple[Ints, Ints, Ints]:
+    """New groups, and the rows to start from: those that bind, towards every part of the group."""
+    group, children, groups = menu.group.copy(), [], len(members)
+    for g, (tenants, part) in enumerate(zip(members, parts, strict=True)):
+        own = np.append(g, np.arange(groups, groups + part.max()))
+        groups += int(part.max())
+        group[tenants] = own[part]
+        children.append(own)
+    counts = np.array([len(own) for own in children])
+    envied = [children[g] for g in menu.envied] or [menu.envied]
+    return group, np.repeat(menu.envious, counts[menu.envied]), np.concatenate(envied)
+
+
+def market_of(entities: Entities) -> tuple[Market, Ints]:
+    """The market of those who differ in taste, and which of them each entity is.
+
+    Those with the same taste take the same bundle per weight without loss: the mean of envy-free bundles is envy-free.
+    """
+    top = entities.per_gpu.max(axis=1)
+    taste, kind = np.unique(entities.per_gpu / top[:, None], axis=0, return_inverse=True)
+    kind = kind.ravel()
+    weight, worth = np.bincount(kind, entities.weight), np.bincount(kind, entities.weight * top)
+    n = len(taste)
+    capacity = entities.capacity / entities.capacity.max() * n
+    return Market(taste, worth / worth.mean(), weight / weight.mean(), capacity), kind

@@ -1,0 +1,116 @@
+"""From bundles and forces of a market back to the program [OEF, eq. 10]: shares, duals, and the bound they prove."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hetopt.data.entities import Entities, Floats
+from hetopt.models.fairness import EnvyFree
+from hetopt.models.oef.arrays import capacity_program
+from hetopt.models.oef.envy_menu import Ints
+from hetopt.solving.point import Point
+from hetopt.tolerances import FINE
+
+Forces = tuple[Ints, Ints, Floats]
+"""Tenants, those whom they must not envy, and how hard."""
+
+
+def proven_point(entities: Entities, kind: Ints, bundles: Floats, forces: Forces, seconds: float, passes: int) -> Point:
+    """The point of ``bundles`` and the bound of ``forces``.
+
+    Parameters
+    ----------
+    entities, kind:
+        n entities, and which tenant of the market each of them is.
+    bundles:
+        (n, k) GPUs per unit of weight, in any unit.
+    forces:
+        Between tenants of the market, objective per unit of taste in the market's unit.
+
+    Returns
+    -------
+    Point
+        ``row_dual`` is feasible in the dual by construction: prices of the GPU types are the least that leave no
+        column with a gain, whatever the forces are.
+    """
+    share = _shares(entities, bundles)
+    first, second, dual = _between_entities(entities, kind, forces)
+    rows = EnvyFree().rows(entities, first, second)
+    program = capacity_program(entities)
+    worth = (program.c - rows.share.T @ dual).reshape(entities.shape)
+    prices = np.maximum(np.where(entities.allowed, worth / entities.demand[:, None], 0.0).max(axis=0), 0.0)
+    program = program.with_rows(rows)
+    row_dual = np.concatenate([prices, dual])
+    return Point(
+        program,
+        share.ravel(),
+        objective=float(program.c @ share.ravel()),
+        bound=float(prices @ entities.capacity),
+        status="optimal",
+        row_dual=row_dual,
+        reduced_cost=program.c - program.A.T @ row_dual,
+        seconds=seconds,
+        method="bundles",
+        passes=passes,
+    )
+
+
+def _shares(entities: Entities, bundles: Floats) -> Floats:
+    """(n, k) shares in proportion to weight times bundle, as many as the fullest GPU type allows."""
+    gpus = np.where(entities.allowed, bundles * entities.weight[:, None], 0.0)
+    used = gpus.sum(axis=0)
+    fits = np.divide(entities.capacity, used, out=np.full(len(used), np.inf), where=used > 0).min()
+    return np.asarray(gpus * fits / entities.demand[:, None])
+
+
+def _between_entities(entities: Entities, kind: Ints, forces: Forces) -> Forces:
+    """Pairs of entities and the dual of their row (<= 0, since the rows are bounded from below)."""
+    top = entities.per_gpu.max(axis=1)
+    worth = entities.weight * top
+    envious, envied, force = forces
+    pull = force * np.bincount(kind, worth).mean()
+    if len(np.unique(kind)) == len(kind):
+        position = np.argsort(kind)
+        first, second = position[envious], position[envied]
+    else:
+        order = np.argsort(kind, kind="stable")
+        members = np.split(order, np.cumsum(np.bincount(kind))[:-1])
+        across = _across(entities.weight, members, (envious, envied, pull))
+        first, second, pull = (
+            np.concatenate(parts) for parts in zip(*across, *_within(entities, members), strict=True)
+        )
+    return first, second, -pull / (entities.weight[first] * entities.weight[second] * top[first])
+
+
+def _across(weight: Floats, members: list[Ints], forces: Forces) -> list[Forces]:
+    """Forces between tenants of the market, divided among the entities that they stand for by weight."""
+    result: list[Forces] = [(np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp), np.empty(0))]
+    for a, b, force in zip(*(f.tolist() for f in forces), strict=True):
+        first, second, part = _overlaps(weight[members[a]], weight[members[b]])
+        result.append((members[a][first], members[b][second], force * part))
+    return result
+
+
+def _within(entities: Entities, members: list[Ints]) -> list[Forces]:
+    """Forces between entities of one taste: those who make less of a GPU hold back those who make more."""
+    worth = entities.weight * entities.per_gpu.max(axis=1)
+    result: list[Forces] = []
+    for own in members:
+        lack = entities.weight[own] * (worth[own].sum() / entities.weight[own].sum()) - worth[own]
+        less, more = np.flatnonzero(lack > FINE * worth[own]), np.flatnonzero(lack < -FINE * worth[own])
+        if len(less) and len(more):
+            first, second, part = _overlaps(lack[less], -lack[more])
+            result.append((own[less][first], own[more][second], lack[less].sum() * part))
+    return result
+
+
+def _overlaps(a: Floats, b: Floats) -> tuple[Ints, Ints, Floats]:
+    """Pairs (i, j) and parts (sum 1) that send ``a`` to ``b`` in proportion, with few pairs.
+
+    Only what each sends and receives in all matters: lay both along the interval [0, 1]; a part is an overlap.
+    """
+    ends_a, ends_b = (np.cumsum(amounts)[:-1] / amounts.sum() for amounts in (a, b))
+    cuts = np.union1d(ends_a, ends_b)
+    low, high = np.append(0.0, cuts), np.append(cuts, 1.0)
+    middle = (low + high) / 2
+    return np.searchsorted(ends_a, middle), np.searchsorted(ends_b, middle), high - low

@@ -1,0 +1,157 @@
+"""The best menu of bundles when it is given which tenants share one: cooperative OEF with far fewer columns.
+
+Envy-freeness says that every tenant takes what it likes best from a menu of bundles (GPUs per unit of weight). When the
+tenants of a group are told to take the same bundle, the program [OEF, eq. 10] has a column per group and GPU type
+instead of per tenant and GPU type, and a row per tenant and other group, of which few matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from hetopt.data.entities import Floats
+from hetopt.programs.linear import LinearProgram
+from hetopt.solving.highs import Session
+from hetopt.solving.options import Options
+from hetopt.tolerances import FINE
+
+Ints = NDArray[np.intp]
+
+ROWS_PER_TENANT = 3
+"""Rows that a tenant may add in one pass: with one, passes double; with more, most rows are idle."""
+
+
+@dataclass(frozen=True, eq=False)
+class Market:
+    """Tenants that differ in taste, in units in which bundles and prices are about 1.
+
+    Attributes
+    ----------
+    taste:
+        (n, k) value of a GPU of each type, largest entry of a row 1; no two rows alike.
+    worth:
+        (n,) objective per unit of ``taste @ bundle``.
+    weight:
+        (n,) units of weight; a bundle is what one unit gets. Mean 1.
+    capacity:
+        (k,) GPUs.
+    """
+
+    taste: Floats
+    worth: Floats
+    weight: Floats
+    capacity: Floats
+
+    @property
+    def size(self) -> int:
+        """Tenants n."""
+        return len(self.taste)
+
+    def part(self, rows: Ints) -> Market:
+        """The market of some tenants, as if they stood for all."""
+        grown = self.weight.sum() / self.weight[rows].sum()
+        return Market(self.taste[rows], self.worth[rows] * grown, self.weight[rows] * grown, self.capacity)
+
+
+@dataclass(frozen=True, eq=False)
+class Menu:
+    """The best bundles for given groups, and what proves it.
+
+    Attributes
+    ----------
+    group:
+        (n,) the bundle that each tenant takes.
+    bundles:
+        (groups, k) GPUs per unit of weight.
+    objective:
+        Total worth.
+    prices:
+        (k,) objective per GPU.
+    envious, envied:
+        r tenants and the groups that they must not envy: the rows that bind.
+    force:
+        (r,) how hard, > 0: objective per unit of taste.
+    """
+
+    group: Ints
+    bundles: Floats
+    objective: float
+    prices: Floats
+    envious: Ints
+    envied: Ints
+    force: Floats
+
+
+def best_menu(market: Market, group: Ints, envious: Ints, envied: Ints, options: Options) -> Menu:
+    """The best bundles for ``group``.
+
+    The first rows say that tenant ``envious[r]`` does not envy group ``envied[r]``; others join as they are violated.
+    """
+    n, k = market.taste.shape
+    groups = int(group.max()) + 1
+    session = Session(_without_envy(market, group, groups), options)
+    session.set_tolerance(FINE)
+    present = np.zeros((n, groups), dtype=bool)
+    present[np.arange(n), group] = True
+    first, second = [], []
+    while True:
+        present[envious, envied] = True
+        first.append(envious)
+        second.append(envied)
+        _add_envy_rows(session, market.taste[envious], group[envious], envied, groups)
+        x, dual, objective = session.values()
+        bundles = np.maximum(x, 0.0).reshape(groups, k)
+        envious, envied = _envy(market.taste, bundles, group, present)
+        if not len(envious):
+            break
+    force = -dual[k:]
+    binding = force > 0
+    rows, columns = np.concatenate(first)[binding], np.concatenate(second)[binding]
+    return Menu(group, bundles, objective, np.maximum(dual[:k], 0.0), rows, columns, force[binding])
+
+
+def _without_envy(market: Market, group: Ints, groups: int) -> LinearProgram:
+    """Columns: the bundles. Rows: capacity."""
+    k = len(market.capacity)
+    weight = np.bincount(group, market.weight, groups)
+    worth = np.zeros((groups, k))
+    np.add.at(worth, group, market.taste * market.worth[:, None])
+    matrix = (np.repeat(weight, k), np.tile(np.arange(k, dtype=np.int32), groups), np.arange(groups * k + 1))
+    return LinearProgram(
+        c=worth.ravel(),
+        A=sparse.csc_array(matrix, shape=(k, groups * k)),
+        row_lower=np.full(k, -np.inf),
+        row_upper=market.capacity,
+        col_lower=np.zeros(groups * k),
+        col_upper=np.full(groups * k, np.inf),
+        integer=np.zeros(groups * k, dtype=bool),
+        row_names=(),
+        col_names=(),
+    )
+
+
+def _add_envy_rows(session: Session, taste: Floats, own: Ints, other: Ints, groups: int) -> None:
+    """Rows ``taste[r] . (bundle own[r] - bundle other[r]) >= 0``."""
+    r, k = taste.shape
+    types = np.arange(k)
+    columns = np.concatenate([own[:, None] * k + types, other[:, None] * k + types], axis=1).ravel()
+    data = np.concatenate([taste, -taste], axis=1).ravel()
+    matrix = sparse.csr_array((data, columns, np.arange(r + 1) * 2 * k), shape=(r, groups * k))
+    session.add_rows(matrix, np.zeros(r), np.full(r, np.inf), ())
+
+
+def _envy(taste: Floats, bundles: Floats, group: Ints, present: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """For each tenant the few groups that it envies most, as long as no row forbids it yet."""
+    n, groups = present.shape
+    value = taste @ bundles.T
+    excess = value - value[np.arange(n), group][:, None]
+    excess[present] = 0.0
+    few = min(ROWS_PER_TENANT, groups)
+    most = np.argpartition(-excess, few - 1, axis=1)[:, :few].ravel()
+    who = np.repeat(np.arange(n), few)
+    found = excess[who, most] > FINE * value.max()
+    return who[found], most[found]

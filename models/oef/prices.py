@@ -1,0 +1,90 @@
+"""Non-cooperative OEF for many tenants: its linear program seen as balancing work over GPU types.
+
+With p[e, j] = weight[e] / (v[e, j] * capacity[j]) (v: speed per GPU) a tenant's work is one unit of rate per weight,
+and the least time in which all types can do everyone's work is one over the largest common level of [OEF, eq. 9].
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetopt.data.entities import Entities, Floats
+from hetopt.data.instance import Instance
+from hetopt.models.oef.arrays import equal_rates_program
+from hetopt.models.oef.balancing import balance, busiest, handed_out
+from hetopt.solving.options import Options
+from hetopt.solving.point import Point
+from hetopt.solving.road import optimise
+from hetopt.tolerances import PROVEN
+
+
+def by_prices(instance: Instance, options: Options) -> Point:
+    """The optimum of :func:`hetopt.models.oef.programs.noncooperative`: a vertex, with a bound proven by weak duality.
+
+    Where the proof fails the general road is taken.
+
+    Raises
+    ------
+    NotSolved
+        The time limit of ``options`` came first.
+    """
+    began = time.perf_counter()
+    entities = instance.entities()
+    usable = entities.capacity > 0
+    program = equal_rates_program(entities)
+    if not (entities.allowed & usable).any(axis=1).all():
+        return Point(program, np.zeros(len(program.c)), 0.0, bound=0.0, status="optimal", method="prices")
+    speeds, group = _distinct(entities.per_gpu[:, usable])
+    with np.errstate(divide="ignore"):
+        unit = 1.0 / (speeds * entities.capacity[usable])
+    balanced = balance(unit * np.bincount(group, entities.weight)[:, None], options)
+    split = handed_out(balanced.split, group, entities.weight)
+    x = _columns(entities, usable, split, busiest(unit[group] * entities.weight[:, None], split))
+    dual = _duals(entities, usable, balanced.prices / entities.capacity[usable])
+    point = Point(
+        program,
+        x,
+        objective=program.objective(x),
+        bound=float(dual[: len(usable)] @ entities.capacity),
+        status="optimal",
+        row_dual=dual,
+        reduced_cost=program.c - program.A.T @ dual,
+        seconds=time.perf_counter() - began,
+        method="prices",
+        passes=balanced.passes,
+    )
+    proven = point.bound - point.objective <= PROVEN * point.bound
+    return point if proven else optimise(program, options)
+
+
+def _distinct(rows: Floats) -> tuple[Floats, NDArray[np.intp]]:
+    """The distinct ``rows``, and which of them each is. Tenants often run the same few models."""
+    distinct, group = np.unique(rows, axis=0, return_inverse=True)
+    return distinct, group.ravel()
+
+
+def _columns(entities: Entities, usable: NDArray[np.bool_], split: Floats, least_time: float) -> Floats:
+    """The columns of the program: shares that give tenant e the rate weight[e] / least_time, and that level."""
+    rate = split * (entities.weight / least_time)[:, None]
+    share = np.zeros(entities.shape)
+    share[:, usable] = np.divide(rate, entities.speed[:, usable], out=np.zeros_like(rate), where=rate > 0)
+    return np.append(share.ravel(), 1.0 / least_time)
+
+
+def _duals(entities: Entities, usable: NDArray[np.bool_], prices: Floats) -> Floats:
+    """Duals of the program's rows from any ``prices`` per GPU of the usable types; feasible by construction.
+
+    A unit of rate costs tenant e ``least[e] = min_j price[j] / v[e, j]``. Once prices are scaled so that
+    ``weight @ least = sum(weight)``, they and ``1 - least`` on the equal-rates rows satisfy the dual.
+    """
+    v = entities.per_gpu[:, usable]
+    least = np.divide(prices, v, out=np.full(v.shape, np.inf), where=v > 0).min(axis=1)
+    factor = entities.weight.sum() / (entities.weight @ least)
+    least *= factor
+    capacity = np.zeros(len(usable))
+    capacity[usable] = factor * prices
+    capacity[~usable] = (least[:, None] * entities.per_gpu[:, ~usable]).max(axis=0)
+    return np.concatenate([capacity, 1.0 - least])
