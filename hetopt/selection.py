@@ -91,8 +91,10 @@ def _gang(jobs: Entities, i: int, left: Floats, mix: bool) -> Floats:
     """(k,) GPUs that job i takes of those ``left``: all that it demands, or none."""
     demand, gang = jobs.demand[i], np.zeros(len(left))
     held = np.zeros(len(left)) if jobs.held is None else jobs.held[i]
-    fastest = np.lexsort((-held, -jobs.speed[i]))  # the last key is the first to decide; stable in the cluster's order
-    fastest = fastest[jobs.allowed[i][fastest]]
+    fastest = np.lexsort(
+        (-held, -jobs.task_speed[i])
+    )  # the last key is the first to decide; stable in the cluster's order
+    fastest = fastest[jobs.task_speed[i][fastest] > 0]
     for k in fastest.tolist():
         if left[k] >= demand:
             gang[k] = demand

@@ -165,7 +165,22 @@ def _assigned(
     queues: list[list[int]] = [[] for _ in kind]
     for i in order.tolist():
         queues[slot[column[i]]].append(int(waiting[row[i]]))
+    _earlier_first(queues, kind, ready, work[:, None] / np.where(entities.allowed, entities.speed, np.nan))
     return tuple(map(tuple, queues)), float(cost[row, column].sum())
+
+
+def _earlier_first(queues: list[list[int]], kind: NDArray[np.intp], ready: Floats, seconds: Floats) -> None:
+    """Among jobs that take equally long everywhere, let the one named first start first; no cost changes."""
+    places: dict[bytes, list[tuple[float, int, int]]] = {}
+    for slot, queue in enumerate(queues):
+        start = float(ready[slot])
+        for place, job in enumerate(queue):
+            places.setdefault(seconds[job].tobytes(), []).append((start, slot, place))
+            start += float(seconds[job, kind[slot]])
+    for alike in places.values():
+        jobs = sorted(queues[slot][place] for _, slot, place in alike)
+        for job, (_, slot, place) in zip(jobs, sorted(alike), strict=True):
+            queues[slot][place] = job
 
 
 def _places(kind: NDArray[np.intp], n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -40,7 +40,7 @@ def by_rule(entities: Entities, share: Floats, method: str, seconds: float) -> A
 
 @dataclass(frozen=True)
 class EqualSplit:
-    """Plain max-min: everyone gets the part weight / sum(weight) of every GPU type, [OEF, section 2.2].
+    """Plain max-min: everyone gets the part weight / sum(weight) of every GPU type, [OEF, section 2.3.3].
 
     A job gets that part of the GPUs as time of its gang, and at most all of its time: where the parts on the types sum
     to more, they shrink in proportion.

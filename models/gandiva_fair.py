@@ -33,7 +33,7 @@ class Trade:
 
 @dataclass(frozen=True)
 class GandivaFair:
-    """Trades between tenants until no two gain by one.
+    """Trades between tenants in greedy order; every pair of GPU types has one turn.
 
     Everyone begins with the part weight / sum(weight) of every GPU type. Between two types (the pairs with the greatest
     gap between two tenants' speedups first, each pair once):
@@ -45,7 +45,8 @@ class GandivaFair:
     - they trade until one of them has no more to give.
 
     The price lies between both speedups, so nobody ever loses: everyone keeps at least the rate of equal division.
-    Honest reports are not assured: who sells may gain by reporting more.
+    After its turn a pair is not looked at again, so two tenants may still gain by trading what a later pair moved.
+    Honest reports are not assured: who sells may gain by reporting more, who buys by reporting less.
     """
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Allocation, None]:

@@ -15,7 +15,7 @@ from hetopt.programs.formulation import Block, Expression, Measure, Model
 class TotalRate:
     """Total rate: gain = sum_e rate[e].
 
-    Tenants: total normalised throughput, [OEF, eq. 9a, 10a]. Jobs: total work per second, [Gavel, section 4.3].
+    Tenants: total normalised throughput, [OEF, eq. 9a, 10a]. Jobs: total work per second, [Gavel, section 4.2].
     """
 
     name: str = "total_rate"

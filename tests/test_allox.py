@@ -147,3 +147,11 @@ def test_what_it_cannot_schedule_is_named(change: dict[str, Any], message: str) 
 def test_a_finished_job_needs_nothing() -> None:
     inst = hetopt.Instance.from_jobs([[1], [1]], [1, 1], [5, 5], [1], round_seconds=1.0).replace(done={"j1": 5.0})
     assert POLICY.queues(inst).queue == ((1,),)
+
+
+def test_of_two_alike_jobs_the_one_named_first_starts_first() -> None:
+    """FFT's Table 1: two equal jobs; both on the fast GPU, one after the other, cost 2 + 4 rounds."""
+    jobs = hetopt.Instance.from_jobs([[8, 1], [8, 1]], demand=[1, 1], work=[16, 16], capacity=[1, 1])
+    found = allox.allox().queues(jobs)
+    assert found.queue == ((0, 1), ())
+    assert found.total == pytest.approx(6 * 300)

@@ -64,7 +64,9 @@ def test_equal_split_of_time_never_exceeds_time_or_gpus(inst: hetopt.Instance) -
     for i, job in enumerate(inst.jobs):
         part = min(1 / n / job.demand, 1 / gpus)
         for kind, m in inst.cluster.capacity.items():
-            assert a.share.loc[job.name, kind] == pytest.approx(part * m if job.throughput[kind] > 0 else 0.0)
+            assert a.share.loc[job.name, kind] == pytest.approx(
+                part * m if job.throughput[kind] > 0 and job.demand <= m else 0.0
+            )
         assert a.x[i].sum() <= 1 + EQUAL
 
 

@@ -240,6 +240,7 @@ def test_compensation_on_a_divisible_model(instance: hetopt.Instance, data: st.D
     allocation = hetopt.solve(formulation, instance)
     speed = np.array([[j.throughput[t] for t in instance.cluster.type_names] for j in instance.jobs])
     demand = np.array([j.demand for j in instance.jobs])
+    speed[demand[:, None] > np.array(list(instance.cluster.capacity.values()))] = 0  # too few GPUs for the gang
     owed = np.array([rho[j.name] * SECONDS / j.work for j in instance.jobs])
     rows = [np.kron(np.eye(n)[e], np.ones(k)) for e in range(n)]
     limits = [1.0] * n

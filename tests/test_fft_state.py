@@ -42,10 +42,9 @@ def test_rho_follows_equation_5(instance: hetopt.Instance, normalise: bool, data
     for r in range(4):
         now = instance.replace(time=start + r * SECONDS)
         if state is not None:
-            ran = {
-                j.name: data.draw(st.sampled_from([None, *(t for t, s in j.throughput.items() if s > 0)]))
-                for j in instance.jobs
-            }
+            capacity = now.cluster.capacity
+            fits = {j.name: [t for t, s in j.throughput.items() if s > 0 and j.demand <= capacity[t]] for j in now.jobs}
+            ran = {name: data.draw(st.sampled_from([None, *types])) for name, types in fits.items()}
             held = {name: {} if kind is None else {kind: 1} for name, kind in ran.items()}
             now = now.replace(held=held)
             for job in instance.jobs:

@@ -98,6 +98,7 @@ class Plain:
         else:
             self.speed = np.array([list(j.throughput.values()) for j in inst.jobs])
             self.demand = np.array([j.demand for j in inst.jobs])
+            self.speed[self.demand[:, None] > np.array(self.capacity)] = 0  # a gang runs on one type, or not at all
             self.weight = np.array([j.weight for j in inst.jobs])
             self.work = np.array([j.work - inst.done.get(j.name, 0.0) for j in inst.jobs])
             self.elapsed = np.array([inst.time - j.arrival for j in inst.jobs])
@@ -176,17 +177,17 @@ def test_the_optimum_over_tenants_is_that_of_another_solver(policy: str, inst: h
 @settings(max_examples=25)
 @given(inst=job_instances(zeros=True, arrivals=True))
 def test_jobs_in_order_against_a_hand_made_program(order: str, inst: hetopt.Instance) -> None:
-    """[Gavel, section 4.3] written out job by job for scipy: worth (n - rank) / n per GPU on the fastest type."""
+    """[Gavel, section 4.2] written out job by job for scipy: worth (n - rank) / n per GPU on the fastest type."""
     n, k = len(inst.jobs), len(inst.cluster.capacity)
+    speed = Plain(inst).speed
 
     def key(i: int) -> tuple[float, int]:
         job = inst.jobs[i]
-        return (job.arrival if order == "arrival" else job.work / max(job.throughput.values()), i)
+        return (job.arrival if order == "arrival" else job.work / speed[i].max(), i)
 
     worth = np.zeros((n, k))
     for rank, i in enumerate(sorted(range(n), key=key)):
-        speeds = np.array(list(inst.jobs[i].throughput.values()))
-        worth[i] = (n - rank) / n * inst.jobs[i].demand * speeds / speeds.max()
+        worth[i] = (n - rank) / n * inst.jobs[i].demand * speed[i] / speed[i].max()
     capacity = [[inst.jobs[i].demand if j == m else 0 for i in range(n) for j in range(k)] for m in range(k)]
     time = [[1 if e == i else 0 for i in range(n) for _ in range(k)] for e in range(n)]
     best = linprog(-worth.ravel(), capacity + time, [*inst.cluster.capacity.values(), *[1] * n])
@@ -397,3 +398,18 @@ def test_what_cannot_be_is_refused() -> None:
         hetopt.solve(gavel.makespan(), EQ1)
     with pytest.raises(InvalidFormulation, match="two components are named 'time_fraction'"):
         gavel.makespan() + gavel.TimeFraction()
+
+
+def test_a_gang_gets_no_time_on_a_type_that_is_too_small_for_it() -> None:
+    """Eight GPUs cannot be taken from four for half of the time: the job runs on the slower type, by hand 1/4 of it."""
+    jobs = hetopt.Instance.from_jobs([[1, 9], [1, 9]], demand=[8, 2], work=[9, 9], capacity=[8, 4])
+    allocation = hetopt.solve(gavel.max_min_fairness(), jobs)
+    assert allocation.share.loc["j1", "GPU2"] == 0
+    assert allocation.share.loc["j1", "GPU1"] > 0
+    assert jobs.entities().task_speed[0, 1] > 0, "a gang over both types could use it"
+
+
+def test_a_gang_that_fits_no_single_type_is_refused() -> None:
+    jobs = hetopt.Instance.from_jobs([[1, 9]], demand=[5], work=[9], capacity=[4, 4])
+    with pytest.raises(hetopt.InvalidInstance, match=r"jobs\['j1'\].demand is 5 GPUs.* at most 4"):
+        hetopt.solve(gavel.total_throughput(), jobs)

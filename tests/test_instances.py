@@ -265,7 +265,7 @@ def test_fft_cost_prefers_the_slow_gpu() -> None:
 
 def test_hadar_motivating_example_reads_as_printed() -> None:
     instance = instances.load("hadar/motivating")
-    assert close(instance.entities().speed * 360, row("hadar/motivating", "throughput").correct["value"])
+    assert close(instance.entities().task_speed * 360, row("hadar/motivating", "throughput").correct["value"])
     assert {j.name: (j.demand, j.work) for j in instance.jobs} == row("hadar/motivating", "jobs").correct
 
 

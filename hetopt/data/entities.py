@@ -35,7 +35,7 @@ class Entities:
         k GPU types, in the cluster's order.
     speed:
         (n, k). What one unit of share yields. Tenants: speedup per GPU (no unit); jobs: work per second of
-        the whole gang. 0 where memory is too small.
+        the whole gang on this type alone. 0 where memory is too small, or the type has fewer GPUs than the gang.
     demand:
         (n,) GPUs that one unit of share takes: 1 for tenants, the gang's size for jobs.
     weight:
@@ -48,6 +48,9 @@ class Entities:
         (n, k) GPUs held now, or None if the instance does not say.
     instance:
         Where the numbers come from, for parts that need more (work, arrival, checkpoints …); None if made by hand.
+    any_type:
+        (n, k) as ``speed``, but not 0 where only the gang is too large for the type; None: the same. Read it as
+        :attr:`task_speed`.
     """
 
     kind: Kind
@@ -60,9 +63,10 @@ class Entities:
     capacity: Floats
     held: Floats | None
     instance: Instance | None = field(default=None, repr=False)
+    any_type: Floats | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        for array in (self.speed, self.demand, self.weight, self.owner, self.capacity, self.held):
+        for array in (self.any_type, self.speed, self.demand, self.weight, self.owner, self.capacity, self.held):
             if array is not None:
                 array.flags.writeable = False
 
@@ -70,6 +74,14 @@ class Entities:
     def shape(self) -> tuple[int, int]:
         """(n, k)."""
         return len(self.names), len(self.types)
+
+    @property
+    def task_speed(self) -> Floats:
+        """(n, k) speed that a type allows, be it with too few GPUs for the whole gang.
+
+        A gang over several types goes at the least of theirs (Hadar; the simulator).
+        """
+        return self.speed if self.any_type is None else self.any_type
 
     @cached_property
     def allowed(self) -> NDArray[np.bool_]:
@@ -95,7 +107,7 @@ class Entities:
     def isolated_rate(self) -> Floats:
         """(n,) rate on an own part ``weight / sum(weight)`` of every GPU type; a job runs at most all the time.
 
-        Work per second for jobs, [Gavel, section 4.1]; no unit for tenants.
+        Work per second for jobs, [Gavel, section 4.2]; no unit for tenants.
         """
         if self.kind == "tenants":
             return self.fair_rate
@@ -216,15 +228,18 @@ def job_entities(instance: Instance) -> Entities:
     jobs, types = instance.jobs, instance.cluster.type_names
     speed = np.array([[job.throughput[k] for k in types] for job in jobs], dtype=float)
     speed = np.where(_fits(instance, [job.memory_bytes for job in jobs]), speed, 0.0)
+    demand = np.array([job.demand for job in jobs], dtype=float)
+    capacity = np.array([instance.cluster.capacity[k] for k in types], dtype=float)
     return Entities(
         kind="jobs",
         names=tuple(job.name for job in jobs),
         types=types,
-        speed=speed,
-        demand=np.array([job.demand for job in jobs], dtype=float),
+        speed=np.where(demand[:, None] <= capacity, speed, 0.0),
+        any_type=speed,
+        demand=demand,
         weight=np.array([job.weight for job in jobs], dtype=float),
         owner=np.arange(len(jobs), dtype=np.intp),
-        capacity=np.array([instance.cluster.capacity[k] for k in types], dtype=float),
+        capacity=capacity,
         held=_held(instance, [job.name for job in jobs], types),
         instance=instance,
     )

@@ -28,7 +28,7 @@ from pyomo.common.gc_manager import PauseGC
 from pyomo.core.expr import LinearExpression
 
 from hetopt.data.entities import Entities, Floats, Kind
-from hetopt.errors import InvalidFormulation
+from hetopt.errors import InvalidFormulation, InvalidInstance
 from hetopt.programs.rows import Rows
 
 if TYPE_CHECKING:
@@ -240,8 +240,24 @@ class Formulation:
         return replace(self, components=components, compile=None, specialist=None, title=title)
 
     def entities(self, instance: Instance) -> Entities:
-        """The rows and columns of the share that this formulation decides on."""
-        return instance.entities(self._common_kind())
+        """The rows and columns of the share that this formulation decides on.
+
+        Raises
+        ------
+        InvalidInstance
+            There is none; or a job whose gang is too large for every GPU type that can run it, while a share is of
+            one type. (A job whose types have no GPUs at all now, say because servers are drained, just gets none.)
+        """
+        entities = instance.entities(self._common_kind())
+        for i in np.flatnonzero(~entities.allowed.any(axis=1)).tolist():
+            largest = entities.capacity[entities.task_speed[i] > 0].max()
+            if largest == 0:
+                continue
+            raise InvalidInstance(
+                f"jobs[{entities.names[i]!r}].demand is {entities.demand[i]:g} GPUs, and its gang runs on one type; "
+                f"the types that can run it have at most {largest:g}"
+            )
+        return entities
 
     def build(self, instance: Instance) -> Model:
         """The Pyomo model; the readable road.

@@ -24,11 +24,11 @@ def demands(entities: Entities, instance: Instance) -> list[list[list[int]]]:
     if not instance.jobs:
         return [[[] for _ in entities.types] for _ in entities.names]
     jobs, belongs, names = instance.entities("jobs"), members(instance), owners(instance)
-    usable = jobs.allowed & (jobs.demand[:, None] <= jobs.capacity[None, :])
+    usable = jobs.allowed
     for i in np.flatnonzero(~usable.any(axis=1)).tolist():
         raise InvalidInstance(
             f"jobs[{jobs.names[i]!r}].demand is {int(jobs.demand[i])} GPUs, more than any GPU type that it can run on "
-            f"has; the largest has {int(jobs.capacity[jobs.allowed[i]].max())}"
+            f"has; the largest has {int(jobs.capacity[jobs.task_speed[i] > 0].max())}"
         )
     sizes = jobs.demand.astype(int).tolist()
     own: list[Owner] = [names[name] for name in entities.names]

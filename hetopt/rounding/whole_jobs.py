@@ -74,7 +74,7 @@ def most_due(entities: Entities, due: Floats) -> Floats:
         (n, k) rounds due to each job on each type.
     """
     n, k = entities.shape
-    open_ = (due > 0) & entities.allowed & (entities.demand[:, None] <= entities.capacity[None, :])
+    open_ = (due > 0) & entities.allowed
     job, kind = np.nonzero(open_)
     if not len(job):
         return np.zeros((n, k))

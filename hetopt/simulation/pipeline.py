@@ -128,7 +128,7 @@ def _fluid(result: Allocation) -> Decision:
 
 def gang_rate(jobs: Entities, gpus: Floats) -> Floats:
     """(n,) work per second of each whole gang; the slowest of its GPU types sets the pace, [OEF, section 4.4]."""
-    slowest = np.where(gpus > 0, jobs.speed, np.inf).min(axis=1)
+    slowest = np.where(gpus > 0, jobs.task_speed, np.inf).min(axis=1)
     return np.asarray(np.where(gpus.any(axis=1), slowest, 0.0))
 
 
@@ -137,7 +137,7 @@ def check_capacity(entities: Entities, gpus: Floats) -> None:
     if gpus.shape != entities.shape or not np.isfinite(gpus).all():
         raise InvalidPlan(f"the plan has shape {gpus.shape} or holds NaN; it must be finite, of shape {entities.shape}")
     slack = FEASIBILITY * float(entities.capacity.max())
-    for e, k in np.argwhere((gpus < -slack) | (~entities.allowed & (gpus > slack))).tolist():
+    for e, k in np.argwhere((gpus < -slack) | ((entities.task_speed == 0) & (gpus > slack))).tolist():
         raise InvalidPlan(
             f"the plan gives {entities.names[e]!r} {gpus[e, k]:g} GPUs of {entities.types[k]!r}, "
             + ("fewer than none" if gpus[e, k] < 0 else "on which it cannot run")

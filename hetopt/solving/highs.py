@@ -21,6 +21,7 @@ from hetopt.tolerances import scale
 
 _Status = highspy.HighsModelStatus
 Positions: TypeAlias = NDArray[np.int32]
+_PRIMAL = 4  # kSimplexStrategyPrimal of HiGHS, which highspy does not name
 _FEASIBLE = 2  # HighsSolutionStatus.kSolutionStatusFeasible, as HighsInfo gives it
 USUAL_EXPONENT = 10
 """Objectives whose largest coefficient lies between 2**-10 and 2**10 are given to HiGHS as they are."""
@@ -102,6 +103,10 @@ class Session:
         """Primal and dual feasibility tolerance of the next solves (HiGHS takes no less than 1e-10)."""
         self._highs.setOptionValue("primal_feasibility_tolerance", value)
         self._highs.setOptionValue("dual_feasibility_tolerance", value)
+
+    def use_primal_simplex(self) -> None:
+        """Primal simplex in the next solves: for programs whose origin is feasible and whose optima are many."""
+        self._highs.setOptionValue("simplex_strategy", _PRIMAL)
 
     @property
     def program(self) -> LinearProgram:

@@ -219,15 +219,10 @@ class FFT:
         """Job -> a + p max(1, d |A| / sum(Y)) in seconds, with p the time on the fastest type that takes its gang."""
         if state.tau.keys() == entities.position.keys():
             return state.tau
-        alone = instance.job_array("work") / np.where(_takes(entities), entities.speed, 0.0).max(axis=1)
+        alone = instance.job_array("work") / np.where(entities.allowed, entities.speed, 0.0).max(axis=1)
         crowd = np.maximum(1.0, entities.demand * len(alone) / entities.capacity.sum())
         tau = instance.job_array("arrival") + alone * crowd
         return dict(zip(entities.names, tau.tolist(), strict=True))
-
-
-def _takes(entities: Entities) -> np.ndarray:
-    """(n, k) True where the type can run the job and has enough GPUs for its gang."""
-    return np.asarray(entities.allowed & (entities.demand[:, None] <= entities.capacity))
 
 
 def _executed(instance: Instance, entities: Entities, state: FFTState) -> np.ndarray:
@@ -240,10 +235,10 @@ def _executed(instance: Instance, entities: Entities, state: FFTState) -> np.nda
 
 def _check_present(instance: Instance, entities: Entities) -> None:
     """Raise :class:`InvalidInstance` unless every job has arrived, has work left, and fits some GPU type."""
-    for i in np.flatnonzero(~_takes(entities).any(axis=1)).tolist():
+    for i in np.flatnonzero(~entities.allowed.any(axis=1)).tolist():
         raise InvalidInstance(
             f"jobs[{entities.names[i]!r}].demand is {entities.demand[i]:g} GPUs, which run on one type; the types that "
-            f"it can run on have at most {entities.capacity[entities.allowed[i]].max():g}"
+            f"it can run on have at most {entities.capacity[entities.task_speed[i] > 0].max():g}"
         )
     for i in np.flatnonzero(instance.job_array("arrival") > instance.time).tolist():
         raise InvalidInstance(
@@ -261,4 +256,4 @@ def _places(formulation: Formulation, entities: Entities) -> Floats:
     for part in formulation:
         if isinstance(part, LinearGain) and not getattr(part, "priority", 0):
             cost -= part.coefficients(entities)
-    return np.hstack([np.where(_takes(entities), cost, np.inf), np.zeros((len(cost), 1))])
+    return np.hstack([np.where(entities.allowed, cost, np.inf), np.zeros((len(cost), 1))])

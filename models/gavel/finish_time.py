@@ -1,4 +1,4 @@
-"""Finish-time fairness: nobody finishes late compared with an own part of the cluster, [Gavel, section 4.1].
+"""Finish-time fairness: nobody finishes late compared with an own part of the cluster, [Gavel, section 4.2].
 
 rho[e] = (elapsed[e] + work_left[e] / rate[e]) / (elapsed[e] + work_left[e] / isolated[e]), and the largest rho is made
 as small as possible. 1 / rate is convex, so its tangents join lazily, as those of :mod:`hetopt.models.concave` do.

@@ -82,6 +82,7 @@ class _Least:
         """(n, k) and (n,): the rows ``table[e] @ share[e] >= growth[e] * level``, in numbers of size 1."""
         base = self.base(entities)
         size = np.where(base > 0, base, entities.speed.max(axis=1))
+        size[size == 0] = 1.0  # can run nowhere now: a row of zeros, which holds nobody back
         return entities.speed / size[:, None], base / size
 
     def add(self, block: Block, model: Model) -> Expression:
@@ -125,7 +126,7 @@ class LeastRatio(_Least):
 
 @dataclass(frozen=True)
 class SoonestEnd(_Least):
-    """Least makespan: the last of all present jobs shall be done as soon as possible, [Gavel, section 4.3].
+    """Least makespan: the last of all present jobs shall be done as soon as possible, [Gavel, section 4.2].
 
     Gain = level; rows, for all e: ``rate[e] >= work_left[e] / horizon * level``, where horizon [s] is the makespan of
     equal division: the makespan is horizon / level, see :func:`makespan_seconds`. Weights play no part.
@@ -153,7 +154,7 @@ def makespan_seconds(entities: Entities, share: Floats) -> float:
 
 @dataclass(frozen=True)
 class InOrder:
-    """Earlier jobs first, on their fastest GPU types, [Gavel, section 4.3].
+    """Earlier jobs first, on their fastest GPU types, [Gavel, section 4.2].
 
     Gain = ``sum_e (n - rank[e]) / n * demand[e] * rate[e] / fastest[e]``, with rank 0 for the first in order: a GPU for
     a second on a job's fastest type is worth the more the earlier the job. Jobs without work left come to nothing.

@@ -57,7 +57,7 @@ def max_min_fairness(*, scale_by_demand: bool = True, tenant_gpus: float = np.in
 
 
 def makespan() -> Formulation:
-    """The least time until all present jobs are done, as one linear program, [Gavel, section 4.3].
+    """The least time until all present jobs are done, as one linear program, [Gavel, section 4.2].
 
     The objective says how many times sooner than under equal division; :func:`makespan_seconds` gives seconds.
     """
@@ -65,12 +65,12 @@ def makespan() -> Formulation:
 
 
 def total_throughput() -> Formulation:
-    """The largest (weighted) total rate, [Gavel, section 4.3]."""
+    """The largest (weighted) total rate, [Gavel, section 4.2]."""
     return _profit(WeightedRate(), "Gavel total throughput")
 
 
 def fifo() -> Formulation:
-    """First in, first out, each on its fastest GPU type where that pays, [Gavel, section 4.3]."""
+    """First in, first out, each on its fastest GPU type where that pays, [Gavel, section 4.2]."""
     return _profit(InOrder("arrival"), "Gavel FIFO", kind="jobs")
 
 
@@ -80,7 +80,7 @@ def shortest_job_first() -> Formulation:
 
 
 def finish_time_fairness() -> Formulation:
-    """The least largest ratio of finish time to that on an own part of the cluster, [Gavel, section 4.1]."""
+    """The least largest ratio of finish time to that on an own part of the cluster, [Gavel, section 4.2]."""
     return Formulation((FinishTime(), TimeFraction()), specialist=solve_finish_time, title="Gavel finish-time fairness")
 
 
@@ -91,7 +91,7 @@ def mean_completion_time() -> Formulation:
 
 
 def water_filling() -> WaterFilling:
-    """Max-min fairness among the least, then among the next, and so on, [Gavel, section 4.4]."""
+    """Max-min fairness among the least, then among the next, and so on, [Gavel, section 4.3]."""
     return WaterFilling()
 
 

@@ -1,4 +1,4 @@
-"""Water filling: lexicographic max-min, [Gavel, section 4.4]."""
+"""Water filling: lexicographic max-min, [Gavel, section 4.3]."""
 
 from __future__ import annotations
 

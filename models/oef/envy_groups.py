@@ -73,6 +73,7 @@ class _Search:
         self.columns = self.taste.size + len(outsiders)
         self.session = Session(_program(gain.ravel(), force, cost.ravel(), market.taste[outsiders]), options)
         self.session.set_tolerance(FINE)
+        self.session.use_primal_simplex()  # parting by nothing is feasible, and dual simplex may go round in a circle
         self.envious = [np.repeat(outsiders, len(members))]
         self.envied = [np.tile(members, len(outsiders))]
         self.present = np.eye(len(members), dtype=bool)
