@@ -248,7 +248,7 @@ def test_mutated_documents_raise_one_line_or_are_valid(document: dict[str, Any])
         if getattr(instance, kind):
             entities = instance.entities(kind)  # type: ignore[arg-type]
             assert ((entities.speed >= 0) & (entities.speed < math.inf)).all()
-            assert entities.speed.any(axis=1).all()
+            assert entities.task_speed.any(axis=1).all()
             assert entities.capacity.sum() >= entities.demand.max()
 
 
