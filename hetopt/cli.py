@@ -161,7 +161,7 @@ def instances_command(
         if write is not None:
             raise InvalidOption("--write needs the name of an instance")
         listed = named_instances()
-        print(json.dumps(listed, indent=2)) if as_json else console.show_instances(listed)
+        print(json.dumps(listed, indent=2)) if as_json else console.show_names(listed, "instances", "what it is")
         return
     instance = named_instance(name)
     if write is not None:
@@ -177,7 +177,7 @@ def instances_command(
 def policies_command(as_json: AsJson = False) -> None:
     """List the policies that installed packages announce."""
     listed = {name: description(name) for name in policy_names()}
-    print(json.dumps(listed, indent=2)) if as_json else console.show_policies(listed)
+    print(json.dumps(listed, indent=2)) if as_json else console.show_names(listed, "policies", "what it does")
 
 
 @app.command("demo")

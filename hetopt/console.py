@@ -124,21 +124,11 @@ def show_audit(verdicts: Audit, policy: str) -> None:
     show_frame(verdicts.table, f"{policy}: properties")
 
 
-def show_instances(listed: Mapping[str, str]) -> None:
-    """Names of instances and what they are."""
-    table = Table(title="instances", title_justify="left")
+def show_names(listed: Mapping[str, str], title: str, about: str) -> None:
+    """Names and a sentence on each."""
+    table = Table(title=title, title_justify="left")
     table.add_column("name", no_wrap=True)
-    table.add_column("what it is")
-    for name, text in listed.items():
-        table.add_row(name, text)
-    OUT.print(table)
-
-
-def show_policies(listed: Mapping[str, str]) -> None:
-    """Names of policies and what they do."""
-    table = Table(title="policies", title_justify="left")
-    table.add_column("name", no_wrap=True)
-    table.add_column("what it does")
+    table.add_column(about)
     for name, text in listed.items():
         table.add_row(name, text)
     OUT.print(table)

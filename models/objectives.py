@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -46,9 +45,3 @@ class WeightedRate:
     def measure(self, entities: Entities, share: Floats) -> Measure:
         """The weighted total rate of ``share``."""
         return Measure(gain=float(entities.weight @ entities.rate(share)))
-
-
-def largest_excess(value: Any, size: Any) -> float:
-    """Largest positive entry of ``value / size``, or 0."""
-    worst = np.max(np.asarray(value) / np.maximum(np.asarray(size), 1e-300), initial=0.0)
-    return float(max(0.0, worst))

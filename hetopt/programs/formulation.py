@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import pyomo.environ as pyo
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pyomo.common.gc_manager import PauseGC
 from pyomo.core.expr import LinearExpression
 
@@ -346,8 +346,3 @@ def _objectives(model: Model, gains: dict[int, list[Expression]]) -> None:
 def components_of(formulation: Formulation, protocol: type[Any]) -> list[Any]:
     """The components that also satisfy ``protocol`` (:class:`Measured` or :class:`Lazy`), in order."""
     return [part for part in formulation.components if isinstance(part, protocol)]
-
-
-def booleans(array: NDArray[np.bool_]) -> list[bool]:
-    """Plain Python booleans, for Pyomo."""
-    return [bool(b) for b in array]

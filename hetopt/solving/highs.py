@@ -21,7 +21,8 @@ from hetopt.tolerances import scale
 
 _Status = highspy.HighsModelStatus
 Positions: TypeAlias = NDArray[np.int32]
-_PRIMAL = 4  # kSimplexStrategyPrimal of HiGHS, which highspy does not name
+_DUAL, _PRIMAL = 1, 4  # simplex_strategy of HiGHS
+_NO_LIMIT = 2**31 - 1
 _FEASIBLE = 2  # HighsSolutionStatus.kSolutionStatusFeasible, as HighsInfo gives it
 USUAL_EXPONENT = 10
 """Objectives whose largest coefficient lies between 2**-10 and 2**10 are given to HiGHS as they are."""
@@ -65,6 +66,7 @@ class Session:
     ) -> None:
         self.options = options or Options()
         self._presolve, self._explain = "choose" if presolve else "off", explain
+        self._stall: int | None = None
         self._program = program
         self._new_rows: list[tuple[sparse.csr_array, Floats, Floats, Sequence[str]]] = []
         self._new_entries: dict[tuple[int, int], float] = {}
@@ -104,9 +106,13 @@ class Session:
         self._highs.setOptionValue("primal_feasibility_tolerance", value)
         self._highs.setOptionValue("dual_feasibility_tolerance", value)
 
-    def use_primal_simplex(self) -> None:
-        """Primal simplex in the next solves: for programs whose origin is feasible and whose optima are many."""
-        self._highs.setOptionValue("simplex_strategy", _PRIMAL)
+    def set_stall(self, iterations: int) -> None:
+        """Dual simplex takes at most so many iterations in each of the next solves; then primal simplex finishes.
+
+        A program with very many optima can hold either of them up, seldom both.
+        """
+        self._stall = iterations
+        self._highs.setOptionValue("simplex_iteration_limit", iterations)
 
     @property
     def program(self) -> LinearProgram:
@@ -265,6 +271,13 @@ class Session:
             self._highs.setOptionValue("time_limit", self._highs.getRunTime() + float(self.options.time_limit))
         self._highs.run()
         status = self._highs.getModelStatus()
+        if status == _Status.kIterationLimit and self._stall is not None:
+            self._highs.setOptionValue("simplex_iteration_limit", _NO_LIMIT)
+            self._highs.setOptionValue("simplex_strategy", _PRIMAL)
+            self._highs.run()
+            self._highs.setOptionValue("simplex_iteration_limit", self._stall)
+            self._highs.setOptionValue("simplex_strategy", _DUAL)
+            status = self._highs.getModelStatus()
         if status in (_Status.kUnboundedOrInfeasible, _Status.kUnknown):
             # Presolve could not tell which; or it solved all by itself, and without crossover HiGHS lacks the duals.
             self._highs.clearSolver()

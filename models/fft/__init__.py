@@ -8,11 +8,6 @@ from hetopt.models.fft.parts import (
     Switching,
     VolumeCost,
     WorkConserving,
-    check_names,
-    check_round,
-    held_types,
-    positions,
-    theta,
 )
 from hetopt.models.fft.policy import FFT, FFTState
 
@@ -26,9 +21,4 @@ __all__ = [
     "Switching",
     "VolumeCost",
     "WorkConserving",
-    "check_names",
-    "check_round",
-    "held_types",
-    "positions",
-    "theta",
 ]

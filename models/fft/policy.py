@@ -38,18 +38,6 @@ from hetopt.programs.formulation import Component, Formulation
 from hetopt.solving.options import Options
 from hetopt.solving.road import solve_formulation
 
-__all__ = [
-    "FFT",
-    "AgeCost",
-    "Compensation",
-    "FFTState",
-    "LinearGain",
-    "OneType",
-    "Switching",
-    "VolumeCost",
-    "WorkConserving",
-]
-
 
 @dataclass(frozen=True)
 class FFTState:

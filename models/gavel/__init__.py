@@ -1,5 +1,6 @@
 """Gavel (OSDI'20): one optimisation framework for many heterogeneity-aware policies."""
 
+from hetopt.models.concave import CompletionTime
 from hetopt.models.gavel.finish_time import FinishTime
 from hetopt.models.gavel.parts import InOrder, LeastRatio, SoonestEnd, TimeFraction, fastest_rate, makespan_seconds
 from hetopt.models.gavel.policies import (
@@ -15,6 +16,7 @@ from hetopt.models.gavel.policies import (
 from hetopt.models.gavel.water_filling import WaterFilling
 
 __all__ = [
+    "CompletionTime",
     "FinishTime",
     "InOrder",
     "LeastRatio",

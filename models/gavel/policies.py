@@ -15,32 +15,13 @@ from hetopt.models.concave import CompletionTime
 from hetopt.models.gavel.arrays import Least, least_program, time_program
 from hetopt.models.gavel.finish_time import FinishTime
 from hetopt.models.gavel.interior import concave_specialist, solve_finish_time, solve_least, solve_profit
-from hetopt.models.gavel.parts import InOrder, LeastRatio, SoonestEnd, TimeFraction, makespan_seconds
+from hetopt.models.gavel.parts import InOrder, LeastRatio, SoonestEnd, TimeFraction
 from hetopt.models.gavel.water_filling import WaterFilling
 from hetopt.models.objectives import WeightedRate
 from hetopt.programs.formulation import Formulation
 from hetopt.programs.linear import LinearProgram
 from hetopt.solving.options import Options
 from hetopt.solving.point import Point
-
-__all__ = [
-    "CompletionTime",
-    "FinishTime",
-    "InOrder",
-    "LeastRatio",
-    "SoonestEnd",
-    "TimeFraction",
-    "WaterFilling",
-    "fifo",
-    "finish_time_fairness",
-    "makespan",
-    "makespan_seconds",
-    "max_min_fairness",
-    "mean_completion_time",
-    "shortest_job_first",
-    "total_throughput",
-    "water_filling",
-]
 
 
 def max_min_fairness(*, scale_by_demand: bool = True, tenant_gpus: float = np.inf) -> Formulation:

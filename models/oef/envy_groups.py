@@ -19,7 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from hetopt.data.entities import Floats
-from hetopt.models.oef.envy_menu import ROWS_PER_TENANT, Ints, Market, Menu
+from hetopt.models.oef.envy_menu import ROWS_PER_TENANT, STALL, Ints, Market, Menu
 from hetopt.programs.linear import LinearProgram
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
@@ -73,7 +73,7 @@ class _Search:
         self.columns = self.taste.size + len(outsiders)
         self.session = Session(_program(gain.ravel(), force, cost.ravel(), market.taste[outsiders]), options)
         self.session.set_tolerance(FINE)
-        self.session.use_primal_simplex()  # parting by nothing is feasible, and dual simplex may go round in a circle
+        self.session.set_stall(STALL * self.columns)
         self.envious = [np.repeat(outsiders, len(members))]
         self.envied = [np.tile(members, len(outsiders))]
         self.present = np.eye(len(members), dtype=bool)

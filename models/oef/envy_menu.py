@@ -24,6 +24,10 @@ Ints = NDArray[np.intp]
 ROWS_PER_TENANT = 3
 """Rows that a tenant may add in one pass: with one, passes double; with more, most rows are idle."""
 
+STALL = 2
+"""Iterations of dual simplex per column after which it counts as stalled; it usually takes less than one. Some programs
+of a group, whose optimum is 0 in very many ways, hold it up for ever (1,000 tenants, one round in some tens)."""
+
 
 @dataclass(frozen=True, eq=False)
 class Market:
@@ -95,6 +99,7 @@ def best_menu(market: Market, group: Ints, envious: Ints, envied: Ints, options:
     groups = int(group.max()) + 1
     session = Session(_without_envy(market, group, groups), options)
     session.set_tolerance(FINE)
+    session.set_stall(STALL * groups * k)
     present = np.zeros((n, groups), dtype=bool)
     present[np.arange(n), group] = True
     first, second = [], []
