@@ -155,3 +155,14 @@ def test_members_of_a_group_take_one_type_after_the_other() -> None:
     """Weights 1, 1, 2 share half and half: by hand, the first two take type 1 and the last type 2."""
     split = handed_out(np.array([[0.5, 0.5]]), np.zeros(3, dtype=np.intp), np.array([1.0, 1.0, 2.0]))
     assert split == pytest.approx(np.array([[1, 0], [1, 0], [0, 1]]))
+
+
+def test_a_stalled_dual_simplex_is_finished_by_the_primal() -> None:
+    """After a single dual iteration per solve primal simplex goes on, before and after a change."""
+    inst = market(30, 4, 2)
+    program = hetopt.from_pyomo(oef.noncooperative().build(inst))
+    session = hetopt.Session(program)
+    session.set_stall(1)
+    assert session.solve().objective == pytest.approx(hetopt.optimise(program).objective, rel=EQUAL)
+    session.set_objective(-program.c)
+    assert session.solve().objective == pytest.approx(0.0, abs=EQUAL)
