@@ -39,6 +39,9 @@ leaves about 1e-12, and no result shows it."""
 FINE = 1e-10
 """Tolerances asked of HiGHS inside a specialist, whose steps rest on exact prices: the smallest that it takes."""
 
+START = 1e-3
+"""Relative gap at which a result that is only a start for the next search is good enough; any would do."""
+
 CONVERGED = 1e-11
 """Interior points stop once their products are below this part of the optimum: 100 times finer than PROVEN, while
 rounding in the sums over some thousand entities leaves about 1e-13."""

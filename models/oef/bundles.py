@@ -20,21 +20,18 @@ from hetopt.errors import NotSolved
 from hetopt.models.fairness import EnvyFree
 from hetopt.models.oef.arrays import cooperative_program
 from hetopt.models.oef.envy_duals import proven_point
-from hetopt.models.oef.envy_groups import Parting, parting
+from hetopt.models.oef.envy_groups import Partings, partings
 from hetopt.models.oef.envy_menu import Ints, Market, Menu, best_menu
 from hetopt.solving.options import Options
 from hetopt.solving.point import Point
 from hetopt.solving.road import optimise
-from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN, scale
+from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN, START, scale
 
 FEW = 40
 """Up to so many tenants everyone starts in a group of its own."""
 
 STRIDE = 3
 """The first menu is that of every third tenant."""
-
-ROUGH = 1e-3
-"""Relative gap at which the market of every third tenant is left: its menu is only a start."""
 
 PARTS = 6
 """Into so many groups one parts at most; more of them cost more in the next menu than they save in rounds."""
@@ -64,11 +61,8 @@ def part_by_part(entities: Entities, options: Options) -> Point:
     market, kind = market_of(entities)
     found = _solve(market, PROVEN, options, began)
     bundles = found.menu.bundles[found.menu.group][kind]
-    envious, envied, force = (
-        np.concatenate([getattr(answer, field) for answer in found.partings])
-        for field in ("envious", "envied", "force")
-    )
-    return proven_point(entities, kind, bundles, (envious, envied, force), time.perf_counter() - began, found.rounds)
+    forces = found.partings.envious, found.partings.envied, found.partings.force
+    return proven_point(entities, kind, bundles, forces, time.perf_counter() - began, found.rounds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +70,7 @@ class _Found:
     """A menu, how its groups answered, and the rounds that it took."""
 
     menu: Menu
-    partings: list[Parting]
+    partings: Partings
     rounds: int
 
 
@@ -92,10 +86,13 @@ def _solve(market: Market, gap: float, options: Options, began: float) -> _Found
         if better:  # only then, so that joining and parting cannot go round in a circle
             best, menu = menu.objective, _joined(menu)
         members = np.split(np.argsort(menu.group, kind="stable"), np.cumsum(np.bincount(menu.group))[:-1])
-        partings = [parting(market, menu, tenants, gap, options) for tenants in members]
-        parts = [_parts(market, t, a, gap, PARTS if better else len(t)) for t, a in zip(members, partings, strict=True)]
+        answer = partings(market, menu, gap, options)
+        parts = [
+            _parts(market, t, answer.bundles[t], PARTS if better else len(t)) if gain > gap else np.zeros_like(t)
+            for t, gain in zip(members, answer.gain, strict=True)
+        ]
         if not any(part.any() for part in parts):
-            return _Found(menu, partings, rounds)
+            return _Found(menu, answer, rounds)
         if options.time_limit is not None and time.perf_counter() - began > options.time_limit:
             raise NotSolved(f"no proof within time_limit={options.time_limit:g} s; raise the limit", "time_limit")
         group, envious, envied = _parted(menu, members, parts)
@@ -105,7 +102,7 @@ def _first_groups(market: Market, options: Options, began: float) -> Ints:
     """Everyone with those who like the same bundle best, of the menu of some."""
     if market.size <= FEW:
         return np.arange(market.size)
-    menu = _solve(market.part(np.arange(0, market.size, STRIDE)), ROUGH, options, began).menu
+    menu = _solve(market.part(np.arange(0, market.size, STRIDE)), START, options, began).menu
     favourite = (market.taste @ menu.bundles.T).argmax(axis=1)
     return np.unique(favourite, return_inverse=True)[1]
 
@@ -129,16 +126,14 @@ def _alike(bundles: Floats) -> Ints:
     return np.asarray(np.unique(rounded, axis=0, return_inverse=True)[1]).ravel()
 
 
-def _parts(market: Market, tenants: Ints, answer: Parting, gap: float, most: int) -> Ints:
-    """The part, 0 … most - 1, that each of ``tenants`` goes to; all 0 if the group stays together."""
-    if answer.gain <= gap:
-        return np.zeros(len(tenants), dtype=np.intp)
-    alike = _alike(answer.bundles)
+def _parts(market: Market, tenants: Ints, bundles: Floats, most: int) -> Ints:
+    """The part, 0 … most - 1, that each of ``tenants``, who would go towards ``bundles``, goes to."""
+    alike = _alike(bundles)
     if alike.max() < most:
         return alike
     size = np.bincount(alike, market.weight[tenants])
     largest = np.argsort(-size, kind="stable")[:most]
-    directions = answer.bundles[np.unique(alike, return_index=True)[1][largest]]
+    directions = bundles[np.unique(alike, return_index=True)[1][largest]]
     favourite = (market.taste[tenants] @ directions.T).argmax(axis=1)
     parts = np.unique(favourite, return_inverse=True)[1]
     return parts if parts.any() else alike
