@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import highspy
 import numpy as np
 import pytest
 from hypothesis import given
@@ -294,6 +295,20 @@ def test_the_time_limit_holds_for_each_solve_alone() -> None:
     second = session.solve()
     assert first.status == second.status == "time_limit"
     assert second.seconds > 0.2
+
+
+def test_other_threads_than_in_an_earlier_run_of_the_same_process() -> None:
+    """HiGHS keeps the threads of its first run, whoever made it, and refuses other numbers until told to forget."""
+    program = lp([3], [(-INF, [2], 4)], [(0, INF)])
+    for threads in (2, 1, 3):
+        assert same(Session(program, Options(threads=threads)).solve().objective, 6)
+    foreign = highspy.Highs()
+    foreign.setOptionValue("output_flag", False)
+    foreign.setOptionValue("threads", 2)
+    highspy.Highs.resetGlobalScheduler(True)
+    foreign.addVar(0.0, 1.0)
+    foreign.run()
+    assert same(Session(program).solve().objective, 6)
 
 
 def test_a_start_is_used_by_an_integer_search() -> None:

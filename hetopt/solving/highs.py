@@ -269,7 +269,10 @@ class Session:
     def _run(self) -> highspy.HighsModelStatus:
         if self.options.time_limit is not None:  # HiGHS adds up the time of all runs
             self._highs.setOptionValue("time_limit", self._highs.getRunTime() + float(self.options.time_limit))
-        self._highs.run()
+        if self._highs.run() == highspy.HighsStatus.kError and self._highs.getModelStatus() == _Status.kNotset:
+            # Whoever ran HiGHS before in this thread, perhaps another package, did so with other `threads`.
+            highspy.Highs.resetGlobalScheduler(True)
+            self._highs.run()
         status = self._highs.getModelStatus()
         if status == _Status.kIterationLimit and self._stall is not None:
             self._highs.setOptionValue("simplex_iteration_limit", _NO_LIMIT)
