@@ -200,3 +200,45 @@ def test_eq_2_is_no_lower_bound_where_the_last_round_counts_whole() -> None:
     """W = 1, theta = 2, run one round after the arrival: 2 > 1."""
     assert fractional_completion(Fraction(1), [Fraction(0), Fraction(2)]) == 2 > 1
     assert fractional_completion(Fraction(1), [Fraction(0), Fraction(1)]) == 1
+
+
+# Theorem 4.2: how long a job can wait for its first round
+
+
+def waits(log: hetopt.Log) -> dict[str, int]:
+    """Job -> rounds in which it was there before its first service."""
+    begins = log.rounds["start"]
+    return {
+        str(name): int(((begins >= job["arrival"]) & (begins < job["start"])).sum())
+        for name, job in log.jobs.iterrows()
+    }
+
+
+@pytest.mark.parametrize("jobs", [2, 5, 11])
+def test_no_constant_bounds_the_wait_for_the_first_round(jobs: int) -> None:
+    """Theorem 4.2 as printed is false: of N jobs of one round on one GPU, the last waits N - 1 rounds."""
+    instance = hetopt.Instance.from_jobs([[1]] * jobs, [1] * jobs, [1] * jobs, [1])
+    assert sorted(waits(hetopt.simulate(fft.FFT(SECONDS), instance)).values()) == list(range(jobs))
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+@given(job_instances(jobs=(2, 6), types=(1, 2), most_gpus=4, zeros=True, arrivals=True))
+def test_maximal_packing_bounds_the_wait_for_the_first_round(normalise: bool, instance: hetopt.Instance) -> None:
+    """Proved instead: wait_j * sum_i max(0, Y_i - d_j + 1) <= sum_{k != j} d_k * ceil(max_i W_k / theta_k^i).
+
+    While j waits, each type that it can use has fewer than d_j free GPUs; and the others (those present before j's
+    first service) hold GPUs only until they have finished.
+    """
+    early = instance.replace(time=0.0)
+    log = hetopt.simulate(fft.FFT(SECONDS, normalise=normalise), early)
+    entities, capacity = early.entities("jobs"), early.cluster.capacity
+    theta = np.where(entities.allowed, entities.speed * SECONDS, np.inf)
+    rounds = np.ceil(early.job_array("work") / theta.min(axis=1) * (1 - EQUAL))
+    for j, (name, wait) in enumerate(waits(log).items()):
+        blocked = sum(
+            max(0, gpus - early.jobs[j].demand + 1)
+            for gpus, usable in zip(capacity.values(), entities.allowed[j], strict=True)
+            if usable
+        )
+        before = (log.jobs["arrival"] < log.jobs.loc[name, "start"]).to_numpy() & (np.arange(len(rounds)) != j)
+        assert wait * blocked <= (entities.demand * rounds)[before].sum()
