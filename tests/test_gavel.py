@@ -1,14 +1,11 @@
-"""Gavel's policies: printed numbers, independent oracles, weights, compositions, and both roads alike."""
+"""Gavel's policies: printed numbers, independent oracles, weights and compositions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from gavel_oracles import POLICIES, Plain, many
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
@@ -16,25 +13,12 @@ import hetopt
 from hetopt.errors import InvalidFormulation, InvalidInstance, InvalidOption
 from hetopt.models import gavel
 from hetopt.models.fairness import EnvyFree, SharingIncentive
-from hetopt.models.gavel.interior import FEW
 from hetopt.models.switching import SwitchingCost
-from hetopt.programs.formulation import Formulation
 from hetopt.proofs.strategies import job_instances, ratios, tenant_instances
 from hetopt.tolerances import EQUAL, FEASIBILITY, GAP, PROVEN
 
 EQ1 = hetopt.Instance.from_speedups([[1, 2], [1, 3], [1, 4]], capacity=[1, 1])
 TABLE1 = hetopt.Instance.from_jobs([[8, 1], [8, 1]], [1, 1], [16, 16], [1, 1], round_seconds=60.0)
-POLICIES: dict[str, Callable[[], Formulation]] = {
-    "max_min": gavel.max_min_fairness,
-    "max_min_of_time": lambda: gavel.max_min_fairness(scale_by_demand=False),
-    "total": gavel.total_throughput,
-    "makespan": gavel.makespan,
-    "fifo": gavel.fifo,
-    "shortest": gavel.shortest_job_first,
-    "finish_time": gavel.finish_time_fairness,
-    "completion": gavel.mean_completion_time,
-}
-HOT = ("max_min", "max_min_of_time", "total", "makespan", "fifo", "shortest")
 
 
 def test_oef_equation_3_needs_gavels_own_row() -> None:
@@ -82,73 +66,6 @@ def test_hadars_example_is_not_an_optimum_of_these_policies() -> None:
         assert (used <= entities.capacity * (1 + FEASIBILITY)).all(), name
 
 
-# Oracles: the same mathematics in cvxpy, from plain loops over the instance, not from its arrays.
-
-
-class Plain:
-    """Numbers of an instance's jobs, or of its tenants as if they were jobs of one GPU without a limit of time."""
-
-    def __init__(self, inst: hetopt.Instance) -> None:
-        self.capacity = list(inst.cluster.capacity.values())
-        self.timed = not inst.tenants
-        if inst.tenants:
-            self.speed = np.array([list(t.job_types[0].speedup.values()) for t in inst.tenants])
-            self.demand = np.ones(len(self.speed))
-            self.weight = np.array([t.weight for t in inst.tenants])
-        else:
-            self.speed = np.array([list(j.throughput.values()) for j in inst.jobs])
-            self.demand = np.array([j.demand for j in inst.jobs])
-            self.speed[self.demand[:, None] > np.array(self.capacity)] = 0  # a gang runs on one type, or not at all
-            self.weight = np.array([j.weight for j in inst.jobs])
-            self.work = np.array([j.work - inst.done.get(j.name, 0.0) for j in inst.jobs])
-            self.elapsed = np.array([inst.time - j.arrival for j in inst.jobs])
-        self.part = self.weight / self.weight.sum()
-        self.fair = np.array(
-            [p * s @ self.capacity / d for p, s, d in zip(self.part, self.speed, self.demand, strict=True)]
-        )
-
-    def optimum(self, objective: Callable[[Any], Any]) -> float:
-        x = cp.Variable(self.speed.shape, nonneg=True)
-        rate = cp.sum(cp.multiply(self.speed, x), axis=1)
-        rows = [self.demand @ x <= self.capacity, x[self.speed == 0] == 0]
-        if self.timed:
-            rows.append(cp.sum(x, axis=1) <= 1)
-        problem = cp.Problem(cp.Maximize(objective(rate)), rows)
-        problem.solve(solver="CLARABEL")
-        assert problem.status == "optimal"
-        return float(problem.value)
-
-    def value(self, policy: str) -> float:
-        if policy in ("max_min", "max_min_of_time"):
-            base = self.fair * (self.demand if policy == "max_min_of_time" else 1)
-            return self.optimum(lambda rate: cp.min(cp.multiply(1 / base, rate)))
-        if policy == "total":
-            size = self.speed.max()
-            return size * self.optimum(lambda rate: cp.sum(cp.multiply(self.weight / size, rate)))
-        if policy == "makespan":
-            horizon = (self.work / self.fair).max()
-            return self.optimum(lambda rate: cp.min(cp.multiply(horizon / self.work, rate)))
-        alone = self.speed @ self.capacity * np.minimum(self.part / self.demand, 1 / sum(self.capacity))
-        if policy == "finish_time":
-            total = self.elapsed + self.work / alone
-            return self.optimum(
-                lambda rate: (
-                    -cp.max(
-                        self.elapsed / total
-                        + cp.multiply(self.work / alone / total, cp.inv_pos(cp.multiply(1 / alone, rate)))
-                    )
-                )
-            )
-        if policy == "completion":
-            seconds = self.weight * self.work / alone
-            size = seconds.max()
-            value = self.optimum(
-                lambda rate: -cp.sum(cp.multiply(seconds / size, cp.inv_pos(cp.multiply(1 / alone, rate))))
-            )
-            return float(size * value)
-        raise AssertionError(policy)
-
-
 def check(a: hetopt.Allocation, value: float) -> None:
     """The optimum is the oracle's; claims and measurements agree."""
     c = a.certificate
@@ -192,68 +109,6 @@ def test_jobs_in_order_against_a_hand_made_program(order: str, inst: hetopt.Inst
     time = [[1 if e == i else 0 for i in range(n) for _ in range(k)] for e in range(n)]
     best = linprog(-worth.ravel(), capacity + time, [*inst.cluster.capacity.values(), *[1] * n])
     check(hetopt.solve(POLICIES["fifo" if order == "arrival" else "shortest"](), inst), -best.fun)
-
-
-@pytest.mark.parametrize("policy", HOT)
-@settings(max_examples=15)
-@given(inst=st.one_of(job_instances(zeros=True, arrivals=True), tenant_instances(zeros=True, weighted=True)))
-def test_the_array_road_is_the_pyomo_road(policy: str, inst: hetopt.Instance) -> None:
-    """Names, bounds, objective and matrix are the same."""
-    assume(not inst.tenants or policy in ("max_min", "max_min_of_time", "total"))
-    formulation = POLICIES[policy]()
-    arrays = hetopt.compile_program(formulation, inst, hetopt.Options(road="arrays"))
-    pyomo = hetopt.compile_program(formulation, inst, hetopt.Options(road="pyomo"))
-    assert list(arrays.row_names) == list(pyomo.row_names)
-    assert list(arrays.col_names) == list(pyomo.col_names)
-    for key in ("c", "row_lower", "row_upper", "col_lower", "col_upper"):
-        assert getattr(arrays, key) == pytest.approx(getattr(pyomo, key), rel=PROVEN), key
-    assert arrays.A.toarray() == pytest.approx(pyomo.A.toarray(), rel=PROVEN)
-
-
-def many(seed: int, n: int = 3 * FEW) -> hetopt.Instance:
-    """More jobs than simplex is asked to solve: gangs, weights, types that cannot run some, arrivals."""
-    rng = np.random.default_rng(seed)
-    speed = rng.uniform(1, 10, (n, 1)) * np.cumprod(np.c_[np.ones(n), rng.uniform(0.8, 3, (n, 2))], axis=1)
-    speed[rng.random((n, 3)) < 0.1] = 0.0
-    speed[speed.sum(axis=1) == 0] = 1.0
-    jobs = hetopt.Instance.from_jobs(
-        speed,
-        rng.choice([1, 2, 4], n),
-        rng.lognormal(6, 1.5, n) + 1,
-        [n // 4, n // 5, n // 3],
-        arrival=rng.uniform(0, 1e4, n),
-        time=1e4,
-    )
-    weighted = [
-        hetopt.Job(**{**vars(j), "weight": float(w)}) for j, w in zip(jobs.jobs, rng.choice([1, 2, 5], n), strict=True)
-    ]
-    return jobs.replace(jobs=weighted)
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_interior_points_and_the_general_road_agree_on_many_jobs(policy: str) -> None:
-    inst = many(1)
-    fast, slow = hetopt.solve(POLICIES[policy](), inst), hetopt.solve(POLICIES[policy](), inst, road="pyomo")
-    assert fast.certificate.method == "interior points"
-    assert slow.certificate.method == "simplex"
-    assert fast.certificate.gap <= PROVEN
-    assert fast.certificate.violation <= FEASIBILITY
-    assert fast.certificate.objective == pytest.approx(slow.certificate.objective, rel=10 * EQUAL)
-    assert fast.certificate.bound >= slow.certificate.objective * (1 - EQUAL) - EQUAL * abs(slow.certificate.bound)
-
-
-@pytest.mark.parametrize("policy", ["max_min", "total", "makespan"])
-def test_prices_of_interior_points_are_duals(policy: str) -> None:
-    """Strong duality: prices of all rows times their bounds give the optimum; no column earns beyond its price."""
-    inst = many(2)
-    a = hetopt.solve(POLICIES[policy](), inst)
-    program = hetopt.compile_program(POLICIES[policy](), inst)
-    dual = a.certificate.duals.to_numpy()
-    bounds = np.where(np.isfinite(program.row_upper), program.row_upper, program.row_lower)
-    assert dual @ bounds == pytest.approx(a.certificate.objective, rel=EQUAL)
-    reduced = program.c - program.A.T @ dual
-    assert reduced[program.col_upper > 0].max() <= EQUAL * np.abs(program.c).max()
-    assert (a.certificate.prices >= 0).all()
 
 
 @given(inst=job_instances(), weight=ratios(2, 6))
