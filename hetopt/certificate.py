@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from hetopt.data.entities import Entities, Floats
-from hetopt.programs.formulation import Formulation, Measured
+from hetopt.programs.formulation import Formulation, Measure, Measured
 from hetopt.solving.point import Point
 from hetopt.tolerances import ROUNDING, scale
 
@@ -42,6 +42,9 @@ class Certificate:
         Wall time inside the solver.
     solver, method, passes:
         What was used, and how many runs it took.
+    size:
+        What the gap is relative to where the objective may be near 0 by the choice of units; see
+        :class:`~hetopt.programs.formulation.Measure`.
     exact:
         The optimum in rational numbers where ``Options(exact=True)`` asked for it, else None.
     """
@@ -56,13 +59,14 @@ class Certificate:
     solver: str
     method: str
     passes: int = 1
+    size: float = 0.0
     exact: ExactOptimum | None = None
     _point: Point | None = field(default=None, repr=False)
 
     @property
     def gap(self) -> float:
-        """(bound - objective), relative to the larger of both."""
-        return max(0.0, self.bound - self.objective) / scale(self.bound, self.objective)
+        """(bound - objective), relative to the largest of both and ``size``."""
+        return max(0.0, self.bound - self.objective) / scale(self.bound, self.objective, self.size)
 
     @property
     def duals(self) -> pd.Series[float]:
@@ -107,9 +111,9 @@ def capacity_violation(entities: Entities, share: Floats) -> float:
     return max(0.0, float(max(parts)) / size)
 
 
-def measure(formulation: Formulation, entities: Entities, share: Floats) -> tuple[float, float, bool]:
-    """(gain at priority 0, largest violation, whether all components could be measured) of an (n, k) share."""
-    gain, violation, complete = 0.0, capacity_violation(entities, share), True
+def measure(formulation: Formulation, entities: Entities, share: Floats) -> tuple[Measure, bool]:
+    """(gain and size at priority 0 and largest violation, whether all components could be measured) of a share."""
+    gain, size, violation, complete = 0.0, 0.0, capacity_violation(entities, share), True
     for part in formulation:
         if not isinstance(part, Measured):
             complete = False
@@ -118,7 +122,8 @@ def measure(formulation: Formulation, entities: Entities, share: Floats) -> tupl
         violation = max(violation, own.violation)
         if getattr(part, "priority", 0) == 0:
             gain += own.gain
-    return gain, violation, complete
+            size += own.size
+    return Measure(gain, violation, size), complete
 
 
 def certify(
@@ -129,18 +134,19 @@ def certify(
     exact: ExactOptimum | None = None,
 ) -> Certificate:
     """The certificate of ``point`` for ``formulation``."""
-    gain, violation, complete = measure(formulation, entities, point.share)
+    own, complete = measure(formulation, entities, point.share)
     return Certificate(
         status=point.status,
-        objective=gain if complete else point.objective,
+        objective=own.gain if complete else point.objective,
         bound=_bound(formulation, point),
-        violation=violation,
+        violation=own.violation,
         measured=complete,
         seconds=seconds,
         solver_seconds=point.seconds,
         solver=point.solver,
         method=point.method,
         passes=point.passes,
+        size=own.size,
         exact=exact,
         _point=point,
     )

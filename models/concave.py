@@ -162,10 +162,10 @@ class Concave:
         return self.shape.value(y) - slope * y, slope
 
     def measure(self, entities: Entities, share: Floats) -> Measure:
-        """The gain itself."""
+        """The gain itself; its size is what it would be at a rate of one unit, or a slope of one."""
         terms = self.terms(entities)
         y = entities.rate(share)[terms.who] / terms.unit
-        return Measure(gain=terms.constant + float(terms.size @ self.shape.value(y)))
+        return Measure(terms.constant + float(terms.size @ self.shape.value(y)), size=float(terms.size.sum()))
 
     def violated(self, entities: Entities, point: Point) -> Rows:
         """Tangents where ``point`` overestimates most of the gain; none once all is within the gap asked for."""
@@ -175,7 +175,7 @@ class Concave:
         column = point.x[[point.program.column[name] for name in names]]
         y = np.maximum(entities.rate(point.share)[terms.who], 0.0) / terms.unit
         over = terms.size * (column - self.shape.value(y))
-        allowed = point.asked_gap * scale(point.objective)
+        allowed = point.asked_gap * scale(point.objective, terms.size.sum())
         if over.sum() <= allowed:
             return Rows.none(n * k)
         least = np.maximum(allowed / len(over), VIOLATED * terms.size * scale(column))

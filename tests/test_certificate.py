@@ -104,8 +104,8 @@ def test_gains_of_other_priorities_do_not_count_as_objective() -> None:
         name: str = "first"
 
     share = np.array([[1.0, 0], [0, 1]])
-    gain, violation, complete = measure(Formulation((First(), TotalRate())), INST.entities(), share)
-    assert (gain, violation, complete) == (6, 0, True)
+    own, complete = measure(Formulation((First(), TotalRate())), INST.entities(), share)
+    assert (own.gain, own.violation, complete) == (6, 0, True)
 
 
 def test_duals_carry_the_rows_names_and_json_the_numbers() -> None:

@@ -19,7 +19,7 @@ from hetopt.models.gavel.parts import TimeFraction
 from hetopt.models.switching import SwitchingCost
 from hetopt.programs.formulation import Formulation, Lazy
 from hetopt.proofs.strategies import job_instances, tenant_instances
-from hetopt.tolerances import EQUAL, FEASIBILITY, GAP, NUDGE
+from hetopt.tolerances import EQUAL, FEASIBILITY, GAP, NUDGE, scale
 
 INST = hetopt.Instance.from_speedups([[1, 2, 3], [1, 4, 7], [1, 5, 9]], capacity=[1, 1, 1])
 
@@ -51,10 +51,21 @@ def test_the_gap_that_was_asked_for_is_reached_by_tangents(
     fast = hetopt.solve(ceei.equal_budgets() if part.name == "log_rate" else gavel.mean_completion_time(), inst)
     slow = hetopt.solve(Formulation((part, TimeFraction())), inst)
     assert slow.certificate.measured
-    size = max(1.0, abs(fast.certificate.objective))  # logarithms may sum to nearly 0
-    assert slow.certificate.bound - slow.certificate.objective <= (GAP + EQUAL) * size
+    assert slow.certificate.gap <= GAP + EQUAL
+    size = scale(fast.certificate.objective, fast.certificate.size)
     assert slow.certificate.objective <= fast.certificate.bound + EQUAL * size
     assert fast.certificate.objective <= slow.certificate.bound + EQUAL * size
+
+
+@pytest.mark.parametrize("road", ["auto", "pyomo"])
+def test_gaps_mean_something_where_the_logarithms_sum_to_nothing(road: str) -> None:
+    """Rates of 1: an objective of 0, of which every bound is infinitely many times as much."""
+    c = hetopt.solve(
+        ceei.equal_budgets(), hetopt.Instance.from_speedups([[1, 1], [1, 1]], [1, 1]), road=road
+    ).certificate
+    assert abs(c.objective) <= EQUAL
+    assert c.size == 2
+    assert c.gap <= GAP
 
 
 @pytest.mark.parametrize("gap", [10 * NUDGE, GAP])

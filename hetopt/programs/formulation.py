@@ -81,10 +81,14 @@ class Measure:
         What it adds to the objective.
     violation:
         Largest violation of its rows, relative to their scale (no unit); 0 if it has none.
+    size:
+        What gaps in the gain are relative to where the gain itself may be near 0 by the choice of units (logarithms
+        are); 0 where it cannot.
     """
 
     gain: float = 0.0
     violation: float = 0.0
+    size: float = 0.0
 
 
 @runtime_checkable
