@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +11,7 @@ import pandas as pd
 from hetopt.data.entities import Entities, Floats
 from hetopt.programs.formulation import Formulation, Measure, Measured
 from hetopt.solving.point import Point
-from hetopt.tolerances import ROUNDING, scale
+from hetopt.tolerances import scale
 
 if TYPE_CHECKING:
     from hetopt.solving.exact import ExactOptimum
@@ -157,14 +156,3 @@ def _bound(formulation: Formulation, point: Point) -> float:
     bounds = (*point.earlier_bounds, point.bound)
     below = {getattr(part, "priority", 0) for part in formulation if getattr(part, "priority", 0) < 0}
     return bounds[max(0, len(bounds) - 1 - len(below))]
-
-
-def rational(value: float, largest: int) -> Fraction:
-    """The fraction that a float is meant to be.
-
-    The nearest fraction with a denominator up to ``largest`` where it is as near as rounding leaves it
-    (:data:`~hetopt.tolerances.ROUNDING`); else ``value`` exactly.
-    """
-    exact = Fraction(value)
-    simple = exact.limit_denominator(largest)
-    return simple if abs(simple - exact) <= Fraction(ROUNDING) * abs(exact) else exact

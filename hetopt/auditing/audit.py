@@ -76,6 +76,8 @@ class Audit:
             for name, verdict in self
         )
 
+    __repr__ = __str__
+
 
 def audit(
     instance: Instance,

@@ -12,10 +12,10 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from hetopt.allocation import Allocation, Plan
-from hetopt.certificate import rational
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.rationals import rational
 from hetopt.tolerances import RATIONAL_DENOMINATOR
 
 Numbers: TypeAlias = NDArray[Any]

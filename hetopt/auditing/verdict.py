@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from hetopt.auditing.witnesses import Witness
+from hetopt.rationals import digits
 from hetopt.tolerances import EQUAL
 
 PART = "part of the rate with the whole cluster"
@@ -77,8 +78,7 @@ class Verdict:
         reason = self.witness.explain() if self.witness is not None else self.why
         return f"{self.name} {self.word}{amount}" + (f": {reason}" if reason else "")
 
-    def __str__(self) -> str:
-        return self.explain()
+    __str__ = __repr__ = explain
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers and words, for JSON."""
@@ -87,7 +87,7 @@ class Verdict:
             "holds": self.holds,
             "verdict": self.word,
             "slack": None if math.isnan(self.slack) else self.slack,
-            "exact_slack": None if self.exact is None else str(self.exact),
+            "exact_slack": None if self.exact is None else digits(self.exact),
             "unit": self.unit,
             "why": self.why,
             "witness": None if self.witness is None else self.witness.as_dict(),

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeAlias
 
 import pandas as pd
 
+from hetopt.rationals import digits
 from hetopt.tolerances import EQUAL, scale
 
 Number: TypeAlias = float | Fraction
@@ -34,8 +35,8 @@ class Witness(Protocol):
 
 def number(value: Number) -> str:
     """A number as people write it; fractions stay fractions where they are short."""
-    if isinstance(value, Fraction) and len(str(value)) <= 12:
-        return str(value)
+    if isinstance(value, Fraction) and len(digits(value)) <= 12:
+        return digits(value)
     return f"{float(value):.6g}"
 
 
@@ -50,7 +51,7 @@ def plain(value: Any) -> Any:
         return {key: plain(v) for key, v in value.items()}
     if isinstance(value, tuple):
         return [plain(v) for v in value]
-    return str(value) if isinstance(value, Fraction) else value
+    return digits(value) if isinstance(value, Fraction) else value
 
 
 class _Plain:

@@ -19,6 +19,7 @@ from hetopt.data.entities import Floats
 from hetopt.errors import InvalidOption, NotSolved
 from hetopt.programs.linear import LinearProgram
 from hetopt.programs.rows import Rows
+from hetopt.rationals import digits
 from hetopt.solving.highs import Session
 from hetopt.solving.kernel import Rational, SingularError
 from hetopt.solving.options import Options
@@ -86,7 +87,9 @@ class ExactOptimum:
 
     def __str__(self) -> str:
         """The optimum as text; for numbers of any length."""
-        return str(fmpq(self.objective.numerator, self.objective.denominator))
+        return digits(self.objective)
+
+    __repr__ = __str__
 
 
 def exact_optimum(point: Point, every: Rows | None = None) -> ExactOptimum:

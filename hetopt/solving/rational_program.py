@@ -11,9 +11,9 @@ import numpy as np
 from flint import fmpq
 from scipy import sparse
 
-from hetopt.certificate import rational
 from hetopt.data.entities import Floats
 from hetopt.programs.linear import LinearProgram
+from hetopt.rationals import rational
 from hetopt.solving.kernel import Entries, Rational
 from hetopt.tolerances import RATIONAL_DENOMINATOR
 
