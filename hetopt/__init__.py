@@ -1,5 +1,9 @@
 """hetopt: who should get which GPU when, on clusters of unlike GPUs."""
 
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
 from hetopt.allocation import Allocation, Placement, Plan
 from hetopt.auditing import Audit, Verdict, audit
 from hetopt.certificate import Certificate
@@ -98,3 +102,11 @@ __all__ = [
     "solve",
     "to_pyomo",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> ModuleType:
+        """``hetopt.instances``, ``hetopt.models`` and ``hetopt.proofs`` without an import of their own."""
+        if name in ("instances", "models", "proofs"):
+            return import_module(f"hetopt.{name}")
+        raise AttributeError(f"module 'hetopt' has no attribute {name!r}")

@@ -1,4 +1,17 @@
-"""Formulations and policies: one paper or baseline per file, and the parts that they share."""
+"""Formulations and policies: one paper or baseline per file or folder, and the parts that they share."""
+
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 if __name__ != "hetopt.models":
     raise ImportError(f"import this package as hetopt.models, not as {__name__}")
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> ModuleType:
+        """``hetopt.models.oef`` without an import of its own."""
+        if name.startswith("_") or find_spec(f"hetopt.models.{name}") is None:
+            raise AttributeError(f"module 'hetopt.models' has no attribute {name!r}")
+        return import_module(f"hetopt.models.{name}")

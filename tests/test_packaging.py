@@ -76,3 +76,21 @@ def test_the_wheel_runs_in_an_environment_of_its_own(wheel: Path, tmp_path: Path
     example = f"import sys\nsys.path[:] = [p for p in sys.path if p] + {lent!r}\n{EXAMPLE}"
     done = subprocess.run([python, "-I", "-c", example], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "5.25", done.stderr
+
+
+def test_packages_are_there_after_importing_hetopt_alone(tmp_path: Path) -> None:
+    """``hetopt.instances.load(...)`` needs no import of its own; what does not exist is still an AttributeError."""
+    code = (
+        "import hetopt; print(hetopt.instances.load('oef/eq6')); print(hetopt.models.oef.cooperative().title)\n"
+        "for package, name in ((hetopt, 'modles'), (hetopt.models, 'oeff'), (hetopt.models, '__path')):\n"
+        "    try: getattr(package, name)\n"
+        "    except AttributeError as problem: print(problem)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "oef/eq6: 2 tenants, 0 jobs; 1 GPU1 + 1 GPU2 on 2 servers; time 0 s",
+        "OEF cooperative",
+        "module 'hetopt' has no attribute 'modles'",
+        "module 'hetopt.models' has no attribute 'oeff'",
+        "module 'hetopt.models' has no attribute '__path'",
+    ]

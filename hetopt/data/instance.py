@@ -102,6 +102,14 @@ class Instance:
                     f"jobs[{job.name!r}].demand is {job.demand} GPUs, but the cluster has {total}; it could never run"
                 )
 
+    def __str__(self) -> str:
+        """One line, e.g. ``oef/eq6: 2 tenants, 0 jobs; 1 GPU1 + 1 GPU2 on 2 servers; time 0 s``."""
+        gpus = " + ".join(f"{count} {kind}" for kind, count in self.cluster.capacity.items())
+        return (
+            f"{self.name or 'instance'}: {len(self.tenants)} tenants, {len(self.jobs)} jobs; "
+            f"{gpus} on {len(self.cluster.servers)} servers; time {self.time:g} s"
+        )
+
     def __getstate__(self) -> dict[str, Any]:
         """Fields alone: the cached arrays are made again where they are needed."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
