@@ -45,7 +45,7 @@ demo: setup      ## solve the lab cluster with every policy, print a table, writ
 	$(BIN)/hetopt demo --out demo
 
 docs: setup      ## build the pages; warnings are errors
-	$(BIN)/sphinx-build -q -W --keep-going docs docs/_build
+	$(BIN)/sphinx-build -q -E -W --keep-going docs docs/_build
 
 long: setup      ## slow tests
 	$(BIN)/pytest -q -n 2 -m long

@@ -16,4 +16,6 @@ html_title = f"hetopt {release}"
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 napoleon_google_docstring = False
+napoleon_use_ivar = True
+napoleon_attr_annotations = False
 nitpicky = False

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+import hetopt
+from hetopt.registry import factory, policy_names
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -64,3 +67,21 @@ def test_examples_in_docstrings_run(name: str, tmp_path: Path, monkeypatch: pyte
     result = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
     assert result.attempted
     assert not result.failed
+
+
+REFERENCE = "\n".join(p.read_text() for p in sorted((ROOT / "docs" / "reference").glob("*.md")))
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    """Under its own name, or as a member of a module that is documented whole."""
+    listed = set(re.findall(r"auto(?:class|function|data):: (\S+)", REFERENCE))
+    whole = set(re.findall(r"automodule:: (\S+)", REFERENCE))
+    for package in (hetopt, *(importlib.import_module(f"hetopt.models.{name}") for name in ("fft", "gavel", "oef"))):
+        for name in package.__all__:
+            home = getattr(getattr(package, name), "__module__", None)
+            assert f"{package.__name__}.{name}" in listed or home in whole, f"{name} is not in docs/reference"
+
+
+def test_every_model_is_in_the_reference() -> None:
+    for name in policy_names():
+        assert factory(name).__module__ in REFERENCE, f"{name} is not in docs/reference/models.md"
