@@ -1,9 +1,9 @@
 """FFT: each round the GPU type of every job by a small integer program, with compensation for what fairness owes.
 
 Mo, Xu, Lau: Fast and Fair Training for Deep Learning in Heterogeneous GPU Clusters, ICS 2025. The round maximises, over
-jobs j and GPU types i, first the GPUs in use and then
+jobs j and GPU types i, first the GPUs in use and then ::
 
-    - sum (phi[j, i] + s[j, i] - rho[j] theta[j, i]) x[j, i],   phi = (t - a) theta / W + d W / theta,   [FFT, eq. 6]
+    -sum (phi[j, i] + s[j, i] - rho[j] theta[j, i]) x[j, i],   phi = (t - a) theta / W + d W / theta,   [FFT, eq. 6]
 
 with one type per job and within capacity. What the papers leave open is settled as the ledger of truth says.
 """
