@@ -1,10 +1,14 @@
-"""Small programs written by hand, for the tests of solvers."""
+"""Small programs and components written by hand, for the tests of solvers."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+import hetopt
 from hetopt.programs.linear import LinearProgram
 
 
@@ -28,3 +32,17 @@ def lp(
         row_names=names or [f"r{i}" for i in range(len(rows))],
         col_names=[f"x{j}" for j in range(len(c))],
     )
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Every share is 0 or 1."""
+
+    name: str = "whole"
+    binary: bool = True
+
+    def add(self, block: Any, model: hetopt.Model) -> float:
+        return 0
+
+    def measure(self, entities: Any, share: Any) -> hetopt.Measure:
+        return hetopt.Measure(violation=float(np.abs(share - np.rint(share)).max()))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from programs import Whole
 
 import hetopt
 from hetopt.certificate import capacity_violation, measure
@@ -119,17 +120,6 @@ def test_duals_carry_the_rows_names_and_json_the_numbers() -> None:
 
 
 def test_integer_programs_have_no_prices() -> None:
-    @dataclass(frozen=True)
-    class Whole:
-        name: str = "whole"
-        binary: bool = True
-
-        def add(self, block: Any, model: hetopt.Model) -> float:
-            return 0
-
-        def measure(self, entities: Any, share: Any) -> hetopt.Measure:
-            return hetopt.Measure(violation=float(np.abs(share - np.rint(share)).max()))
-
     certificate = hetopt.solve(COOPERATIVE + Whole(), INST).certificate
     assert certificate.duals.empty
     assert certificate.prices.empty

@@ -12,7 +12,7 @@ import pyomo.environ as pyo
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import lp
+from programs import Whole, lp
 
 import hetopt
 from hetopt.errors import InvalidOption, NotSolved
@@ -273,15 +273,6 @@ def test_the_time_limit_is_for_all_passes_together(monkeypatch: pytest.MonkeyPat
 @given(job_instances(jobs=(1, 4), types=(1, 2)))
 def test_integer_programs_have_lazy_rows_too(inst: hetopt.Instance) -> None:
     """Envy-freeness, lazily, on a round in which every share is 0 or 1; against all 0-1 shares."""
-
-    @dataclass(frozen=True)
-    class Whole:
-        name: str = "whole"
-        binary: bool = True
-
-        def add(self, block: Any, model: hetopt.Model) -> float:
-            return 0
-
     entities = inst.entities()
     best = -1.0
     for bits in itertools.product([0.0, 1.0], repeat=entities.speed.size):
@@ -295,14 +286,6 @@ def test_integer_programs_have_lazy_rows_too(inst: hetopt.Instance) -> None:
 
 
 def test_exact_is_for_linear_programs_whose_rows_are_all_known() -> None:
-    @dataclass(frozen=True)
-    class Whole:
-        name: str = "whole"
-        binary: bool = True
-
-        def add(self, block: Any, model: hetopt.Model) -> float:
-            return 0
-
     with pytest.raises(InvalidOption, match="integer columns; exact optima are for linear programs"):
         hetopt.solve(COOPERATIVE + Whole(), INST, exact=True)
     allocation = hetopt.solve(COOPERATIVE, INST)
