@@ -300,7 +300,7 @@ def test_the_time_limit_holds_for_each_solve_alone() -> None:
 def test_other_threads_than_in_an_earlier_run_of_the_same_process() -> None:
     """HiGHS keeps the threads of its first run, whoever made it, and refuses other numbers until told to forget."""
     program = lp([3], [(-INF, [2], 4)], [(0, INF)])
-    for threads in (2, 1, 3):
+    for threads in (2, 1, 100_000):
         assert same(Session(program, Options(threads=threads)).solve().objective, 6)
     foreign = highspy.Highs()
     foreign.setOptionValue("output_flag", False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -91,7 +92,7 @@ class Session:
         options, set_option = self.options, self._highs.setOptionValue
         set_option("output_flag", False)
         set_option("presolve", self._presolve)
-        set_option("threads", options.threads)
+        set_option("threads", min(options.threads, os.cpu_count() or 1))  # HiGHS starts as many as it is told
         set_option("random_seed", options.seed)
         set_option("mip_rel_gap", options.gap)
         set_option("mip_abs_gap", 0.0)

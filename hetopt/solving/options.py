@@ -35,7 +35,7 @@ class Options:
     gap:
         Relative gap at which an integer search, or the approximation of a concave gain, may stop.
     threads:
-        Threads of the solver.
+        Threads of the solver; HiGHS gets no more than the machine has.
     seed:
         Of the solver's random choices.
     exact:
