@@ -11,7 +11,7 @@ import pandas as pd
 from hetopt.data.entities import Entities, Floats
 from hetopt.programs.formulation import Formulation, Measure, Measured
 from hetopt.solving.point import Point
-from hetopt.tolerances import scale
+from hetopt.tolerances import EQUAL, TRUSTED, scale
 
 if TYPE_CHECKING:
     from hetopt.solving.exact import ExactOptimum
@@ -24,11 +24,13 @@ class Certificate:
     Attributes
     ----------
     status:
-        ``"optimal"``, ``"gap"`` (proven up to the gap asked for), ``"time_limit"``, or ``"rule"`` (made by a rule that
-        claims no optimum, such as equal division; the bound is then the largest total rate).
+        ``"optimal"``, ``"gap"`` (proven up to :attr:`gap`), ``"time_limit"``, ``"inaccurate"`` (the shares violate a
+        row by more than rounding: the numbers of the instance are too far apart for the solver), or ``"rule"`` (made
+        by a rule that claims no optimum, such as equal division; the bound is then the largest total rate).
     objective:
-        Measured on the shares from the instance's arrays, where every component can do so
-        (``measured`` is then True); else what the solver reports. Costs count negative.
+        The gains of priority 0 (where no gain has that, of the highest). Measured on the shares from the instance's
+        arrays, where every component can do so (``measured`` is then True); else what the solver reports. Costs count
+        negative.
     bound:
         No feasible allocation is better, claims the solver (for a specialist: proven by weak duality).
     violation:
@@ -69,8 +71,8 @@ class Certificate:
 
     @property
     def duals(self) -> pd.Series[float]:
-        """Row name -> increase of the objective per unit of the row's bound; empty for integer programs."""
-        point = self._point
+        """Row name -> increase of :attr:`objective` per unit of the row's bound; empty for integer programs."""
+        point = None if self._point is None else self._point.main
         if point is None or point.row_dual is None:
             return pd.Series(dtype=float, name="dual")
         return pd.Series(point.row_dual, index=list(point.program.row_names), name="dual")
@@ -110,8 +112,8 @@ def capacity_violation(entities: Entities, share: Floats) -> float:
     return max(0.0, float(max(parts)) / size)
 
 
-def measure(formulation: Formulation, entities: Entities, share: Floats) -> tuple[Measure, bool]:
-    """(gain and size at priority 0 and largest violation, whether all components could be measured) of a share."""
+def measure(formulation: Formulation, entities: Entities, share: Floats, priority: int = 0) -> tuple[Measure, bool]:
+    """(gain and size at ``priority`` and largest violation, whether all components could be measured) of a share."""
     gain, size, violation, complete = 0.0, 0.0, capacity_violation(entities, share), True
     for part in formulation:
         if not isinstance(part, Measured):
@@ -119,7 +121,7 @@ def measure(formulation: Formulation, entities: Entities, share: Floats) -> tupl
             continue
         own = part.measure(entities, share)
         violation = max(violation, own.violation)
-        if getattr(part, "priority", 0) == 0:
+        if getattr(part, "priority", 0) == priority:
             gain += own.gain
             size += own.size
     return Measure(gain, violation, size), complete
@@ -133,11 +135,13 @@ def certify(
     exact: ExactOptimum | None = None,
 ) -> Certificate:
     """The certificate of ``point`` for ``formulation``."""
-    own, complete = measure(formulation, entities, point.share)
+    main = point.main
+    own, complete = measure(formulation, entities, point.share, main.program.priority)
+    objective = own.gain if complete else main.objective
     return Certificate(
-        status=point.status,
-        objective=own.gain if complete else point.objective,
-        bound=_bound(formulation, point),
+        status=_status(point, objective, main.bound, own),
+        objective=objective,
+        bound=main.bound,
         violation=own.violation,
         measured=complete,
         seconds=seconds,
@@ -151,8 +155,10 @@ def certify(
     )
 
 
-def _bound(formulation: Formulation, point: Point) -> float:
-    """The bound of the stage that maximised the gains of priority 0; gains below it only break ties."""
-    bounds = (*point.earlier_bounds, point.bound)
-    below = {getattr(part, "priority", 0) for part in formulation if getattr(part, "priority", 0) < 0}
-    return bounds[max(0, len(bounds) - 1 - len(below))]
+def _status(point: Point, objective: float, bound: float, own: Measure) -> str:
+    """What the solver says, unless the measurements on the shares say otherwise."""
+    if own.violation > TRUSTED:
+        return "inaccurate"
+    if point.status == "optimal" and bound - objective > EQUAL * scale(bound, objective, own.size):
+        return "gap"
+    return point.status

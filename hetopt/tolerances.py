@@ -16,6 +16,10 @@ EQUAL = 1e-6
 """Two optima, or a solver's and an oracle's value, count as equal. Ten times FEASIBILITY: rows that are
 each off by FEASIBILITY move an optimum by a small multiple of it."""
 
+TRUSTED = 1e-5
+"""A certificate is called inaccurate where a row is violated by more. Scaling inside a solver may turn FEASIBILITY into
+some times as much of a row; a hundred times as much means that it has lost digits."""
+
 GAP = 1e-6
 """Default relative gap at which a search for an integer optimum, or the tangents of a concave gain, stop."""
 

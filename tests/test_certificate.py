@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,13 @@ from programs import Whole
 
 import hetopt
 from hetopt.certificate import capacity_violation, measure
+from hetopt.models import ceei, oef
 from hetopt.models.fairness import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
 from hetopt.models.switching import SwitchingCost
 from hetopt.programs.formulation import Formulation
 from hetopt.proofs.strategies import tenant_instances
-from hetopt.tolerances import EQUAL, scale
+from hetopt.tolerances import EQUAL, TRUSTED, scale
 
 INST = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
 COOPERATIVE = Formulation((TotalRate(), EnvyFree()))
@@ -124,3 +126,73 @@ def test_integer_programs_have_no_prices() -> None:
     assert certificate.duals.empty
     assert certificate.prices.empty
     assert certificate.violation <= EQUAL
+
+
+# several objectives: the certificate is about the gains of priority 0
+
+
+@dataclass(frozen=True)
+class Tie:
+    """A tie-break of some priority: more of the last type for the first tenant; or a gain of nothing."""
+
+    priority: int
+    worth: float = 1.0
+    name: str = "tie"
+
+    def add(self, block: Any, model: hetopt.Model) -> Any:
+        return self.worth and self.worth * model.share["u1", "GPU2"]
+
+    def measure(self, entities: Any, share: Any) -> hetopt.Measure:
+        return hetopt.Measure(gain=self.worth * float(share[0, -1]))
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_tie_break_changes_neither_objective_nor_bound_nor_prices(exact: bool) -> None:
+    """Non-cooperative OEF with its canonical tie-break: 30/7 and the prices without it, also in rationals."""
+    plain = hetopt.solve(oef.noncooperative(), INST, method="simplex").certificate
+    tied = hetopt.solve(oef.noncooperative(canonical=True), INST, exact=exact).certificate
+    assert tied.objective == tied.bound == pytest.approx(30 / 7, rel=EQUAL)
+    assert tied.prices.to_dict() == pytest.approx(plain.prices.to_dict(), rel=EQUAL)
+    if exact:
+        assert tied.exact is not None
+        assert tied.exact.objective == Fraction(30, 7)
+        assert tied.as_dict()["exact_objective"] == "30/7"
+
+
+def test_the_constant_of_an_earlier_objective_counts() -> None:
+    """Logarithms in units of the equal part leave a constant; with a tie-break behind them it must not be lost."""
+    plain = hetopt.solve(ceei.equal_budgets(), INST).certificate
+    tied = hetopt.solve(ceei.equal_budgets() + Tie(-1), INST).certificate
+    assert tied.objective == pytest.approx(plain.objective, rel=10 * EQUAL)
+    assert plain.objective - EQUAL <= tied.bound
+    assert tied.gap <= 10 * EQUAL
+
+
+def test_the_bound_is_that_of_the_stage_that_was_asked_for() -> None:
+    """A tie-break that adds nothing makes no stage; gains of one priority alone are what the certificate is about."""
+    total = Formulation((TotalRate(), Tie(-1), Tie(-2, 0.0, "none")))
+    plain = hetopt.solve(Formulation((TotalRate(),)), INST).certificate
+    certificate = hetopt.solve(total, INST).certificate
+    assert certificate.bound == pytest.approx(plain.bound)
+    assert certificate.gap <= EQUAL
+    only = hetopt.solve(Formulation((Tie(3),)), INST).certificate
+    assert (only.objective, only.bound) == (1, 1)
+
+
+def test_a_status_says_what_was_measured() -> None:
+    """Tangents that stop at a gap of a tenth are not optimal; shares that break a row are not to be trusted."""
+    loose = hetopt.solve(ceei.equal_budgets(), INST, road="pyomo", gap=0.5).certificate
+    assert loose.gap > EQUAL
+    assert loose.status == "gap"
+
+    @dataclass(frozen=True)
+    class Broken:
+        name: str = "broken"
+
+        def add(self, block: Any, model: hetopt.Model) -> float:
+            return 0
+
+        def measure(self, entities: Any, share: Any) -> hetopt.Measure:
+            return hetopt.Measure(violation=10 * TRUSTED)
+
+    assert hetopt.solve(Formulation((TotalRate(), Broken())), INST).certificate.status == "inaccurate"

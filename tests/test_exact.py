@@ -20,7 +20,7 @@ from hetopt.errors import InvalidOption, NotSolved
 from hetopt.models.fairness import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.formulation import Formulation
-from hetopt.programs.linear import LinearProgram
+from hetopt.programs.linear import LinearProgram, Objective
 from hetopt.proofs.strategies import linear_programs, tenant_instances
 from hetopt.rationals import rational
 from hetopt.solving.exact import ExactOptimum, exact_optimum
@@ -206,17 +206,20 @@ def test_lexicographic_stages_are_exact(program: LinearProgram, data: Any) -> No
     """Against the vertices: the best of the last objective among the best of those before; no tolerance kept."""
     n = len(program.c)
     number = st.integers(-2, 2).map(float)
-    earlier = tuple(np.array([data.draw(number) for _ in range(n)]) for _ in range(data.draw(st.integers(1, 2))))
+    earlier = tuple(
+        Objective(np.array([data.draw(number) for _ in range(n)]), priority=level)
+        for level in range(data.draw(st.integers(1, 2)), 0, -1)
+    )
     exact = exact_optimum(hetopt.optimise(replace(program, earlier=earlier)))
     left = _vertices(program)
-    for number_, c in enumerate([*earlier, program.c]):
+    for number_, c in enumerate([*(objective.c for objective in earlier), program.c]):
         best = max(_value(c, x) for x in left)
         left = [x for x in left if _value(c, x) == best]
-        found = exact.stages[number_] if number_ < len(earlier) else exact.objective - F(program.offset)
-        assert found == best
+        assert exact.stages[number_] == best + (F(program.offset) if number_ == len(earlier) else 0)
+    assert exact.objective == exact.stages[-1], "the last one has priority 0"
     assert tuple(exact.x) in left
     assert exact.unique is (len(left) == 1)
-    assert exact.program.kept == ()
+    assert exact.program.kept == {}
 
 
 @settings(max_examples=25)

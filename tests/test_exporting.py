@@ -20,7 +20,7 @@ from hetopt.errors import InvalidFormulation, InvalidOption, UnusableFile
 from hetopt.models.fairness import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.formulation import Formulation
-from hetopt.programs.linear import LinearProgram
+from hetopt.programs.linear import LinearProgram, Objective
 from hetopt.programs.names import from_lp_name, from_mps_name, lp_name, mps_name
 from hetopt.proofs.strategies import linear_programs
 from hetopt.solving.highs import Session
@@ -72,16 +72,21 @@ def test_bounds_of_every_kind_survive(tmp_path: Path, ending: str) -> None:
 @given(linear_programs(integer=True), st.booleans())
 def test_json_gives_back_every_number(tmp_path_factory: Any, program: LinearProgram, stages: bool) -> None:
     if stages:
-        program = replace(program, earlier=(program.c * 2, -program.c), share=np.zeros((1, 1), dtype=np.intp))
+        objectives = (Objective(program.c * 2, 3.5, 2), Objective(-program.c, priority=1))
+        program = replace(program, earlier=objectives, kept={0: objectives[0]}, share=np.zeros((1, 1), dtype=np.intp))
     path = hetopt.export(program, tmp_path_factory.mktemp("files") / "program.json")
     back = hetopt.from_json(path)
     for key in ("c", "row_lower", "row_upper", "col_lower", "col_upper", "integer", "share"):
         np.testing.assert_array_equal(getattr(back, key), getattr(program, key))
     np.testing.assert_array_equal(back.A.toarray(), program.A.toarray())
-    np.testing.assert_array_equal(back.earlier, program.earlier)
+    assert list(back.kept) == list(program.kept)
+    pairs = [*zip(back.earlier, program.earlier, strict=True)]
+    for own, other in [*pairs, *zip(back.kept.values(), program.kept.values(), strict=True)]:
+        np.testing.assert_array_equal(own.c, other.c)
+        assert (own.offset, own.priority) == (other.offset, other.priority)
     assert list(back.row_names) == list(program.row_names)
     assert list(back.col_names) == list(program.col_names)
-    assert (back.offset, back.kept) == (program.offset, program.kept)
+    assert (back.offset, back.priority) == (program.offset, program.priority)
 
 
 def test_names_are_readable(tmp_path: Path) -> None:
@@ -160,7 +165,7 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
         hetopt.export(COOPERATIVE, tmp_path / "p.lp")
     with pytest.raises(UnusableFile, match="nothing was written"):
         hetopt.export(program, tmp_path / "absent" / "p.lp")
-    staged = replace(program, earlier=(program.c,))
+    staged = replace(program, earlier=(Objective(program.c, priority=1),))
     for ending in ("lp", "mps"):
         with pytest.raises(InvalidOption, match=r"1 objectives before its last.*hetopt\.optimise\(program\)\.program"):
             hetopt.export(staged, tmp_path / f"p.{ending}")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pyomo.environ as pyo
@@ -150,7 +151,10 @@ def test_both_roads_make_the_same_program(round_: tuple[hetopt.Instance, fft.FFT
     for key in ("c", "row_lower", "row_upper", "col_lower", "col_upper", "integer", "share"):
         assert np.array_equal(getattr(arrays, key), getattr(pyomo, key)), key
     assert np.array_equal(arrays.A.toarray(), pyomo.A.toarray())
-    assert np.array_equal(arrays.earlier, pyomo.earlier)
+    for own, theirs in zip(arrays.earlier, pyomo.earlier, strict=True):
+        assert np.array_equal(own.c, theirs.c)
+        assert (own.offset, own.priority) == (theirs.offset, theirs.priority)
+    assert arrays.priority == pyomo.priority
     assert list(arrays.row_names) == list(pyomo.row_names)
     assert list(arrays.col_names) == list(pyomo.col_names)
     assert arrays.offset == pyomo.offset == 0
@@ -175,7 +179,7 @@ def test_parts_measure_what_the_model_says_and_the_formula(
     slack = EQUAL * scale(cost, [m.gain for m in parts.values()])
     assert gain == pytest.approx(-cost, abs=slack)
     assert pyo.value(model.objective) == pytest.approx(-cost, abs=slack)
-    assert parts["work_conserving"].gain == used(instance, where) == pytest.approx(pyo.value(model.earlier[0]))
+    assert parts["work_conserving"].gain == used(instance, where) == pytest.approx(pyo.value(model.earlier[0][1]))
     assert not any(m.violation for m in parts.values())
 
 
@@ -273,3 +277,50 @@ def test_parts_come_and_go() -> None:
     assert fft.FFT(extra=(EnvyFree(),)).formulation(instance).compile is None
     with pytest.raises(InvalidFormulation, match="two components are named 'age_cost'"):
         fft.FFT(extra=(fft.AgeCost(),)).formulation(instance)
+
+
+@pytest.mark.parametrize("priority", [2, 1, -1])
+def test_ties_are_not_settled_against_gains_of_other_priorities(priority: int) -> None:
+    """Two like jobs, and somebody's own component that wants the second on the fast GPU."""
+
+    @dataclass(frozen=True)
+    class Prefer(fft.LinearGain):
+        priority: int
+        name: str = "prefer"
+
+        def coefficients(self, entities: hetopt.Entities) -> np.ndarray:
+            return np.array([[0.0, 0.0], [1.0, 0.0]])
+
+    jobs = hetopt.Instance.from_jobs([[2, 1], [2, 1]], [1, 1], [8, 8], [1, 1])
+    plan, _ = fft.FFT(extra=(Prefer(priority),))(jobs)
+    assert plan.assigned == {"j1": "GPU2", "j2": "GPU1"}
+
+
+def test_a_gap_makes_no_room_in_the_first_stage() -> None:
+    """With a large gap the costs may be off, but as many GPUs are used as can be packed."""
+    rng = np.random.default_rng(5)
+    jobs = hetopt.Instance.from_jobs(
+        rng.uniform(1, 8, (40, 3)), rng.integers(1, 5, 40), rng.uniform(5, 90, 40), [9, 7, 4]
+    )
+    plan, _ = fft.FFT(options=hetopt.Options(gap=0.5))(jobs)
+    assert plan.x.sum() == 20
+
+
+def test_a_stopped_second_stage_leaves_the_packing_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was found within the time limit is used: nobody is without a plan because costs took too long."""
+    from hetopt.solving import road
+
+    jobs = hetopt.Instance.from_jobs([[4, 1], [3, 2], [2, 2]], [2, 2, 1], [9, 9, 9], [3, 2])
+    real, calls = road._one_stage, []
+
+    def slow(program: Any, options: Any, violated: Any) -> Any:
+        calls.append(program)
+        if len(calls) > 1:
+            raise NotSolved("no usable point within time_limit=1 s; raise the limit", "time_limit")
+        return real(program, options, violated)
+
+    monkeypatch.setattr(road, "_one_stage", slow)
+    plan, _ = fft.FFT(options=hetopt.Options(time_limit=1.0))(jobs)
+    assert plan.x.sum() == 5
+    assert plan.certificate is not None
+    assert (plan.certificate.status, plan.certificate.bound) == ("time_limit", np.inf)

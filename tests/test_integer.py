@@ -233,7 +233,7 @@ def test_a_limit_that_no_solver_can_meet_is_an_error() -> None:
 def test_a_limit_with_a_start_gives_the_start_back_at_worst() -> None:
     program = knapsacks(1)
     good = integer.solve_binary(program, EXACT)
-    search = integer._Search(blocks_of(program), losses(blocks_of(program), np.zeros(5)), EXACT, 0.0, good.x)
+    search = integer._Search(blocks_of(program), losses(blocks_of(program), np.zeros(5)), EXACT, good.x)
     with mock.patch.object(integer._Search, "_solved", side_effect=NotSolved("late", "time_limit")):
         point = search.run()
     assert point.status == "time_limit"

@@ -20,7 +20,7 @@ from hetopt.models.fairness import EnvyFree, SharingIncentive
 from hetopt.models.objectives import TotalRate
 from hetopt.models.switching import SwitchingCost
 from hetopt.programs.formulation import Formulation
-from hetopt.programs.linear import LinearProgram
+from hetopt.programs.linear import LinearProgram, Objective
 from hetopt.proofs.strategies import job_instances, linear_programs, tenant_instances
 from hetopt.solving import road as solving
 from hetopt.solving.highs import Session
@@ -208,7 +208,8 @@ def staged_programs(draw: Any) -> LinearProgram:
     """Integer programs with one or two earlier objectives."""
     program = draw(linear_programs(columns=(1, 3), rows=(0, 3)))
     number, n = st.integers(-2, 2).map(float), len(program.c)
-    earlier = tuple(np.array([draw(number) for _ in range(n)]) for _ in range(draw(st.integers(1, 2))))
+    levels = range(draw(st.integers(1, 2)), 0, -1)
+    earlier = tuple(Objective(np.array([draw(number) for _ in range(n)]), priority=level) for level in levels)
     return replace(program, earlier=earlier, integer=np.ones(n, dtype=bool))
 
 
@@ -217,7 +218,7 @@ def test_integer_stages_are_those_of_enumeration(program: LinearProgram) -> None
     """Every whole point of the box is tried: best of the last among the best of those before."""
     axes = [np.arange(low, high + 1) for low, high in zip(program.col_lower, program.col_upper, strict=True)]
     points = [np.array(x) for x in itertools.product(*axes) if program.violation(np.array(x)) == 0]
-    for c in (*program.earlier, program.c):
+    for c in (*(objective.c for objective in program.earlier), program.c):
         best = max(Fraction(float(c @ x)) for x in points)
         points = [x for x in points if Fraction(float(c @ x)) == best]
     found = hetopt.optimise(program, Options(gap=0.0))
@@ -229,7 +230,9 @@ def test_integer_stages_are_those_of_enumeration(program: LinearProgram) -> None
 
 def test_an_earlier_stage_is_kept_to_within_its_tolerance() -> None:
     """Max x first, then max y: without the first stage y would win."""
-    program = replace(lp([0, 5], [(-INF, [1, 1], 3)], [(0, 2), (0, 3)]), earlier=(np.array([1.0, 0.0]),))
+    program = replace(
+        lp([0, 5], [(-INF, [1, 1], 3)], [(0, 2), (0, 3)]), earlier=(Objective(np.array([1.0, 0.0]), priority=1),)
+    )
     point = hetopt.optimise(program)
     assert 2 - point.x[0] <= 2 * STAGE
     assert point.x[1] == pytest.approx(1)
@@ -251,7 +254,10 @@ def test_priorities_of_components_become_stages() -> None:
 
 
 def test_the_weakest_status_of_all_stages_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = replace(lp([0, 5], [(-INF, [1, 1], 3)], [(0, 2), (0, 3)], whole=True), earlier=(np.array([1.0, 0.0]),))
+    program = replace(
+        lp([0, 5], [(-INF, [1, 1], 3)], [(0, 2), (0, 3)], whole=True),
+        earlier=(Objective(np.array([1.0, 0.0]), priority=1),),
+    )
     seen = iter(["gap", "optimal"])
     original = Session.solve
     monkeypatch.setattr(Session, "solve", lambda self: replace(original(self), status=next(seen)))

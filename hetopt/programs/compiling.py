@@ -25,7 +25,7 @@ from scipy import sparse
 from hetopt.data.entities import Floats
 from hetopt.errors import InvalidFormulation, NotLinear
 from hetopt.programs.formulation import Model
-from hetopt.programs.linear import LinearProgram, Names
+from hetopt.programs.linear import LinearProgram, Names, Objective
 
 
 def from_pyomo(model: Any) -> LinearProgram:
@@ -58,7 +58,7 @@ def _compile(model: Any) -> LinearProgram:
     share = _share_columns(model, columns)
     sign = 1.0 if objectives[0].sense == pyo.maximize else -1.0
     gain = _linear(objectives[0].expr, columns)
-    earlier = [_linear(expr, columns) for expr in getattr(model, "earlier", ())]
+    earlier = [(level, _linear(expr, columns)) for level, expr in getattr(model, "earlier", ())]
     rows = _rows(model, columns)
     variables = columns.variables
     shape = (len(rows.lower), len(variables))
@@ -77,8 +77,9 @@ def _compile(model: Any) -> LinearProgram:
         row_names=_names(model, rows.source),
         col_names=_names(model, variables),
         offset=sign * gain.constant,
+        priority=getattr(model, "priority", 0),
         share=share,
-        earlier=tuple(part.dense(len(variables)) for part in earlier),
+        earlier=tuple(Objective(part.dense(len(variables)), part.constant, level) for level, part in earlier),
     )
 
 

@@ -13,7 +13,7 @@ from scipy import sparse
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidFormulation, InvalidOption, UnusableFile
 from hetopt.programs.formulation import Formulation
-from hetopt.programs.linear import LinearProgram
+from hetopt.programs.linear import LinearProgram, Objective
 from hetopt.programs.lp_file import lp_text
 from hetopt.programs.mps_file import mps_text
 from hetopt.solving.road import compile_program, every_row
@@ -93,6 +93,7 @@ def json_text(program: LinearProgram) -> str:
         "version": VERSION,
         "sense": "maximise",
         "offset": program.offset,
+        "priority": program.priority,
         "columns": {
             "name": list(program.col_names),
             "objective": program.c.tolist(),
@@ -107,8 +108,8 @@ def json_text(program: LinearProgram) -> str:
         },
         "matrix": {"start": matrix.indptr.tolist(), "row": matrix.indices.tolist(), "value": matrix.data.tolist()},
         "share": None if program.share is None else program.share.tolist(),
-        "earlier": [objective.tolist() for objective in program.earlier],
-        "kept": list(program.kept),
+        "earlier": [_objective(objective) for objective in program.earlier],
+        "kept": [{"row": row, **_objective(objective)} for row, objective in program.kept.items()],
     }
     return json.dumps(content, ensure_ascii=False)
 
@@ -158,14 +159,25 @@ def _from_dict(content: dict[str, Any]) -> LinearProgram:
         col_names=list(columns["name"]),
         offset=float(content["offset"]),
         share=None if share is None else np.array(share, dtype=np.intp),
-        earlier=tuple(np.array(objective, dtype=float) for objective in content["earlier"]),
-        kept=tuple(int(i) for i in content["kept"]),
+        priority=int(content["priority"]),
+        earlier=tuple(_read_objective(objective) for objective in content["earlier"]),
+        kept={int(objective["row"]): _read_objective(objective) for objective in content["kept"]},
     )
+
+
+def _objective(objective: Objective) -> dict[str, Any]:
+    return {"objective": objective.c.tolist(), "offset": objective.offset, "priority": objective.priority}
+
+
+def _read_objective(content: dict[str, Any]) -> Objective:
+    c = np.array(content["objective"], dtype=float)
+    return Objective(c, float(content["offset"]), int(content["priority"]))
 
 
 def _check(program: LinearProgram) -> None:
     rows, columns = len(program.row_names), len(program.col_names)
-    long = (program.c, program.col_lower, program.col_upper, program.integer, *program.earlier)
+    others = [objective.c for objective in (*program.earlier, *program.kept.values())]
+    long = (program.c, program.col_lower, program.col_upper, program.integer, *others)
     if any(a.shape != (columns,) for a in long) or any(
         a.shape != (rows,) for a in (program.row_lower, program.row_upper)
     ):

@@ -269,8 +269,9 @@ class Formulation:
         Returns
         -------
         Model
-            With ``model.objective``, to be maximised. Where components have priorities, ``model.earlier`` lists
-            the objectives to be maximised (and kept) before it, first things first.
+            With ``model.objective``, to be maximised, of the components of ``model.priority``. Where components have
+            several priorities, ``model.earlier`` lists (priority, objective) to be maximised (and kept) before it,
+            first things first.
 
         Raises
         ------
@@ -297,7 +298,8 @@ class Formulation:
 
 
 RESERVED = frozenset(
-    {"share", "rate", "gpus", "capacity", "entities", "instance", "objective", "earlier", "E", "K", "share_grid"}
+    {"share", "rate", "gpus", "capacity", "entities", "instance", "objective", "earlier", "priority"}
+    | {"E", "K", "share_grid"}
 )
 
 
@@ -342,9 +344,10 @@ def _objectives(model: Model, gains: dict[int, list[Expression]]) -> None:
         raise InvalidFormulation(
             "no component adds anything to the objective; add one that does, e.g. hetopt.models.objectives.TotalRate()"
         )
-    expressions = [sum(gains[level][1:], gains[level][0]) for level in sorted(gains, reverse=True)]
-    object.__setattr__(model, "earlier", tuple(expressions[:-1]))
-    model.objective = pyo.Objective(expr=expressions[-1], sense=pyo.maximize)
+    stages = [(level, sum(gains[level][1:], gains[level][0])) for level in sorted(gains, reverse=True)]
+    object.__setattr__(model, "earlier", tuple(stages[:-1]))
+    object.__setattr__(model, "priority", stages[-1][0])
+    model.objective = pyo.Objective(expr=stages[-1][1], sense=pyo.maximize)
 
 
 def components_of(formulation: Formulation, protocol: type[Any]) -> list[Any]:

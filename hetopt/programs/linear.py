@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
@@ -16,7 +16,7 @@ from scipy import sparse
 from hetopt.data.entities import Floats
 from hetopt.errors import InvalidFormulation
 from hetopt.programs.rows import Rows
-from hetopt.tolerances import scale
+from hetopt.tolerances import EQUAL, scale
 
 
 class Names(Sequence[str]):
@@ -60,6 +60,25 @@ class _Joined(Names):
 
 
 @dataclass(frozen=True, eq=False)
+class Objective:
+    """One of several objectives ``c.x + offset``, maximised in their order.
+
+    Attributes
+    ----------
+    c:
+        (columns,) coefficients.
+    offset:
+        Constant.
+    priority:
+        That of the components whose gains it adds up.
+    """
+
+    c: Floats
+    offset: float = 0.0
+    priority: int = 0
+
+
+@dataclass(frozen=True, eq=False)
 class LinearProgram:
     """max c.x + offset  subject to  row_lower <= A x <= row_upper,  col_lower <= x <= col_upper,  some x whole.
 
@@ -77,12 +96,14 @@ class LinearProgram:
         E.g. ``"capacity[V100]"``, ``"share[u1,V100]"``.
     offset:
         Constant of the objective.
+    priority:
+        That of the components whose gains the objective adds up.
     share:
         (n, k) column of each ``share[e, k]``, or None for a model that has no shares.
     earlier:
         Objectives to be maximised, and kept, before ``c``; first things first.
     kept:
-        Positions of the rows that keep the value of an objective that came earlier.
+        Position of the row that keeps its value -> objective that came earlier.
     """
 
     c: Floats
@@ -95,9 +116,10 @@ class LinearProgram:
     row_names: Sequence[str]
     col_names: Sequence[str]
     offset: float = 0.0
+    priority: int = 0
     share: NDArray[np.intp] | None = None
-    earlier: tuple[Floats, ...] = field(default=())
-    kept: tuple[int, ...] = ()
+    earlier: tuple[Objective, ...] = ()
+    kept: Mapping[int, Objective] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -147,7 +169,7 @@ class LinearProgram:
             row_lower=self.row_lower[old],
             row_upper=self.row_upper[old],
             row_names=[names[i] for i in old.tolist()],
-            kept=tuple(int(position[i]) for i in self.kept if stay[i]),
+            kept={int(position[i]): objective for i, objective in self.kept.items() if stay[i]},
         )
 
     def on_columns(self, rows: Rows) -> sparse.csr_array:
@@ -167,12 +189,53 @@ class LinearProgram:
         matrix = sparse.coo_array((np.concatenate(data), (np.concatenate(row), np.concatenate(col))), shape=shape)
         return sparse.csr_array(matrix)
 
+    @property
+    def first_stage(self) -> LinearProgram:
+        """The program of the first of all objectives alone."""
+        if not self.earlier:
+            return self
+        first = self.earlier[0]
+        return replace(self, c=first.c, offset=first.offset, priority=first.priority, earlier=())
+
     def keep(self, value: float) -> LinearProgram:
         """The next stage: the first of ``earlier`` becomes a row that keeps ``value``, and is dropped from the list."""
         first, *rest = self.earlier
-        row, name = sparse.csr_array(first[None, :]), f"earlier_stage[{len(self.kept)}]"
-        longer = self.extended(row, np.array([value]), np.array([np.inf]), [name])
-        return replace(longer, earlier=tuple(rest), kept=(*self.kept, self.shape[0]))
+        row, name = sparse.csr_array(first.c[None, :]), f"earlier_stage[{len(self.kept)}]"
+        longer = self.extended(row, np.array([value - first.offset]), np.array([np.inf]), [name])
+        return replace(longer, earlier=tuple(rest), kept={**self.kept, self.shape[0]: first})
+
+    def dual_bound(self, y: Floats, *, implied: bool = True) -> float:
+        """No feasible point is better, whatever the (rows,) duals ``y`` are: weak duality.
+
+        ``y.r + (c - A'y).x + offset``, each at its dearer bound; with ``implied``, a column without one is held by the
+        rows that have no negative entry (of shares, the capacity). A price that is noise does not count where no bound
+        is known.
+        """
+        price = self.c - self.A.T @ y
+        noise = EQUAL * scale(self.c)
+        upper = np.minimum(self.col_upper, self._implied_upper()) if implied else self.col_upper
+        rows = _at_dearer_bound(y, self.row_lower, self.row_upper, noise)
+        return rows + _at_dearer_bound(price, self.col_lower, upper, noise) + self.offset
+
+    def _implied_upper(self) -> Floats:
+        """(columns,) what rows over columns >= 0 without negative entries leave to each of them."""
+        rows = sparse.csr_array(self.A)
+        length = np.diff(rows.indptr)
+        row = np.repeat(np.arange(len(length)), length)
+        bad = (rows.data < 0) | (self.col_lower[rows.indices] < 0)
+        holds = np.isfinite(self.row_upper)
+        holds[row[bad]] = False
+        used = holds[row] & (rows.data > 0)
+        upper = np.full(len(self.c), np.inf)
+        np.minimum.at(upper, rows.indices[used], self.row_upper[row[used]] / rows.data[used])
+        return np.asarray(np.maximum(upper, self.col_lower))
+
+
+def _at_dearer_bound(price: Floats, lower: Floats, upper: Floats, noise: float) -> float:
+    """Sum of price * bound; a price that is noise does not count where the bound is infinite."""
+    bound = np.where(price > 0, upper, lower)
+    counts = (price != 0) & (np.isfinite(bound) | (np.abs(price) > noise))
+    return float((price[counts] * bound[counts]).sum())
 
 
 def _excess(value: Floats, lower: Floats, upper: Floats, size: Floats) -> float:

@@ -15,9 +15,8 @@ from flint import fmpq
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hetopt.data.entities import Floats
 from hetopt.errors import InvalidOption, NotSolved
-from hetopt.programs.linear import LinearProgram
+from hetopt.programs.linear import LinearProgram, Objective
 from hetopt.programs.rows import Rows
 from hetopt.rationals import digits
 from hetopt.solving.highs import Session
@@ -38,7 +37,8 @@ class ExactOptimum:
 
     Proven: ``x`` meets every row and bound of ``program`` and every lazy row, and no point that does has a larger
     objective, since ``row_dual`` and ``reduced_cost`` have the right signs and bound it by the same number. Where
-    earlier objectives come first, the same holds among the points that are optimal for those.
+    there are several objectives, that is the one that the certificate is about (of priority 0), among the points
+    that are optimal for those before it; and ``x`` is optimal for those after it, too.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class ExactOptimum:
     unique:
         Whether no other point is optimal; None where that was left open (too many steps).
     stages:
-        The optima of the earlier objectives, first things first.
+        The optima of all objectives, first things first.
     program:
         What was solved: the rows that floats kept earlier stages with are left out, lazy rows that matter are in.
     steps:
@@ -76,6 +76,7 @@ class ExactOptimum:
         return replace(
             point,
             program=self.program,
+            earlier=(),
             x=self.x.astype(float),
             objective=objective,
             bound=objective,
@@ -111,44 +112,43 @@ def exact_optimum(point: Point, every: Rows | None = None) -> ExactOptimum:
     """
     if point.program.integer.any():
         raise InvalidOption("the program has integer columns; exact optima are for linear programs")
-    base, stages = _without_kept(point.program)
-    start, steps, unique = (point.basis if len(stages) == 1 else None), 0, None
+    base, objectives = _without_kept(point.program)
+    start, steps, unique = (point.basis if len(objectives) == 1 else None), 0, None
     while True:
-        face, values, more = _staged(base, stages, start)
+        stages, more = _staged(base, objectives, start)
         steps += more
-        violated = _violated(base, every, face.value)
+        last = stages[-1]
+        violated = _violated(base, every, last.value)
         if not violated.any():
-            unique, violated = _uniqueness(base, every, face)
+            unique, violated = _uniqueness(base, every, last)
         if every is None or not violated.any():
-            return _result(base, face, values, unique, steps)
+            return _result(base, objectives, stages, unique, steps)
         base, start = _with(base, every, violated), None
 
 
-def _without_kept(program: LinearProgram) -> tuple[LinearProgram, list[Floats]]:
+def _without_kept(program: LinearProgram) -> tuple[LinearProgram, list[Objective]]:
     """The program without the rows that keep earlier stages, and all objectives in order."""
-    if not program.kept:
-        return program, [*program.earlier, program.c]
-    kept = sparse.csr_array(program.A)[list(program.kept)].toarray()
-    return replace(program.without_rows(program.kept), earlier=()), [*kept, *program.earlier, program.c]
+    last = Objective(program.c, program.offset, program.priority)
+    rows = sorted(program.kept)
+    objectives = [*(program.kept[row] for row in rows), *program.earlier, last]
+    return replace(program.without_rows(rows) if rows else program, earlier=()), objectives
 
 
-def _staged(
-    base: LinearProgram, objectives: Sequence[Floats], start: Basis | None
-) -> tuple[Vertex, list[Rational], int]:
-    """The optimum of the last objective among those of the ones before; the values of all, and the steps taken.
+def _staged(base: LinearProgram, objectives: Sequence[Objective], start: Basis | None) -> tuple[list[Vertex], int]:
+    """The optimum of each objective among those of the ones before, and the steps taken.
 
     The optima of an objective are the points at which every variable with a price stays where it is. Holding those
     keeps a stage exactly, without a row.
     """
-    rational, values, steps = RationalProgram.of(base), [], 0
-    for number, objective in enumerate(objectives):
-        rational = rational.with_cost(read(objective))
+    rational, stages, steps = RationalProgram.of(base), list[Vertex](), 0
+    for objective in objectives:
+        rational = rational.with_cost(read(objective.c))
         vertex, more = _optimum(base, rational, start)
-        values.append(vertex.objective())
+        stages.append(vertex)
         steps += more
-        if number + 1 < len(objectives):
+        if len(stages) < len(objectives):
             rational = _face(vertex)
-    return vertex, values, steps
+    return stages, steps
 
 
 def _face(vertex: Vertex) -> RationalProgram:
@@ -262,20 +262,25 @@ def _room(program: RationalProgram, j: int, here: Rational, sign: int) -> tuple[
 
 
 def _result(
-    base: LinearProgram, vertex: Vertex, values: Sequence[Rational], unique: bool | None, steps: int
+    base: LinearProgram, objectives: Sequence[Objective], stages: Sequence[Vertex], unique: bool | None, steps: int
 ) -> ExactOptimum:
     n = base.shape[1]
-    value, price = _array(vertex.value), _array(vertex.price)
-    *stages, last = [fraction(v) for v in values]
+    optima = [
+        fraction(vertex.objective()) + fraction(read(np.array([objective.offset]))[0])
+        for objective, vertex in zip(objectives, stages, strict=True)
+    ]
+    main = next((i for i, objective in enumerate(objectives) if objective.priority == 0), 0)
+    value, price = _array(stages[-1].value), _array(stages[main].price)
+    about = objectives[main]
     return ExactOptimum(
-        objective=last + fraction(read(np.array([base.offset]))[0]),
+        objective=optima[main],
         x=value[:n],
         share=None if base.share is None else value[base.share],
         row_dual=price[n:],
         reduced_cost=price[:n],
         unique=unique,
-        stages=tuple(stages),
-        program=base,
+        stages=tuple(optima),
+        program=replace(base, c=about.c, offset=about.offset, priority=about.priority),
         steps=steps,
     )
 

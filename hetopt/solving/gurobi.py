@@ -75,8 +75,8 @@ def _fill(model: Any, program: LinearProgram, start: Floats | None) -> tuple[Any
 
 def _optimise(gurobipy: Any, model: Any, program: LinearProgram, options: Options) -> Status:
     settings = {"Threads": options.threads, "Seed": options.seed % 2_000_000_000, "MIPGap": options.gap, "MIPGapAbs": 0}
-    if options.time_limit is not None:
-        settings["TimeLimit"] = options.time_limit
+    if options.left is not None:
+        settings["TimeLimit"] = options.left
     if options.method == "interior-point":
         settings |= {"Method": 2, "Crossover": 0}
     elif options.method in ("simplex", "auto"):

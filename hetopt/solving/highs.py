@@ -268,8 +268,8 @@ class Session:
         return bool(self._run() != _Status.kInfeasible)
 
     def _run(self) -> highspy.HighsModelStatus:
-        if self.options.time_limit is not None:  # HiGHS adds up the time of all runs
-            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + float(self.options.time_limit))
+        if self.options.left is not None:  # HiGHS adds up the time of all runs
+            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + self.options.left)
         if self._highs.run() == highspy.HighsStatus.kError and self._highs.getModelStatus() == _Status.kNotset:
             # Whoever ran HiGHS before in this thread, perhaps another package, did so with other `threads`.
             highspy.Highs.resetGlobalScheduler(True)

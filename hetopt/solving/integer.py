@@ -69,13 +69,13 @@ def solve_binary(program: LinearProgram, options: Options, start: Floats | None 
         if start is not None:
             session.start_from(start)
         return session.solve()
-    began = time.perf_counter()
+    options, began = options.started(), time.perf_counter()
     blocks = blocks_of(program)
     classes = classes_of(blocks, COUNTED)
     if classes is not None:
         found = _counted(classes, options)
     else:
-        found = _Search(blocks, relaxed(blocks, options), options, began, start).run()
+        found = _Search(blocks, relaxed(blocks, options), options, start).run()
     return replace(found, program=program, seconds=time.perf_counter() - began)
 
 
@@ -90,10 +90,8 @@ def _counted(classes: Classes, options: Options) -> Point:
 class _Search:
     """Cores of growing width around the optimum of the relaxation."""
 
-    def __init__(
-        self, blocks: Blocks, losses: Losses, options: Options, began: float, start: Floats | None = None
-    ) -> None:
-        self.blocks, self.losses, self.options, self.began = blocks, losses, options, began
+    def __init__(self, blocks: Blocks, losses: Losses, options: Options, start: Floats | None = None) -> None:
+        self.blocks, self.losses, self.options = blocks, losses, options
         self.program = blocks.program
         self.widths = np.sort(losses.column[blocks.binary])
         self.widest = max(self.widths[-1], losses.block[np.isfinite(losses.block)].max(initial=0.0))
@@ -155,16 +153,10 @@ class _Search:
             row_lower=np.where(must, 1.0, core.row_lower),
             col_lower=np.where(alone, 1.0, core.col_lower),
         )
-        session = Session(core, self._options(), explain=everything, subsearch=everything)
+        session = Session(core, self.options, explain=everything, subsearch=everything)
         if self.x is not None:
             session.start_from(self.x[columns])
         return _rounded(session.solve()), columns
-
-    def _options(self) -> Options:
-        limit = self.options.time_limit
-        if limit is None:
-            return self.options
-        return replace(self.options, time_limit=max(FEASIBILITY, limit - (time.perf_counter() - self.began)))
 
     def _point(self, value: float, bound: float, noise: float, in_time: bool) -> Point:
         assert self.x is not None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from hetopt.checks import at_least
-from hetopt.errors import InvalidOption
+from hetopt.errors import InvalidOption, NotSolved
 from hetopt.tolerances import GAP
 
 Method = Literal["auto", "simplex", "interior-point", "plain"]
@@ -40,6 +41,8 @@ class Options:
         Of the solver's random choices.
     exact:
         Re-solve the optimal basis in rational numbers, so that the optimum is proven without tolerance.
+    deadline:
+        Set by :meth:`started`.
 
     Raises
     ------
@@ -55,6 +58,7 @@ class Options:
     threads: int = 1
     seed: int = 0
     exact: bool = False
+    deadline: float | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.method not in get_args(Method):
@@ -73,3 +77,24 @@ class Options:
             object.__setattr__(self, name, int(value))
         if not isinstance(self.exact, bool):
             raise InvalidOption(f"exact is {self.exact!r}; it must be True or False")
+
+    def started(self) -> Options:
+        """The same options with ``time_limit`` counted for all that follows, from now or from its first start.
+
+        Without this, every run of a solver may take ``time_limit``.
+        """
+        if self.time_limit is None or self.deadline is not None:
+            return self
+        return replace(self, deadline=time.perf_counter() + self.time_limit)
+
+    @property
+    def left(self) -> float | None:
+        """Seconds that are left of ``time_limit``, 0 once it is over; None without a limit."""
+        if self.time_limit is None or self.deadline is None:
+            return self.time_limit
+        return max(0.0, self.deadline - time.perf_counter())
+
+    def check_time(self) -> None:
+        """Raise :class:`~hetopt.errors.NotSolved` once the time limit is over, with nothing usable in hand."""
+        if self.left == 0:
+            raise NotSolved(f"no usable point within time_limit={self.time_limit:g} s; raise the limit", "time_limit")

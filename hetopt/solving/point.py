@@ -77,8 +77,8 @@ class Point:
         Simplex iterations of the last run.
     asked_gap:
         ``Options.gap``: lazy rows that only approximate (tangents) stop within it.
-    earlier_bounds:
-        Bounds of the earlier stages of a lexicographic solve, first things first.
+    earlier:
+        Where the program had several objectives: the points of the stages before, first things first.
     """
 
     program: LinearProgram
@@ -95,7 +95,13 @@ class Point:
     passes: int = 1
     iterations: int = 0
     asked_gap: float = GAP
-    earlier_bounds: tuple[float, ...] = ()
+    earlier: tuple[Point, ...] = ()
+
+    @property
+    def main(self) -> Point:
+        """The stage that maximised the gains of priority 0; where there are none, the first."""
+        stages = (*self.earlier, self)
+        return next((stage for stage in stages if stage.program.priority == 0), stages[0])
 
     @property
     def share(self) -> Floats:

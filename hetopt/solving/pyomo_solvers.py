@@ -94,7 +94,8 @@ def solve(program: LinearProgram, options: Options) -> Point:
     if not program.integer.any():
         model.dual = pyo.Suffix(direction=pyo.Suffix.IMPORT)
     began = time.perf_counter()
-    limit = {} if options.time_limit is None else {"timelimit": options.time_limit}
+    options.check_time()
+    limit = {} if options.left is None else {"timelimit": options.left}
     try:
         with _quiet():
             try:
@@ -225,22 +226,7 @@ def _row_dual(program: LinearProgram, model: Any, x: Floats) -> Floats | None:
     given = np.array([model.dual.get(row, np.nan) for row in model.row.values()], dtype=float)
     given[_free(program)] = 0.0
     for y in (given, -given):
-        bound = weak_duality(program, y)
+        bound = program.dual_bound(y, implied=False)
         if np.isfinite(bound) and bound - program.objective(x) <= EQUAL * scale(bound, program.objective(x)):
             return y
     return None
-
-
-def weak_duality(program: LinearProgram, y: Floats) -> float:
-    """The upper bound that (rows,) duals ``y`` prove: y.r + (c - A'y).x + offset, each at its dearer bound."""
-    d = program.c - program.A.T @ y
-    noise = EQUAL * scale(program.c)
-    rows = _at_best(y, program.row_lower, program.row_upper, noise)
-    return rows + _at_best(d, program.col_lower, program.col_upper, noise) + program.offset
-
-
-def _at_best(price: Floats, lower: Floats, upper: Floats, noise: float) -> float:
-    """Sum of price * bound; a price that is noise does not count where the bound is infinite."""
-    bound = np.where(price > 0, upper, lower)
-    counts = (price != 0) & (np.isfinite(bound) | (np.abs(price) > noise))
-    return float(price[counts] @ bound[counts])

@@ -21,7 +21,7 @@ from hetopt.programs.rows import Rows
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
 from hetopt.solving.point import Point, Status
-from hetopt.tolerances import STAGE, scale
+from hetopt.tolerances import GAP, PROVEN, STAGE, scale
 
 if TYPE_CHECKING:
     from hetopt.solving.exact import ExactOptimum
@@ -97,7 +97,7 @@ def _options(options: Options | None, settings: dict[str, Any]) -> Options:
 
 def solve_formulation(formulation: Formulation, instance: Instance, options: Options | None = None) -> Allocation:
     """Build, compile, optimise and certify ``formulation``; see :func:`solve`."""
-    options = options or Options()
+    options = (options or Options()).started()
     began = time.perf_counter()
     entities = formulation.entities(instance)
     if _takes_specialist(formulation, options):
@@ -204,33 +204,43 @@ def optimise(program: LinearProgram, options: Options | None = None, violated: V
     NotSolved
         No usable solution.
     """
-    options = options or Options()
-    began, passes = time.perf_counter(), 0
-    status: Status = "optimal"
-    bounds: list[float] = []
+    options = (options or Options()).started()
+    began = time.perf_counter()
+    thorough = replace(options, gap=min(options.gap, GAP))  # a gap in what comes first would make room for the rest
+    done: list[Point] = []
     while True:
-        stage = replace(program, c=program.earlier[0], offset=0.0, earlier=()) if program.earlier else program
-        point = _one_stage(stage, options, violated, began)
-        passes, status = passes + point.passes, max(status, point.status, key=_WEAKNESS.index)
+        try:
+            point = _one_stage(program.first_stage, thorough if program.earlier else options, violated)
+        except NotSolved as problem:
+            if problem.status != "time_limit" or not done:
+                raise
+            point = _stopped(program, done[-1])
+            break
         if not program.earlier:
-            seconds = time.perf_counter() - began
-            return replace(point, passes=passes, status=status, seconds=seconds, earlier_bounds=tuple(bounds))
-        bounds.append(point.bound)
+            break
+        done.append(point)
         best = point.objective if not program.integer.any() else _floor_of(point)
         program = replace(program, **_rows_of(point.program)).keep(best - STAGE * scale(best))
+    every = (*done, point)
+    return replace(
+        point,
+        passes=sum(stage.passes for stage in every),
+        status=max((stage.status for stage in every), key=_WEAKNESS.index),
+        seconds=time.perf_counter() - began,
+        earlier=tuple(done),
+    )
 
 
 _WEAKNESS: tuple[Status, ...] = ("optimal", "gap", "time_limit")
 
 
-def _left(options: Options, began: float) -> Options:
-    """``options`` with the time that is left."""
-    if options.time_limit is None:
-        return options
-    left = options.time_limit - (time.perf_counter() - began)
-    if left <= 0:
-        raise NotSolved(f"no usable point within time_limit={options.time_limit:g} s; raise the limit", "time_limit")
-    return replace(options, time_limit=left)
+def _stopped(program: LinearProgram, last: Point) -> Point:
+    """The point of the ``last`` stage for which time was left, as one of ``program``, of whose objectives it knows
+    nothing: a bound of them would be a claim.
+    """
+    stage = replace(program, earlier=())
+    value = stage.objective(last.x)
+    return replace(last, program=stage, objective=value, bound=np.inf, status="time_limit", row_dual=None, passes=0)
 
 
 def _floor_of(point: Point) -> float:
@@ -243,23 +253,34 @@ def _rows_of(program: LinearProgram) -> dict[str, Any]:
     return {key: getattr(program, key) for key in ("A", "row_lower", "row_upper", "row_names")}
 
 
-def _one_stage(program: LinearProgram, options: Options, violated: Violated | None, began: float) -> Point:
+def _one_stage(program: LinearProgram, options: Options, violated: Violated | None) -> Point:
     """One objective, with lazy rows; a linear program stays warm in HiGHS while rows are added."""
     from hetopt.solving.backends import run
 
     warm = violated is not None and options.solver == "highs" and not program.integer.any()
-    session = Session(program, _left(options, began)) if warm else None
-    point, passes = session.solve() if session else run(program, _left(options, began)), 1
+    session = Session(program, options) if warm else None
+    options.check_time()
+    point, passes = session.solve() if session else run(program, options), 1
     seen: set[str] = set()  # a row within the solver's tolerance may look violated for ever
     while violated is not None and len(rows := violated(replace(point, asked_gap=options.gap))):
         if seen.issuperset(rows.names):
             break
         seen.update(rows.names)
+        options.check_time()
         if session:
-            session.options = _left(options, began)
             session.add_rows(program.on_columns(rows), rows.lower, rows.upper, rows.names)
             point = session.solve()
         else:
-            point = run(point.program.with_rows(rows), _left(options, began))
+            point = run(point.program.with_rows(rows), options)
         passes += 1
-    return replace(point, passes=passes)
+    return replace(_checked(point), passes=passes)
+
+
+def _checked(point: Point) -> Point:
+    """``point`` with the bound that its own duals prove, where the solver claims a better one."""
+    if point.row_dual is None or point.program.integer.any():
+        return point
+    proven = point.program.dual_bound(point.row_dual)
+    if proven - point.bound <= PROVEN * scale(point.bound, proven):
+        return point
+    return replace(point, bound=proven)

@@ -11,7 +11,7 @@ from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
 from hetopt.models.fft.parts import LinearGain, OneType
 from hetopt.programs.formulation import Component
-from hetopt.programs.linear import LinearProgram, Names
+from hetopt.programs.linear import LinearProgram, Names, Objective
 
 
 def round_compiler(parts: Sequence[Component]) -> Callable[[Instance], LinearProgram] | None:
@@ -29,7 +29,8 @@ def round_program(gains: Sequence[LinearGain], instance: Instance) -> LinearProg
     n, k = entities.shape
     objectives = _objectives(gains, entities)
     return LinearProgram(
-        c=objectives[-1],
+        c=objectives[-1].c,
+        priority=objectives[-1].priority,
         A=_matrix(entities),
         row_lower=np.full(k + n, -np.inf),
         row_upper=np.concatenate([entities.capacity, np.ones(n)]),
@@ -43,13 +44,13 @@ def round_program(gains: Sequence[LinearGain], instance: Instance) -> LinearProg
     )
 
 
-def _objectives(gains: Sequence[LinearGain], entities: Entities) -> list[Floats]:
+def _objectives(gains: Sequence[LinearGain], entities: Entities) -> list[Objective]:
     """One objective per priority, the highest first."""
     levels: dict[int, Floats] = {}
     for part in gains:
         level = getattr(part, "priority", 0)
         levels[level] = levels.get(level, 0.0) + part.coefficients(entities).ravel()
-    return [levels[level] for level in sorted(levels, reverse=True)]
+    return [Objective(levels[level], priority=level) for level in sorted(levels, reverse=True)]
 
 
 def _matrix(entities: Entities) -> sparse.csc_array:

@@ -134,7 +134,7 @@ class FFT:
         entities = allocation.entities
         share = np.rint(allocation.x)
         choice = np.where(share.any(axis=1), share.argmax(axis=1), -1)
-        if formulation.compile is not None:  # nothing but linear gains, so that equal cost is all that counts
+        if _only_costs(formulation):
             choice = settled(choice, _places(formulation, entities), entities, now.last)
         x = np.zeros(entities.shape)
         runs = np.flatnonzero(choice >= 0)
@@ -236,6 +236,12 @@ def _check_present(instance: Instance, entities: Entities) -> None:
     for name in instance.done:
         if instance.work_left(name) == 0:
             raise InvalidInstance(f"done[{name!r}] is all the work of the job; leave finished jobs out")
+
+
+def _only_costs(formulation: Formulation) -> bool:
+    """Whether GPUs in use and then equal linear cost are all that counts, so that exchanges of equal cost are free."""
+    levels = [getattr(part, "priority", 0) for part in formulation if not isinstance(part, WorkConserving)]
+    return formulation.compile is not None and not any(levels)
 
 
 def _places(formulation: Formulation, entities: Entities) -> Floats:
