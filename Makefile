@@ -44,8 +44,9 @@ bench: setup     ## measure: every benchmark at full size (about half an hour)
 demo: setup      ## solve the lab cluster with every policy, print a table, write a report
 	$(BIN)/hetopt demo --out demo
 
-docs: setup      ## build the pages; warnings are errors
+docs: setup      ## build the pages; warnings are errors, and so is a page that loads from elsewhere
 	$(BIN)/sphinx-build -q -E -W --keep-going docs docs/_build
+	@! grep -rnoE --include='*.html' '<(script|link|img|iframe)[^>]*(src|href)="(https?:)?//[^"]*' docs/_build
 
 long: setup      ## slow tests
 	$(BIN)/pytest -q -n 2 -m long

@@ -2,20 +2,56 @@
 
 from __future__ import annotations
 
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+
 import hetopt
+
+sys.path.insert(0, str(Path(__file__).parent))  # mathml.py
 
 project = "hetopt"
 author = "the hetopt team"
 release = version = hetopt.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx.ext.viewcode"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "mathml"]
+html_math_renderer = "mathml"
+html_static_path = ["static"]
+html_css_files = ["mathematics.css"]
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"hetopt {release}"
+html_show_copyright = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
+autodoc_type_aliases = {
+    "ArrayLike": "ArrayLike",
+    "Floats": "Floats",
+    "Result": "Allocation | Plan | DataFrame | ArrayLike",
+}
 napoleon_google_docstring = False
 napoleon_use_ivar = True
 napoleon_attr_annotations = False
 nitpicky = False
+
+SHORTER = {  # what Python calls annotations and defaults -> what a reader does
+    r"TypeAliasForwardRef\('([^']*)'\)": r"\1",
+    r"~?numpy\.ndarray\[tuple\[~?typing\.Any, \.\.\.\], ~?numpy\.dtype\[(.*?)\]\]": r"NDArray[\1]",
+    r"<factory>|<function <lambda>>": "...",
+}
+
+
+def shorten(_app: Sphinx, _what: str, _name: str, _object: Any, _options: Any, *signature: str | None) -> Any:
+    """Arguments and result of a signature, made shorter by :data:`SHORTER`."""
+    for long, short in SHORTER.items():
+        signature = tuple(text and re.sub(long, short, text) for text in signature)
+    return signature
+
+
+def setup(app: Sphinx) -> None:
+    """Called by Sphinx."""
+    app.connect("autodoc-process-signature", shorten)
