@@ -39,7 +39,8 @@ class NotSolved(HetoptError, RuntimeError):
     Attributes
     ----------
     status:
-        What stopped it: ``"infeasible"``, ``"unbounded"``, ``"time_limit"``, ``"error"``.
+        What stopped it: ``"infeasible"``, ``"unbounded"``, ``"time_limit"``, ``"inexact"`` (an exact optimum that is
+        not that of floats), ``"error"``.
     conflict:
         For an infeasible program, names of rows and column bounds that cannot hold together.
     """

@@ -28,7 +28,7 @@ from hetopt.solving.kernel import Kernel, SingularError
 from hetopt.solving.point import AT_LOWER, BASIC
 from hetopt.solving.rational_program import RationalProgram
 from hetopt.solving.rational_simplex import InfeasibleError, LimitError, UnboundedError, Vertex, maximise
-from hetopt.tolerances import EQUAL, RATIONAL_DENOMINATOR, scale
+from hetopt.tolerances import EQUAL, NUDGE, RATIONAL_DENOMINATOR, scale
 
 COOPERATIVE = Formulation((TotalRate(), EnvyFree()))
 LAZY = Formulation((TotalRate(), EnvyFree(eager_up_to=0)))
@@ -344,3 +344,16 @@ def test_numbers_of_any_length_are_written() -> None:
     exact = hetopt.solve(NONCOOPERATIVE, inst, exact=True).certificate.exact
     assert exact is not None
     assert len(str(exact)) > 4300, "Python itself refuses to write integers of so many digits"
+
+
+def test_coefficients_that_contradict_each_other_are_not_called_an_optimum() -> None:
+    """One type and real weights: envy-freeness leaves one point, which the rounded products of its rows miss."""
+    inst = hetopt.Instance.from_speedups([[8.193], [3.901]], [3], weights=[2.533175598000681, 2.7818889431943044])
+    assert hetopt.solve(COOPERATIVE, inst).certificate.objective == pytest.approx(17.8397, rel=NUDGE)
+    try:
+        exact = hetopt.solve(COOPERATIVE, inst, exact=True).certificate.objective
+    except NotSolved as problem:
+        assert problem.status in ("inexact", "infeasible")  # noqa: PT017
+        assert "fewer digits" in str(problem)  # noqa: PT017
+    else:
+        assert exact == pytest.approx(17.8397, rel=NUDGE)

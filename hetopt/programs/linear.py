@@ -34,6 +34,10 @@ class Names(Sequence[str]):
     def __len__(self) -> int:
         return self._size
 
+    def __reduce__(self) -> tuple[type[list[str]], tuple[list[str]]]:
+        """Pickled as a list: functions that make names cannot be."""
+        return list, (list(self),)
+
     @overload
     def __getitem__(self, i: int) -> str: ...
     @overload

@@ -25,10 +25,14 @@ from hetopt.solving.options import Options
 from hetopt.solving.point import AT_LOWER, AT_UPPER, BASIC, Basis, Point
 from hetopt.solving.rational_program import RationalProgram, entries, fraction, read
 from hetopt.solving.rational_simplex import InfeasibleError, LimitError, UnboundedError, Vertex, maximise
-from hetopt.tolerances import FEASIBILITY, FINEST, scale
+from hetopt.tolerances import EQUAL, FEASIBILITY, FINEST, scale
 
 STEPS_FOR_UNIQUENESS = 200
 """Exact simplex steps after which the question whether the optimum is unique is left open."""
+
+
+SHORTER = "give weights, speedups and capacities with fewer digits"
+"""What helps where rounded coefficients contradict each other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +96,23 @@ class ExactOptimum:
 
     __repr__ = __str__
 
+    def agreeing_with(self, point: Point) -> ExactOptimum:
+        """This, unless ``point``, an optimum in floats of a program with the same rows, is another one.
+
+        Raises
+        ------
+        NotSolved
+            See :func:`exact_optimum`; status ``"inexact"``.
+        """
+        found, expected = float(self.objective), point.main.objective
+        if point.status == "optimal" and abs(found - expected) > EQUAL * scale(found, expected):
+            raise NotSolved(
+                f"read as fractions the optimum is {found:.9g}, in floats {expected:.9g}: the program leaves no room "
+                f"for the rounding of its coefficients; {SHORTER}",
+                "inexact",
+            )
+        return self
+
 
 def exact_optimum(point: Point, every: Rows | None = None) -> ExactOptimum:
     """The exact optimum of the program that ``point`` solves in floats.
@@ -108,7 +129,9 @@ def exact_optimum(point: Point, every: Rows | None = None) -> ExactOptimum:
     InvalidOption
         The program has integer columns.
     NotSolved
-        Read in rationals the program has no optimum (a program that is feasible only within a tolerance).
+        Read in rationals the program has no optimum: it holds only within a tolerance.
+        Products of long numbers (weights times speedups) are rounded when they become coefficients; a program that
+        leaves no room, such as equal shares of one type, then has room for nothing.
     """
     if point.program.integer.any():
         raise InvalidOption("the program has integer columns; exact optima are for linear programs")
@@ -169,7 +192,7 @@ def _optimum(
             return maximise(Vertex.of_rows(rational), limit)
     except InfeasibleError:
         raise NotSolved(
-            "read as fractions, the program is infeasible: it holds only within tolerances", "infeasible"
+            f"read as fractions, the program is infeasible: it holds only within tolerances; {SHORTER}", "infeasible"
         ) from None
     except UnboundedError:
         raise NotSolved("the objective can grow without limit; a row that bounds it is missing", "unbounded") from None
