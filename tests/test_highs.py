@@ -15,11 +15,11 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 import hetopt
-from hetopt.errors import InvalidFormulation, NotSolved
+from hetopt.errors import InvalidFormulation, InvalidOption, NotSolved
 from hetopt.models.fairness import EqualRates, SharingIncentive
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.formulation import Formulation
-from hetopt.programs.linear import LinearProgram
+from hetopt.programs.linear import LinearProgram, Objective
 from hetopt.proofs.strategies import linear_programs
 from hetopt.solving.conflicts import conflict
 from hetopt.solving.highs import Session
@@ -185,6 +185,34 @@ def test_wrong_shapes_are_refused_before_they_reach_the_solver() -> None:
         session.add_columns(np.zeros(1), sparse.csc_array((2, 1)), np.zeros(1), np.ones(1), ["c"])
     with pytest.raises(InvalidFormulation, match="HiGHS refused the entry"):
         session.set_coefficient(5, 0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s: s.set_objective([1.0]), r"the objective has shape \(1,\); it must be \(2,\)"),
+        (lambda s: s.set_objective([1.0, np.nan]), "the objective has nan; all its numbers must be finite"),
+        (lambda s: s.set_objective([1.0, INF]), "the objective has inf"),
+        (lambda s: s.set_coefficient(0, 0, np.nan), r"the entry \(0, 0\) has nan"),
+        (lambda s: s.set_row_bounds([0], [np.nan], [1]), "a bound is NaN"),
+        (lambda s: s.set_row_bounds(["r0"], [0], [1]), r"\['r0'\] are no positions"),
+        (lambda s: s.add_rows(sparse.csr_array([[np.nan, 1.0]]), [0.0], [1.0], ["new"]), "the new rows has nan"),
+    ],
+)
+def test_changes_that_would_hang_the_solver_are_refused(change: Any, message: str) -> None:
+    """And the session goes on as it was."""
+    session = Session(lp([3, 1], [(-INF, [2, 1], 4)], [(0, INF), (0, 1)]))
+    with pytest.raises(InvalidFormulation, match=message):
+        change(session)
+    assert same(session.solve().objective, 6)
+
+
+def test_a_session_is_highs_and_has_one_objective() -> None:
+    program = lp([3], [(-INF, [2], 4)], [(0, INF)])
+    with pytest.raises(InvalidOption, match="solver is 'gurobi'; a Session keeps HiGHS warm"):
+        Session(program, Options(solver="gurobi"))
+    with pytest.raises(InvalidFormulation, match="1 objectives before its last"):
+        Session(replace(program, earlier=(Objective(np.array([1.0])),)))
 
 
 def test_inner_loops_get_the_same_values() -> None:

@@ -6,22 +6,21 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeAlias
 
 import highspy
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from hetopt.data.entities import Floats
-from hetopt.errors import InvalidFormulation, NotSolved
+from hetopt.errors import InvalidFormulation, InvalidOption, NotSolved
 from hetopt.programs.linear import LinearProgram, Names
+from hetopt.solving.highs_input import arrays, bounds, check, numbers, to_highs
 from hetopt.solving.options import Options
 from hetopt.solving.point import Basis, Point, Status
 from hetopt.tolerances import scale
 
 _Status = highspy.HighsModelStatus
-Positions: TypeAlias = NDArray[np.int32]
 _DUAL, _PRIMAL = 1, 4  # simplex_strategy of HiGHS
 _NO_LIMIT = 2**31 - 1
 _FEASIBLE = 2  # HighsSolutionStatus.kSolutionStatusFeasible, as HighsInfo gives it
@@ -66,6 +65,13 @@ class Session:
         subsearch: bool = True,
     ) -> None:
         self.options = options or Options()
+        if self.options.solver != "highs":
+            raise InvalidOption(f"solver is {self.options.solver!r}; a Session keeps HiGHS warm, and no other solver")
+        if program.earlier:
+            raise InvalidFormulation(
+                f"the program maximises {len(program.earlier)} objectives before its last, a Session only one; "
+                "give it program.first_stage, or give all to hetopt.optimise"
+            )
         self._presolve, self._explain = "choose" if presolve else "off", explain
         self._stall: int | None = None
         self._program = program
@@ -75,7 +81,7 @@ class Session:
         self._configure()
         for search in () if subsearch else ("rins", "rens", "root_reduced_cost"):
             self._highs.setOptionValue(f"mip_heuristic_run_{search}", False)
-        _check(self._highs.passModel(to_highs(program)), "the program")
+        check(self._highs.passModel(to_highs(program)), "the program")
         self._scale_objective(program.c)
 
     def _scale_objective(self, c: Floats) -> None:
@@ -134,24 +140,24 @@ class Session:
 
     def set_objective(self, c: Floats, offset: float = 0.0) -> None:
         """Replace the whole objective."""
-        cost = np.array(c, dtype=float)
-        _check(self._highs.changeColsCost(len(cost), np.arange(len(cost), dtype=np.int32), cost), "the objective")
+        cost = numbers(c, "the objective", len(self._program.c))
+        check(self._highs.changeColsCost(len(cost), np.arange(len(cost), dtype=np.int32), cost), "the objective")
         self._highs.changeObjectiveOffset(offset)
         self._scale_objective(cost)
         self._program = replace(self._program, c=cost, offset=offset)
 
     def set_column_bounds(self, columns: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> None:
         """New bounds for some columns (positions)."""
-        index, low, up = _bounds(columns, lower, upper)
-        _check(self._highs.changeColsBounds(len(index), index, low, up), "the column bounds")
+        index, low, up = bounds(columns, lower, upper)
+        check(self._highs.changeColsBounds(len(index), index, low, up), "the column bounds")
         col_lower, col_upper = self._program.col_lower.copy(), self._program.col_upper.copy()
         col_lower[index], col_upper[index] = low, up
         self._program = replace(self._program, col_lower=col_lower, col_upper=col_upper)
 
     def set_row_bounds(self, rows: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> None:
         """New bounds for some rows (positions)."""
-        index, low, up = _bounds(rows, lower, upper)
-        _check(self._highs.changeRowsBounds(len(index), index, low, up), "the row bounds")
+        index, low, up = bounds(rows, lower, upper)
+        check(self._highs.changeRowsBounds(len(index), index, low, up), "the row bounds")
         program = self.program
         row_lower, row_upper = program.row_lower.copy(), program.row_upper.copy()
         row_lower[index], row_upper[index] = low, up
@@ -159,24 +165,26 @@ class Session:
 
     def set_coefficient(self, row: int, column: int, value: float) -> None:
         """One entry of the matrix."""
-        _check(self._highs.changeCoeff(row, column, float(value)), f"the entry ({row}, {column})")
+        numbers([value], f"the entry ({row}, {column})", 1)
+        check(self._highs.changeCoeff(row, column, float(value)), f"the entry ({row}, {column})")
         self._new_entries[row, column] = float(value)
 
     def add_rows(self, matrix: sparse.csr_array, lower: Floats, upper: Floats, names: Sequence[str]) -> None:
         """Add rows in one call; the basis stays, so the next solve starts warm."""
         rows = sparse.csr_array(matrix)
-        starts, indices, data = _arrays(rows)
+        starts, indices, data = arrays(rows)
+        numbers(data, "the new rows", len(data))
         low, up = np.array(lower, dtype=float), np.array(upper, dtype=float)
         if rows.shape != (len(low), len(self._program.c)) or len(low) != len(up):
             raise InvalidFormulation(f"the new rows have shape {rows.shape}; it must be ({len(low)}, columns)")
-        _check(self._highs.addRows(rows.shape[0], low, up, rows.nnz, starts, indices, data), "the new rows")
+        check(self._highs.addRows(rows.shape[0], low, up, rows.nnz, starts, indices, data), "the new rows")
         self._new_rows.append((rows, low, up, names))
 
     def delete_rows(self, rows: ArrayLike) -> None:
         """Remove rows (positions)."""
         index = np.unique(np.asarray(rows, dtype=np.int32))
         if len(index):
-            _check(self._highs.deleteRows(len(index), index), "the rows to delete")
+            check(self._highs.deleteRows(len(index), index), "the rows to delete")
             self._program = self.program.without_rows(index)
 
     def add_columns(
@@ -184,12 +192,13 @@ class Session:
     ) -> None:
         """Add continuous columns in one call; ``matrix`` is (rows, new columns)."""
         columns = sparse.csc_array(matrix)
-        starts, indices, data = _arrays(columns)
+        starts, indices, data = arrays(columns)
         cost, low, up = (np.array(a, dtype=float) for a in (c, lower, upper))
+        numbers(np.concatenate([cost.ravel(), data]), "the new columns", cost.size + len(data))
         if columns.shape != (self.program.shape[0], len(cost)) or not len(cost) == len(low) == len(up):
             raise InvalidFormulation(f"the new columns have shape {columns.shape}; it must be (rows, {len(cost)})")
         status = self._highs.addCols(columns.shape[1], cost, low, up, columns.nnz, starts, indices, data)
-        _check(status, "the new columns")
+        check(status, "the new columns")
         program = self.program
         self._program = replace(
             program,
@@ -319,38 +328,3 @@ class Session:
     def _basis(self) -> Basis | None:
         basis = self._highs.getBasis()
         return Basis(basis.col_status, basis.row_status) if basis.valid else None
-
-
-def _check(status: highspy.HighsStatus, what: str) -> None:
-    if status == highspy.HighsStatus.kError:
-        raise InvalidFormulation(f"HiGHS refused {what}: wrong sizes or positions, or numbers that are not finite")
-
-
-def _bounds(index: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[Positions, Floats, Floats]:
-    where = np.atleast_1d(np.asarray(index, dtype=np.int32))
-    low, up = np.broadcast_to(lower, where.shape), np.broadcast_to(upper, where.shape)
-    return where, low.astype(float), up.astype(float)
-
-
-def _arrays(matrix: sparse.csr_array | sparse.csc_array) -> tuple[Positions, Positions, Floats]:
-    return matrix.indptr[:-1].astype(np.int32), matrix.indices.astype(np.int32), matrix.data.astype(float)
-
-
-def to_highs(program: LinearProgram) -> highspy.HighsLp:
-    """``program`` as HiGHS takes it (its last objective)."""
-    lp = highspy.HighsLp()
-    lp.num_row_, lp.num_col_ = program.shape
-    lp.sense_ = highspy.ObjSense.kMaximize
-    lp.offset_ = program.offset
-    lp.col_cost_ = program.c
-    lp.col_lower_, lp.col_upper_ = program.col_lower, program.col_upper
-    lp.row_lower_, lp.row_upper_ = program.row_lower, program.row_upper
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.num_row_, lp.a_matrix_.num_col_ = program.shape
-    lp.a_matrix_.start_ = program.A.indptr.astype(np.int32)
-    lp.a_matrix_.index_ = program.A.indices.astype(np.int32)
-    lp.a_matrix_.value_ = program.A.data.astype(float)
-    if program.integer.any():
-        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
-        lp.integrality_ = [kinds[int(i)] for i in program.integer]
-    return lp

@@ -1,0 +1,68 @@
+"""What HiGHS is given: programs, and changes of them that have been checked."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import highspy
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from hetopt.data.entities import Floats
+from hetopt.errors import InvalidFormulation
+from hetopt.programs.linear import LinearProgram
+
+Positions: TypeAlias = NDArray[np.int32]
+
+
+def check(status: highspy.HighsStatus, what: str) -> None:
+    """Raise :class:`InvalidFormulation` where HiGHS has refused ``what``."""
+    if status == highspy.HighsStatus.kError:
+        raise InvalidFormulation(f"HiGHS refused {what}: wrong sizes or positions, or numbers that are not finite")
+
+
+def bounds(index: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[Positions, Floats, Floats]:
+    """Positions and bounds as arrays of one length."""
+    where = np.atleast_1d(np.asarray(index))
+    if not np.issubdtype(where.dtype, np.integer):
+        raise InvalidFormulation(f"{where.ravel()[:3].tolist()} are no positions; give whole numbers, counted from 0")
+    low, up = (np.broadcast_to(np.asarray(b, dtype=float), where.shape) for b in (lower, upper))
+    if np.isnan(low).any() or np.isnan(up).any():
+        raise InvalidFormulation("a bound is NaN; give numbers, or -inf and inf where there is none")
+    return where.astype(np.int32), low.astype(float), up.astype(float)
+
+
+def numbers(values: ArrayLike, what: str, size: int) -> Floats:
+    """``values`` as a new array, if they are as many as they must be and finite: HiGHS may never return otherwise."""
+    array = np.array(values, dtype=float)
+    if array.shape != (size,):
+        raise InvalidFormulation(f"{what} has shape {array.shape}; it must be ({size},)")
+    if not np.isfinite(array).all():
+        raise InvalidFormulation(f"{what} has {array[~np.isfinite(array)][0]}; all its numbers must be finite")
+    return array
+
+
+def arrays(matrix: sparse.csr_array | sparse.csc_array) -> tuple[Positions, Positions, Floats]:
+    """(starts, indices, values) of a sparse matrix."""
+    return matrix.indptr[:-1].astype(np.int32), matrix.indices.astype(np.int32), matrix.data.astype(float)
+
+
+def to_highs(program: LinearProgram) -> highspy.HighsLp:
+    """``program`` as HiGHS takes it (its last objective)."""
+    lp = highspy.HighsLp()
+    lp.num_row_, lp.num_col_ = program.shape
+    lp.sense_ = highspy.ObjSense.kMaximize
+    lp.offset_ = program.offset
+    lp.col_cost_ = program.c
+    lp.col_lower_, lp.col_upper_ = program.col_lower, program.col_upper
+    lp.row_lower_, lp.row_upper_ = program.row_lower, program.row_upper
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.num_row_, lp.a_matrix_.num_col_ = program.shape
+    lp.a_matrix_.start_ = program.A.indptr.astype(np.int32)
+    lp.a_matrix_.index_ = program.A.indices.astype(np.int32)
+    lp.a_matrix_.value_ = program.A.data.astype(float)
+    if program.integer.any():
+        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+        lp.integrality_ = [kinds[int(i)] for i in program.integer]
+    return lp
