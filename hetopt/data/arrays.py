@@ -6,43 +6,94 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+import pandas as pd
 
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Floats
 from hetopt.errors import InvalidInstance
 
 
-def matrix(value: ArrayLike, key: str, columns: int) -> Floats:
-    """(rows >= 1, ``columns``) floats."""
+def labels(index: pd.Index[Any]) -> list[str] | None:
+    """The labels of a pandas axis where all are text; None for numbers, which are positions."""
+    own = list(index)
+    return own if own and all(isinstance(label, str) for label in own) else None
+
+
+def capacity(value: Any, table: Any) -> Any:
+    """GPU type -> GPUs where a pandas object says which; a bare sequence beside a labelled ``table`` has its types."""
+    if isinstance(value, pd.Series):
+        value = value.to_dict() if labels(value.index) else value.tolist()
+    columns = labels(table.columns) if isinstance(table, pd.DataFrame) else None
+    if columns is None or not isinstance(value, Sequence | np.ndarray) or len(value) != len(columns):
+        return value
+    return dict(zip(columns, value, strict=True))
+
+
+def aligned(value: Any, key: str, rows: Sequence[str] | None, columns: Sequence[str] | None = None) -> Any:
+    """A pandas ``value`` with its labelled axes in the order of ``rows`` and ``columns``; others as they are.
+
+    Raises
+    ------
+    InvalidInstance
+        The labels are other names than those, or one comes twice: by position they would go to somebody else.
+    """
+    if not isinstance(value, pd.DataFrame | pd.Series):
+        return value
+    for axis, wanted in enumerate((rows, columns)[: value.ndim]):
+        own = labels(value.axes[axis])
+        if own is None or wanted is None or own == list(wanted):
+            continue
+        if sorted(own) != sorted(wanted):
+            what = "columns" if axis else "rows"
+            raise InvalidInstance(f"{key} has the {what} {_some(own)}; they must be {_some(wanted)}, in any order")
+        order = [own.index(name) for name in wanted]
+        value = value.iloc[:, order] if axis else value.iloc[order]
+    return value
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:6])) + (", …" if len(names) > 6 else "")
+
+
+def matrix(value: Any, key: str, types: Sequence[str], rows: Sequence[str] | None = None) -> Floats:
+    """(rows >= 1, types) floats; labelled rows and columns of a DataFrame are put in order."""
+    value = aligned(value, key, rows, types)
     try:
         table = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
         raise InvalidInstance(
-            f"{key} must be a table of numbers with {columns} columns; its rows differ or hold text"
+            f"{key} must be a table of numbers with {len(types)} columns; its rows differ or hold text"
         ) from None
-    if table.ndim != 2 or table.shape[1] != columns or not table.shape[0]:
+    if table.ndim != 2 or table.shape[1] != len(types) or not table.shape[0]:
         raise InvalidInstance(
-            f"{key} has shape {table.shape}; it must be (rows >= 1, {columns}), a column per GPU type"
+            f"{key} has shape {table.shape}; it must be (rows >= 1, {len(types)}), a column per GPU type"
         )
     return table
 
 
-def column(value: Sequence[float] | None, key: str, n: int, default: float) -> list[Any]:
-    """A list of n entries, ``default`` where none are given."""
-    if value is None:
-        return [default] * n
-    column = list(np.asarray(value).tolist()) if not isinstance(value, list) else list(value)
-    if len(column) != n:
-        raise InvalidInstance(f"{key} has {len(column)} entries; it must have {n}, one per row")
+def column(value: Any, key: str, names: Sequence[str], default: Any) -> list[Any]:
+    """A list with an entry per name: ``default`` where none are given, one value for all, or a sequence."""
+    if value is None or isinstance(value, str | int | float | np.number):
+        return [default if value is None else value] * len(names)
+    if not isinstance(value, Sequence | np.ndarray | pd.Series):
+        raise InvalidInstance(f"{key} is {value!r}; it must be one value, or a sequence with one per row")
+    column = aligned(value, key, names)
+    column = list(column) if isinstance(column, Sequence) else column.tolist()
+    if len(column) != len(names):
+        raise InvalidInstance(f"{key} has {len(column)} entries; it must have {len(names)}, one per row")
     return column
 
 
-def names(value: Sequence[str] | None, prefix: str, n: int, key: str) -> list[str]:
-    """A list of n names, numbered with ``prefix`` where none are given."""
-    names = [f"{prefix}{i + 1}" for i in range(n)] if value is None else list(value)
-    if len(names) != n:
-        raise InvalidInstance(f"{key} has {len(names)} names; it must have {n}, one per row")
+def names(value: Sequence[str] | None, prefix: str, table: Any, key: str) -> list[str]:
+    """A name per row of ``table``: those given, else its labels, else numbers with ``prefix``."""
+    own = labels(table.index) if isinstance(table, pd.DataFrame) else None
+    if value is None:
+        return own or [f"{prefix}{i + 1}" for i in range(len(table))]
+    if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray | pd.Index | pd.Series):
+        raise InvalidInstance(f"{key} is {value!r}; it must be a list of names")
+    names = list(value)
+    if len(names) != len(table):
+        raise InvalidInstance(f"{key} has {len(names)} names; it must have {len(table)}, one per row")
     return names
 
 
@@ -51,7 +102,7 @@ def with_held(fields: dict[str, Any], names: Sequence[str], cluster: Cluster) ->
     held = fields.get("held")
     if held is None or isinstance(held, Mapping):
         return fields
-    table = matrix(held, "held", len(cluster.type_names))
+    table = matrix(held, "held", cluster.type_names, names)
     if len(table) != len(names):
         raise InvalidInstance(f"held has {len(table)} rows; it must have {len(names)}, one per tenant or job")
     rows = {n: dict(zip(cluster.type_names, row, strict=True)) for n, row in zip(names, table.tolist(), strict=True)}

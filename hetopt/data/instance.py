@@ -117,10 +117,10 @@ class Instance:
     @classmethod
     def from_speedups(
         cls,
-        speedups: ArrayLike,
-        capacity: Mapping[str, int] | Sequence[int],
+        speedups: ArrayLike | pd.DataFrame,
+        capacity: Mapping[str, int] | Sequence[int] | pd.Series[int],
         *,
-        weights: Sequence[float] | None = None,
+        weights: Sequence[float] | pd.Series[float] | float | None = None,
         tenants: Sequence[str] | None = None,
         **instance: Any,
     ) -> Instance:
@@ -129,20 +129,27 @@ class Instance:
         Parameters
         ----------
         speedups:
-            (n, k) speedup w of tenant l on GPU type j; no unit.
+            (n, k) speedup w of tenant l on GPU type j; no unit. The labels of a DataFrame are tenants and GPU types.
         capacity:
-            (k,) GPUs per type, or GPU type -> GPUs in the order of the columns.
+            (k,) GPUs per type, or GPU type -> GPUs in the order of the columns (of a DataFrame: in any order).
         weights:
-            (n,) weights pi; default all 1.
+            (n,) weights pi; default all 1. The labels of a Series are tenants, in any order.
         tenants:
-            n names; default ``u1, u2, …`` as in the paper.
+            n names; default the DataFrame's, else ``u1, u2, …`` as in the paper.
         instance:
             Further fields of :class:`Instance`.
+
+        Raises
+        ------
+        InvalidInstance
+            Numbers that do not fit together, or labels that are no tenant or GPU type here.
         """
-        cluster = Cluster.of(capacity)
-        table = arrays.matrix(speedups, "speedups", len(cluster.type_names))
-        names = arrays.names(tenants, "u", len(table), "tenants")
-        pi = arrays.column(weights, "weights", len(table), 1.0)
+        for key in instance:
+            known(key, _OTHER_FIELDS | {"jobs"}, "from_speedups", "field")
+        cluster = Cluster.of(arrays.capacity(capacity, speedups))
+        table = arrays.matrix(speedups, "speedups", cluster.type_names, tenants)
+        names = arrays.names(tenants, "u", speedups if isinstance(speedups, pd.DataFrame) else table, "tenants")
+        pi = arrays.column(weights, "weights", names, 1.0)
         with PauseGC():  # nothing here is garbage; collecting takes 40% of the time of 100,000 tenants
             rows = tuple(
                 Tenant(name, dict(zip(cluster.type_names, row, strict=True)), weight)  # type: ignore[arg-type]
@@ -153,50 +160,62 @@ class Instance:
     @classmethod
     def from_jobs(
         cls,
-        throughput: ArrayLike,
-        demand: Sequence[int],
-        work: Sequence[float],
-        capacity: Mapping[str, int] | Sequence[int],
+        throughput: ArrayLike | pd.DataFrame,
+        demand: Sequence[int] | pd.Series[int] | int,
+        work: Sequence[float] | pd.Series[float] | float,
+        capacity: Mapping[str, int] | Sequence[int] | pd.Series[int],
         *,
         round_seconds: float = 300.0,
-        arrival: Sequence[float] | None = None,
+        arrival: Sequence[float] | pd.Series[float] | float | None = None,
         jobs: Sequence[str] | None = None,
-        **instance: Any,
+        **fields: Any,
     ) -> Instance:
         """An instance of FFT's setting (section 4.1).
 
         Parameters
         ----------
         throughput:
-            (n, k) work (epochs) that the job's whole gang does per round on GPU type i.
+            (n, k) work (epochs) that the job's whole gang does per round on GPU type i. The labels of a DataFrame are
+            jobs and GPU types.
         demand:
-            (n,) GPUs.
+            (n,) GPUs, or one number for all; the labels of a Series are jobs, in any order. So for all columns.
         work:
             (n,) total work W in epochs.
         capacity:
-            (k,) GPUs per type, or GPU type -> GPUs in the order of the columns.
+            (k,) GPUs per type, or GPU type -> GPUs in the order of the columns (of a DataFrame: in any order).
         round_seconds:
             Length of the round that ``throughput`` refers to, in seconds.
         arrival:
             (n,) seconds; default 0.
         jobs:
-            n names; default ``j1, j2, …``.
-        instance:
-            Further fields of :class:`Instance`.
+            n names; default the DataFrame's, else ``j1, j2, …``.
+        fields:
+            Further fields of :class:`Job`, each a column (``weight``, ``memory_bytes``, ``checkpoint_bytes``,
+            ``tenant`` …), and of :class:`Instance`.
+
+        Raises
+        ------
+        InvalidInstance
+            Numbers that do not fit together, labels that are no job or GPU type here, or an unknown field.
         """
-        cluster = Cluster.of(capacity)
+        cluster = Cluster.of(arrays.capacity(capacity, throughput))
         number(round_seconds, "round_seconds", strict=True)
-        table = arrays.matrix(throughput, "throughput", len(cluster.type_names)) / round_seconds
-        n = len(table)
-        names = arrays.names(jobs, "j", n, "jobs")
-        arrivals = arrays.column(arrival, "arrival", n, 0.0)
-        demands, works = arrays.column(demand, "demand", n, 1), arrays.column(work, "work", n, 1.0)
+        table = arrays.matrix(throughput, "throughput", cluster.type_names, jobs) / round_seconds
+        names = arrays.names(jobs, "j", throughput if isinstance(throughput, pd.DataFrame) else table, "jobs")
+        for key in fields:
+            known(key, _JOB_FIELDS | _OTHER_FIELDS, "from_jobs", "field")
+        columns = {"work": work, "demand": demand, "arrival": arrival}
+        columns |= {key: value for key, value in fields.items() if key in _JOB_FIELDS}
+        lists = {
+            key: arrays.column(value, key, names, 0.0 if key == "arrival" else None) for key, value in columns.items()
+        }
         with PauseGC():
             rows = tuple(
-                Job(name, dict(zip(cluster.type_names, row, strict=True)), w, d, a)
-                for name, row, w, d, a in zip(names, table.tolist(), works, demands, arrivals, strict=True)
+                Job(name, dict(zip(cluster.type_names, row, strict=True)), **dict(zip(lists, own, strict=True)))
+                for name, row, *own in zip(names, table.tolist(), *lists.values(), strict=True)
             )
-            return cls(cluster, jobs=rows, **arrays.with_held(instance, names, cluster))
+            others = {key: value for key, value in fields.items() if key not in _JOB_FIELDS}
+            return cls(cluster, jobs=rows, **arrays.with_held(others, names, cluster))
 
     @staticmethod
     def read(path: str | PathLike[str]) -> Instance:
@@ -278,3 +297,7 @@ class Instance:
     @cached_property
     def _job_arrays(self) -> dict[str, Floats]:
         return {}
+
+
+_JOB_FIELDS = {f.name for f in dataclasses.fields(Job)} - {"name", "throughput"}
+_OTHER_FIELDS = {f.name for f in dataclasses.fields(Instance)} - {"cluster", "jobs"}
