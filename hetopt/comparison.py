@@ -15,8 +15,8 @@ from hetopt.auditing import pareto_efficient
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
 from hetopt.data.membership import members
+from hetopt.envy import largest_envy
 from hetopt.errors import HetoptError
-from hetopt.pictures import envy_ratio
 from hetopt.programs.formulation import Formulation
 from hetopt.solving.road import Policy, solve
 from hetopt.tolerances import VISIBLE
@@ -122,7 +122,7 @@ def judge(instance: Instance, result: Allocation | Plan) -> dict[str, float]:
         "total": float(rate.sum()),
         "least": float((rate / entities.weight).min()),
         "sharing": float((rate / fair).min()),
-        "envy": max(0.0, float(envy_ratio(entities, gpus).max()) - 1.0),
+        "envy": largest_envy(entities, gpus),
         "pareto": max(0.0, -pareto_efficient(instance, plan).slack),
         "gpus": float(gpus.sum()),
     }

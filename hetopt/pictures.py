@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import TwoSlopeNorm
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 
 from hetopt.allocation import Allocation, Plan
 from hetopt.data.entities import Entities, Floats
+from hetopt.envy import envy_ratio
 from hetopt.errors import InvalidOption
+from hetopt.lettering import label, lettering
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,73 +22,80 @@ if TYPE_CHECKING:
 FORMATS = (".png", ".svg", ".pdf")
 COLOURS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#BBBBBB", "#332288", "#999933", "#882255")
 """Paul Tol's bright scheme, extended: told apart by colour-blind readers and in print."""
+MOST = 40
+"""Bars, and rows of the envy matrix, that can be read beside each other."""
+NUMBERED = 10
+"""Entities up to which the envy matrix has room for its numbers."""
+WIDTH = 11.5
+"""Inches; as wide as the text of the report, so that letters keep their size there."""
 
 
 def _gpus(result: Allocation | Plan) -> Floats:
     return result.entities.gpus(result.x) if isinstance(result, Allocation) else result.x
 
 
-def _short(names: tuple[str, ...], most: int = 40) -> list[int]:
-    """Positions of at most ``most`` names, evenly spread: more bars than that cannot be read."""
-    return [int(i) for i in np.unique(np.linspace(0, len(names) - 1, min(len(names), most)).round())]
+def _shown(entities: Entities) -> list[int]:
+    """Positions of at most :data:`MOST` entities, evenly spread."""
+    n = len(entities.names)
+    return [int(i) for i in np.unique(np.linspace(0, n - 1, min(n, MOST)).round())]
+
+
+def _labels(entities: Entities, shown: list[int], most: int = 20) -> list[str]:
+    return [label(entities.names[i], i + 1, most) for i in shown]
+
+
+def _of(entities: Entities, shown: list[int]) -> str:
+    """Whether tenants or jobs are shown, and how many of them where not all are."""
+    n = len(entities.names)
+    return entities.kind if len(shown) == n else f"{len(shown)} of {n} {entities.kind}"
 
 
 def draw_shares(axes: Axes, result: Allocation | Plan) -> None:
     """GPUs of each tenant or job, stacked by GPU type."""
     entities, gpus = result.entities, _gpus(result)
-    shown = _short(entities.names)
+    shown = _shown(entities)
     left = np.zeros(len(shown))
     places = np.arange(len(shown))
-    for k, kind in enumerate(entities.types):
+    bars = []
+    for k in range(len(entities.types)):
         width = gpus[shown, k]
-        axes.barh(
-            places, width, left=left, color=COLOURS[k % len(COLOURS)], label=kind, edgecolor="white", linewidth=0.5
-        )
+        colour = COLOURS[k % len(COLOURS)]
+        bars.append(axes.barh(places, width, left=left, color=colour, edgecolor="white", linewidth=0.5))
         left = left + width
-    axes.set_yticks(places, [entities.names[i] for i in shown])
-    axes.invert_yaxis()
+    axes.set_yticks(places, _labels(entities, shown))
+    axes.set_ylim(len(shown) - 0.5, -0.5)
     axes.set_xlim(left=0)
     axes.set_xlabel("GPUs")
-    axes.set_title(
-        "GPUs by type" if len(shown) == len(entities.names) else f"GPUs by type ({len(shown)} of {len(entities.names)})"
-    )
-    axes.legend(title="GPU type", frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    axes.set_title(f"GPUs of {_of(entities, shown)}")
+    types = [label(kind, k + 1, 16) for k, kind in enumerate(entities.types)]
+    axes.legend(bars, types, title="GPU type", frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     axes.spines[["top", "right"]].set_visible(False)
-
-
-def envy_ratio(entities: Entities, gpus: Floats) -> Floats:
-    """(n, n) rate of the row's entity with the column's GPUs (per weight), relative to its own rate; 1 on the diagonal.
-
-    Above 1 the row's entity envies the column's. An entity that has nothing and would like something gets infinity.
-    """
-    other = entities.per_gpu @ gpus.T / entities.weight[None, :]
-    own = np.diag(other)[:, None]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(own > 0, other / own, np.where(other > 0, np.inf, 1.0))
-    return np.asarray(ratio)
 
 
 def draw_envy(axes: Axes, result: Allocation | Plan) -> None:
     """What each would gain with another's GPUs: white is indifferent, red is envy."""
     entities = result.entities
-    shown = _short(entities.names)
-    ratio = envy_ratio(entities, _gpus(result))[np.ix_(shown, shown)]
+    shown = _shown(entities)
+    ratio = envy_ratio(entities, _gpus(result), shown)[:, shown]
     top = max(1.05, float(np.max(ratio[np.isfinite(ratio)], initial=1.05)))
     drawn = np.minimum(ratio, top)
     norm = TwoSlopeNorm(1.0, min(0.0, float(drawn.min()) - 0.01), top)
     image = axes.imshow(drawn, cmap="RdBu_r", norm=norm)
-    names = [entities.names[i] for i in shown]
-    axes.set_xticks(range(len(names)), names, rotation=90)
-    axes.set_yticks(range(len(names)), names)
-    if len(names) <= 8:
+    names = _labels(entities, shown, 18)
+    size = 10 if len(names) <= 20 else 7
+    upright = 90 if len(names) * max(map(len, names)) > 36 else 0
+    axes.set_xticks(range(len(names)), names, rotation=upright, fontsize=size)
+    axes.set_yticks(range(len(names)), names, fontsize=size)
+    if len(names) <= NUMBERED:
         for (i, j), value in np.ndenumerate(ratio):
             dark = abs(float(norm(float(drawn[i, j]))) - 0.5) > 0.35
             shown_value = f"{value:.2f}" if np.isfinite(value) else "∞"
-            axes.text(j, i, shown_value, ha="center", va="center", fontsize=8, color="white" if dark else "black")
+            colour = "white" if dark else "black"
+            axes.text(j, i, shown_value, ha="center", va="center", fontsize=min(11, 80 / len(names)), color=colour)
     axes.set_xlabel("with the GPUs of")
     axes.set_ylabel("rate of")
-    axes.set_title("Envy: rate with another's GPUs / own rate")
-    axes.figure.colorbar(image, ax=axes, shrink=0.8)
+    axes.set_title(f"Envy between {_of(entities, shown)}")
+    axes.figure.colorbar(image, ax=axes, shrink=0.6, label="rate with another's GPUs / own rate")
 
 
 def draw_prices(axes: Axes, result: Allocation | Plan) -> bool:
@@ -94,10 +103,11 @@ def draw_prices(axes: Axes, result: Allocation | Plan) -> bool:
     prices = _prices(result)
     if prices is None:
         return False
-    colours = [COLOURS[k % len(COLOURS)] for k in range(len(prices))]
-    axes.bar(range(len(prices)), prices.to_numpy(), color=colours)
-    axes.set_xticks(range(len(prices)), list(prices.index))
-    axes.set_ylabel("objective per GPU more")
+    places = range(len(prices))
+    axes.barh(places, prices.to_numpy(), color=[COLOURS[k % len(COLOURS)] for k in places])
+    axes.set_yticks(places, [label(str(kind), k + 1, 16) for k, kind in enumerate(prices.index)])
+    axes.invert_yaxis()
+    axes.set_xlabel("gain of the objective by one GPU more")
     axes.set_title("Prices of the GPU types")
     axes.spines[["top", "right"]].set_visible(False)
     return True
@@ -109,20 +119,41 @@ def _prices(result: Allocation | Plan) -> pd.Series[float] | None:
     return result.certificate.prices
 
 
-def draw(result: Allocation | Plan, title: str = "") -> Figure:
-    """One figure with shares, envy and (where the result has them) prices."""
-    has_prices = _prices(result) is not None
-    rows = min(len(result.entities.names), 40)
-    panels = 3 if has_prices else 2
-    figure = Figure(figsize=(6 * panels, max(3.6, 1.6 + 0.28 * rows)), layout="constrained")
-    axes = figure.subplots(1, panels, squeeze=False)[0]
-    draw_shares(axes[0], result)
-    draw_envy(axes[1], result)
-    if has_prices:
-        draw_prices(axes[2], result)
-    if title:
+def draw(result: Allocation | Plan, title: str = "", judged: Allocation | Plan | None = None) -> Figure:
+    """One figure with shares, envy and (where the result has them) prices.
+
+    Parameters
+    ----------
+    result:
+        What is drawn.
+    title:
+        Stands above all.
+    judged:
+        Who has what in the envy matrix, e.g. tenants where ``result`` is about their jobs; default ``result``.
+    """
+    judged = result if judged is None else judged
+    priced = _prices(result) is not None
+    bars = 1.2 + 0.27 * len(_shown(result.entities))  # inches high
+    matrix = 4.7 if len(_shown(judged.entities)) <= 20 else 6.0
+    below = 1.2 + 0.3 * len(result.entities.types) if priced else 0.0
+    under_bars = bars + below <= matrix + 1
+    height = max(matrix, bars + below) if under_bars else max(bars, matrix + below)
+    with lettering((title, *result.entities.names, *result.entities.types, *judged.entities.names)):
+        figure = Figure(figsize=(WIDTH, height + 0.4 * bool(title)), layout="constrained")
+        left, right = figure.subfigures(1, 2, squeeze=False)[0]
+        shares, *rest = _column(left, [height - below, below] if under_bars and priced else [height])
+        envy, *more = _column(right, [height - below, below] if priced and not under_bars else [height])
+        draw_shares(shares, result)
+        draw_envy(envy, judged)
+        for axes in (*rest, *more):
+            draw_prices(axes, result)
         figure.suptitle(title)
+        figure.draw_without_rendering()  # places all, with these letters
     return figure
+
+
+def _column(figure: SubFigure, heights: list[float]) -> list[Axes]:
+    return list(figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0])
 
 
 def save(result: Allocation | Plan, path: str | Path, title: str = "") -> Path:
@@ -135,7 +166,9 @@ def save(result: Allocation | Plan, path: str | Path, title: str = "") -> Path:
     """
     target = Path(path)
     check_picture_path(target)
-    draw(result, title).savefig(target, dpi=120)
+    figure = draw(result, title)
+    with lettering(()):
+        figure.savefig(target, dpi=120)
     return target
 
 

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 
-import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hetopt.comparison import COLUMNS, Comparison, is_bad
+from hetopt.allocation import Plan
+from hetopt.comparison import COLUMNS, Comparison, by_tenant, is_bad
 from hetopt.data.instance import Instance
-from hetopt.pictures import COLOURS, draw
-from hetopt.tolerances import VISIBLE
+from hetopt.lettering import lettering
+from hetopt.overview import overview
+from hetopt.pictures import draw
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: #1a1a1a; }
@@ -31,33 +31,10 @@ dt { font-weight: 600; } dd { margin: 0 0 .4rem 1.2rem; } .quiet { color: #555; 
 def svg(figure: Figure) -> str:
     """A figure as SVG text that can stand in a page; the same picture gives the same text."""
     buffer = io.StringIO()
-    with matplotlib.rc_context({"svg.hashsalt": "hetopt", "svg.fonttype": "path"}):
+    with lettering(()):
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
     return text[text.index("<svg") :]
-
-
-def draw_trade_off(axes: Axes, comparison: Comparison) -> None:
-    """Total throughput against the least fair part: up and right is better, left of 1 someone would rather leave."""
-    table = comparison.table
-    x, y = table["sharing"].to_numpy(), table["total"].to_numpy()
-    axes.axvline(1.0, color="#bbbbbb", linestyle="--", linewidth=1)
-    for i, name in enumerate(table.index):
-        colour = COLOURS[1] if table["envy"].iloc[i] > VISIBLE else COLOURS[2]
-        axes.scatter(x[i], y[i], color=colour, s=170, alpha=0.85, zorder=3, label=f"{i + 1}  {name}")
-        axes.annotate(str(i + 1), (x[i], y[i]), color="white", ha="center", va="center", fontsize=7, zorder=4)
-    axes.set_xlabel("least rate / fair rate (sharing incentive from 1 on)")
-    axes.set_ylabel("total normalised throughput")
-    axes.set_title("Throughput against fairness (green: envy-free, red: someone envies)")
-    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8)
-    axes.spines[["top", "right"]].set_visible(False)
-
-
-def overview(comparison: Comparison) -> Figure:
-    """The trade-off picture as a figure."""
-    figure = Figure(figsize=(10, 5), layout="constrained")
-    draw_trade_off(figure.subplots(), comparison)
-    return figure
 
 
 def _number(value: float) -> str:
@@ -89,7 +66,9 @@ def _describe(instance: Instance) -> str:
 def page(comparison: Comparison, title: str, versions: Mapping[str, str]) -> str:
     """The whole page as text."""
     pictures = "".join(
-        f"<h2 id='{escape(name)}'>{escape(name)}</h2>{svg(draw(result))}" for name, result in comparison.results.items()
+        f"<h2 id='{escape(name)}'>{escape(name)}</h2>"
+        f"{svg(draw(result, judged=Plan(*by_tenant(comparison.instance, result))))}"  # envy as in the table
+        for name, result in comparison.results.items()
     )
     refused = "".join(f"<li><b>{escape(n)}</b>: {escape(why)}</li>" for n, why in comparison.refused.items())
     meaning = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in COLUMNS.items())

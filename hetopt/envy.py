@@ -1,0 +1,48 @@
+"""Who would gain by how much with another's GPUs, as plain ratios for tables and pictures.
+
+Verdicts with slack and witness are in :mod:`hetopt.auditing.fairness`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hetopt.data.entities import Entities, Floats
+
+BLOCK = 2_000_000
+"""Pairs of entities compared at once, so that 100,000 tenants fit in memory."""
+
+
+def envy_ratio(entities: Entities, gpus: Floats, rows: Sequence[int] | slice = slice(None)) -> Floats:
+    """(len(rows), n) rate of the row's entity with the column's GPUs (per weight), relative to its own rate.
+
+    Parameters
+    ----------
+    entities:
+        n tenants or jobs.
+    gpus:
+        (n, k) GPUs that each has.
+    rows:
+        Positions of the entities that compare; default all.
+
+    Returns
+    -------
+    numpy.ndarray
+        1 where an entity looks at itself; above 1 it envies the column's. Infinite for an entity that has nothing
+        and would like something.
+    """
+    own = np.einsum("ek,ek->e", entities.per_gpu[rows], gpus[rows])
+    own = (own / entities.weight[rows])[:, None]
+    other = entities.per_gpu[rows] @ (gpus / entities.weight[:, None]).T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(own > 0, other / own, np.where(other > 0, np.inf, 1.0)))
+
+
+def largest_envy(entities: Entities, gpus: Floats) -> float:
+    """The largest gain that someone would have with another's GPUs, in parts of its own rate; 0: nobody envies."""
+    n = len(entities.names)
+    step = max(1, BLOCK // n)
+    blocks = (envy_ratio(entities, gpus, slice(start, start + step)) for start in range(0, n, step))
+    return max(0.0, max(float(block.max()) for block in blocks) - 1.0)

@@ -1,0 +1,88 @@
+"""Names in pictures: short enough, in letters that a font has, and never taken for formulas."""
+
+from __future__ import annotations
+
+import unicodedata
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
+
+import matplotlib
+from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
+
+FONT = "DejaVu Sans"
+"""Comes with matplotlib: Latin, Greek, Cyrillic and more, but no Chinese, Japanese or Korean."""
+
+
+@contextmanager
+def lettering(names: Iterable[str]) -> Iterator[None]:
+    """Settings to draw and to save a picture with these names; SVG holds them as text, drawn by the reader's fonts."""
+    settings = {
+        "font.family": [FONT, *fonts_for(frozenset("".join(names)))],
+        "text.parse_math": False,  # "$" in a name is a letter
+        "svg.fonttype": "none",
+        "svg.hashsalt": "hetopt",  # the same picture gives the same text
+    }
+    with matplotlib.rc_context(settings), warnings.catch_warnings():  # type: ignore[arg-type]
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
+
+
+@cache
+def fonts_for(letters: frozenset[str]) -> tuple[str, ...]:
+    """Families on this machine that have what :data:`FONT` lacks of ``letters``; as few as do."""
+    missing, chosen = lacking(letters), []
+    while missing:
+        best = max(_others(), key=lambda name: len(missing & _others()[name]), default=FONT)
+        found = missing & _others().get(best, frozenset())
+        if not found:
+            break
+        chosen.append(best)
+        missing -= found
+    return tuple(chosen)
+
+
+def lacking(letters: Iterable[str]) -> set[int]:
+    """Code points of ``letters`` that :data:`FONT` does not have."""
+    return {ord(letter) for letter in letters} - _codes(findfont(FontProperties(family=FONT)))
+
+
+@cache
+def _codes(path: str) -> frozenset[int]:
+    try:
+        return frozenset(get_font(path).get_charmap())
+    except (OSError, RuntimeError):  # gone since matplotlib looked, or coloured
+        return frozenset()
+
+
+@cache
+def _others() -> dict[str, frozenset[int]]:
+    """Family -> code points of the upright fonts of this machine, without the one that is all boxes."""
+    fonts = [font for font in fontManager.ttflist if font.style == "normal"]
+    paths = {font.name: font.fname for font in fonts if font.name != FONT and "Last Resort" not in font.name}
+    return {name: _codes(paths[name]) for name in sorted(paths)}
+
+
+def label(name: str, number: int, most: int = 24) -> str:
+    """``name``, cut in the middle to ``most`` letters' width; with ``number`` where boxes may stand for its letters.
+
+    Both ends stay, since the last part tells the job types of a tenant apart.
+    """
+    if lacking(name).difference(*(_others()[font] for font in fonts_for(frozenset(name)))):
+        name = f"{name} ({number})"
+    if _width(name) <= most:
+        return name
+    head, tail = "", ""
+    for a, b in zip(name, reversed(name), strict=True):
+        if _width(head + a + tail) >= most:
+            break
+        head += a
+        if _width(head + b + tail) >= most:
+            break
+        tail = b + tail
+    return f"{head}…{tail}"
+
+
+def _width(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
