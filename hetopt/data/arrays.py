@@ -46,8 +46,8 @@ def aligned(value: Any, key: str, rows: Sequence[str] | None, columns: Sequence[
         if sorted(own) != sorted(wanted):
             what = "columns" if axis else "rows"
             raise InvalidInstance(f"{key} has the {what} {_some(own)}; they must be {_some(wanted)}, in any order")
-        order = [own.index(name) for name in wanted]
-        value = value.iloc[:, order] if axis else value.iloc[order]
+        order = list(wanted)
+        value = value[order] if isinstance(value, pd.DataFrame) and axis else value.loc[order]
     return value
 
 
