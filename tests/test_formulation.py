@@ -165,3 +165,16 @@ def _excess(row: Any) -> float:
     low = row.lower if row.lower is not None else -np.inf
     up = row.upper if row.upper is not None else np.inf
     return max(pyo.value(low) - body, body - pyo.value(up)) / max(1.0, abs(body))
+
+
+def test_a_component_that_forgets_its_gain_is_named() -> None:
+    """The commonest mistake of a component that has rows alone."""
+
+    class Rows:
+        name = "my_rows"
+
+        def add(self, block: Any, model: Any) -> None:
+            pass
+
+    with pytest.raises(InvalidFormulation, match=r"'my_rows': add.* returned None; return the gain"):
+        Formulation((TotalRate(), Rows())).build(INST)  # type: ignore[arg-type]

@@ -285,6 +285,10 @@ class Formulation:
                 block = pyo.Block(concrete=True)
                 model.add_component(part.name, block)
                 gain = part.add(block, model)
+                if gain is None:
+                    raise InvalidFormulation(
+                        f"{part.name!r}: add(block, model) returned None; return the gain, 0 if it has rows alone"
+                    )
                 if not (isinstance(gain, int | float) and gain == 0):
                     gains.setdefault(getattr(part, "priority", 0), []).append(gain)
             _objectives(model, gains)
