@@ -12,6 +12,7 @@ from hetopt.files import documents
 from hetopt.files.decoding import to_instance
 from hetopt.files.documents import Fault
 from hetopt.files.encoding import encode
+from hetopt.files.saving import save
 
 LARGEST = 2**30
 """Bytes of the largest file that is read; beyond that make the instance from arrays or tables."""
@@ -84,28 +85,6 @@ def write(instance: Instance, path: str | os.PathLike[str], *, overwrite: bool =
     """
     dump = documents.to_json if _parser(path) is documents.from_json else documents.to_yaml
     save(dump(encode(instance)), path, overwrite=overwrite)
-
-
-def save(text: str, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write ``text`` to a file that appears whole or not at all; errors as :func:`write`."""
-    try:
-        target = Path(path).resolve()
-        draft = target.with_name(f".{target.name}.{os.getpid()}.part")
-        try:
-            with draft.open("w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            if overwrite:
-                draft.replace(target)
-            else:
-                os.link(draft, target)  # unlike a move, refuses what is there
-        finally:
-            draft.unlink(missing_ok=True)
-    except FileExistsError:
-        raise UnusableFile(f"{path} is there already; say overwrite=True to replace it") from None
-    except (OSError, ValueError) as problem:
-        raise UnusableFile(f"{path} cannot be written: {getattr(problem, 'strerror', None) or problem}") from None
 
 
 def _parser(path: str | os.PathLike[str]) -> Any:

@@ -1,0 +1,108 @@
+"""Files that appear whole or not at all, and questions about a place before long work is done for it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hetopt.errors import UnusableFile
+
+
+def save(text: str, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write ``text`` to a file: first beside its place, then moved there.
+
+    Raises
+    ------
+    UnusableFile
+        There is a file and ``overwrite`` is False, or the folder is absent or not allowed to be written.
+    """
+    with _said(path, "written"):
+        target = Path(path).resolve()
+        draft = target.with_name(f".{target.name}.{os.getpid()}.part")
+        try:
+            with draft.open("w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            if overwrite:
+                draft.replace(target)
+            else:
+                _claim(draft, target)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def _claim(draft: Path, target: Path) -> None:
+    """Give the draft its name, or raise FileExistsError: unlike a move, a link and a new file refuse what is there."""
+    try:
+        os.link(draft, target)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        target.open("x").close()
+        try:
+            draft.replace(target)
+        except OSError:
+            target.unlink(missing_ok=True)
+            raise
+
+
+def check_free(path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Refuse what is there already, unless it is a file and ``overwrite`` is True.
+
+    Raises
+    ------
+    UnusableFile
+        There is something; nothing has been written.
+    """
+    with _said(path, "written"):
+        if Path(path).is_dir():
+            raise IsADirectoryError(errno.EISDIR, "it is a folder")
+        if Path(path).exists() and not overwrite:
+            raise FileExistsError
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Refuse a place where no file can be written, by trying to write another one beside it.
+
+    Raises
+    ------
+    UnusableFile
+        The folder is absent or not allowed to be written, or ``path`` is a folder.
+    """
+    check_free(path, overwrite=True)
+    with _said(path, "written"), tempfile.TemporaryFile(dir=Path(path).resolve().parent):
+        pass
+
+
+def check_folder(path: str | os.PathLike[str]) -> None:
+    """Make the folder ``path`` if it is absent and refuse one where no file can be written.
+
+    Raises
+    ------
+    UnusableFile
+        It cannot be made, is a file, or is not allowed to be written.
+    """
+    with _said(path, "used as a folder"):
+        if Path(path).exists() and not Path(path).is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, "it is a file")
+        Path(path).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+
+
+@contextmanager
+def _said(path: str | os.PathLike[str], what: str) -> Iterator[None]:
+    """Errors of the operating system as one line of ours."""
+    try:
+        yield
+    except FileExistsError:
+        raise UnusableFile(
+            f"{path} is there already; say overwrite=True (--overwrite on the command line) to replace it"
+        ) from None
+    except (OSError, ValueError) as problem:  # ValueError: a NUL in the name, text that is no Unicode
+        raise UnusableFile(f"{path} cannot be {what}: {getattr(problem, 'strerror', None) or problem}") from None
