@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from hetopt import Cluster, Instance, JobType, Tenant, from_pyomo
+import hetopt
+from hetopt import Cluster, Instance, InvalidInstance, JobType, Tenant, from_pyomo
 from hetopt.models import oef
 from hetopt.programs.formulation import Formulation
 from hetopt.programs.linear import LinearProgram
-from hetopt.proofs.strategies import job_instances, ratios, tenant_instances
+from hetopt.proofs.strategies import ratios, tenant_instances
 from hetopt.tolerances import EQUAL
 
 
@@ -57,10 +58,11 @@ def test_weights_and_zeros(inst: Instance) -> None:
     same(oef.noncooperative(), inst)
 
 
-@given(job_instances(zeros=True))
-def test_jobs_with_gangs(inst: Instance) -> None:
-    same(oef.cooperative(), inst)
-    same(oef.noncooperative(), inst)
+@pytest.mark.parametrize("formulation", [oef.cooperative(), oef.noncooperative(), oef.noncooperative(canonical=True)])
+def test_jobs_are_refused(formulation: Formulation) -> None:
+    """Each counts work in a unit of its own, so that their rates cannot be compared."""
+    with pytest.raises(InvalidInstance, match=r"OEF.* is about tenants, and the instance has none; add tenants"):
+        hetopt.solve(formulation, Instance.from_jobs([[1, 2]], [1], [9], [1, 1]))
 
 
 @given(st.lists(st.lists(ratios(), min_size=1, max_size=3), min_size=1, max_size=3), st.integers(1, 3))

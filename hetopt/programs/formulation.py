@@ -252,7 +252,14 @@ class Formulation:
             There is none; or a job whose gang is too large for every GPU type that can run it, while a share is of
             one type. (A job whose types have no GPUs at all now, say because servers are drained, just gets none.)
         """
-        entities = instance.entities(self._common_kind())
+        kind = self._common_kind()
+        if kind is not None and not (instance.tenants if kind == "tenants" else instance.jobs):
+            other = "jobs" if kind == "tenants" else "tenants"
+            raise InvalidInstance(
+                f"{self.title or 'the formulation'} is about {kind}, and the instance has none; add {kind}, or take a "
+                f"policy that is about {other}"
+            )
+        entities = instance.entities(kind)
         for i in np.flatnonzero(~entities.allowed.any(axis=1)).tolist():
             largest = entities.capacity[entities.task_speed[i] > 0].max()
             if largest == 0:

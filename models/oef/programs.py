@@ -5,6 +5,9 @@ Mo, Xu, Lau: Optimal Resource Efficiency with Fairness in Heterogeneous GPU Clus
 Weights [OEF, section 4.2.3] are part of both programs and give what that many replicas of the tenant would get; real
 weights are as good as whole ones. A tenant with several job types [OEF, section 4.2.4] is one virtual tenant per type,
 among which its weight is divided. A job type that needs more memory than a GPU type has gets none of it.
+
+Both are about tenants. Jobs have no normalised throughput (each counts work in a unit of its own) and no more than all
+of their time, which neither program knows: make tenants of them, or take a policy that is about jobs.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ def cooperative() -> Formulation:
         (TotalRate(), EnvyFree()),
         compile=cooperative_program,
         specialist=by_bundles,
+        kind="tenants",
         title="OEF cooperative",
     )
 
@@ -46,10 +50,11 @@ def noncooperative(canonical: bool = False) -> Formulation:
     """
     if canonical:
         parts = (TotalRate(), EqualRates(), SortedTypes())
-        return Formulation(parts, title="OEF non-cooperative, sorted")
+        return Formulation(parts, kind="tenants", title="OEF non-cooperative, sorted")
     return Formulation(
         (TotalRate(), EqualRates()),
         compile=noncooperative_program,
         specialist=by_prices,
+        kind="tenants",
         title="OEF non-cooperative",
     )
