@@ -15,41 +15,43 @@ from hetopt import InvalidInstance, UnusableFile, instances
 from hetopt.files import tables
 from hetopt.proofs.whole import whole_instances
 
-STATE = ("time", "held", "done", "placed", "name", "source")
 COLUMNS = {*tables.SERVER, *tables.TENANT, *tables.JOB}
 
 
-def without_stages(instance: hetopt.Instance) -> hetopt.Instance:
-    """What tables can hold: jobs without stages, GPU types that are no column's name, tenants with job types."""
+def with_tables(instance: hetopt.Instance) -> hetopt.Instance:
+    """What tables can hold: GPU types that are no column's name, jobs that are placed somewhere."""
     assume(not COLUMNS & set(instance.cluster.type_names))
-    jobs = tuple(hetopt.Job(**{**job.__dict__, "stages": ()}) for job in instance.jobs)
-    return instance.replace(jobs=jobs)
+    return instance.replace(placed={job: hosts for job, hosts in instance.placed.items() if hosts})
 
 
 @given(whole_instances())
 @settings(max_examples=40)
-def test_tables_lose_nothing_but_state_and_stages(instance: hetopt.Instance) -> None:
-    instance = without_stages(instance)
-    state = {key: getattr(instance, key) for key in STATE}
-    assert hetopt.Instance.from_tables(**instance.tables(), **state) == instance
+def test_tables_lose_nothing(instance: hetopt.Instance) -> None:
+    instance = with_tables(instance)
+    assert hetopt.Instance.from_tables(**instance.tables()) == instance
 
 
 @given(whole_instances())
 @settings(max_examples=25)
-def test_csv_files_lose_nothing_but_state_and_stages(
-    tmp_path_factory: pytest.TempPathFactory, instance: hetopt.Instance
-) -> None:
+def test_csv_files_lose_nothing(tmp_path_factory: pytest.TempPathFactory, instance: hetopt.Instance) -> None:
     """Names such as "1", "null" or "NA" stay text, and floats keep every digit."""
-    instance = without_stages(instance)
+    instance = with_tables(instance)
     folder = tmp_path_factory.mktemp("csv")
     tables.write_csv(instance, folder)
-    state = {key: getattr(instance, key) for key in STATE}
-    assert tables.read_csv(folder, **state) == instance
+    assert tables.read_csv(folder) == instance
+
+
+@pytest.mark.parametrize("name", ["asrpt/fig2", "lab36/jobs", "oef/job-types", "fft/fig2"])
+def test_named_instances_come_back_from_csv_files(tmp_path: Path, name: str) -> None:
+    instance = instances.load(name)
+    tables.write_csv(instance, tmp_path)
+    assert tables.read_csv(tmp_path) == instance
+    assert tables.read_csv(tmp_path, time=9).time == 9
 
 
 def test_the_tables_of_the_laboratory() -> None:
     made = instances.load("lab36/jobs").tables()
-    assert list(made) == ["servers", "gpu_types", "tenants", "jobs"]
+    assert list(made) == ["servers", "gpu_types", "tenants", "jobs", "instance"]
     assert made["tenants"].loc["vision", ["T4", "A10", "V100", "weight"]].tolist() == [1, 2.15, 2.68, 1]
     assert made["servers"].loc["a10-2", ["T4", "A10", "V100", "nic_bytes_per_s"]].tolist() == [0, 4, 0, 1.25e9]
     job = made["jobs"].loc["opt-6.7b-1"]
@@ -82,6 +84,11 @@ def test_a_few_columns_are_enough() -> None:
 SERVERS = pd.DataFrame({"T4": [4], "V100": [2]}, index=["s"])
 TENANTS = pd.DataFrame({"T4": [1.0, 1.0], "V100": [2.0, 3.0]}, index=["x", "y"])
 JOBS = pd.DataFrame({"T4": [1.0], "V100": [2.0], "work": [5.0]}, index=["j"])
+STAGES = pd.DataFrame(
+    {"replicas": [1], "forward_s": [1.0], "backward_s": [2.0]},
+    index=pd.MultiIndex.from_tuples([("j", 1)], names=["job", "stage"]),
+)
+PLACED = pd.DataFrame({"T4": [1], "V100": [0]}, index=pd.MultiIndex.from_tuples([("j", "s")], names=["job", "server"]))
 
 
 @pytest.mark.parametrize(
@@ -107,6 +114,23 @@ JOBS = pd.DataFrame({"T4": [1.0], "V100": [2.0], "work": [5.0]}, index=["j"])
         ({"jobs": JOBS.assign(demand=9)}, "jobs['j'].demand is 9 GPUs, but the cluster has 6"),
         ({"jobs": JOBS.assign(parallelism="expert")}, "row 'j' of table jobs: jobs['j'].parallelism is 'expert'"),
         ({"jobs": JOBS.assign(stages="")}, "jobs has the unknown column 'stages'"),
+        ({"stages": STAGES.drop(columns="replicas")}, "row ('j', 1) of table stages: replicas is missing"),
+        ({"stages": STAGES.assign(replicas=2)}, "jobs['j'].stages have 2 replicas; they must sum to demand = 1"),
+        ({"stages": pd.concat([STAGES, STAGES])}, "row ('j', 1) of table stages occurs twice"),
+        (
+            {"stages": STAGES.rename(index={1: "a"}, level=1)},
+            "row ('j', 'a') of table stages: stage is 'a'; it must be",
+        ),
+        ({"stages": STAGES.set_axis(["j"])}, "row 'j' of table stages must have the index job, stage"),
+        ({"stages": STAGES.rename(index={"j": "k"}, level=0)}, "table stages names the job 'k', which is not in table"),
+        ({"held": pd.DataFrame({"T4": [1.0], "V100": [0]}, index=["z"])}, "held"),
+        ({"held": pd.DataFrame({"T4": [1.0]}, index=["x"])}, "held has no column for GPU type 'V100'"),
+        ({"done": pd.DataFrame({"work": [-1]}, index=["j"])}, "done['j'] is -1"),
+        ({"done": pd.DataFrame({"works": [1]}, index=["j"])}, "done has the unknown column 'works'"),
+        ({"placed": pd.DataFrame({"T4": [9], "V100": 0}, index=["j"])}, "must have the index job, server"),
+        ({"placed": PLACED.assign(T4=9)}, "placed puts jobs on 9 T4 of server 's'; it has 4"),
+        ({"instance": pd.DataFrame({"time": [1, 2]}, index=["a", "b"])}, "table instance has 2 rows; it must have one"),
+        ({"stage": STAGES}, "there is no table 'stage'; did you mean 'stages'"),
         ({"gpu_types": pd.DataFrame({"memory_bytes": [-1.0, 1.0]}, index=["T4", "V100"])}, "memory_bytes is -1.0"),
         ({"gpu_types": pd.DataFrame({"memory": [1.0]}, index=["T4"])}, "gpu_types has the unknown column 'memory'"),
     ],
