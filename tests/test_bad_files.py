@@ -83,7 +83,7 @@ CHANGES = [
     (
         "capacity: {T4: 4, V100: 4}",
         "capacity: {}",
-        ":4: memory_bytes names GPU type 'T4', which does not exist; known: none",
+        ":6: cluster.memory_bytes names GPU type 'T4', which does not exist; known: none",
     ),
     ("capacity: {T4: 4, V100: 4}", "capacity: {T4: 4, V100: 999999999999}", "more than 1000000 servers"),
     (
@@ -145,6 +145,36 @@ def test_one_clear_line(tmp_path: Path, old: str, new: str, said: str | None) ->
     assert said in error(tmp_path, text)
 
 
+SERVERS = """schema: hetopt/instance/1
+cluster:
+  gpu_types:
+  - name: T4
+  - name: V100
+  servers:
+  - {name: h1, gpus: {T4: 1, V100: 2}}
+  - {name: h2, gpus: {T4: 1}}
+  - {name: h3, gpus: {V100: 1}}
+"""
+IN_CLUSTER = [
+    ("name: h3", "name: h2", ":9: cluster.servers[2].name is 'h2', the name of cluster.servers[1]; every name must"),
+    ("{V100: 1}", "{V10: 1}", ":9: cluster.servers['h3'].gpus names GPU type 'V10', which does not exist; did you"),
+    ("{V100: 1}", "{V100: -1}", ":9: cluster.servers[2].gpus.V100 is -1; it must be a whole number >= 0"),
+    ("name: V100", "name: T4", ":5: cluster.gpu_types[1].name is 'T4', the name of cluster.gpu_types[0]"),
+    (
+        "  servers:",
+        "  gpus_per_server: 3\n  servers:",
+        ":6: cluster has both servers and gpus_per_server; with servers, say in the gpus of each server how many",
+    ),
+    ("  servers:", "  memory_bytes: {T4: 3}\n  servers:", "with servers, give memory_bytes in each of gpu_types"),
+    ("  servers:", "  disk_bytes: 3\n  servers:", "with servers, give disk_bytes in each of the servers"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "said"), IN_CLUSTER)
+def test_what_is_wrong_with_a_cluster_is_said_with_its_own_line(tmp_path: Path, old: str, new: str, said: str) -> None:
+    assert said in error(tmp_path, SERVERS.replace(old, new))
+
+
 def _put(folder: Path, text: str) -> Path:
     (folder / "f.yaml").write_text(text)
     return folder / "f.yaml"
@@ -159,7 +189,13 @@ def _put(folder: Path, text: str) -> Path:
         ("[1, 2]", "f.json", ": holds [1, 2]; it must be a mapping"),
         (b"\x80\x81\x82", "f.yaml", " is not UTF-8 text (byte 0)"),
         (b"\x00\x01", "f.yaml", ": is not YAML: "),
-        ('{"schema": "hetopt/instance/1", "schema": 1}', "f.json", ": has the key 'schema' twice in one mapping"),
+        ('{"schema": "hetopt/instance/1", "schema": 1}', "f.json", ":1: has the key 'schema' twice in the file"),
+        (
+            '{\n "schema": "hetopt/instance/1",\n "cluster": {\n"capacity": {\n"T4": 1, \n"T4": 2}}\n}',
+            "f.json",
+            ":6: has the key 'T4' twice in cluster.capacity; keep one",
+        ),
+        ('{"a": "\\/", "a": 1, "b": {"c": 1, "c": 2}}', "f.json", ":1: has the key 'a' twice in the file; keep one"),
         ('{"schema": NaN}', "f.json", ": holds NaN, which is no number"),
         ('{"schema": 1e999}', "f.json", ":1: schema is inf"),
         ('{"schema": ' + "9" * 5000 + "}", "f.json", ": is not JSON that can be read"),

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from pydantic import ValidationError
 
+from hetopt.checks import known
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, JobType, Stage, Tenant
 from hetopt.errors import InvalidInstance
 from hetopt.files import schema
 from hetopt.files.documents import Fault, Path, spell
+
+
+class _Named(Protocol):
+    name: str
+
+
+P = TypeVar("P", bound=_Named)
+T = TypeVar("T")
 
 
 def to_instance(document: Any) -> Instance:
@@ -45,6 +54,8 @@ def _model(document: Any) -> schema.InstancePart:
         raise Fault("has too many levels of mappings and lists; an instance needs fewer") from None
 
 
+AT: Path = ("cluster",)
+
 WANTED = {
     "string_type": "text",
     "list_type": "a list",
@@ -67,9 +78,8 @@ def _fault(problem: ValidationError) -> Fault:
 
 
 def _instance(part: schema.InstancePart) -> Instance:
-    with _at("cluster"):
-        cluster = _cluster(part.cluster)
-    tenants, jobs = _rows(part.tenants, "tenants", _tenant), _rows(part.jobs, "jobs", _job)
+    cluster = _cluster(part.cluster)
+    tenants, jobs = _rows(part.tenants, ("tenants",), _tenant), _rows(part.jobs, ("jobs",), _job)
     rest = {key: getattr(part, key) for key in ("time", "held", "done", "placed", "name", "source")}
     try:
         return Instance(cluster, tenants=tenants, jobs=jobs, **rest)
@@ -88,42 +98,64 @@ def _guess(message: str, part: schema.InstancePart) -> Path:
 
 @contextmanager
 def _at(*path: str | int) -> Iterator[None]:
-    """Say where in the file the data of an :class:`InvalidInstance` stand."""
+    """Say where in the file the data of an :class:`InvalidInstance` stand; what is in the cluster says so."""
     try:
         yield
     except InvalidInstance as problem:
-        raise Fault(str(problem), path) from None
+        inside = path[:1] == AT and not re.match(r"(the )?cluster", str(problem))
+        raise Fault(f"cluster.{problem}" if inside else str(problem), path) from None
 
 
-def _rows(parts: Sequence[Any], key: str, make: Any) -> tuple[Any, ...]:
-    """A tenant or job of each part; a name that occurs again is refused at its place."""
+def _rows(parts: Sequence[P], key: Path, make: Callable[[P], T]) -> tuple[T, ...]:
+    """What ``make`` makes of each part, all with different names; what is wrong is said with its place."""
     first: dict[str, int] = {}
     rows = []
     for i, part in enumerate(parts):
         if first.setdefault(part.name, i) != i:
-            place, other = spell((key, i, "name")), spell((key, first[part.name]))
-            raise Fault(f"{place} is {part.name!r}, the name of {other}; every name must differ", (key, i, "name"))
-        with _at(key, i):
+            place, other = spell((*key, i, "name")), spell((*key, first[part.name]))
+            raise Fault(f"{place} is {part.name!r}, the name of {other}; every name must differ", (*key, i, "name"))
+        with _at(*key, i):
             rows.append(make(part))
     return tuple(rows)
 
 
+ELSEWHERE = {
+    "gpus_per_server": "say in the gpus of each server how many it has",
+    "memory_bytes": "give memory_bytes in each of gpu_types",
+    "nic_bytes_per_s": "give nic_bytes_per_s in each of the servers",
+    "intra_bytes_per_s": "give intra_bytes_per_s in each of the servers",
+    "disk_bytes": "give disk_bytes in each of the servers",
+}
+"""Keys that go with ``capacity`` -> what to do instead where servers are listed."""
+
+
 def _cluster(part: schema.ClusterPart) -> Cluster:
     given = {key: value for key, value in part if value is not None}
-    long, short = (
-        ("gpu_types", "servers"),
-        [key for key in type(part).model_fields if key not in ("gpu_types", "servers")],
-    )
+    long = ("gpu_types", "servers")
     if part.capacity is not None:
-        if mixed := [key for key in long if key in given]:
-            raise InvalidInstance(f"cluster has both capacity and {mixed[0]}; give capacity, or gpu_types and servers")
-        return Cluster.of(**given)
-    if missing := [key for key in long if key not in given]:
-        raise InvalidInstance(f"cluster.{missing[0]} is missing; give gpu_types and servers, or capacity")
-    if extra := [key for key in short if key in given]:
-        raise InvalidInstance(f"cluster has both servers and {extra[0]}; with servers, give {extra[0]} in each of them")
-    types = tuple(GPUType(**dict(t)) for t in part.gpu_types or ())
-    return Cluster(types, tuple(Server(**dict(s)) for s in part.servers or ()))
+        for key in (key for key in long if key in given):
+            raise Fault(f"cluster has both capacity and {key}; give capacity, or gpu_types and servers", (*AT, key))
+        try:
+            return Cluster.of(**given)
+        except InvalidInstance as problem:
+            key = str(problem).partition(" ")[0]
+            text = f"cluster.{problem}" if key in given else str(problem)
+            raise Fault(text, (*AT, key if key in given else "capacity")) from None
+    for key in (key for key in long if key not in given):
+        raise Fault(f"cluster.{key} is missing; give gpu_types and servers, or capacity", AT)
+    for key in (key for key in ELSEWHERE if key in given):
+        raise Fault(f"cluster has both servers and {key}; with servers, {ELSEWHERE[key]}", (*AT, key))
+    types = _rows(part.gpu_types or (), (*AT, "gpu_types"), lambda t: GPUType(**dict(t)))
+    servers = _rows(part.servers or (), (*AT, "servers"), lambda s: _server(s, types))
+    with _at(*AT):
+        return Cluster(types, servers)
+
+
+def _server(part: schema.ServerPart, types: Sequence[GPUType]) -> Server:
+    known_types = [t.name for t in types]
+    for name in part.gpus:
+        known(name, known_types, f"servers[{part.name!r}].gpus", "GPU type")
+    return Server(**dict(part))
 
 
 def _one_of(part: schema.Part, key: str, names: Sequence[str]) -> str:

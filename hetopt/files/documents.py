@@ -151,6 +151,8 @@ def from_json(text: str) -> Any:
     """
     try:
         return json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+    except _Twice as fault:
+        raise _placed(text, fault) from None
     except json.JSONDecodeError as problem:
         raise Fault(f"is not JSON: {problem.msg}", line=problem.lineno) from None
     except RecursionError:
@@ -164,8 +166,21 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(result) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise Fault(f"has the key {twice!r} twice in one mapping; keep one")
+        raise _Twice(f"has the key {twice!r} twice in one mapping; keep one")
     return result
+
+
+class _Twice(Fault):
+    """A key that occurs twice; JSON's reader does not say where."""
+
+
+def _placed(text: str, fault: _Twice) -> Fault:
+    """The same fault with its place: most JSON is YAML too, whose reader knows the line."""
+    try:
+        from_yaml(text)
+    except Fault as same:
+        return same if " twice in " in str(same) else fault
+    return fault
 
 
 def _no_constant(name: str) -> NoReturn:

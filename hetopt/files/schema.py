@@ -31,6 +31,10 @@ SCHEMA = "hetopt/instance/1"
 
 NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
 FRACTION = re.compile(r"([-+]?[0-9]{1,300})\s*/\s*([0-9]{1,300})")
+LEAST_TEXT = (  # what these two accept, if it is >= 0, in the words of JSON Schema
+    r"^\s*\+?(([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,3})?|[0-9]{1,300}\s*/\s*(?=0*[1-9])[0-9]{1,300})\s*$"
+)
+MORE_TEXT = r"^(?=\s*\+?[0-9.]*[1-9])" + LEAST_TEXT.removeprefix("^")
 
 
 def wrong(wanted: str) -> PydanticCustomError:
@@ -53,7 +57,7 @@ def to_number(value: Any) -> Any:
 
 def _checked(value: Any, check: Callable[..., Any], wanted: str, **limits: Any) -> Any:
     try:
-        return check(to_number(value), "", **limits)
+        return check(value, "", **limits)
     except InvalidInstance:
         raise wrong(wanted) from None
 
@@ -61,9 +65,9 @@ def _checked(value: Any, check: Callable[..., Any], wanted: str, **limits: Any) 
 def _real(strict: bool) -> Any:
     sign, limit = (">", "exclusiveMinimum") if strict else (">=", "minimum")
     wanted = f"a finite number {sign} 0, or a fraction such as 1/3"
-    text = {"type": "string", "pattern": r"^\s*[-+]?[0-9.eE+-]+\s*(/\s*[0-9]+\s*)?$"}
+    text = {"type": "string", "pattern": MORE_TEXT if strict else LEAST_TEXT}
     return (
-        BeforeValidator(partial(_checked, check=checks.number, wanted=wanted, strict=strict)),
+        BeforeValidator(lambda value: _checked(to_number(value), checks.number, wanted, strict=strict)),
         WithJsonSchema({"anyOf": [{"type": "number", limit: 0}, text]}),
     )
 
@@ -108,6 +112,27 @@ class Part(BaseModel):
         return handler(data)
 
 
+def given(key: str) -> dict[str, Any]:
+    """For the JSON Schema: the key is there, and not null."""
+    return {"required": [key], "properties": {key: {"not": {"type": "null"}}}}
+
+
+def exactly_one(*keys: str) -> Any:
+    """For the JSON Schema: one of these keys is given."""
+    return {"oneOf": [given(key) for key in keys]}
+
+
+LONG = ("gpu_types", "servers")
+SHORT = ("capacity", "gpus_per_server", "memory_bytes", "nic_bytes_per_s", "intra_bytes_per_s", "disk_bytes")
+EITHER: Any = {
+    "oneOf": [
+        {"allOf": [given(key) for key in LONG], "not": {"anyOf": [given(key) for key in SHORT]}},
+        {"allOf": [given("capacity")], "not": {"anyOf": [given(key) for key in LONG]}},
+    ]
+}
+"""For the JSON Schema: the two ways to describe a cluster."""
+
+
 class GPUTypePart(Part):
     """A model of GPU."""
 
@@ -133,6 +158,8 @@ class ServerPart(Part):
 class ClusterPart(Part):
     """The cluster: either ``gpu_types`` and ``servers``, or ``capacity`` and what is alike in all servers."""
 
+    model_config = ConfigDict(json_schema_extra=EITHER)
+
     gpu_types: list[GPUTypePart] | None = None
     """GPU types in order, usually slowest first."""
     servers: list[ServerPart] | None = None
@@ -153,6 +180,8 @@ class ClusterPart(Part):
 class JobTypePart(Part):
     """A kind of jobs of a tenant: ``speedup`` or ``throughput``, not both."""
 
+    model_config = ConfigDict(json_schema_extra=exactly_one("speedup", "throughput"))
+
     name: Name
     speedup: PerType | None = None
     """GPU type -> throughput of one such GPU relative to the slowest type; 0 where it cannot run."""
@@ -164,6 +193,8 @@ class JobTypePart(Part):
 
 class TenantPart(Part):
     """A tenant: ``job_types``, or for a single one ``speedup`` or ``throughput`` alone."""
+
+    model_config = ConfigDict(json_schema_extra=exactly_one("speedup", "throughput", "job_types"))
 
     name: Name
     weight: Positive = 1.0
