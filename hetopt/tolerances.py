@@ -41,7 +41,8 @@ PROVEN = 1e-9
 leaves about 1e-12, and no result shows it."""
 
 FINE = 1e-10
-"""Tolerances asked of HiGHS inside a specialist, whose steps rest on exact prices: the smallest that it takes."""
+"""Tolerances asked of HiGHS where a basis or prices are to be exact: the smallest that it takes. What is smaller,
+relative to the largest number of its kind, is noise there."""
 
 START = 1e-3
 """Relative gap at which a result that is only a start for the next search is good enough; any would do."""
@@ -60,8 +61,8 @@ NUDGE = 1e-3
 """How far beside another's ratio a misreport is tried: far enough that the solver sees two different ratios, near
 enough that a gain which grows up to the tie is nearly all found."""
 
-FINEST = 1e-10
-"""The smallest feasibility tolerance that HiGHS takes: for a basis that is to be proven exactly."""
+SMALLEST_COEFFICIENT = 1e-12
+"""HiGHS drops coefficients up to this from its rows: the least that can be asked of it (by itself it drops 1e-9)."""
 
 ROUNDING = 2.0**-50
 """A float this near to a fraction, relatively, is read as it: what two or three rounded operations leave

@@ -24,7 +24,7 @@ from hetopt.proofs.strategies import linear_programs
 from hetopt.solving.conflicts import conflict
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
-from hetopt.tolerances import EQUAL, scale
+from hetopt.tolerances import EQUAL, SMALLEST_COEFFICIENT, scale
 
 INF = np.inf
 
@@ -345,3 +345,26 @@ def test_a_start_is_used_by_an_integer_search() -> None:
     session = Session(program, Options(time_limit=0.1, gap=0.0))
     session.start_from(np.rint(best.x))
     assert session.solve().objective >= best.objective * (1 - EQUAL)
+
+
+def test_coefficients_that_highs_would_leave_out_are_refused() -> None:
+    """It does so with no more than a warning: x + tiny y >= 1 would become x >= 1."""
+    tiny = SMALLEST_COEFFICIENT / 2
+    left_out = lp([-1, -tiny], [(1, [1, tiny], INF)], [(0, INF), (0, INF)])
+    with pytest.raises(InvalidFormulation, match=r"coefficient 5e-13 is not between 1e-12 and 1e\+15 .* too far apart"):
+        Session(left_out)
+    assert same(Session(left_out, approximate=True).solve().objective, -1)
+    for value in (tiny, 1 / tiny**2):
+        session = Session(lp([1, 1], [(-INF, [1, 0], 4)], [(0, 3), (0, 3)]))
+        with pytest.raises(InvalidFormulation, match="the new rows: the coefficient"):
+            session.add_rows(sparse.csr_array([[1.0, value]]), np.array([0.0]), np.array([1.0]), ["r"])
+        with pytest.raises(InvalidFormulation, match="the new columns: the coefficient"):
+            session.add_columns(np.ones(1), sparse.csc_array([[value]]), np.zeros(1), np.ones(1), ["c"])
+        with pytest.raises(InvalidFormulation, match=r"the entry \(0, 1\): the coefficient"):
+            session.set_coefficient(0, 1, value)
+        assert same(session.solve().objective, 6), "the session goes on as it was"
+
+
+def test_coefficients_that_highs_drops_by_itself_are_kept() -> None:
+    """Of x + y / 10**10 >= 1 at costs 1 and 10**-11: by hand y = 10**10 costs 0.1."""
+    assert same(Session(lp([-1, -1e-11], [(1, [1, 1e-10], INF)], [(0, INF), (0, INF)])).solve().objective, -0.1)

@@ -25,7 +25,7 @@ from hetopt.solving.options import Options
 from hetopt.solving.point import AT_LOWER, AT_UPPER, BASIC, Basis, Point
 from hetopt.solving.rational_program import RationalProgram, entries, fraction, read
 from hetopt.solving.rational_simplex import InfeasibleError, LimitError, UnboundedError, Vertex, maximise
-from hetopt.tolerances import EQUAL, FEASIBILITY, FINEST, scale
+from hetopt.tolerances import EQUAL, FEASIBILITY, FINE, scale
 
 STEPS_FOR_UNIQUENESS = 200
 """Exact simplex steps after which the question whether the optimum is unique is left open."""
@@ -200,7 +200,7 @@ def _optimum(
 
 def _float_vertex(base: LinearProgram, rational: RationalProgram, start: Basis | None) -> Vertex:
     session = Session(rational.floats(base), Options(method="simplex"))
-    session.set_tolerance(FINEST)
+    session.set_tolerance(FINE)
     if start is not None:
         session.start_at(start)
     try:

@@ -15,10 +15,10 @@ from scipy import sparse
 from hetopt.data.entities import Floats
 from hetopt.errors import InvalidFormulation, InvalidOption, NotSolved
 from hetopt.programs.linear import LinearProgram, Names
-from hetopt.solving.highs_input import arrays, bounds, check, numbers, to_highs
+from hetopt.solving.highs_input import arrays, bounds, check, check_sizes, numbers, to_highs
 from hetopt.solving.options import Options
 from hetopt.solving.point import Basis, Point, Status
-from hetopt.tolerances import scale
+from hetopt.tolerances import SMALLEST_COEFFICIENT, scale
 
 _Status = highspy.HighsModelStatus
 _DUAL, _PRIMAL = 1, 4  # simplex_strategy of HiGHS
@@ -44,6 +44,8 @@ class Session:
     subsearch:
         False for integer programs so small that HiGHS's searches within the search (RINS, RENS …) take longer than
         the whole proof without them.
+    approximate:
+        True where the result is proven elsewhere: coefficients so small that HiGHS leaves them out are then no error.
 
     Examples
     --------
@@ -63,6 +65,7 @@ class Session:
         presolve: bool = True,
         explain: bool = True,
         subsearch: bool = True,
+        approximate: bool = False,
     ) -> None:
         self.options = options or Options()
         if self.options.solver != "highs":
@@ -74,6 +77,7 @@ class Session:
             )
         self._presolve, self._explain = "choose" if presolve else "off", explain
         self._stall: int | None = None
+        self._approximate = approximate
         self._program = program
         self._new_rows: list[tuple[sparse.csr_array, Floats, Floats, Sequence[str]]] = []
         self._new_entries: dict[tuple[int, int], float] = {}
@@ -81,6 +85,7 @@ class Session:
         self._configure()
         for search in () if subsearch else ("rins", "rens", "root_reduced_cost"):
             self._highs.setOptionValue(f"mip_heuristic_run_{search}", False)
+        check_sizes(program.A.data, "the program", approximate=approximate)
         check(self._highs.passModel(to_highs(program)), "the program")
         self._scale_objective(program.c)
 
@@ -102,6 +107,7 @@ class Session:
         set_option("random_seed", options.seed)
         set_option("mip_rel_gap", options.gap)
         set_option("mip_abs_gap", 0.0)
+        set_option("small_matrix_value", SMALLEST_COEFFICIENT)
         if options.method == "interior-point":
             set_option("solver", "ipm")
             set_option("run_crossover", "off")
@@ -109,7 +115,7 @@ class Session:
             set_option("solver", "simplex")
 
     def set_tolerance(self, value: float) -> None:
-        """Primal and dual feasibility tolerance of the next solves (HiGHS takes no less than 1e-10)."""
+        """Primal and dual feasibility tolerance of the next solves (HiGHS takes no less than ``FINE``)."""
         self._highs.setOptionValue("primal_feasibility_tolerance", value)
         self._highs.setOptionValue("dual_feasibility_tolerance", value)
 
@@ -165,7 +171,8 @@ class Session:
 
     def set_coefficient(self, row: int, column: int, value: float) -> None:
         """One entry of the matrix."""
-        numbers([value], f"the entry ({row}, {column})", 1)
+        entry = numbers([value], f"the entry ({row}, {column})", 1)
+        check_sizes(entry, f"the entry ({row}, {column})", approximate=self._approximate)
         check(self._highs.changeCoeff(row, column, float(value)), f"the entry ({row}, {column})")
         self._new_entries[row, column] = float(value)
 
@@ -174,6 +181,7 @@ class Session:
         rows = sparse.csr_array(matrix)
         starts, indices, data = arrays(rows)
         numbers(data, "the new rows", len(data))
+        check_sizes(data, "the new rows", approximate=self._approximate)
         low, up = np.array(lower, dtype=float), np.array(upper, dtype=float)
         if rows.shape != (len(low), len(self._program.c)) or len(low) != len(up):
             raise InvalidFormulation(f"the new rows have shape {rows.shape}; it must be ({len(low)}, columns)")
@@ -195,6 +203,7 @@ class Session:
         starts, indices, data = arrays(columns)
         cost, low, up = (np.array(a, dtype=float) for a in (c, lower, upper))
         numbers(np.concatenate([cost.ravel(), data]), "the new columns", cost.size + len(data))
+        check_sizes(data, "the new columns", approximate=self._approximate)
         if columns.shape != (self.program.shape[0], len(cost)) or not len(cost) == len(low) == len(up):
             raise InvalidFormulation(f"the new columns have shape {columns.shape}; it must be (rows, {len(cost)})")
         status = self._highs.addCols(columns.shape[1], cost, low, up, columns.nnz, starts, indices, data)

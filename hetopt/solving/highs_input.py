@@ -12,14 +12,36 @@ from scipy import sparse
 from hetopt.data.entities import Floats
 from hetopt.errors import InvalidFormulation
 from hetopt.programs.linear import LinearProgram
+from hetopt.tolerances import SMALLEST_COEFFICIENT
 
 Positions: TypeAlias = NDArray[np.int32]
+
+
+LARGEST_COEFFICIENT = 1e15
+"""HiGHS refuses coefficients from here on."""
 
 
 def check(status: highspy.HighsStatus, what: str) -> None:
     """Raise :class:`InvalidFormulation` where HiGHS has refused ``what``."""
     if status == highspy.HighsStatus.kError:
         raise InvalidFormulation(f"HiGHS refused {what}: wrong sizes or positions, or numbers that are not finite")
+
+
+def check_sizes(coefficients: Floats, what: str, *, approximate: bool = False) -> None:
+    """Raise :class:`InvalidFormulation` where HiGHS would refuse coefficients, or solve without them.
+
+    ``approximate``: only where it would refuse them.
+    """
+    size = np.abs(coefficients)
+    unfit = size >= LARGEST_COEFFICIENT
+    if not approximate:
+        unfit |= (size <= SMALLEST_COEFFICIENT) & (size > 0)
+    if unfit.any():
+        raise InvalidFormulation(
+            f"HiGHS cannot take {what}: the coefficient {coefficients[unfit][0]:g} is not between "
+            f"{SMALLEST_COEFFICIENT:g} and {LARGEST_COEFFICIENT:g} in size; speeds or weights in the data are too far "
+            "apart"
+        )
 
 
 def bounds(index: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[Positions, Floats, Floats]:

@@ -160,7 +160,7 @@ def _restricted(time_on: Floats, kept: NDArray[np.bool_], options: Options) -> t
     busy = np.where(kept & ~choosing[:, None], time_on, 0.0).sum(axis=0)
     row, column = np.nonzero(kept[free])
     pairs = len(row)
-    session = Session(_program(time_on[free[row], column], row, column, busy, len(free)), options)
+    session = Session(_program(time_on[free[row], column], row, column, busy, len(free)), options, approximate=True)
     session.set_tolerance(FINE)
     x, dual, _ = session.values()
     part = np.zeros((len(free), k))

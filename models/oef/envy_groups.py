@@ -109,7 +109,7 @@ class _Search:
         rows = sparse.vstack(
             [_costs(cost, self.block, self.gain.size), _seen(self.taste, market.taste[outsiders], outsider, member)]
         )
-        self.session = Session(_program(self.gain, rows, self.blocks), options, presolve=False)
+        self.session = Session(_program(self.gain, rows, self.blocks), options, presolve=False, approximate=True)
         self.session.set_tolerance(FINE)
         self.session.set_stall(STALL * len(self.gain))
         self.envious, self.envied = [outsiders[outsider]], [self.members[member]]

@@ -97,7 +97,7 @@ def best_menu(market: Market, group: Ints, envious: Ints, envied: Ints, options:
     """
     n, k = market.taste.shape
     groups = int(group.max()) + 1
-    session = Session(_without_envy(market, group, groups), options, presolve=False)
+    session = Session(_without_envy(market, group, groups), options, presolve=False, approximate=True)
     session.set_tolerance(FINE)
     session.set_stall(STALL * groups * k)
     present = np.zeros((n, groups), dtype=bool)
