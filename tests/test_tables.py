@@ -94,7 +94,7 @@ PLACED = pd.DataFrame({"T4": [1], "V100": [0]}, index=pd.MultiIndex.from_tuples(
 @pytest.mark.parametrize(
     ("bad", "said"),
     [
-        ({"servers": SERVERS.assign(T4=-1)}, "row 's' of table servers: servers['s'].gpus['T4'] is -1; it must be"),
+        ({"servers": SERVERS.assign(T4=-1)}, "row 's' of table servers: servers['s'].gpus['T4'] is -1.0; it must be"),
         ({"servers": SERVERS.assign(T4=1.5)}, "servers['s'].gpus['T4'] is 1.5; it must be a whole number"),
         ({"servers": SERVERS.assign(T4=np.nan)}, "row 's' of table servers: servers['s'].gpus['T4'] is nan"),
         ({"servers": SERVERS.assign(T4=0, V100=0)}, "the cluster is empty"),
@@ -159,7 +159,7 @@ def test_bad_folders(tmp_path: Path) -> None:
     with pytest.raises(UnusableFile, match=r"servers\.csv cannot be read: No such file"):
         tables.read_csv(tmp_path)
     (tmp_path / "servers.csv").write_text("server,T4,V100\ns,4,8/2\nt,x,1\n")
-    with pytest.raises(InvalidInstance, match=r"row 't' of table servers: servers\['t'\]\.gpus\['T4'\] is 'x'"):
+    with pytest.raises(InvalidInstance, match=r"/servers\.csv: row 't': servers\['t'\]\.gpus\['T4'\] is 'x'"):
         tables.read_csv(tmp_path)
     (tmp_path / "servers.csv").write_text("name,T4\ns,4\n")
     with pytest.raises(InvalidInstance, match="has no column 'server'"):
@@ -172,5 +172,44 @@ def test_bad_folders(tmp_path: Path) -> None:
         tables.read_csv(tmp_path)
     with pytest.raises(UnusableFile, match="is there already"):
         tables.write_csv(instances.load("lab36"), tmp_path)
-    with pytest.raises(UnusableFile, match="cannot be made"):
+    with pytest.raises(UnusableFile, match="cannot be used as a folder: it is a file"):
         tables.write_csv(instances.load("lab36"), tmp_path / "servers.csv")
+
+
+BAD_FILES = [
+    ("servers", "server,T4,T4\ns,1,2\n", "servers.csv has the column 'T4' twice; keep one"),
+    ("servers", "server,T4,T4.1\ns,1,2\n", "tenants.csv has no column for GPU type 'T4.1'; give one"),
+    ("servers", "server,T4\ns,-1\n", "servers.csv: row 's': servers['s'].gpus['T4'] is -1.0; it must be"),
+    ("servers", "server,T4\ns,0\n", ": the cluster is empty"),
+    ("tenants", "tenant,T5\nu,1\n", "tenants.csv has the unknown column 'T5'; known: T4, memory_bytes, weight"),
+    ("tenants", "tenant,T4\nu,1\nu,1\n", "tenants.csv: row 'u' occurs twice; every tenant needs its own name"),
+    ("jobs", "job,T4,work,demand\nj,1,5,7\n", ": jobs['j'].demand is 7 GPUs, but the cluster has 4"),
+    ("jobs", "job,T4,work\nj,1,x\n", "jobs.csv: row 'j': jobs['j'].work is 'x'; it must be a finite number > 0"),
+    ("done", "job,work\nj,5\n", "done.csv names job 'j', which does not exist"),
+    ("stages", "job,stage,replicas,forward_s,backward_s\nj,1,1,1,1\n", "stages.csv names the job 'j', which is not"),
+]
+
+
+@pytest.mark.parametrize(("table", "text", "said"), BAD_FILES)
+def test_what_is_wrong_is_said_with_its_file(tmp_path: Path, table: str, text: str, said: str) -> None:
+    (tmp_path / "servers.csv").write_text("server,T4\ns,4\n")
+    (tmp_path / "tenants.csv").write_text("tenant,T4\nu,1\n")
+    (tmp_path / f"{table}.csv").write_text(text)
+    with pytest.raises(InvalidInstance) as caught:
+        tables.read_csv(tmp_path)
+    assert said in str(caught.value)
+    assert str(caught.value).startswith(str(tmp_path))
+
+
+def test_csv_files_are_written_all_or_none(tmp_path: Path) -> None:
+    """Also a table that the new instance lacks would be read together with the new ones."""
+    (tmp_path / "jobs.csv").write_text("precious")
+    lab = instances.load("lab36")
+    with pytest.raises(UnusableFile, match=r"jobs\.csv is there already; say overwrite=True"):
+        tables.write_csv(lab, tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["jobs.csv"]
+    tables.write_csv(lab, tmp_path, overwrite=True)
+    assert tables.read_csv(tmp_path) == lab
+    assert not (tmp_path / "jobs.csv").exists()
+    tables.write_csv(instances.load("lab36/jobs"), tmp_path, overwrite=True)
+    assert tables.read_csv(tmp_path) == instances.load("lab36/jobs")

@@ -8,8 +8,10 @@ be there. Columns other than GPU types may be absent, and cells empty, for the d
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, JobType, Tenant
 from hetopt.errors import InvalidInstance, UnusableFile
+from hetopt.files.saving import check_folder, check_free, save
 from hetopt.files.schema import to_number
 from hetopt.files.state_tables import stages_of, state_fields, state_tables
 from hetopt.files.table_rows import INDEX, filled, make, table_rows
@@ -112,25 +115,33 @@ def from_tables(
     return Instance(cluster, tenants=_tenants(tenants, names), jobs=tuple(made), **state_fields(state, names))
 
 
-def write_csv(instance: Instance, folder: str | os.PathLike[str]) -> None:
+def write_csv(instance: Instance, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write each table of :func:`tables` as ``folder/<name>.csv``; the folder is made if absent.
 
-    Nothing is lost: :func:`read_csv` gives an equal instance. A file that is there already stays, and is an error.
+    Nothing is lost: :func:`read_csv` gives an equal instance.
+
+    Parameters
+    ----------
+    overwrite:
+        Replace the tables that are there already, and delete those that this instance does not have.
 
     Raises
     ------
     UnusableFile
-        A file is there already, or the folder cannot be written.
+        A table is there already and ``overwrite`` is False (then nothing is written), or the folder cannot be written.
     """
-    from hetopt.files.saving import save
-
-    try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise UnusableFile(f"{folder} cannot be made: {problem.strerror}") from None
-    for name, table in tables(instance).items():
-        text = table.to_csv(quoting=2) if name == "instance" else table.to_csv()  # quoted: a source may hold line ends
-        save(text, Path(folder) / f"{name}.csv")
+    check_folder(folder)
+    paths = {name: Path(folder) / f"{name}.csv" for name in INDEX}
+    for path in paths.values():  # all before the first is written: read_csv would take old and new ones together
+        check_free(path, overwrite=overwrite)
+    made = tables(instance)
+    for name, path in paths.items():
+        if name in made:
+            # a source may hold line ends
+            quoting = csv.QUOTE_ALL if name == "instance" else csv.QUOTE_MINIMAL
+            save(made[name].to_csv(quoting=quoting), path, overwrite=overwrite)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def read_csv(folder: str | os.PathLike[str], **state: Any) -> Instance:
@@ -141,24 +152,40 @@ def read_csv(folder: str | os.PathLike[str], **state: Any) -> Instance:
     UnusableFile
         ``servers.csv`` is absent, or a file cannot be read.
     InvalidInstance
-        As :func:`from_tables`, or no CSV.
+        As :func:`from_tables`, or no CSV; the message names the file.
     """
     found = {}
     for name in INDEX:
         path = Path(folder) / f"{name}.csv"
         if name == "servers" or path.exists():
             found[name] = _csv(path)
-    return from_tables(**{**found, **state})
+    try:
+        return from_tables(**{**found, **state})
+    except InvalidInstance as problem:
+        raise InvalidInstance(_in_files(str(problem), Path(folder))) from None
+
+
+def _in_files(message: str, folder: Path) -> str:
+    """A message of :func:`from_tables` that names the file instead of the table."""
+    key = "|".join(INDEX)
+    if row := re.match(rf"(row .*?) of table ({key})\b", message):
+        return f"{folder / row[2]}.csv: {row[1]}{message[row.end() :]}"
+    if table := re.match(rf"(?:table )?({key})(?= )", message):
+        return f"{folder / table[1]}.csv{message[table.end() :]}"
+    return f"{folder}: {message}"
 
 
 def _csv(path: Path) -> pd.DataFrame:
     index = INDEX[path.stem]
     try:
         table = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""])
+        header = pd.read_csv(path, dtype=str, keep_default_na=False, header=None, nrows=1).iloc[0].tolist()
     except OSError as problem:
         raise UnusableFile(f"{path} cannot be read: {problem.strerror or problem}") from None
     except ValueError as problem:  # pandas' own errors and wrong encodings
         raise InvalidInstance(f"{path} is not CSV: {' '.join(str(problem).split())}") from None
+    if twice := [column for column in header if header.count(column) > 1]:
+        raise InvalidInstance(f"{path} has the column {twice[0]!r} twice; keep one")
     for column in table.columns:
         if column not in (*index, *TEXT) or column == "stage":
             table[column] = table[column].astype(object).map(to_number)
