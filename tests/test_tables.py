@@ -94,7 +94,7 @@ PLACED = pd.DataFrame({"T4": [1], "V100": [0]}, index=pd.MultiIndex.from_tuples(
 @pytest.mark.parametrize(
     ("bad", "said"),
     [
-        ({"servers": SERVERS.assign(T4=-1)}, "row 's' of table servers: servers['s'].gpus['T4'] is -1.0; it must be"),
+        ({"servers": SERVERS.assign(T4=-1)}, "row 's' of table servers: servers['s'].gpus['T4'] is -1; it must be"),
         ({"servers": SERVERS.assign(T4=1.5)}, "servers['s'].gpus['T4'] is 1.5; it must be a whole number"),
         ({"servers": SERVERS.assign(T4=np.nan)}, "row 's' of table servers: servers['s'].gpus['T4'] is nan"),
         ({"servers": SERVERS.assign(T4=0, V100=0)}, "the cluster is empty"),

@@ -138,8 +138,8 @@ def write_csv(instance: Instance, folder: str | os.PathLike[str], *, overwrite: 
     for name, path in paths.items():
         if name in made:
             # a source may hold line ends
-            quoting = csv.QUOTE_ALL if name == "instance" else csv.QUOTE_MINIMAL
-            save(made[name].to_csv(quoting=quoting), path, overwrite=overwrite)
+            text = made[name].to_csv(quoting=csv.QUOTE_ALL) if name == "instance" else made[name].to_csv()
+            save(text, path, overwrite=overwrite)
         else:
             path.unlink(missing_ok=True)
 
