@@ -9,6 +9,7 @@ instances by one of the group ``hetopt.instances``: a module with ``names() -> l
 from __future__ import annotations
 
 import inspect
+import traceback
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -16,7 +17,7 @@ from typing import Any
 
 from hetopt.checks import choices, lookup
 from hetopt.data.instance import Instance
-from hetopt.errors import InvalidOption, UnknownName
+from hetopt.errors import HetoptError, InvalidOption, UnknownName
 from hetopt.programs.formulation import Formulation
 from hetopt.solving.road import Policy
 
@@ -44,6 +45,8 @@ def factory(name: str) -> Callable[..., Formulation | Policy]:
     """
     point = _announced().get(name)
     if point is None and ":" in name:
+        if not all(part.isidentifier() for half in name.split(":", 1) for part in half.split(".")):
+            raise UnknownName(f"there is no policy {name!r}; one of your own is called module:Name")
         point = EntryPoint(name=name, value=name, group=GROUP)
     if point is None:
         raise UnknownName(
@@ -53,6 +56,8 @@ def factory(name: str) -> Callable[..., Formulation | Policy]:
         made = point.load()
     except (ImportError, AttributeError) as problem:
         raise UnknownName(f"policy {name!r} cannot be loaded from {point.value!r}: {problem}") from None
+    except Exception as problem:  # whatever the module of somebody else does
+        raise InvalidOption(f"policy {name!r} cannot be loaded: {_raised(problem)}") from problem
     if not callable(made):
         raise UnknownName(f"policy {name!r} is {made!r}; it must be a function or class that makes a policy")
     return made  # type: ignore[no-any-return]
@@ -77,15 +82,23 @@ def make_policy(name: str, settings: Mapping[str, Any] | None = None) -> Formula
     """
     made, settings = factory(name), dict(settings or {})
     if isinstance(made, Formulation):
+        if settings:
+            raise InvalidOption(
+                f"policy {name!r} is a Formulation and has no settings; leave out {', '.join(settings)}"
+            )
         return made
     known = _settings(made)
-    for key in settings:
+    for key, value in settings.items():
         if key not in known:
             raise InvalidOption(f"policy {name!r} has no setting {key!r}; {choices(key, known)}")
+        if known[key].annotation in (bool, "bool") and not isinstance(value, bool):
+            raise InvalidOption(f"setting {key} of policy {name!r} is {value!r}; it must be true or false")
     try:
         policy = made(**settings)
-    except TypeError as problem:
-        raise InvalidOption(f"policy {name!r} cannot be made with {settings}: {problem}") from None
+    except HetoptError:
+        raise
+    except Exception as problem:  # whatever the code of somebody else does
+        raise InvalidOption(f"policy {name!r} cannot be made with {settings}: {_raised(problem)}") from problem
     if not callable(policy):
         raise InvalidOption(f"{name!r} makes {type(policy).__name__}, which is not a policy(instance, state)")
     return policy
@@ -96,6 +109,13 @@ def _settings(made: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
         return inspect.signature(made).parameters
     except ValueError:  # some callables written in C tell nothing
         return {}
+
+
+def _raised(problem: Exception) -> str:
+    """What went wrong in somebody's code, and in which line."""
+    frames = traceback.extract_tb(problem.__traceback__)
+    where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+    return f"{type(problem).__name__}: {problem}{where}"
 
 
 def description(name: str) -> str:
