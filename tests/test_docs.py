@@ -14,6 +14,7 @@ from hetopt.registry import factory, policy_names
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)]
+FILE = re.compile(r"^```yaml\n(# (\S+\.yaml)\n.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -23,9 +24,14 @@ def _id(path: Path) -> str:
 
 @pytest.mark.parametrize("page", [p for p in PAGES if ">>>" in p.read_text()], ids=_id)
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All blocks of a page share one namespace, as a reader would type them, in an empty folder."""
+    """All blocks of a page share one namespace, as a reader would type them, in a folder with the files it shows.
+
+    Such a file is a YAML block whose first line is its name: ``# lab.yaml``.
+    """
     monkeypatch.chdir(tmp_path)
     text = page.read_text()
+    for shown in FILE.finditer(text):
+        Path(shown[2]).write_text(shown[1], encoding="utf-8")
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
     names: dict[str, object] = {"__name__": "__main__"}
     output: list[str] = []
