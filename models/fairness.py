@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyomo.environ as pyo
+from numpy.typing import NDArray
 from scipy import sparse
 
 from hetopt.data.entities import Entities, Floats
@@ -13,6 +14,16 @@ from hetopt.programs.formulation import Block, Expression, Measure, Model
 from hetopt.programs.rows import Rows
 from hetopt.solving.point import Point
 from hetopt.tolerances import VIOLATED
+
+Ints = NDArray[np.intp]
+
+
+def nearest_powers(size: Floats) -> Floats:
+    """The powers of two nearest to ``size``, 1 where that is 0: dividing by them makes a row's numbers about 1.
+
+    So a solver's absolute tolerances mean the same for every row, and no coefficient is rounded.
+    """
+    return np.asarray(np.exp2(np.rint(np.log2(np.where(size > 0, size, 1.0)))))
 
 
 def envy(entities: Entities, share: Floats) -> Floats:
@@ -32,7 +43,8 @@ class EnvyFree:
 
     Rows, for all e != o:
     ``weight[o] * sum_k v[e,k] gpus[e,k]  >=  weight[e] * sum_k v[e,k] gpus[o,k]``
-    with v the speed per GPU. Weighted as replicas of the entity would be [OEF, section 4.2.3].
+    with v the speed per GPU; divided by :meth:`sizes`. Weighted as replicas of the entity would be,
+    [OEF, section 4.2.3].
 
     Parameters
     ----------
@@ -49,13 +61,10 @@ class EnvyFree:
         block.row = pyo.Constraint(model.E, model.E)
         if len(entities.names) > self.eager_up_to:
             return 0
-        v, pi, demand = entities.per_gpu, entities.weight, entities.demand
-        for e, first in enumerate(entities.names):
-            for o, second in enumerate(entities.names):
-                if e != o:
-                    own = model.weighted_row(e, pi[o] * v[e] * demand[e])
-                    other = model.weighted_row(o, pi[e] * v[e] * demand[o])
-                    block.row[first, second] = own - other >= 0
+        names, (first, second) = entities.names, _pairs(entities)
+        own, other = self._coefficients(entities, first, second)
+        for r, (e, o) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
+            block.row[names[e], names[o]] = model.weighted_row(e, own[r]) - model.weighted_row(o, other[r]) >= 0
         return 0
 
     def violated(self, entities: Entities, point: Point) -> Rows:
@@ -65,8 +74,7 @@ class EnvyFree:
             return Rows.none(n * k)
         excess = envy(entities, np.maximum(point.share, 0))
         most = excess.argmax(axis=1)
-        size = entities.per_gpu @ entities.capacity
-        found = np.flatnonzero(excess[np.arange(n), most] > VIOLATED * size)
+        found = np.flatnonzero(excess[np.arange(n), most] > VIOLATED * _whole(entities))
         return self.rows(entities, found, most[found])
 
     def every_row(self, entities: Entities) -> Rows:
@@ -74,50 +82,78 @@ class EnvyFree:
         n, k = entities.shape
         if n <= self.eager_up_to:
             return Rows.none(n * k)
-        first, second = np.nonzero(~np.eye(n, dtype=bool))
-        return self.rows(entities, first, second)
+        return self.rows(entities, *_pairs(entities))
 
-    def rows(self, entities: Entities, first: np.ndarray, second: np.ndarray) -> Rows:
+    def sizes(self, entities: Entities, first: Ints, second: Ints) -> Floats:
+        """(r,) what ``row[first, second]`` is divided by: a power of two near ``weight[o] * max_k v[e,k]``.
+
+        Of types that have GPUs. So a violation counts in the row as it does in the measure, relative to a rate of e.
+        """
+        top = np.where(entities.capacity > 0, entities.per_gpu, 0.0).max(axis=1)
+        return nearest_powers(entities.weight[second] * top[first])
+
+    def _coefficients(self, entities: Entities, first: Ints, second: Ints) -> tuple[Floats, Floats]:
+        """(r, k) and (r, k): the rows ``own . share[first] - other . share[second] >= 0``."""
+        pi, demand = entities.weight[:, None], entities.demand[:, None]
+        v = entities.per_gpu[first] / self.sizes(entities, first, second)[:, None]
+        return pi[second] * v * demand[first], pi[first] * v * demand[second]
+
+    def rows(self, entities: Entities, first: Ints, second: Ints) -> Rows:
         """The rows ``row[first, second]`` of pairs of entities (positions), in one array operation."""
         n, k = entities.shape
         r = len(first)
-        v, pi, demand = entities.per_gpu, entities.weight, entities.demand
-        own = pi[second, None] * v[first] * demand[first, None]
-        other = -pi[first, None] * v[first] * demand[second, None]
+        own, other = self._coefficients(entities, first, second)
         types = np.arange(k)
         columns = np.concatenate([first[:, None] * k + types, second[:, None] * k + types], axis=1)
-        data = np.concatenate([own, other], axis=1)
+        data = np.concatenate([own, -other], axis=1)
         index = np.repeat(np.arange(r), 2 * k)
         matrix = sparse.csr_array(sparse.coo_array((data.ravel(), (index, columns.ravel())), shape=(r, n * k)))
-        names = [f"envy_free.row[{entities.names[e]},{entities.names[o]}]" for e, o in zip(first, second, strict=True)]
+        names = [
+            f"{self.name}.row[{entities.names[e]},{entities.names[o]}]" for e, o in zip(first, second, strict=True)
+        ]
         return Rows(matrix, np.zeros(r), np.full(r, np.inf), names)
 
     def measure(self, entities: Entities, share: Floats) -> Measure:
         """The largest envy, relative to the rate with the whole cluster."""
-        size = (entities.per_gpu @ entities.capacity)[:, None]
-        return Measure(violation=max(0.0, float((envy(entities, share) / size).max())))
+        return Measure(violation=max(0.0, float((envy(entities, share) / _whole(entities)[:, None]).max())))
+
+
+def _pairs(entities: Entities) -> tuple[Ints, Ints]:
+    """All pairs of different entities."""
+    first, second = np.nonzero(~np.eye(len(entities.names), dtype=bool))
+    return first, second
+
+
+def _whole(entities: Entities) -> Floats:
+    """(n,) rate with all GPUs; 1 where there are none that the entity can use, so that its violations count."""
+    rate = entities.per_gpu @ entities.capacity
+    return np.where(rate > 0, rate, 1.0)
 
 
 @dataclass(frozen=True)
 class SharingIncentive:
     """Everyone gets at least the rate of a partition of its own, [OEF, section 2.3.1 (3)].
 
-    Rows, for all e: ``rate[e] >= sum_k v[e,k] * capacity[k] * weight[e] / sum(weight)``.
+    Rows, for all e: ``rate[e] >= sum_k v[e,k] * capacity[k] * weight[e] / sum(weight)``, divided by a power of two near
+    the right side.
     """
 
     name: str = "sharing_incentive"
 
     def add(self, block: Block, model: Model) -> Expression:
         """The rows ``row[e]``; no gain."""
-        fair = model.entities.fair_rate
+        entities = model.entities
+        size = nearest_powers(entities.fair_rate)
+        fair, table = entities.fair_rate / size, entities.speed / size[:, None]
         block.row = pyo.Constraint(model.E)
-        for e, name in enumerate(model.entities.names):
-            block.row[name] = (float(fair[e]), model.weighted_row(e, model.entities.speed[e]), None)
+        for e, name in enumerate(entities.names):
+            block.row[name] = (float(fair[e]), model.weighted_row(e, table[e]), None)
         return 0
 
     def measure(self, entities: Entities, share: Floats) -> Measure:
         """The largest shortfall, relative to the fair rate."""
-        short = (entities.fair_rate - entities.rate(share)) / entities.fair_rate
+        fair = entities.fair_rate
+        short = (fair - entities.rate(share)) / np.where(fair > 0, fair, 1.0)
         return Measure(violation=max(0.0, float(short.max())))
 
 
@@ -125,20 +161,34 @@ class SharingIncentive:
 class EqualRates:
     """All rates are equal per unit of weight, [OEF, eq. 9c].
 
-    Rows, with one free column ``level``, for all e: ``rate[e] - weight[e] * level = 0``.
+    Rows, with one free column ``level``, for all e: ``rate[e] - weight[e] * unit * level = 0``, divided by
+    :meth:`sizes`.
     """
 
     name: str = "equal_rates"
 
     def add(self, block: Block, model: Model) -> Expression:
         """The column ``level`` and the rows ``row[e]``; no gain."""
-        weight = model.entities.weight
+        table, growth = self.scaled(model.entities)
         block.level = pyo.Var(domain=pyo.NonNegativeReals)
         block.row = pyo.Constraint(model.E)
         for e, name in enumerate(model.entities.names):
-            own = model.weighted_row(e, model.entities.speed[e])
-            block.row[name] = own - float(weight[e]) * block.level == 0
+            block.row[name] = model.weighted_row(e, table[e]) - float(growth[e]) * block.level == 0
         return 0
+
+    def unit(self, entities: Entities) -> float:
+        """Rate per weight of a level of 1: a power of two near the least fair rate per weight."""
+        fair = entities.fair_rate / entities.weight
+        return float(nearest_powers(fair[fair > 0].min(initial=np.inf))) if fair.any() else 1.0
+
+    def sizes(self, entities: Entities) -> Floats:
+        """(n,) what ``row[e]`` is divided by: a power of two near ``weight[e] * unit``."""
+        return nearest_powers(entities.weight * self.unit(entities))
+
+    def scaled(self, entities: Entities) -> tuple[Floats, Floats]:
+        """(n, k) and (n,): the rows ``table[e] . share[e] - growth[e] * level = 0``."""
+        size = self.sizes(entities)
+        return entities.speed / size[:, None], entities.weight * (self.unit(entities) / size)
 
     def measure(self, entities: Entities, share: Floats) -> Measure:
         """The spread of rate per weight, relative to its largest value."""

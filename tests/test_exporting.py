@@ -91,7 +91,7 @@ def test_json_gives_back_every_number(tmp_path_factory: Any, program: LinearProg
 
 def test_names_are_readable(tmp_path: Path) -> None:
     text = hetopt.export(COOPERATIVE, tmp_path / "p.mps", INST).read_text()
-    assert " share[u1,V100] envy_free.row[u1,e~20~2] 1.0" in text.splitlines()
+    assert " share[u1,V100] envy_free.row[u1,e~20~2] 0.5" in text.splitlines()
     text = hetopt.export(COOPERATIVE, tmp_path / "p.lp", INST).read_text()
     assert " capacity(V100): + 1.0 share(u1,V100) + 1.0 share(e~20~2,V100) <= 1.0" in text.splitlines()
     content = json.loads(hetopt.export(COOPERATIVE, tmp_path / "p.txt", INST, form="json").read_text())

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Entities, Instance
+from hetopt.models import oef
 from hetopt.models.fairness import EnvyFree, EqualRates, SharingIncentive, envy
 from hetopt.models.objectives import TotalRate
-from hetopt.models.oef.arrays import capacity_program
+from hetopt.models.oef.arrays import capacity_program, equal_rates_program
 from hetopt.programs.formulation import Formulation
 from hetopt.proofs.strategies import job_instances, tenant_instances
 from hetopt.solving.point import Point
@@ -103,3 +104,90 @@ def test_fairness_on_gangs_counts_gpus() -> None:
     assert EnvyFree().measure(e, np.array([[0.5], [1.0]])).violation <= FEASIBILITY
     a = hetopt.solve(Formulation((TotalRate(), EnvyFree())), inst)
     assert e.gpus(a.x)[:, 0] == pytest.approx(np.array([1.0, 1.0]), rel=EQUAL)
+
+
+FAIR = {"envy_free": EnvyFree(), "sharing_incentive": SharingIncentive(), "equal_rates": EqualRates()}
+
+
+@pytest.mark.parametrize("unit", [10.0**i for i in (-15, -11, -9, 9, 12)])
+@pytest.mark.parametrize("name", FAIR)
+def test_the_unit_of_speed_changes_nothing(name: str, unit: float) -> None:
+    """HiGHS leaves out coefficients that are very small, and its tolerances are absolute."""
+    rows = np.array([[1, 2], [1, 5], [1, 3]])
+    what = Formulation((TotalRate(), FAIR[name]))
+    one = hetopt.solve(what, Instance.from_speedups(rows, [1, 1])).certificate
+    other = hetopt.solve(what, Instance.from_speedups(rows * unit, [1, 1])).certificate
+    assert other.status == "optimal"
+    assert other.violation <= FEASIBILITY
+    assert other.objective / unit == pytest.approx(one.objective, rel=EQUAL)
+
+
+@pytest.mark.parametrize("fast", [1e9, 1e11])
+def test_a_type_that_one_values_very_much_more(fast: float) -> None:
+    """By hand: u1 lets go of type 2 until it is indifferent, 2 + 2 * 1/2 = 2 * 3/2."""
+    inst = Instance.from_speedups([[1, 2], [1, fast]], [2, 2])
+    for road in ("pyomo", "auto"):
+        a = hetopt.solve(oef.cooperative(), inst, road=road)
+        assert a.x == pytest.approx(np.array([[2, 0.5], [0, 1.5]]), rel=EQUAL, abs=EQUAL)
+        assert a.certificate.objective == pytest.approx(3 + 1.5 * fast, rel=EQUAL)
+
+
+@pytest.mark.parametrize("name", ["envy_free", "sharing_incentive"])
+def test_speeds_or_weights_too_far_apart_for_a_solver_are_refused(name: str) -> None:
+    what = Formulation((TotalRate(), FAIR[name]))
+    for inst in (
+        Instance.from_speedups([[1, 2], [1, 1e13]], [2, 2]),
+        Instance.from_speedups([[1, 2], [1, 5]], [1, 1], weights=[1, 1e16]),
+    ):
+        with pytest.raises(hetopt.InvalidFormulation, match="speeds or weights in the data are too far apart"):
+            hetopt.solve(what, inst)
+
+
+def test_a_speed_on_a_type_without_gpus_does_not_count() -> None:
+    """Else u1's rows would be made small by it, and left out."""
+    inst = Instance.from_speedups([[1, 2, 1e14], [1, 5, 1]], [1, 1, 0])
+    for part in FAIR.values():
+        a = hetopt.solve(Formulation((TotalRate(), part)), inst)
+        assert a.certificate.violation <= FEASIBILITY
+        assert a.x[:, 2] == pytest.approx(np.zeros(2))
+
+
+def test_violations_of_the_others_count_where_one_can_use_nothing() -> None:
+    """u3's types have no GPUs: it neither envies nor misses anything; u2, who gets nothing, does."""
+    e = Instance.from_speedups([[1, 0], [1, 0], [0, 1]], [2, 0]).entities()
+    share = np.array([[2.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
+    assert EnvyFree().measure(e, share).violation == pytest.approx(1.0)
+    assert SharingIncentive().measure(e, share).violation == pytest.approx(1.0)
+    fair = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
+    assert EnvyFree().measure(e, fair).violation == SharingIncentive().measure(e, fair).violation == 0
+    a = hetopt.solve(Formulation((TotalRate(), EnvyFree(), SharingIncentive())), e.source)
+    assert a.x == pytest.approx(fair)
+
+
+@given(INSTANCES, st.booleans())
+def test_rows_say_what_the_measure_says(inst: Instance, whole: bool) -> None:
+    """Of every row: its violation is the envy, in parts of the rate on its best type, up to a factor of 1.5."""
+    e = inst.entities()
+    share = np.zeros(e.shape)
+    share[0] = np.where(e.allowed[0], e.capacity / e.demand[0], 0.0) * (1.0 if whole else 0.5)
+    rows = EnvyFree(eager_up_to=0).every_row(e)
+    found = iter((rows.share @ share.ravel()).tolist())
+    excess, top = envy(e, share), e.per_gpu.max(axis=1)
+    for one in range(len(e.names)):
+        for other in range(len(e.names)):
+            if one != other:
+                value, exact = next(found), -excess[one, other] / top[one]
+                assert 2 / 3 * abs(exact) <= abs(value) <= 3 / 2 * abs(exact)
+                assert np.sign(value) == np.sign(exact) or abs(exact) <= EQUAL
+
+
+def test_rows_carry_the_name_of_their_component() -> None:
+    """By all roads, so that the duals of two components can be told apart."""
+    e = Instance.from_speedups([[1, 2], [1, 5]], [1, 1]).entities()
+    assert list(EnvyFree(eager_up_to=0, name="ef").every_row(e).names) == ["ef.row[u1,u2]", "ef.row[u2,u1]"]
+    program = equal_rates_program(e, EqualRates(name="level_all"))
+    assert list(program.row_names)[2:] == ["level_all.row[u1]", "level_all.row[u2]"]
+    assert list(program.col_names)[-1] == "level_all.level"
+    lazy = Formulation((TotalRate(), EnvyFree(eager_up_to=1, name="ef"), EnvyFree(eager_up_to=1, name="again")))
+    duals = hetopt.solve(lazy, e.source).certificate.duals
+    assert {name.split(".")[0] for name in duals.index} == {"capacity[GPU1]", "capacity[GPU2]", "ef", "again"}

@@ -150,7 +150,7 @@ def _at(model: Any, name: str, share: np.ndarray, entities: hetopt.Entities) -> 
         for key in block.gained:
             block.gained[key].set_value(max(0.0, pyo.value(model.gpus[key]) - float(_held(entities, key))))
     if name == "equal_rates":
-        block.level.set_value(float((entities.rate(share) / entities.weight).max()))
+        block.level.set_value(float((entities.rate(share) / entities.weight).max()) / EqualRates().unit(entities))
     worst = max((_excess(row) for row in block.component_data_objects(pyo.Constraint)), default=0.0)
     return float(pyo.value(model.objective)), worst > EQUAL
 

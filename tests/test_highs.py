@@ -367,4 +367,5 @@ def test_coefficients_that_highs_would_leave_out_are_refused() -> None:
 
 def test_coefficients_that_highs_drops_by_itself_are_kept() -> None:
     """Of x + y / 10**10 >= 1 at costs 1 and 10**-11: by hand y = 10**10 costs 0.1."""
-    assert same(Session(lp([-1, -1e-11], [(1, [1, 1e-10], INF)], [(0, INF), (0, INF)])).solve().objective, -0.1)
+    program = lp([-1, -(10.0**-11)], [(1, [1, 10.0**-10], INF)], [(0, INF), (0, INF)])
+    assert same(Session(program).solve().objective, -0.1)

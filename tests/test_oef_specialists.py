@@ -166,3 +166,18 @@ def test_a_stalled_dual_simplex_is_finished_by_the_primal() -> None:
     assert session.solve().objective == pytest.approx(hetopt.optimise(program).objective, rel=EQUAL)
     session.set_objective(-program.c)
     assert session.solve().objective == pytest.approx(0.0, abs=EQUAL)
+
+
+@given(tenant_instances(tenants=(2, 6), weighted=True, zeros=True))
+def test_duals_are_those_of_the_rows_that_pyomo_states(inst: Instance) -> None:
+    """The specialists' duals, put on the rows of the same names of the model, prove the same bound there."""
+    for parts, point in (
+        ((TotalRate(), EqualRates()), by_prices(inst, Options())),
+        ((TotalRate(), EnvyFree()), part_by_part(inst.entities(), Options())),
+    ):
+        program = hetopt.from_pyomo(Formulation(parts).build(inst))  # type: ignore[arg-type]
+        assert point.row_dual is not None
+        own = dict(zip(point.program.row_names, point.row_dual.tolist(), strict=True))
+        y = np.array([own.get(name, 0.0) for name in program.row_names])
+        assert set(own) <= set(program.row_names)
+        assert program.dual_bound(y, implied=False) == pytest.approx(point.bound, rel=PROVEN)

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
-from hetopt.models.fairness import EnvyFree
+from hetopt.models.fairness import EnvyFree, EqualRates
 from hetopt.programs.linear import LinearProgram, Names
 
 
@@ -25,7 +25,7 @@ def cooperative_program(instance: Instance) -> LinearProgram:
 
 def noncooperative_program(instance: Instance) -> LinearProgram:
     """The program of :func:`hetopt.models.oef.programs.noncooperative`, [OEF, eq. 9]."""
-    return equal_rates_program(instance.entities())
+    return equal_rates_program(instance.entities(), EqualRates())
 
 
 def capacity_program(entities: Entities) -> LinearProgram:
@@ -49,30 +49,31 @@ def capacity_program(entities: Entities) -> LinearProgram:
     )
 
 
-def equal_rates_program(entities: Entities) -> LinearProgram:
-    """:func:`capacity_program` with the column ``level`` and the rows ``rate[e] - weight[e] * level = 0``."""
+def equal_rates_program(entities: Entities, equal_rates: EqualRates) -> LinearProgram:
+    """:func:`capacity_program` with the column ``level`` and the rows of ``equal_rates``."""
     n, k = entities.shape
+    name = equal_rates.name
     return LinearProgram(
         c=np.append(entities.speed.ravel(), 0.0),
-        A=_equal_rates_matrix(entities),
+        A=_equal_rates_matrix(entities, *equal_rates.scaled(entities)),
         row_lower=np.concatenate([np.full(k, -np.inf), np.zeros(n)]),
         row_upper=np.concatenate([entities.capacity, np.zeros(n)]),
         col_lower=np.zeros(n * k + 1),
         col_upper=np.append(_upper(entities), np.inf),
         integer=np.zeros(n * k + 1, dtype=bool),
         row_names=Names(
-            k + n, lambda i: f"capacity[{entities.types[i]}]" if i < k else f"equal_rates.row[{entities.names[i - k]}]"
+            k + n, lambda i: f"capacity[{entities.types[i]}]" if i < k else f"{name}.row[{entities.names[i - k]}]"
         ),
-        col_names=Names(n * k + 1, lambda i: _share_name(entities, i) if i < n * k else "equal_rates.level"),
+        col_names=Names(n * k + 1, lambda i: _share_name(entities, i) if i < n * k else f"{name}.level"),
         share=np.arange(n * k, dtype=np.intp).reshape(n, k),
     )
 
 
-def _equal_rates_matrix(entities: Entities) -> sparse.csc_array:
-    """Column ``share[e, j]`` has ``demand[e]`` in row j and, where it can run, ``speed[e, j]`` in row k + e."""
+def _equal_rates_matrix(entities: Entities, table: Floats, growth: Floats) -> sparse.csc_array:
+    """Column ``share[e, j]`` has ``demand[e]`` in row j and, where it can run, ``table[e, j]`` in row k + e."""
     n, k = entities.shape
     data = np.empty((n, k, 2))
-    data[:, :, 0], data[:, :, 1] = entities.demand[:, None], entities.speed
+    data[:, :, 0], data[:, :, 1] = entities.demand[:, None], table
     rows = np.empty((n, k, 2), dtype=np.int32)
     rows[:, :, 0], rows[:, :, 1] = np.arange(k), np.arange(k, k + n)[:, None]
     used = np.ones((n, k, 2), dtype=bool)
@@ -80,7 +81,7 @@ def _equal_rates_matrix(entities: Entities) -> sparse.csc_array:
     ends = np.cumsum(used.sum(axis=2).ravel())
     return sparse.csc_array(
         (
-            np.concatenate([data[used], -entities.weight]),
+            np.concatenate([data[used], -growth]),
             np.concatenate([rows[used], np.arange(k, k + n, dtype=np.int32)]),
             np.concatenate([[0], ends, [ends[-1] + n]]),
         ),

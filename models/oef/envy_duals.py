@@ -35,7 +35,9 @@ def proven_point(entities: Entities, kind: Ints, bundles: Floats, forces: Forces
     """
     share = _shares(entities, bundles)
     first, second, dual = _between_entities(entities, kind, forces)
-    rows = EnvyFree().rows(entities, first, second)
+    envy_free = EnvyFree()
+    dual = dual * envy_free.sizes(entities, first, second)
+    rows = envy_free.rows(entities, first, second)
     program = capacity_program(entities)
     worth = (program.c - rows.share.T @ dual).reshape(entities.shape)
     prices = np.maximum(np.where(entities.allowed, worth / entities.demand[:, None], 0.0).max(axis=0), 0.0)
@@ -64,7 +66,7 @@ def _shares(entities: Entities, bundles: Floats) -> Floats:
 
 
 def _between_entities(entities: Entities, kind: Ints, forces: Forces) -> Forces:
-    """Pairs of entities and the dual of their row (<= 0, since the rows are bounded from below)."""
+    """Pairs of entities and the dual (<= 0) of their row before it is scaled."""
     top = entities.per_gpu.max(axis=1)
     worth = entities.weight * top
     envious, envied, force = forces

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
+from hetopt.models.fairness import EqualRates
 from hetopt.models.oef.arrays import equal_rates_program
 from hetopt.models.oef.balancing import balance, busiest, handed_out
 from hetopt.solving.options import Options
@@ -32,9 +33,9 @@ def by_prices(instance: Instance, options: Options) -> Point:
         The time limit of ``options`` came first.
     """
     began = time.perf_counter()
-    entities = instance.entities()
+    entities, equal_rates = instance.entities(), EqualRates()
     usable = entities.capacity > 0
-    program = equal_rates_program(entities)
+    program = equal_rates_program(entities, equal_rates)
     if not (entities.allowed & usable).any(axis=1).all():
         return Point(program, np.zeros(len(program.c)), 0.0, bound=0.0, status="optimal", method="prices")
     speeds, group = _distinct(entities.per_gpu[:, usable])
@@ -42,13 +43,15 @@ def by_prices(instance: Instance, options: Options) -> Point:
         unit = 1.0 / (speeds * entities.capacity[usable])
     balanced = balance(unit * np.bincount(group, entities.weight)[:, None], options)
     split = handed_out(balanced.split, group, entities.weight)
-    x = _columns(entities, usable, split, busiest(unit[group] * entities.weight[:, None], split))
-    dual = _duals(entities, usable, balanced.prices / entities.capacity[usable])
+    shares, level = _columns(entities, usable, split, busiest(unit[group] * entities.weight[:, None], split))
+    x = np.append(shares, level / equal_rates.unit(entities))
+    prices, dual = _duals(entities, usable, balanced.prices / entities.capacity[usable])
+    dual = np.concatenate([prices, dual * equal_rates.sizes(entities)])
     point = Point(
         program,
         x,
         objective=program.objective(x),
-        bound=float(dual[: len(usable)] @ entities.capacity),
+        bound=float(prices @ entities.capacity),
         status="optimal",
         row_dual=dual,
         reduced_cost=program.c - program.A.T @ dual,
@@ -66,19 +69,20 @@ def _distinct(rows: Floats) -> tuple[Floats, NDArray[np.intp]]:
     return distinct, group.ravel()
 
 
-def _columns(entities: Entities, usable: NDArray[np.bool_], split: Floats, least_time: float) -> Floats:
-    """The columns of the program: shares that give tenant e the rate weight[e] / least_time, and that level."""
+def _columns(entities: Entities, usable: NDArray[np.bool_], split: Floats, least_time: float) -> tuple[Floats, float]:
+    """(n * k,) shares that give tenant e the rate weight[e] / least_time, and that rate per weight."""
     rate = split * (entities.weight / least_time)[:, None]
     share = np.zeros(entities.shape)
     share[:, usable] = np.divide(rate, entities.speed[:, usable], out=np.zeros_like(rate), where=rate > 0)
-    return np.append(share.ravel(), 1.0 / least_time)
+    return share.ravel(), 1.0 / least_time
 
 
-def _duals(entities: Entities, usable: NDArray[np.bool_], prices: Floats) -> Floats:
-    """Duals of the program's rows from any ``prices`` per GPU of the usable types; feasible by construction.
+def _duals(entities: Entities, usable: NDArray[np.bool_], prices: Floats) -> tuple[Floats, Floats]:
+    """(k,) and (n,) duals of capacity and of equal rates from any ``prices`` per GPU of the usable types.
 
     A unit of rate costs tenant e ``least[e] = min_j price[j] / v[e, j]``. Once prices are scaled so that
-    ``weight @ least = sum(weight)``, they and ``1 - least`` on the equal-rates rows satisfy the dual.
+    ``weight @ least = sum(weight)``, they and ``1 - least`` on the rows ``rate[e] - weight[e] * level = 0`` are
+    feasible in the dual.
     """
     v = entities.per_gpu[:, usable]
     least = np.divide(prices, v, out=np.full(v.shape, np.inf), where=v > 0).min(axis=1)
@@ -87,4 +91,4 @@ def _duals(entities: Entities, usable: NDArray[np.bool_], prices: Floats) -> Flo
     capacity = np.zeros(len(usable))
     capacity[usable] = factor * prices
     capacity[~usable] = (least[:, None] * entities.per_gpu[:, ~usable]).max(axis=0)
-    return np.concatenate([capacity, 1.0 - least])
+    return capacity, 1.0 - least
