@@ -466,3 +466,66 @@ def test_jobs_take_every_field_as_a_column() -> None:
         hetopt.Job("b", {"T4": 1, "V100": 3}, 40, weight=2.0, memory_bytes=8e9, tenant="y"),
     )
     assert inst.jobs == jobs
+
+
+# The instance at another time
+
+
+DAY = Instance.from_jobs(
+    [[2, 4]] * 3,
+    1,
+    work=[8, 8, 8],
+    capacity=[2, 2],
+    jobs=["old", "now", "new"],
+    arrival=[0, 60, 600],
+    done={"old": 8, "now": 3, "new": 0},
+    held={"old": {"GPU1": 1}, "now": {"GPU2": 1}},
+    placed={"old": {"gpu1-0": {"GPU1": 1}}, "now": {"gpu2-0": {"GPU2": 1}}},
+)
+
+
+def test_at_keeps_who_has_arrived_and_is_unfinished() -> None:
+    then = DAY.at(60)
+    assert [j.name for j in then.jobs] == ["now"]
+    assert then.time == 60
+    assert then.held == {"now": {"GPU2": 1}}
+    assert then.done == {"now": 3}
+    assert then.placed == {"now": {"gpu2-0": {"GPU2": 1}}}
+    assert [j.name for j in DAY.at(600).jobs] == ["now", "new"]
+
+
+def test_at_keeps_known_that_nobody_present_holds_anything() -> None:
+    """Without a row ``held`` would be unknown, and a switching cost zero."""
+    then = DAY.replace(held={"old": {"GPU1": 1}}, placed={}).at(60)
+    held = then.entities("jobs").held
+    assert held is not None
+    assert not held.any()
+    assert DAY.replace(held={}).at(60).entities("jobs").held is None
+
+
+def test_at_leaves_tenants_and_what_they_hold() -> None:
+    instance = Instance.from_speedups([[1, 2], [1, 3]], [2, 2], held=[[2, 0], [0, 2]])
+    assert instance.at(60) == instance.replace(time=60)
+    assert Instance(TWO).at(5) == Instance(TWO, time=5)
+
+
+@pytest.mark.parametrize(
+    ("instance", "time", "said"),
+    [
+        (DAY, -1, "time is -1; it must be a finite number >= 0"),
+        (DAY, 30, "time is 30 s; every job that has arrived by then is finished; the next arrives at 60 s"),
+        (
+            DAY.replace(done={"old": 8, "now": 9, "new": 8}),
+            600,
+            "time is 600 s; every job that has arrived .* finished$",
+        ),
+        (
+            Instance.from_jobs([[1], [1]], 1, 1, [1], arrival=[90, 7.5]),
+            7,
+            "no job has arrived by then, .* 'j2' at 7.5 s$",
+        ),
+    ],
+)
+def test_at_refuses_a_time_without_jobs(instance: Instance, time: float, said: str) -> None:
+    with pytest.raises(InvalidInstance, match=said):
+        instance.at(time)

@@ -250,6 +250,31 @@ class Instance:
             changes = arrays.with_held(changes, names, self.cluster)
         return dataclasses.replace(self, **changes)
 
+    def at(self, time: float) -> Instance:
+        """The instance at another time: with the jobs that have arrived and are unfinished then.
+
+        What is said of other jobs in ``held``, ``done`` and ``placed`` is dropped; all else stays as it is, tenants and
+        the work done included.
+
+        Parameters
+        ----------
+        time:
+            Seconds.
+
+        Raises
+        ------
+        InvalidInstance
+            There are jobs, and none is left.
+
+        Examples
+        --------
+        >>> import hetopt
+        >>> day = hetopt.Instance.from_jobs([[2, 4], [2, 6]], 1, work=8, capacity=[1, 1], arrival=[0, 600])
+        >>> [job.name for job in day.at(300).jobs], [job.name for job in day.at(600).jobs]
+        (['j1'], ['j1', 'j2'])
+        """
+        return self.replace(**state.at(self, number(time, "time")))
+
     @cached_property
     def _tenants(self) -> Entities:
         with PauseGC():

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hetopt.checks import FrozenDict, count, known, mapping, number
 from hetopt.data.cluster import Cluster
 from hetopt.errors import InvalidInstance
+
+if TYPE_CHECKING:
+    from hetopt.data.instance import Instance
 
 
 def held(
@@ -53,3 +56,29 @@ def placed(value: Any, jobs: Collection[str], cluster: Cluster) -> Mapping[str, 
         if n > (there := cluster.by_name[server].gpus.get(t, 0)):
             raise InvalidInstance(f"placed puts jobs on {n} {t} of server {server!r}; it has {there}")
     return FrozenDict(result)
+
+
+def at(instance: Instance, time: float) -> dict[str, Any]:
+    """The fields of ``instance`` that are others at ``time``; see :meth:`hetopt.Instance.at`."""
+    arrived = [j for j in instance.jobs if j.arrival <= time]
+    jobs = tuple(j for j in arrived if instance.work_left(j.name) > 0)
+    if instance.jobs and not jobs:
+        raise InvalidInstance(f"time is {time:.15g} s; {_why_none(instance, time)}")
+    gone = {j.name for j in instance.jobs} - {j.name for j in jobs}
+    rows = {
+        key: {name: row for name, row in getattr(instance, key).items() if name not in gone}
+        for key in ("held", "done", "placed")
+    }
+    if len(rows["held"]) < len(instance.held) and not any(j.name in rows["held"] for j in jobs):
+        rows["held"][jobs[0].name] = FrozenDict()  # that those who are left hold nothing is still known
+    return {"jobs": jobs, "time": time, **rows}
+
+
+def _why_none(instance: Instance, time: float) -> str:
+    """Why no job is present."""
+    first = min(instance.jobs, key=lambda j: j.arrival)
+    if first.arrival > time:
+        return f"no job has arrived by then, the first is {first.name!r} at {first.arrival:.15g} s"
+    coming = [j.arrival for j in instance.jobs if j.arrival > time]
+    later = f"; the next arrives at {min(coming):.15g} s" if coming else ""
+    return f"every job that has arrived by then is finished{later}"
