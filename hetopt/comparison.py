@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from hetopt.data.instance import Instance
 from hetopt.data.membership import members
 from hetopt.envy import largest_envy
 from hetopt.errors import HetoptError
+from hetopt.placing import FirstRound, place
 from hetopt.programs.formulation import Formulation
 from hetopt.solving.road import Policy, solve
 from hetopt.tolerances import VISIBLE
@@ -27,10 +29,35 @@ COLUMNS = {
     "sharing": "least rate / rate with the fair part of every GPU type; 1 or more: the sharing incentive holds",
     "envy": "largest gain that someone would have with another's GPUs; 0: envy-free",
     "pareto": "gains possible without loss to others, in parts of a rate with the whole cluster; 0: Pareto-efficient",
-    "gpus": "GPUs in use",
+    "gpus": "GPUs in use, on average over time",
     "seconds": "wall time from the instance to the result",
 }
 """Columns of the table and what they mean."""
+
+PLACED = {
+    "running": "jobs that run in the first round, each with all its GPUs",
+    "waiting": "jobs that wait",
+    "gpus": "whole GPUs in use",
+    "total": "total normalised throughput of the jobs that run",
+    "given up": "part of the total above that this round lacks; below 0: it has more, and less in other rounds",
+    "servers": "servers per running job",
+    "spread": "jobs that run on several servers",
+    "extra": "servers that these jobs use beyond the fewest that an empty cluster would need",
+}
+"""Columns of the table after rounding and placement, and what they mean."""
+
+
+def spell(value: float) -> str:
+    """A number of either table."""
+    if not np.isfinite(value):
+        return "∞" if value > 0 else "-"
+    text = f"{value:.3f}" if abs(value) < 100 else f"{value:.1f}"
+    return text.removeprefix("-") if float(text) == 0 else text
+
+
+def spell_placed(column: str, value: float) -> str:
+    """A number of the table after rounding: counts without decimals."""
+    return f"{value:.0f}" if column in ("running", "waiting", "gpus", "spread", "extra") else spell(value)
 
 
 def is_bad(column: str, value: float) -> bool:
@@ -54,22 +81,49 @@ class Comparison:
         A row per policy, the columns of :data:`COLUMNS`.
     refused:
         Policy name -> why it does not apply to this instance.
+    rounds:
+        Policy name -> its first round on servers.
+    placed:
+        A row per policy, the columns of :data:`PLACED`; without rows where the instance has no jobs.
+    unplaced:
+        Policy name -> why its result cannot be carried out.
     """
 
     instance: Instance
     results: Mapping[str, Allocation | Plan]
     table: pd.DataFrame
     refused: Mapping[str, str]
+    rounds: Mapping[str, FirstRound]
+    placed: pd.DataFrame
+    unplaced: Mapping[str, str]
 
     def extended(self, other: Comparison, label: str) -> Comparison:
         """With the rows of another comparison, named by ``label.format(name)``; what ran there is refused no longer."""
         names = {name: label.format(name) for name in other.results}
         return Comparison(
             self.instance,
-            {**self.results, **{names[name]: result for name, result in other.results.items()}},
+            {**self.results, **_renamed(other.results, names)},
             pd.concat([self.table, other.table.rename(index=names)]),
             {name: why for name, why in self.refused.items() if name not in other.results},
+            {**self.rounds, **_renamed(other.rounds, names)},
+            pd.concat([self.placed, other.placed.rename(index=names)]),
+            {**self.unplaced, **_renamed(other.unplaced, names)},
         )
+
+
+T = TypeVar("T")
+
+
+def _renamed(values: Mapping[str, T], names: Mapping[str, str]) -> dict[str, T]:
+    return {names[name]: value for name, value in values.items()}
+
+
+def by_reason(refused: Mapping[str, str]) -> dict[str, list[str]]:
+    """Reason -> the policies that it holds for."""
+    reasons: dict[str, list[str]] = {}
+    for name, why in refused.items():
+        reasons.setdefault(why, []).append(name)
+    return reasons
 
 
 def compare(
@@ -92,11 +146,15 @@ def compare(
     Returns
     -------
     Comparison
-        Policies that refuse the instance are listed with the reason, and the others go on.
+        Where there are jobs, each result is also rounded and placed for a first round. Policies that refuse the
+        instance are listed with the reason, and the others go on.
     """
     results: dict[str, Allocation | Plan] = {}
     rows: dict[str, dict[str, float]] = {}
     refused: dict[str, str] = {}
+    rounds: dict[str, FirstRound] = {}
+    placed: dict[str, dict[str, float]] = {}
+    unplaced: dict[str, str] = {}
     for name, policy in policies.items():
         progress(name)
         began = time.perf_counter()
@@ -107,8 +165,37 @@ def compare(
             results[name] = result
         except HetoptError as problem:
             refused[name] = str(problem)
-    table = pd.DataFrame.from_dict(rows, orient="index", columns=list(COLUMNS)).rename_axis("policy")
-    return Comparison(instance, results, table, refused)
+            continue
+        try:
+            if instance.jobs:
+                first = place(instance, result)
+                placed[name] = judge_placed(first, rows[name]["total"])
+                rounds[name] = first
+        except HetoptError as problem:
+            unplaced[name] = str(problem)
+    return Comparison(instance, results, _frame(rows, COLUMNS), refused, rounds, _frame(placed, PLACED), unplaced)
+
+
+def _frame(rows: Mapping[str, Mapping[str, float]], columns: Mapping[str, str]) -> pd.DataFrame:
+    return pd.DataFrame.from_dict(dict(rows), orient="index", columns=list(columns)).rename_axis("policy")
+
+
+def judge_placed(first: FirstRound, promised: float) -> dict[str, float]:
+    """The numbers of :data:`PLACED` for one round; ``promised`` is the total of what it was rounded from."""
+    decision, servers = first.decision, [len(where) for where in first.hosts.values()]
+    runs = decision.gpus.any(axis=1)
+    entities, gpus = by_tenant(first.instance, Plan(decision.entities, decision.gpus))
+    total = float((normalised(entities) * gpus).sum())
+    return {
+        "running": float(runs.sum()),
+        "waiting": float((~runs).sum()),
+        "gpus": float(decision.gpus.sum()),
+        "total": total,
+        "given up": 1.0 - total / promised if promised > 0 else 0.0,
+        "servers": sum(servers) / len(servers) if servers else np.nan,
+        "spread": float(sum(n > 1 for n in servers)),
+        "extra": float(decision.given_up.get("extra_servers", 0.0)),
+    }
 
 
 def judge(instance: Instance, result: Allocation | Plan) -> dict[str, float]:

@@ -1,50 +1,76 @@
-"""What the command line prints: tables, progress, JSON of results."""
+"""How the command line writes: lines, tables of any width and alphabet, progress."""
 
 from __future__ import annotations
 
-import json
+import codecs
 import platform
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
-from rich.box import SIMPLE
+from rich.box import HEAVY_HEAD, SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
-from hetopt.allocation import Allocation, Plan
-from hetopt.data.instance import Instance
-
-if TYPE_CHECKING:
-    from hetopt.auditing import Audit
-    from hetopt.comparison import Comparison
-
-# Where output goes to a file or a pipe there is no width to fit: tables keep theirs.
-OUT = Console(width=None if sys.stdout.isatty() else 160)
-ERR = Console(stderr=True)
+# Names may hold anything, so no text is read as markup. Where output goes to a file or a pipe, there is no width to
+# fit: tables of numbers keep theirs.
+OUT = Console(width=None if sys.stdout.isatty() else 160, markup=False, emoji=False, highlight=False)
+ERR = Console(stderr=True, markup=False, emoji=False, highlight=False)
 MOST_ROWS = 60
+TEXT_WIDTH = 100
+"""Columns within which sentences are broken, where the terminal is not narrower."""
+
+LETTERS = {"∞": "inf", "…": "...", "—": "-"}
+"""What the command line itself writes, for streams that cannot hold it."""
 
 
-def say(text: str) -> None:
+def _readable(problem: UnicodeError) -> tuple[str, int]:
+    if not isinstance(problem, UnicodeEncodeError):
+        raise problem
+    letters = problem.object[problem.start : problem.end]
+    return "".join(LETTERS.get(letter, "?") for letter in letters), problem.end
+
+
+def forgive_encodings() -> None:
+    """Let standard output and error write ``?`` for letters that their encoding lacks, rather than fail."""
+    codecs.register_error("hetopt.readable", _readable)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="hetopt.readable")
+
+
+def say(*parts: str | Text) -> None:
     """One line on standard output, never wrapped."""
-    OUT.print(text, soft_wrap=True, highlight=False)
+    OUT.print(Text.assemble(*parts), soft_wrap=True)
+
+
+def bold(text: str) -> Text:
+    """Text in bold, where the terminal can."""
+    return Text(text, style="bold")
+
+
+def note(text: str) -> None:
+    """One line on standard error."""
+    print(f"hetopt: {text}", file=sys.stderr)
 
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
     """A spinner on standard error while something runs."""
-    with ERR.status(what):
+    with ERR.status(Text(what)):
         yield
 
 
 @contextmanager
 def steps(total: int) -> Iterator[Callable[[str], None]]:
     """A progress bar on standard error; call what is yielded with the name of each step as it begins."""
-    columns = (TextColumn("{task.description:24}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    described = TextColumn("{task.description:24}", markup=False)
+    columns = (described, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=ERR, transient=True) as progress:
         task = progress.add_task("", total=total)
         begun = False
@@ -64,112 +90,55 @@ def versions() -> dict[str, str]:
     return {**packages, "python": platform.python_version()}
 
 
-def _number(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.4f}".rstrip("0").rstrip(".") if abs(value) < 1e6 else f"{value:.4g}"
-    return str(value)
+def rounded(value: Any) -> str:
+    """A number to four decimals, for shares and GPUs; other things as they are."""
+    if not isinstance(value, float):
+        return str(value)
+    text = f"{value:.4f}".rstrip("0").rstrip(".") if abs(value) < 1e6 else f"{value:.4g}"
+    return "0" if text == "-0" else text
 
 
-def show_frame(frame: pd.DataFrame, title: str) -> None:
-    """A DataFrame as a table; long ones are cut in the middle, saying so."""
-    table = Table(title=title, title_justify="left")
-    table.add_column(str(frame.index.name or ""))
-    for column in frame.columns:
-        table.add_column(str(column), justify="right")
-    for i, (name, row) in enumerate(frame.iterrows()):
-        if i >= MOST_ROWS:
-            table.add_row(f"… {len(frame) - MOST_ROWS} more", *[""] * len(frame.columns))
-            break
-        table.add_row(str(name), *(_number(v) for v in row))
-    OUT.print(table)
+def significant(value: Any) -> str:
+    """A number to six digits, for speeds and rates of any size; other things as they are."""
+    return f"{value + 0.0:.6g}" if isinstance(value, float) else str(value)
 
 
-def show_result(result: Allocation | Plan, policy: str) -> None:
-    """Shares (or GPUs), rates, certificate."""
-    if isinstance(result, Allocation):
-        frame = result.exact if result.certificate.exact else result.share
-        show_frame(frame.assign(rate=result.rate), f"{policy}: share of each GPU type, and rate")
-    else:
-        show_frame(result.gpus, f"{policy}: GPUs this round")
-        for what, amount in result.given_up.items():
-            say(f"given up ({what}): {_number(float(amount))}")
-    certificate = result.certificate
-    if certificate is not None:
-        say(
-            f"{certificate.status}: objective {certificate.objective:.6g}, bound {certificate.bound:.6g}, "
-            f"violation {certificate.violation:.1e}, {certificate.seconds:.3f} s with {certificate.solver} "
-            f"({certificate.method})"
-        )
-        if certificate.exact is not None:
-            say(f"proven in rational numbers: objective {certificate.exact.objective}")
+def show_frame(
+    frame: pd.DataFrame, title: str, spell: Callable[[Any], str] = rounded, *, digits: Sequence[str] = ()
+) -> None:
+    """A DataFrame as a table; long ones are cut in the middle, saying so.
+
+    Parameters
+    ----------
+    spell:
+        How cells are written.
+    digits:
+        Columns whose cells are written by :func:`significant`.
+    """
+    spells = [significant if column in digits else spell for column in frame.columns]
+    rows = [[str(name), *(s(v) for s, v in zip(spells, row, strict=True))] for name, row in frame.iterrows()]
+    if len(rows) > MOST_ROWS:
+        rows = [*rows[:MOST_ROWS], [f"… {len(rows) - MOST_ROWS} more", *[""] * len(frame.columns)]]
+    show_table(title, [str(frame.index.name or ""), *map(str, frame.columns)], rows)
 
 
-def result_json(result: Allocation | Plan, policy: str, instance: Instance) -> dict[str, Any]:
-    """A result as plain data."""
-    data: dict[str, Any] = {"instance": instance.name, "policy": policy, "kind": result.entities.kind}
-    if isinstance(result, Allocation):
-        data["share"] = result.share.to_dict(orient="index")
-        data["rate"] = result.rate.to_dict()
-        if result.certificate.exact is not None:
-            data["exact_share"] = result.exact.map(str).to_dict(orient="index")
-    else:
-        data["gpus"] = result.gpus.to_dict(orient="index")
-        data["given_up"] = dict(result.given_up)
-    data["certificate"] = result.certificate.as_dict() if result.certificate is not None else None
-    return data
+def show_table(
+    title: str, head: Sequence[str], rows: Iterable[Sequence[str | Text]], *, sentences: int = 0, light: bool = False
+) -> None:
+    """A table: names first, then numbers; in a narrow terminal names are folded rather than cut.
 
-
-def show_audit(verdicts: Audit, policy: str) -> None:
-    """One line per property with the reason where it fails."""
-    show_frame(verdicts.table, f"{policy}: properties")
-
-
-def show_names(listed: Mapping[str, str], title: str, about: str) -> None:
-    """Names and a sentence on each."""
-    table = Table(title=title, title_justify="left")
-    table.add_column("name", no_wrap=True)
-    table.add_column(about)
-    for name, text in listed.items():
-        table.add_row(name, text)
-    OUT.print(table)
-
-
-def show_instance(instance: Instance, as_json: bool) -> None:
-    """One instance: where it comes from, and its tables."""
-    if as_json:
-        from hetopt.files.encoding import encode
-
-        print(json.dumps(encode(instance), indent=2))
-        return
-    say(f"[b]{instance.name}[/b]")
-    if instance.source:
-        OUT.print(instance.source)
-    show_frame(pd.DataFrame({"GPUs": instance.cluster.capacity}).rename_axis("GPU type"), "cluster")
-    for kind in ("tenants", "jobs"):
-        if getattr(instance, kind):
-            entities = instance.entities(kind)
-            show_frame(entities.frame(entities.speed), f"{kind}: speed on each GPU type")
-
-
-def show_comparison(comparison: Comparison) -> None:
-    """The comparison table, what the columns mean, and which policies do not apply."""
-    from hetopt.comparison import COLUMNS
-
-    table = Table(title=f"every policy on {comparison.instance.name}", title_justify="left", box=SIMPLE, pad_edge=False)
-    table.add_column("policy", no_wrap=True)
-    for column in COLUMNS:
-        table.add_column(column, justify="right", no_wrap=True)
-    for name, row in comparison.table.iterrows():
-        table.add_row(str(name), *(_cell(key, float(row[key])) for key in COLUMNS))
-    OUT.print(table)
-    for key, text in COLUMNS.items():
-        say(f"  [b]{key}[/b]: {text}")
-    for name, why in comparison.refused.items():
-        say(f"  not applicable: [b]{name}[/b]: {why}")
-
-
-def _cell(key: str, value: float) -> str:
-    from hetopt.comparison import is_bad
-
-    text = "∞" if value == float("inf") else f"{value:.3f}" if value < 100 else f"{value:.1f}"
-    return f"[red]{text}[/red]" if is_bad(key, value) else text
+    Parameters
+    ----------
+    sentences:
+        So many of the last columns hold text, which is broken within :data:`TEXT_WIDTH`.
+    light:
+        Without lines between columns.
+    """
+    say(Text(title, style="italic"))  # not as the table's title, which would be broken at its width
+    table = Table(box=SIMPLE if light else HEAVY_HEAD, pad_edge=not light)
+    for i, name in enumerate(head):
+        text = i == 0 or i >= len(head) - sentences
+        table.add_column(name, overflow="fold", justify="left" if text else "right", no_wrap=not text)
+    for row in rows:
+        table.add_row(*row)
+    OUT.print(table, width=min(OUT.width, TEXT_WIDTH) if sentences else None)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from html import escape
 from pathlib import Path
 
-import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
 from hetopt.allocation import Plan
-from hetopt.comparison import COLUMNS, Comparison, by_tenant, is_bad
+from hetopt.comparison import COLUMNS, PLACED, Comparison, by_reason, by_tenant, is_bad, spell, spell_placed
 from hetopt.data.instance import Instance
+from hetopt.files.saving import check_folder, save
 from hetopt.lettering import lettering
 from hetopt.overview import overview
 from hetopt.pictures import draw
@@ -22,7 +23,7 @@ body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem
 h1 { font-size: 1.7rem; } h2 { font-size: 1.25rem; margin-top: 2.2rem; }
 table { border-collapse: collapse; margin: 1rem 0; } th, td { padding: .3rem .8rem; text-align: right; }
 th { border-bottom: 2px solid #4477aa; } td { border-bottom: 1px solid #ddd; }
-td:first-child, th:first-child { text-align: left; }
+td:first-child, th:first-child, .names td, .names th { text-align: left; }
 td.bad { color: #b3003b; } svg { max-width: 100%; height: auto; }
 dt { font-weight: 600; } dd { margin: 0 0 .4rem 1.2rem; } .quiet { color: #555; }
 """
@@ -37,20 +38,53 @@ def svg(figure: Figure) -> str:
     return text[text.index("<svg") :]
 
 
-def _number(value: float) -> str:
-    if not np.isfinite(value):
-        return "∞" if value > 0 else "-"
-    return f"{value:.3f}" if abs(value) < 100 else f"{value:.1f}"
-
-
-def _table(comparison: Comparison) -> str:
-    table = comparison.table
-    head = "".join(f"<th title='{escape(text)}'>{escape(key)}</th>" for key, text in COLUMNS.items())
+def _table(frame: pd.DataFrame, columns: Mapping[str, str], cell: Callable[[str, float], str]) -> str:
+    """A row per policy, whose name leads to its pictures; ``columns``: name -> what it means."""
+    head = "".join(f"<th title='{escape(text)}'>{escape(key)}</th>" for key, text in columns.items())
     lines, bad = [], " class='bad'"
-    for name, row in table.iterrows():
-        cells = "".join(f"<td{bad if is_bad(key, row[key]) else ''}>{_number(row[key])}</td>" for key in COLUMNS)
+    for name, row in frame.iterrows():
+        cells = "".join(f"<td{bad if is_bad(key, row[key]) else ''}>{cell(key, row[key])}</td>" for key in columns)
         lines.append(f"<tr><td><a href='#{escape(str(name))}'>{escape(str(name))}</a></td>{cells}</tr>")
     return f"<table><thead><tr><th>policy</th>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+
+
+def _meaning(columns: Mapping[str, str]) -> str:
+    listed = "".join(f"<dt>{escape(key)}</dt><dd>{escape(text)}</dd>" for key, text in columns.items())
+    return f"<details><summary>What the columns mean</summary><dl>{listed}</dl></details>"
+
+
+def _refused(title: str, refused: Mapping[str, str]) -> str:
+    if not refused:
+        return ""
+    rows = (f"<li><b>{escape(', '.join(names))}</b>: {escape(why)}</li>" for why, names in by_reason(refused).items())
+    return f"<h2>{title}</h2><ul>{''.join(rows)}</ul>"
+
+
+def _rounded(comparison: Comparison) -> str:
+    """The second table: what becomes of each result in whole GPUs on servers."""
+    refused = _refused("Cannot be rounded or placed", comparison.unplaced)
+    if comparison.placed.empty:
+        return refused
+    table = _table(comparison.placed, PLACED, spell_placed)
+    return f"<h2>Rounded and placed: the first round</h2>{table}{_meaning(PLACED)}{refused}"
+
+
+def _hosts(comparison: Comparison, name: str) -> str:
+    """Job -> GPUs and servers of one policy's first round."""
+    if name not in comparison.rounds:
+        return ""
+    first = comparison.rounds[name]
+    rows = [
+        f"<tr><td>{escape(job)}</td><td>{escape(', '.join(gpus))}</td><td>{escape(', '.join(servers))}</td></tr>"
+        for job, gpus, servers in first.rows
+    ]
+    head = "<tr><th>job</th><th>GPUs</th><th>servers</th></tr>"
+    waits = [f"<li>{escape(job)}: {escape(why)}</li>" for job, why in first.waiting.items()]
+    listed = f"<p>Waiting:</p><ul>{''.join(waits)}</ul>" if waits else ""
+    return (
+        f"<details><summary>Where jobs run in the first round ({len(rows)} run, {len(waits)} wait)</summary>"
+        f"<table class='names'><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>{listed}</details>"
+    )
 
 
 def _describe(instance: Instance) -> str:
@@ -59,35 +93,41 @@ def _describe(instance: Instance) -> str:
     if instance.tenants:
         parts.append(f"{len(instance.tenants)} tenants")
     if instance.jobs:
-        parts.append(f"{len(instance.jobs)} jobs")
+        parts.append(f"{len(instance.jobs)} jobs, at {instance.time:.15g} s")
     return "; ".join(parts)
 
 
 def page(comparison: Comparison, title: str, versions: Mapping[str, str]) -> str:
     """The whole page as text."""
     pictures = "".join(
-        f"<h2 id='{escape(name)}'>{escape(name)}</h2>"
+        f"<h2 id='{escape(name)}'>{escape(name)}</h2>{_hosts(comparison, name)}"
         f"{svg(draw(result, judged=Plan(*by_tenant(comparison.instance, result))))}"  # envy as in the table
         for name, result in comparison.results.items()
     )
-    refused = "".join(f"<li><b>{escape(n)}</b>: {escape(why)}</li>" for n, why in comparison.refused.items())
-    meaning = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in COLUMNS.items())
     made = ", ".join(f"{escape(k)} {escape(v)}" for k, v in versions.items())
     source = f"<p class='quiet'>{escape(comparison.instance.source)}</p>" if comparison.instance.source else ""
     return (
         f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{escape(title)}</title><style>{STYLE}</style>"
-        f"<h1>{escape(title)}</h1><p>{escape(_describe(comparison.instance))}.</p>{source}{_table(comparison)}"
-        + (f"<h2>Not applicable</h2><ul>{refused}</ul>" if refused else "")
-        + f"<h2>What the columns mean</h2><dl>{meaning}</dl>{svg(overview(comparison))}{pictures}"
+        f"<h1>{escape(title)}</h1><p>{escape(_describe(comparison.instance))}.</p>{source}"
+        f"{_table(comparison.table, COLUMNS, lambda _, value: spell(value))}{_meaning(COLUMNS)}"
+        f"{_refused('Not applicable', comparison.refused)}{_rounded(comparison)}{svg(overview(comparison))}{pictures}"
         f"<p class='quiet'>Made by {made}.</p></html>"
     )
 
 
 def write(comparison: Comparison, folder: str | Path, title: str, versions: Mapping[str, str]) -> Path:
-    """Write ``report.html`` and ``comparison.csv`` into ``folder`` (made if absent); the page's path."""
+    """Write ``report.html``, ``comparison.csv`` and ``placement.csv`` into ``folder``, made if absent; the page's path.
+
+    Raises
+    ------
+    UnusableFile
+        The folder cannot be made or written.
+    """
     target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
-    comparison.table.to_csv(target / "comparison.csv")
+    check_folder(target)
     path = target / "report.html"
-    path.write_text(page(comparison, title, versions), encoding="utf-8")
+    save(page(comparison, title, versions), path, overwrite=True)
+    save(comparison.table.to_csv(), target / "comparison.csv", overwrite=True)
+    if not comparison.placed.empty:
+        save(comparison.placed.to_csv(), target / "placement.csv", overwrite=True)
     return path

@@ -1,0 +1,103 @@
+"""What the words of a command line mean: an instance, a moment, a policy and its settings."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hetopt import console
+from hetopt.data.extremes import farthest_apart
+from hetopt.data.instance import Instance
+from hetopt.errors import InvalidFormulation, InvalidInstance, InvalidOption, InvalidPlan, NotSolved
+from hetopt.files.documents import Fault, from_yaml
+from hetopt.programs.formulation import Formulation
+from hetopt.registry import make_policy, named_instance
+from hetopt.solving.options import Options
+from hetopt.solving.road import Policy
+
+
+def load(name: str) -> Instance:
+    """The instance in a file, or the named one that hetopt brings.
+
+    Raises
+    ------
+    InvalidInstance
+        The file holds none, or one with neither tenants nor jobs.
+    UnknownName, UnusableFile
+        There is none.
+    """
+    from hetopt.files.instance_files import read
+
+    instance = read(name) if Path(name).suffix or Path(name).exists() else named_instance(name)
+    if not instance.tenants and not instance.jobs:
+        raise InvalidInstance(f"{name}: has neither tenants nor jobs; add at least one of them")
+    return instance
+
+
+def present(name: str, seconds: float | None = None) -> Instance:
+    """:func:`load`, at that moment (default: the instance's own), without the jobs that arrive later.
+
+    How many are left out is said on standard error.
+
+    Raises
+    ------
+    InvalidInstance
+        There are jobs, and none has arrived by then.
+    """
+    instance = load(name)
+    moment = instance.time if seconds is None else seconds
+    try:
+        there = instance.at(moment)
+    except InvalidInstance as problem:
+        raise InvalidInstance(f"{name}: {problem}; choose another with --time SECONDS") from None
+    late = sum(job.arrival > moment for job in instance.jobs)
+    over = len(instance.jobs) - len(there.jobs) - late
+    gone = [text for n, text in ((late, "have not arrived"), (over, "are finished")) if n for text in (f"{n} {text}",)]
+    if gone:
+        console.note(
+            f"{name}: of {len(instance.jobs)} jobs {' and '.join(gone)} at {moment:.15g} s and are left out "
+            "(--time SECONDS for another moment)"
+        )
+    return there
+
+
+def parse_settings(pairs: list[str] | None) -> dict[str, Any]:
+    """``["round_seconds=60"]`` as a mapping; values are read by the rules of instance files."""
+    settings: dict[str, Any] = {}
+    for pair in pairs or []:
+        key, sign, value = pair.partition("=")
+        if not sign or not key:
+            raise InvalidOption(f"--set {pair!r} must have the form key=value")
+        try:
+            settings[key] = from_yaml(value)
+        except Fault as fault:
+            raise InvalidOption(f"--set {pair!r}: the value {fault}") from None
+    return settings
+
+
+def named_policy(name: str, settings: list[str] | None = None) -> Formulation | Policy:
+    """The policy of that name; ``module:Name`` is also looked for in the current folder."""
+    if ":" in name and "" not in sys.path:
+        sys.path.insert(0, "")
+    return make_policy(name, parse_settings(settings))
+
+
+def solver_options(solver: str, time_limit: float | None, gap: float | None, exact: bool) -> Options:
+    """Options of the solver; those that are not given keep their default."""
+    limits: dict[str, Any] = {} if gap is None else {"gap": gap}
+    return Options(solver=solver, time_limit=time_limit, exact=exact, **limits)
+
+
+@contextmanager
+def about(name: str, instance: Instance) -> Iterator[None]:
+    """Let errors about the data begin with the file or named instance, and those of a solver name extreme numbers."""
+    try:
+        yield
+    except (InvalidInstance, InvalidFormulation, InvalidPlan, NotSolved) as problem:
+        text = str(problem) if str(problem).startswith(name) else f"{name}: {problem}"
+        far = "" if isinstance(problem, (InvalidInstance, InvalidPlan)) else farthest_apart(instance)
+        problem.args = (f"{text} (numbers far apart: {far})" if far else text, *problem.args[1:])
+        raise

@@ -1,0 +1,150 @@
+"""What the command line shows of results, audits, instances and comparisons: tables and JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from rich.text import Text
+
+from hetopt.allocation import Allocation, Plan
+from hetopt.console import OUT, bold, rounded, say, show_frame, show_table, significant
+from hetopt.data.instance import Instance
+
+if TYPE_CHECKING:
+    from hetopt.auditing import Audit
+    from hetopt.comparison import Comparison
+    from hetopt.placing import FirstRound
+
+UNITS = {
+    "tenants": "GPUs of each type, and normalised throughput",
+    "jobs": "part of the time that its gang runs on each GPU type, and work per second",
+}
+"""What the columns of an allocation are: shares of tenants are GPUs, those of jobs are time."""
+
+PROPERTIES = {
+    "envy_free": "nobody would do better with what another has, scaled by weight",
+    "sharing_incentive": "everybody does at least as well as with an own part of the cluster, by weight",
+    "pareto_efficient": "nobody can gain without loss to others",
+    "strategy_proof": "nobody gains by telling the policy wrong speeds (searched, so never proven)",
+    "capacity": "no more GPUs are given than there are",
+    "adjacent_types": "nobody's GPU types leave out one between them, in the cluster's order [OEF, Theorem 5.2]",
+    "even split": "judged by tenant: its GPUs are divided evenly among its job types",
+    "free reuse": "judged by tenant: it may give its GPUs to whichever of its job types gains most",
+}
+"""What an audit's properties, and the levels at which whole tenants are judged, mean."""
+
+
+def show_result(result: Allocation | Plan, policy: str) -> None:
+    """Shares (or GPUs), rates, certificate."""
+    if isinstance(result, Allocation):
+        frame = result.exact if result.certificate.exact else result.share
+        frame = frame.assign(rate=result.rate) if "rate" not in frame.columns else frame
+        show_frame(frame, f"{policy}: {UNITS[result.entities.kind]}", digits=("rate",))
+    else:
+        show_frame(result.gpus, f"{policy}: whole GPUs in this round")
+        for what, amount in result.given_up.items():
+            say(f"given up ({what}): {rounded(float(amount))}")
+    certificate = result.certificate
+    if certificate is not None:
+        say(
+            f"{certificate.status}: objective {certificate.objective:.6g}, bound {certificate.bound:.6g}, "
+            f"violation {certificate.violation:.1e}, {certificate.seconds:.3f} s with {certificate.solver} "
+            f"({certificate.method})"
+        )
+        if certificate.exact is not None:
+            say(f"proven in rational numbers: objective {certificate.exact.objective}")
+
+
+def result_json(result: Allocation | Plan, policy: str, name: str) -> dict[str, Any]:
+    """A result as plain data."""
+    data: dict[str, Any] = {"instance": name, "policy": policy, "kind": result.entities.kind}
+    if isinstance(result, Allocation):
+        data["share"] = result.share.to_dict(orient="index")
+        data["rate"] = result.rate.to_dict()
+        if result.certificate.exact is not None:
+            data["exact_share"] = result.exact.map(str).to_dict(orient="index")
+    else:
+        data["gpus"] = result.gpus.to_dict(orient="index")
+        data["given_up"] = dict(result.given_up)
+    data["certificate"] = result.certificate.as_dict() if result.certificate is not None else None
+    return data
+
+
+def show_audit(verdicts: Audit, policy: str) -> None:
+    """One line per property with the reason where it fails, and what it all means."""
+    table = verdicts.table
+    rows = [[str(name), row["verdict"], _slack(row["slack"]), row["explanation"]] for name, row in table.iterrows()]
+    show_table(f"{policy}: properties", ["property", "verdict", "slack", "why"], rows, sentences=1)
+    for unit, group in table[table["slack"].notna()].groupby("unit", sort=False):
+        say(f"  slack of {', '.join(map(str, group.index))}: {unit}; below 0: violated by so much")
+    for name, text in PROPERTIES.items():
+        if any(name in str(key) for key in table.index):
+            say("  ", bold(name), f": {text}")
+
+
+def _slack(value: float) -> str:
+    return "-" if np.isnan(value) else rounded(float(value))
+
+
+def show_names(listed: Mapping[str, str], title: str, about: str) -> None:
+    """Names and a sentence on each."""
+    show_table(title, ["name", about], listed.items(), sentences=1)
+
+
+def show_instance(instance: Instance, as_json: bool) -> None:
+    """One instance: where it comes from, and its tables."""
+    if as_json:
+        from hetopt.files.encoding import encode
+
+        print(json.dumps(encode(instance), indent=2))
+        return
+    say(bold(instance.name))
+    if instance.source:
+        OUT.print(instance.source)
+    show_frame(pd.DataFrame({"GPUs": instance.cluster.capacity}).rename_axis("GPU type"), "cluster")
+    for kind, unit in (("tenants", "speedup"), ("jobs", "work per second of the whole gang")):
+        if getattr(instance, kind):
+            entities = instance.entities("tenants" if kind == "tenants" else "jobs")
+            show_frame(entities.frame(entities.speed), f"{kind}: {unit} on each GPU type", significant)
+
+
+def show_placement(first: FirstRound, policy: str) -> None:
+    """Which job runs on which GPUs of which servers, what waits and why, and what was given up."""
+    rows = [[job, ", ".join(gpus), ", ".join(servers)] for job, gpus, servers in first.rows]
+    show_table(f"{policy}: jobs on servers in the first round", ["job", "GPUs", "servers"], rows, sentences=2)
+    if first.waiting:
+        show_table("waiting", ["job", "why"], first.waiting.items(), sentences=1)
+    used, there = first.decision.gpus.sum(), first.decision.entities.capacity.sum()
+    say(f"{len(rows)} of {len(first.instance.jobs)} jobs run, on {used:.0f} of {there:.0f} GPUs")
+    lost = [f"{what} {rounded(float(amount))}" for what, amount in first.decision.given_up.items() if amount]
+    say(f"given up by rounding and placement: {', '.join(lost) or 'nothing'}")
+
+
+def show_comparison(comparison: Comparison, name: str) -> None:
+    """Both tables, what their columns mean, and which policies do not apply."""
+    from hetopt.comparison import COLUMNS, PLACED, by_reason, spell, spell_placed
+
+    _policies(f"every policy on {name}", comparison.table, COLUMNS, lambda _, value: spell(value))
+    if not comparison.placed.empty:
+        title = "rounded to whole GPUs and placed on servers: the first round"
+        _policies(title, comparison.placed, PLACED, spell_placed)
+    for what, refused in (("not applicable", comparison.refused), ("cannot be placed", comparison.unplaced)):
+        for why, names in by_reason(refused).items():
+            say(f"  {what}: ", bold(", ".join(names)), f": {why}")
+
+
+def _policies(title: str, frame: pd.DataFrame, columns: Mapping[str, str], spell: Callable[[str, float], str]) -> None:
+    """A row per policy, and below what the columns mean."""
+    from hetopt.comparison import is_bad
+
+    rows: list[list[str | Text]] = [
+        [str(name), *(Text(spell(key, row[key]), "red" if is_bad(key, row[key]) else "") for key in columns)]
+        for name, row in frame.iterrows()
+    ]
+    show_table(title, ["policy", *columns], rows, light=True)
+    for key, text in columns.items():
+        say("  ", bold(key), f": {text}")
