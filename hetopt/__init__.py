@@ -27,8 +27,9 @@ from hetopt.errors import (
 from hetopt.files.instance_files import read
 from hetopt.placement import HierarchicalPlacer, MoreWorkersFirst
 from hetopt.programs.compiling import from_pyomo
-from hetopt.programs.exporting import export, from_json
+from hetopt.programs.exporting import export
 from hetopt.programs.formulation import Component, Formulation, Measure, Model
+from hetopt.programs.json_file import from_json
 from hetopt.programs.linear import LinearProgram
 from hetopt.rounding.whole_gpus import AsPrinted, Rounded, WholeGPUs
 from hetopt.rounding.whole_jobs import WholeJobs

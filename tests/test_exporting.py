@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import string
 from dataclasses import replace
 from pathlib import Path
@@ -73,7 +75,8 @@ def test_bounds_of_every_kind_survive(tmp_path: Path, ending: str) -> None:
 def test_json_gives_back_every_number(tmp_path_factory: Any, program: LinearProgram, stages: bool) -> None:
     if stages:
         objectives = (Objective(program.c * 2, 3.5, 2), Objective(-program.c, priority=1))
-        program = replace(program, earlier=objectives, kept={0: objectives[0]}, share=np.zeros((1, 1), dtype=np.intp))
+        kept = {0: objectives[0]} if program.shape[0] else {}
+        program = replace(program, earlier=objectives, kept=kept, share=np.zeros((1, 1), dtype=np.intp))
     path = hetopt.export(program, tmp_path_factory.mktemp("files") / "program.json")
     back = hetopt.from_json(path)
     for key in ("c", "row_lower", "row_upper", "col_lower", "col_upper", "integer", "share"):
@@ -126,7 +129,7 @@ def test_every_name_can_be_written_and_read_back(tmp_path_factory: Any, name: st
     folder = tmp_path_factory.getbasetemp()
     program = replace(lp([1, 2], [(-INF, [3, 1], 4)], [(0, 1), (0, 1)]), col_names=[name, "other z"], row_names=[name])
     for ending, write in (("lp", lp_name), ("mps", mps_name)):
-        inside = _read(hetopt.export(program, folder / f"name.{ending}")).getLp()
+        inside = _read(hetopt.export(program, folder / f"name.{ending}", overwrite=True)).getLp()
         assert inside.col_names_ == [write(name), write("other z")]
         assert inside.row_names_ == [write(name)]
 
@@ -163,7 +166,7 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
         hetopt.export(program, tmp_path / "p.txt")
     with pytest.raises(InvalidOption, match="instance is None"):
         hetopt.export(COOPERATIVE, tmp_path / "p.lp")
-    with pytest.raises(UnusableFile, match="nothing was written"):
+    with pytest.raises(UnusableFile, match="cannot be written: No such file"):
         hetopt.export(program, tmp_path / "absent" / "p.lp")
     staged = replace(program, earlier=(Objective(program.c, priority=1),))
     for ending in ("lp", "mps"):
@@ -177,12 +180,17 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "JSONDecodeError"),
-        ("[]", "TypeError"),
-        ("{}", "KeyError: 'format'"),
-        ('{"format": "other", "version": 1}', "format and version must be"),
-        ('{"format": "hetopt-linear-program", "version": 1}', "KeyError: 'columns'"),
+        ("{", "Expecting property name"),
+        ("[]", "it holds no object"),
+        ("{}", "it has no 'format'"),
+        ('{"format": "other"}', "format is 'other'; it must be 'hetopt-linear-program'"),
+        ('{"format": "hetopt-linear-program", "version": 2}', "version is 2; it must be 1"),
+        ('{"format": "hetopt-linear-program", "version": 1, "sense": "minimise"}', "sense is 'minimise'"),
+        ('{"format": "hetopt-linear-program", "version": 1, "sense": "maximise"}', "it has no 'columns'"),
+        ('{"format": NaN}', "NaN is no number"),
+        ("[" * 100_000, "nested too deeply"),
     ],
+    ids=str,
 )
 def test_a_file_without_a_program_is_refused(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "p.json"
@@ -191,12 +199,120 @@ def test_a_file_without_a_program_is_refused(tmp_path: Path, text: str, message:
         hetopt.from_json(path)
 
 
-def test_lists_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
-    path = hetopt.export(hetopt.compile_program(Formulation((TotalRate(), EqualRates())), INST), tmp_path / "p.json")
+STAGED = replace(
+    hetopt.compile_program(Formulation((TotalRate(), EqualRates())), INST),
+    earlier=(Objective(np.ones(5)),),
+    kept={1: Objective(np.ones(5))},
+)
+WRONG = [
+    (("columns", "lower"), [0.0], "columns.lower has 1 entries"),
+    (("columns", "lower", 0), "a", "could not convert"),
+    (("columns", "objective", 0), 10**400, "too large"),
+    (("columns", "integer", 0), 1, "columns.integer must be a list of true and false"),
+    (("columns", "name", 0), 7, "columns.name must be a list of text"),
+    (("rows", "name"), "abcd", "rows.name must be a list of text"),
+    (("rows", "upper", 0), "nan", "rows.upper has nan; its numbers must be finite"),
+    (("rows", "upper", 0), "inf", "rows.upper has inf; its numbers must be finite"),
+    (("offset",), "inf", "offset has inf"),
+    (("priority",), 0.5, "priority must hold whole numbers"),
+    (("matrix", "row", 0), 10**9, "matrix.row has 1000000000; positions go from 0 to 3"),
+    (("matrix", "row", 0), -1, "matrix.row has -1"),
+    (("matrix", "row", 0), 10**30, "matrix.row must hold whole numbers"),
+    (("matrix", "row", 0), 0.5, "matrix.row must hold whole numbers"),
+    (("matrix", "row", 1), 0, "names a row twice"),
+    (("matrix", "value", 0), "nan", "matrix.value has nan"),
+    (("matrix", "value"), [1.0], "matrix.value has 1 entries"),
+    (("matrix", "start", 1), 99, "matrix.start must rise"),
+    (("matrix", "start", 0), 1, "matrix.start must rise"),
+    (("matrix", "start"), [0], "matrix.start must rise"),
+    (("share", 0, 0), 99, "share has 99; positions go from 0 to 4"),
+    (("share", 0, 0), -1, "share has -1"),
+    (("share",), [0, 1], "share must be a table"),
+    (("kept", 0, "row"), 77, "kept.row has 77; positions go from 0 to 3"),
+    (("kept", 0, "objective", 0), "nan", "objective has nan"),
+    (("earlier", 0, "offset"), "nan", "offset has nan"),
+    (("earlier", 0, "objective"), [], "objective has 0 entries"),
+    (("earlier", 0), [], "indices"),
+]
+
+
+@pytest.mark.parametrize(("where", "value", "message"), WRONG, ids=str)
+def test_a_file_that_holds_what_it_cannot_is_refused(
+    tmp_path: Path, where: tuple[Any, ...], value: Any, message: str
+) -> None:
+    """Positions that are not there would let the process crash, and NaN makes every violation look like none."""
+    path = hetopt.export(STAGED, tmp_path / "p.json")
     content = json.loads(path.read_text())
-    content["columns"]["lower"].pop()
+    place = content
+    for key in where[:-1]:
+        place = place[key]
+    place[where[-1]] = value
     path.write_text(json.dumps(content))
-    with pytest.raises(InvalidFormulation, match="one entry per row"):
+    with pytest.raises(InvalidFormulation, match=re.escape(message)):
         hetopt.from_json(path)
-    with pytest.raises(UnusableFile, match="cannot be read"):
-        hetopt.from_json(tmp_path / "absent.json")
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    for path in (tmp_path / "absent.json", tmp_path, "a\0b"):
+        with pytest.raises(UnusableFile, match="cannot be read"):
+            hetopt.from_json(path)
+    (tmp_path / "p.json").write_bytes(b"\xff")
+    with pytest.raises(InvalidFormulation, match="UTF-8"):
+        hetopt.from_json(tmp_path / "p.json")
+
+
+def test_a_file_that_is_there_stays_unless_told_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write that fails half-way leaves what was there."""
+    path = hetopt.export(COOPERATIVE, tmp_path / "p.lp", INST)
+    before = path.read_bytes()
+    other = Formulation((TotalRate(), EqualRates()))
+    with pytest.raises(UnusableFile, match="is there already; say overwrite=True"):
+        hetopt.export(other, path, INST)
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(UnusableFile, match="No space left"):
+            hetopt.export(other, path, INST, overwrite=True)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["p.lp"], "no draft is left behind"
+    assert hetopt.export(other, path, INST, overwrite=True).read_bytes() != before
+
+
+@pytest.mark.parametrize("ending", ["lp", "mps", "json"])
+def test_zeros_are_not_written(tmp_path: Path, ending: str) -> None:
+    """Neither as coefficients nor with a sign: the array road states 0 where a tenant cannot use a type."""
+    inst = hetopt.Instance.from_speedups([[1, 0], [1, 5]], [1, 1])
+    program = hetopt.compile_program(hetopt.models.oef.cooperative(), inst)
+    assert (program.A.data == 0).any()
+    program = replace(program, row_lower=np.where(program.row_lower == 0, -0.0, program.row_lower))
+    path = hetopt.export(program, tmp_path / f"p.{ending}")
+    assert not re.search(r"-0\.0|- 0\.0|[-+] 0\.0 \w", path.read_text())
+    if ending == "json":
+        assert 0.0 not in json.loads(path.read_text())["matrix"]["value"]
+        np.testing.assert_array_equal(hetopt.from_json(path).A.toarray(), program.A.toarray())
+    else:
+        assert not [
+            line for line in path.read_text().splitlines() if line.startswith(" share[") and line.endswith(" 0.0")
+        ]
+        _read(path)
+
+
+def test_a_program_without_columns(tmp_path: Path) -> None:
+    empty = lp([], [(-1, [], 1)], [])
+    with pytest.raises(InvalidOption, match="no columns, and an LP file must name one"):
+        hetopt.export(empty, tmp_path / "p.lp")
+    assert hetopt.from_json(hetopt.export(empty, tmp_path / "p.json")).shape == (1, 0)
+    assert _read(hetopt.export(empty, tmp_path / "p.mps")).getLp().num_row_ == 1
+    with pytest.raises(hetopt.NotSolved, match="no columns: there is nothing to decide"):
+        hetopt.optimise(empty)
+
+
+@pytest.mark.parametrize("ending", ["lp", "mps"])
+def test_a_row_may_be_named_like_the_objective(tmp_path: Path, ending: str) -> None:
+    program = lp([1], [(-INF, [2], 4), (-INF, [1], 5)], [(0, INF)], names=["objective", "a"])
+    highs = _read(hetopt.export(program, tmp_path / f"p.{ending}"))
+    assert highs.getLp().row_names_ == ["objective", "a"]
+    assert highs.getInfo().objective_function_value == pytest.approx(2)

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from hetopt.errors import InvalidOption
 from hetopt.programs.linear import LinearProgram
-from hetopt.programs.names import lp_name
+from hetopt.programs.names import lp_name, objective_name
 
 TERMS_PER_LINE = 5
 
@@ -19,9 +20,17 @@ def lp_text(program: LinearProgram) -> str:
     """``program`` (its last objective) as a CPLEX LP file; ranges are written as two rows, ``name`` and ``name~high``.
 
     Numbers are written so that reading them gives the same floats.
+
+    Raises
+    ------
+    InvalidOption
+        The program has no columns.
     """
     names = [lp_name(name) for name in program.col_names]
-    lines = ["Maximize", *_sum("objective", np.flatnonzero(program.c), program.c[program.c != 0], names)]
+    if not names:
+        raise InvalidOption("the program has no columns, and an LP file must name one; write MPS or JSON")
+    gains, goal = np.flatnonzero(program.c), objective_name(program.row_names)
+    lines = ["Maximize", *_sum(goal, gains, program.c[gains], names)]
     if program.offset:
         lines.append(f" {_signed(program.offset)}")
     lines += ["Subject To", *_rows(program, names), "Bounds", *_bounds(program, names)]

@@ -8,22 +8,24 @@ import numpy as np
 from scipy import sparse
 
 from hetopt.programs.linear import LinearProgram
-from hetopt.programs.names import mps_name
+from hetopt.programs.names import mps_name, objective_name
 
 
 def mps_text(program: LinearProgram) -> str:
     """``program`` (its last objective) as a free MPS file with an OBJSENSE section.
 
     The objective's constant stands, negated as the format wants it, as its right side. Numbers are written so that
-    reading them gives the same floats.
+    reading them gives the same floats; but of a row with two different bounds the format takes the lower one and the
+    distance to the upper one, which may be off by rounding.
     """
+    goal = objective_name(program.row_names)
     rows = [mps_name(name) for name in program.row_names]
     columns = [mps_name(name) for name in program.col_names]
-    lines = ["NAME hetopt", "OBJSENSE", "    MAX", "ROWS", " N objective"]
+    lines = ["NAME hetopt", "OBJSENSE", "    MAX", "ROWS", f" N {goal}"]
     lines += [f" {_kind(*bounds)} {name}" for name, bounds in zip(rows, _row_bounds(program), strict=True)]
-    lines += ["COLUMNS", *_columns(program, rows, columns), "RHS"]
+    lines += ["COLUMNS", *_columns(program, goal, rows, columns), "RHS"]
     if program.offset:
-        lines.append(f" RHS objective {-program.offset!r}")
+        lines.append(f" RHS {goal} {-program.offset!r}")
     sides = [(name, _side(*bounds)) for name, bounds in zip(rows, _row_bounds(program), strict=True)]
     lines += [f" RHS {name} {side!r}" for name, side in sides if side]
     ranges = [
@@ -52,14 +54,16 @@ def _side(low: float, high: float) -> float:
     return low if np.isfinite(low) else high if np.isfinite(high) else 0.0
 
 
-def _columns(program: LinearProgram, rows: Sequence[str], columns: Sequence[str]) -> Iterator[str]:
+def _columns(program: LinearProgram, goal: str, rows: Sequence[str], columns: Sequence[str]) -> Iterator[str]:
     matrix, marked = sparse.csc_array(program.A), False
     for j, name in enumerate(columns):
         if bool(program.integer[j]) != marked:
             marked = not marked
             yield f" MARKER{j} 'MARKER' '{'INTORG' if marked else 'INTEND'}'"
-        yield f" {name} objective {float(program.c[j])!r}"
-        for p in range(matrix.indptr[j], matrix.indptr[j + 1]):
+        entries = range(matrix.indptr[j], matrix.indptr[j + 1])
+        if program.c[j] or not entries:  # a column stands somewhere, be it with a 0
+            yield f" {name} {goal} {float(program.c[j])!r}"
+        for p in entries:
             yield f" {name} {rows[matrix.indices[p]]} {float(matrix.data[p])!r}"
     if marked:
         yield " MARKER 'MARKER' 'INTEND'"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import string
+from collections.abc import Sequence
 
 _LP_PLAIN = frozenset(string.ascii_letters + string.digits + "_.,!#$%&;?@{}")
 _LP_START = frozenset(string.ascii_letters + "_(~")
@@ -61,6 +62,11 @@ def mps_name(name: str) -> str:
 def from_mps_name(text: str) -> str:
     """The name that :func:`mps_name` has written as ``text``."""
     return _unescape(text)
+
+
+def objective_name(rows: Sequence[str]) -> str:
+    """A name for the objective that no row has in a file: neither way of writing leaves a single ``~``."""
+    return "objective" if "objective" not in rows else "~objective"
 
 
 def _unescape(text: str) -> str:

@@ -332,6 +332,8 @@ class Session:
             raise NotSolved(
                 f"no usable point within time_limit={self.options.time_limit:g} s; raise the limit", "time_limit"
             )
+        if status == _Status.kModelEmpty:
+            raise NotSolved("the program has no columns: there is nothing to decide", "error")
         raise NotSolved(f"HiGHS stopped with {self._highs.modelStatusToString(status)!r}", "error")
 
     def _basis(self) -> Basis | None:
