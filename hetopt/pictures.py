@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from hetopt.allocation import Allocation, Plan
 from hetopt.data.entities import Entities, Floats
 from hetopt.envy import envy_ratio
 from hetopt.errors import InvalidOption
+from hetopt.files import saving
 from hetopt.lettering import label, lettering
 
 if TYPE_CHECKING:
@@ -157,18 +159,21 @@ def _column(figure: SubFigure, heights: list[float]) -> list[Axes]:
 
 
 def save(result: Allocation | Plan, path: str | Path, title: str = "") -> Path:
-    """Draw ``result`` and write it to ``path``.
+    """Draw ``result`` and write it to ``path``, over what was there; the file appears whole or not at all.
 
     Raises
     ------
     InvalidOption
         The ending of ``path`` is not .png, .svg or .pdf, or its folder does not exist.
+    UnusableFile
+        It cannot be written.
     """
     target = Path(path)
     check_picture_path(target)
-    figure = draw(result, title)
+    figure, picture = draw(result, title), BytesIO()
     with lettering(()):
-        figure.savefig(target, dpi=120)
+        figure.savefig(picture, format=target.suffix[1:].lower(), dpi=120)
+    saving.save(picture.getvalue(), target, overwrite=True)
     return target
 
 

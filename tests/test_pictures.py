@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from matplotlib.figure import Figure
 
 import hetopt
 from hetopt.comparison import compare
-from hetopt.errors import InvalidOption
+from hetopt.errors import InvalidOption, UnusableFile
 from hetopt.lettering import label, lacking
 from hetopt.models import baselines, gavel, oef
 from hetopt.overview import DOT, apart, overview
@@ -29,6 +30,23 @@ MAGIC = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 def test_a_picture_is_written_in_each_format(tmp_path: Path, ending: str) -> None:
     path = save(RESULT, tmp_path / f"out{ending}", "title")
     assert path.read_bytes().startswith(MAGIC[ending])
+
+
+def test_a_picture_that_cannot_be_written_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = save(RESULT, tmp_path / "out.png")
+    before = path.read_bytes()
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(UnusableFile, match="No space left"):
+            save(RESULT, path, "another")
+    assert path.read_bytes() == before
+    assert save(RESULT, path, "another").read_bytes() != before
 
 
 def test_bars_are_as_long_as_the_gpus() -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 from hetopt.errors import UnusableFile
 
 
-def save(text: str, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write ``text`` to a file: first beside its place, then moved there.
+def save(content: str | bytes, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write text (in UTF-8) or bytes to a file: first beside its place, then moved there.
 
     Raises
     ------
@@ -24,8 +24,8 @@ def save(text: str, path: str | os.PathLike[str], *, overwrite: bool = False) ->
         target = Path(path).resolve()
         draft = target.with_name(f".{target.name}.{os.getpid()}.part")
         try:
-            with draft.open("w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
+            with draft.open("wb") as file:
+                file.write(content.encode() if isinstance(content, str) else content)
                 file.flush()
                 os.fsync(file.fileno())
             if overwrite:
