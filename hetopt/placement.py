@@ -208,7 +208,8 @@ class _Packing:
             cards = [self.servers[s].nic_bytes_per_s for s in self.hosts[part[0].name][part[1]]]
             return part[0].checkpoint_bytes / min(cards)
 
-        spread = [part for part in stayed if len(self.hosts[part[0].name][part[1]]) > 1]
+        there = [part for part in stayed if part[0].name not in self.waiting]
+        spread = [part for part in there if len(self.hosts[part[0].name][part[1]]) > 1]
         for job, t, n in sorted(spread, key=seconds):
             before = self._release(job.name, t)
             seats = pack(n, self.free[t], before)

@@ -217,3 +217,15 @@ def test_powers_of_two_on_equal_servers_are_never_split(demands: list[int], numb
         instance = instance_of([4] * number, jobs)
         for placer in (HierarchicalPlacer(), MoreWorkersFirst()):
             assert placer(everyone(instance), instance).given_up["split"] == 0
+
+
+def test_a_gang_that_must_be_whole_gives_back_the_type_it_kept() -> None:
+    """It keeps A and would go from C to B on another server: it waits, and is not looked for on A any more."""
+    servers = (Server("s1", {"A": 1}), Server("s2", {"B": 1}), Server("s3", {"C": 1}))
+    cluster = Cluster(tuple(GPUType(t) for t in "ABC"), servers)
+    job = Job("j", {"A": 1.0, "B": 1.0, "C": 1.0}, 9.0, 2, parallelism="data")
+    instance = Instance(cluster, jobs=(job,), placed={"j": {"s1": {"A": 1}, "s3": {"C": 1}}})
+    plan = Plan(instance.entities("jobs"), np.array([[1.0, 1.0, 0.0]]))
+    placement = HierarchicalPlacer(whole=("data",))(plan, instance)
+    assert placement.hosts == {}
+    assert "no single server has 1 free GPUs of 'B'" in placement.waiting["j"]

@@ -19,14 +19,17 @@ from hetopt import (
     InvalidOption,
     InvalidPlan,
     Job,
+    JobType,
+    LongestStarved,
     Overheads,
     Plan,
     Server,
     Stalled,
     Tenant,
+    WholeGPUs,
     simulate,
 )
-from hetopt.models import oef
+from hetopt.models import baselines, gavel, oef
 from hetopt.models.objectives import TotalRate
 
 # -- the engine's own rules
@@ -222,7 +225,43 @@ def test_settings_out_of_range_are_refused() -> None:
 
 def test_formulations_are_policies_of_the_simulator() -> None:
     """A formulation over jobs, fluid, event-driven: two jobs, two types, each gets all of one."""
-    policy = Formulation((TotalRate(),), kind="jobs")
+    policy = Formulation((TotalRate(), gavel.TimeFraction()), kind="jobs")
     rows = (Job("a", {"A": 2.0, "B": 1.0}, 20.0), Job("b", {"A": 1.0, "B": 3.0}, 60.0))
     log = simulate(policy, Instance(Cluster.of({"A": 1, "B": 1}), jobs=rows), fluid=True)
     assert close(log.jobs.loc["a", "finish"], 10.0)
+
+
+@pytest.mark.parametrize("capacity", [{"A": 4, "B": 2}, {"A": 2, "B": 2}])
+def test_a_gang_over_types_that_are_too_small_for_it_is_counted(capacity: dict[str, int]) -> None:
+    """Three GPUs of two types at the pace of the slower one: normalised throughput 3, also where no type has three."""
+    speeds = {"A": 1.0, "B": 1.0}
+    tenant = Tenant("u", (JobType("jobs", speeds),))
+    instance = Instance(Cluster.of(capacity), (tenant,), (Job("j", {"A": 3.0, "B": 3.0}, 30.0, 3, tenant="u"),))
+    log = simulate(
+        baselines.equal_split(),
+        instance,
+        round_seconds=5.0,
+        rounder=WholeGPUs("any"),
+        selection=LongestStarved(mix=True),
+    )
+    assert close(log.throughput["u"].iloc[0], 3.0)
+    assert close(log.jobs.loc["j", "finish"], 10.0)
+
+
+def test_a_simulation_that_ends_before_the_first_arrival_is_empty() -> None:
+    late = Instance.from_jobs([[1.0]], [1], [9], [1], arrival=[100.0])
+    log = simulate(Shortest(), late, until=50.0)
+    assert log.jobs.empty
+    assert {"arrival", "start", "finish", "jct"} <= set(log.jobs.columns)
+
+
+def test_finished_jobs_do_not_leave_the_makespan_open() -> None:
+    instance = table_1().replace(done={"j1": 16.0})
+    log = simulate(Shortest(), instance)
+    assert close(log.makespan, log.jobs.loc["j2", "finish"])
+
+
+def test_rates_of_more_than_all_the_time_are_refused() -> None:
+    """One job cannot run on both GPUs at once."""
+    with pytest.raises(InvalidPlan, match="runs 'j1' 2 times at once; a job runs at most all the time"):
+        simulate(Formulation((TotalRate(),), kind="jobs"), Instance.from_jobs([[8, 1]], [1], [16], [1, 1]), fluid=True)

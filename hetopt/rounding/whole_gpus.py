@@ -54,7 +54,7 @@ class WholeGPUs:
     usable:
         ``"smallest"`` (default): no GPUs, or at least what the tenant's smallest job needs (OEF's starvation rule).
         ``"sums"``: only numbers that some of the tenant's jobs fill exactly. ``"any"``: every number.
-        A tenant without jobs in the instance can use every number.
+        Where the instance has no jobs at all, every number is usable; else a tenant without jobs can use none.
 
     Raises
     ------
@@ -99,18 +99,16 @@ class WholeGPUs:
 
     def _sizes(self, allocation: Allocation, instance: Instance, capacity: Ints) -> list[list[Ints]]:
         """For each type and tenant the numbers of GPUs that are usable."""
+        if self.usable == "any" or not instance.jobs:
+            return [[np.arange(most + 1) for _ in allocation.entities.names] for most in capacity.tolist()]
         demand = gangs.demands(allocation.entities, instance)
         rule = gangs.sums if self.usable == "sums" else gangs.at_least_the_smallest
-        ignore = self.usable == "any" or not instance.jobs
-        return [
-            [np.arange(most + 1) if ignore else _usable(rule, rows[k], most) for rows in demand]
-            for k, most in enumerate(capacity.tolist())
-        ]
+        return [[_usable(rule, rows[k], most) for rows in demand] for k, most in enumerate(capacity.tolist())]
 
 
 def _tenants(allocation: Allocation) -> Entities:
     if allocation.entities.kind != "tenants":
-        raise InvalidOption("this rounder is for shares of tenants; for those of jobs take job_rounding.WholeJobs")
+        raise InvalidOption("this rounder is for shares of tenants; for those of jobs take hetopt.WholeJobs")
     return allocation.entities
 
 

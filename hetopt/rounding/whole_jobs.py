@@ -50,7 +50,7 @@ class WholeJobs:
         """The jobs that run now, and what is owed from now on."""
         entities = allocation.entities
         if entities.kind != "jobs":
-            raise InvalidOption("WholeJobs rounds shares of jobs; for those of tenants take rounding.WholeGPUs")
+            raise InvalidOption("WholeJobs rounds shares of jobs; for those of tenants take hetopt.WholeGPUs")
         names = keys(entities, instance)
         due = deviations.read(state, names, entities.types) + deviations.to_ticks(allocation.x)
         x = most_due(entities, due / TICKS)

@@ -60,8 +60,9 @@ class Log:
 
     @cached_property
     def makespan(self) -> float:
-        """Seconds from the first arrival to the last finish; NaN while a job is unfinished."""
-        return float(self.jobs["finish"].max(skipna=False) - self.jobs["arrival"].min())
+        """Seconds from first arrival to last finish, of jobs that had work to do; NaN while one is unfinished."""
+        ran = self.jobs[~((self.jobs["done"] >= self.jobs["work"]) & self.jobs["finish"].isna())]
+        return float(ran["finish"].max(skipna=False) - ran["arrival"].min())
 
     @cached_property
     def utilisation(self) -> float:
@@ -176,7 +177,7 @@ class Recorder:
 
     def log(self, jobs: list[dict[str, Any]]) -> Log:
         """The finished log; ``jobs`` are the rows of its first table."""
-        table = pd.DataFrame(jobs).set_index("job")
+        table = pd.DataFrame(jobs, columns=JOBS).set_index("job")
         table["rounds"] = table["rounds"].astype("Int64")
         spans = pd.DataFrame(self.spans, columns=SPANS).sort_values(["start", "job"], kind="stable", ignore_index=True)
         rounds = pd.DataFrame(self.rounds, columns=ROUNDS)
@@ -186,5 +187,6 @@ class Recorder:
         return Log(table, spans, rounds, events, throughput.fillna(0.0), self.capacity)
 
 
+JOBS = ["job", "tenant", "arrival", "start", "finish", "jct", "starvation", "switches", "rounds", "work", "done"]
 SPANS = ["job", "tenant", "start", "end", "gpu_type", "servers", "gpus", "lost", "work"]
 ROUNDS = ["start", "end", "present", "running", "held", "trained", "utilisation", "given_up"]

@@ -123,6 +123,12 @@ def _fluid(result: Allocation) -> Decision:
         raise InvalidOption("fluid=True runs shares of jobs as rates; this policy shares among tenants: give rounds")
     gpus = result.entities.gpus(result.x)
     check_capacity(result.entities, gpus)
+    time = result.x.sum(axis=1)
+    for e in np.flatnonzero(time > 1 + FEASIBILITY).tolist():
+        raise InvalidPlan(
+            f"the policy runs {result.entities.names[e]!r} {time[e]:g} times at once; a job runs at most all the time: "
+            "add hetopt.models.gavel.TimeFraction()"
+        )
     return Decision(result.entities, np.maximum(gpus, 0.0), result.entities.rate(result.x))
 
 

@@ -79,10 +79,11 @@ def simulate(
     Examples
     --------
     >>> import hetopt
-    >>> from hetopt.models import objectives
+    >>> from hetopt.models import gavel
     >>> jobs = hetopt.Instance.from_jobs([[8, 1], [8, 1]], demand=[1, 1], work=[16, 16], capacity=[1, 1])
-    >>> policy = hetopt.Formulation((objectives.TotalRate(),), kind="jobs")
-    >>> log = hetopt.simulate(policy, jobs, fluid=True)
+    >>> log = hetopt.simulate(gavel.max_min_fairness(), jobs, fluid=True)
+    >>> round(log.jobs["jct"].sum() / 300, 4)
+    7.1111
     """
     instance.entities("jobs")
     seconds = getattr(policy, "round_seconds", None) if round_seconds is None else round_seconds

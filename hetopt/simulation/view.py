@@ -102,5 +102,5 @@ class View:
         if name not in self.owner:
             return 0.0
         i = self._entities.position[name]
-        full = float(gpus @ self._entities.per_gpu[i])
+        full = float(gpus @ self._entities.task_speed[i]) / float(self._entities.demand[i])
         return float(gpus @ self._speedups[self.owner[name]]) * rate / full
