@@ -122,7 +122,7 @@ def test_fft_pyomo_road(benchmark: BenchmarkFixture, full: bool) -> None:
         lambda: hetopt.from_pyomo(formulation.build(instance)), rounds=SEEDS if full else 1, warmup_rounds=int(full)
     )
     assert formulation.compile is not None
-    arrays = formulation.compile(instance)
+    arrays = formulation.compile(formulation.entities(instance))
     assert np.array_equal(program.c, arrays.c)
     assert np.array_equal(program.earlier, arrays.earlier)
     assert np.array_equal(program.row_upper, arrays.row_upper)

@@ -81,7 +81,7 @@ def whole(formulation: Formulation, inst: hetopt.Instance) -> LinearProgram:
     """The program with all its rows."""
     assert formulation.compile is not None
     if "envy_free" not in formulation.names:
-        return formulation.compile(inst)
+        return formulation.compile(formulation.entities(inst))
     entities = inst.entities()
     first, second = np.nonzero(~np.eye(len(entities.names), dtype=bool))
     return capacity_program(entities).with_rows(EnvyFree().rows(entities, first, second))

@@ -20,6 +20,7 @@ from hetopt.allocation import Plan
 from hetopt.certificate import Certificate
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
+from hetopt.data.present import present_entities
 from hetopt.errors import InvalidInstance
 from hetopt.tolerances import INTEGRAL
 
@@ -37,9 +38,10 @@ class Queues:
     running:
         (s,) position of the job that holds it now, or -1.
     queue:
-        Positions of the jobs that wait for each slot, the next one first.
+        Positions of the jobs that wait for each slot, the next one first. Jobs whose types have no GPUs now are
+        in none.
     total:
-        Sum of the completion times of all jobs, in seconds from now.
+        Sum of the completion times of the jobs that run or are queued, in seconds from now.
     """
 
     kind: NDArray[np.intp]
@@ -59,14 +61,14 @@ class AlloX:
     Raises
     ------
     InvalidInstance
-        Jobs of several demands; a job that holds part of a gang, or GPUs on which it cannot run, or that no slot can
-        ever run.
+        Jobs of several demands; a job that holds part of a gang, or GPUs on which it cannot run; see also
+        :func:`~hetopt.data.present.present_entities`.
     """
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Plan, None]:
         """The plan for now; nothing to remember."""
         began = time.perf_counter()
-        entities = instance.entities("jobs")
+        entities = _jobs(instance)
         found = self.queues(instance)
         x = np.zeros(entities.shape)
         for kind, running, queue in zip(found.kind, found.running, found.queue, strict=True):
@@ -77,11 +79,12 @@ class AlloX:
 
     def queues(self, instance: Instance) -> Queues:
         """The optimal schedule of all present jobs."""
-        entities = instance.entities("jobs")
+        entities = _jobs(instance)
         demand = _common_demand(entities)
         kind, ready, running = _slots(instance, entities, demand)
         work = instance.job_array("work_left")
-        waiting = np.setdiff1d(np.flatnonzero(work), running)
+        able = entities.allowed.any(axis=1)
+        waiting = np.setdiff1d(np.flatnonzero(able & (work > 0)), running)
         queue, total = _assigned(entities, work, waiting, kind, ready)
         return Queues(kind, ready, running, queue, total + float(ready[running >= 0].sum()))
 
@@ -99,6 +102,10 @@ def _certificate(total: float, seconds: float) -> Certificate:
         solver="scipy",
         method="assignment",
     )
+
+
+def _jobs(instance: Instance) -> Entities:
+    return present_entities(instance, "jobs", "AlloX")
 
 
 def _common_demand(entities: Entities) -> int:
@@ -156,10 +163,6 @@ def _assigned(
     with np.errstate(divide="ignore"):
         seconds = work[waiting, None] / entities.speed[waiting][:, kind[slot]]
     cost = ready[slot] + place * seconds
-    stranded = np.flatnonzero(~np.isfinite(cost).any(axis=1)) if len(slot) else np.arange(n)
-    if len(stranded):
-        name = entities.names[waiting[stranded[0]]]
-        raise InvalidInstance(f"jobs[{name!r}] fits on no GPU type: none that it can run on has enough GPUs")
     row, column = linear_sum_assignment(cost)
     order = np.lexsort((-place[column], slot[column]))
     queues: list[list[int]] = [[] for _ in kind]

@@ -10,9 +10,9 @@ import numpy as np
 
 from hetopt.allocation import Allocation
 from hetopt.certificate import Certificate, capacity_violation
-from hetopt.data.entities import Entities, Floats, Kind
+from hetopt.data.entities import Entities, Floats, Kind, check_kind
 from hetopt.data.instance import Instance
-from hetopt.errors import InvalidOption
+from hetopt.data.present import present_entities
 from hetopt.models.fairness import SharingIncentive
 from hetopt.models.objectives import TotalRate
 from hetopt.models.oef.arrays import capacity_program
@@ -54,6 +54,8 @@ class EqualSplit:
     ------
     InvalidOption
         Another kind.
+    InvalidInstance
+        On a call: see :func:`~hetopt.data.present.present_entities`.
     """
 
     kind: Kind | None = None
@@ -64,7 +66,7 @@ class EqualSplit:
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Allocation, None]:
         """The allocation; nothing to remember."""
         began = time.perf_counter()
-        entities = instance.entities(self.kind)
+        entities = present_entities(instance, self.kind, "EqualSplit")
         share = equal_shares(entities)
         return by_rule(entities, share, "equal split", time.perf_counter() - began), None
 
@@ -77,12 +79,6 @@ def equal_shares(entities: Entities) -> Floats:
     return np.where(entities.allowed, part[:, None] * entities.capacity, 0.0)
 
 
-def check_kind(key: str, kind: str | None) -> None:
-    """Raise :class:`InvalidOption` unless ``kind`` is one."""
-    if kind not in (None, "tenants", "jobs"):
-        raise InvalidOption(f"{key} is {kind!r}; it must be 'tenants', 'jobs' or None")
-
-
 def equal_split() -> EqualSplit:
     """Plain max-min: everyone gets the part weight / sum(weight) of every GPU type."""
     return EqualSplit()
@@ -90,9 +86,7 @@ def equal_split() -> EqualSplit:
 
 def efficiency_only() -> Formulation:
     """The largest total rate, whoever gets it, [OEF, eq. 4]."""
-    return Formulation(
-        (TotalRate(),), compile=lambda instance: capacity_program(instance.entities()), title="Efficiency only"
-    )
+    return Formulation((TotalRate(),), compile=capacity_program, title="Efficiency only")
 
 
 def sharing_incentive_only() -> Formulation:

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetopt.allocation import Allocation
-from hetopt.data.entities import Floats
+from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
+from hetopt.data.present import present_entities
 from hetopt.models.baselines import by_rule
 
 
@@ -53,11 +54,11 @@ class GandivaFair:
         """The allocation; nothing to remember."""
         began = time.perf_counter()
         share, _ = self.trades(instance)
-        return by_rule(instance.entities("tenants"), share, "trading", time.perf_counter() - began), None
+        return by_rule(_tenants(instance), share, "trading", time.perf_counter() - began), None
 
     def trades(self, instance: Instance) -> tuple[Floats, list[Trade]]:
         """(n, k) GPUs in the end, and the trades in their order; GPUs that are of no use to their owner stay idle."""
-        entities = instance.entities("tenants")
+        entities = _tenants(instance)
         share = np.outer(entities.weight / entities.weight.sum(), entities.capacity)
         done: list[Trade] = []
         for slow, fast in _pairs(entities.speed):
@@ -66,6 +67,10 @@ class GandivaFair:
                 _carry_out(trade, share)
                 done.append(trade)
         return np.where(entities.allowed, share, 0.0), done
+
+
+def _tenants(instance: Instance) -> Entities:
+    return present_entities(instance, "tenants", "GandivaFair")
 
 
 def _gain(slow: Floats, fast: Floats) -> Floats:

@@ -147,7 +147,7 @@ def test_both_roads_make_the_same_program(round_: tuple[hetopt.Instance, fft.FFT
     instance, state = round_
     formulation = POLICY.formulation(instance, state)
     assert formulation.compile is not None
-    arrays, pyomo = formulation.compile(instance), hetopt.from_pyomo(formulation.build(instance))
+    arrays, pyomo = formulation.compile(instance.entities()), hetopt.from_pyomo(formulation.build(instance))
     for key in ("c", "row_lower", "row_upper", "col_lower", "col_upper", "integer", "share"):
         assert np.array_equal(getattr(arrays, key), getattr(pyomo, key)), key
     assert np.array_equal(arrays.A.toarray(), pyomo.A.toarray())

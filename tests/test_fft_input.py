@@ -50,7 +50,7 @@ def test_names_that_do_not_exist_are_refused(part: Any, message: str) -> None:
 
 def test_parts_of_jobs_refuse_tenants() -> None:
     tenants = hetopt.Instance.from_speedups([[1, 2]], [1, 1])
-    with pytest.raises(InvalidInstance, match="no jobs"):
+    with pytest.raises(InvalidInstance, match="FFT is about jobs, and the instance has none"):
         fft.FFT()(tenants)
     with pytest.raises(InvalidFormulation, match="is about jobs"):
         Formulation((TotalRate(), fft.AgeCost()), kind="tenants")

@@ -249,7 +249,7 @@ def test_what_cannot_be_is_refused() -> None:
         gavel.TimeFraction(0.0)
     with pytest.raises(InvalidOption, match=r"WaterFilling\.kind is 'users'"):
         gavel.WaterFilling(kind="users")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInstance, match="no jobs"):
+    with pytest.raises(InvalidInstance, match="Gavel makespan is about jobs, and the instance has none"):
         hetopt.solve(gavel.makespan(), EQ1)
     with pytest.raises(InvalidFormulation, match="two components are named 'time_fraction'"):
         gavel.makespan() + gavel.TimeFraction()

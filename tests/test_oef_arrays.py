@@ -36,7 +36,7 @@ def as_tables(program: LinearProgram) -> tuple[dict[str, tuple[float, ...]], dic
 
 def same(what: Formulation, inst: Instance) -> None:
     assert what.compile is not None
-    fast, slow = what.compile(inst), from_pyomo(what.build(inst))
+    fast, slow = what.compile(what.entities(inst)), from_pyomo(what.build(inst))
     assert fast.shape == slow.shape
     (columns, rows), (columns_too, rows_too) = as_tables(fast), as_tables(slow)
     assert columns.keys() == columns_too.keys()
@@ -82,10 +82,10 @@ def test_where_envy_rows_become_lazy(inst: Instance) -> None:
     """Up to 40 tenants all rows stand in both programs, above in neither."""
     same(oef.cooperative(), inst)
     n = len(inst.tenants)
-    assert oef.cooperative().compile(inst).shape[0] == 2 + (n * (n - 1) if n <= 40 else 0)  # type: ignore[misc]
+    assert oef.cooperative().compile(inst.entities()).shape[0] == 2 + (n * (n - 1) if n <= 40 else 0)  # type: ignore[misc]
 
 
 def test_reduced_columns_of_a_forbidden_type_stay_at_zero() -> None:
-    program = oef.noncooperative().compile(Instance.from_speedups([[1, 0], [1, 2]], [1, 1]))  # type: ignore[misc]
+    program = oef.noncooperative().compile(Instance.from_speedups([[1, 0], [1, 2]], [1, 1]).entities())  # type: ignore[misc]
     assert program.col_upper[program.column["share[u1,GPU2]"]] == 0
     assert np.isinf(program.col_upper[program.column["share[u2,GPU2]"]])

@@ -44,7 +44,7 @@ def check_proof(inst: Instance, point: Point) -> None:
 
 @given(st.one_of(tenant_instances(tenants=(1, 8), weighted=True, zeros=True), job_instances(zeros=True)))
 def test_noncooperative_on_small_instances(inst: Instance) -> None:
-    point = by_prices(inst, Options())
+    point = by_prices(inst.entities(), Options())
     assert point.objective == pytest.approx(plain((TotalRate(), EqualRates()), inst), rel=EQUAL)
     assert EqualRates().measure(inst.entities(), point.share).violation <= FEASIBILITY
     check_proof(inst, point)
@@ -78,7 +78,7 @@ CASES = [{}, {"zeros": True}, {"kinds": 5, "weights": True}, {"weights": True, "
 def test_noncooperative_beyond_the_size_that_is_solved_at_once(case: dict[str, object]) -> None:
     """1,200 tenants: prices, near pairs and column generation; still a vertex."""
     inst = market(1200, 6, 3, **case)  # type: ignore[arg-type]
-    point = by_prices(inst, Options())
+    point = by_prices(inst.entities(), Options())
     assert point.method == "prices"
     assert point.objective == pytest.approx(plain((TotalRate(), EqualRates()), inst), rel=EQUAL)
     assert (point.share > SUPPORT * PROVEN * inst.entities().capacity).sum() <= 1200 + 6 - 1
@@ -89,7 +89,7 @@ def test_noncooperative_beyond_the_size_that_is_solved_at_once(case: dict[str, o
 def test_cooperative_beyond_the_size_where_all_start_alone(case: dict[str, object]) -> None:
     """90 tenants: groups, partings and joinings."""
     inst = market(90, 5, 4, **case)  # type: ignore[arg-type]
-    point = by_bundles(inst, Options())
+    point = by_bundles(inst.entities(), Options())
     assert point.method == "bundles"
     assert point.objective == pytest.approx(plain((TotalRate(), EnvyFree()), inst), rel=EQUAL)
     assert EnvyFree().measure(inst.entities(), point.share).violation <= FEASIBILITY
@@ -100,7 +100,7 @@ def test_a_type_without_gpus_and_one_that_nobody_can_use() -> None:
     rows = [[1, 2, 0, 3], [1, 4, 0, 2], [1, 3, 0, 9]]
     inst = Instance.from_speedups(rows, [2, 0, 3, 1])
     for parts, point in (
-        ((TotalRate(), EqualRates()), by_prices(inst, Options())),
+        ((TotalRate(), EqualRates()), by_prices(inst.entities(), Options())),
         ((TotalRate(), EnvyFree()), part_by_part(inst.entities(), Options())),
     ):
         assert point.objective == pytest.approx(plain(parts, inst), rel=EQUAL)
@@ -120,7 +120,7 @@ def test_large_and_small_units_change_nothing() -> None:
     factor[7] = 1e6
     for rows in (base.speed * 1e6, base.speed / 1e6, base.speed * factor):
         inst = Instance.from_speedups(rows, base.capacity.astype(int).tolist())
-        for point in (by_prices(inst, Options()), part_by_part(inst.entities(), Options())):
+        for point in (by_prices(inst.entities(), Options()), part_by_part(inst.entities(), Options())):
             assert point.bound - point.objective <= PROVEN * point.bound
             assert point.program.violation(point.x) <= FEASIBILITY
 
@@ -172,7 +172,7 @@ def test_a_stalled_dual_simplex_is_finished_by_the_primal() -> None:
 def test_duals_are_those_of_the_rows_that_pyomo_states(inst: Instance) -> None:
     """The specialists' duals, put on the rows of the same names of the model, prove the same bound there."""
     for parts, point in (
-        ((TotalRate(), EqualRates()), by_prices(inst, Options())),
+        ((TotalRate(), EqualRates()), by_prices(inst.entities(), Options())),
         ((TotalRate(), EnvyFree()), part_by_part(inst.entities(), Options())),
     ):
         program = hetopt.from_pyomo(Formulation(parts).build(inst))  # type: ignore[arg-type]

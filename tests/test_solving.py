@@ -86,12 +86,12 @@ def test_an_interior_point_is_no_vertex_and_has_no_basis() -> None:
     assert inside.objective == pytest.approx(vertex.objective)
 
 
-def _program(_: hetopt.Instance) -> LinearProgram:
+def _program(_: hetopt.Entities) -> LinearProgram:
     """A wrong program on purpose, so that it shows which road was taken."""
     return replace(hetopt.from_pyomo(COOPERATIVE.build(INST)), offset=100.0)
 
 
-def _special(_: hetopt.Instance, options: Options) -> Any:
+def _special(_: hetopt.Entities, options: Options) -> Any:
     return replace(hetopt.optimise(hetopt.from_pyomo(COOPERATIVE.build(INST)), options), method="special")
 
 

@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from hetopt import checks
-from hetopt.errors import InvalidInstance
+from hetopt.errors import InvalidInstance, InvalidOption
 
 if TYPE_CHECKING:
     from hetopt.data.instance import Instance
 
 Floats: TypeAlias = NDArray[np.float64]
 Kind: TypeAlias = Literal["tenants", "jobs"]
+
+
+def check_kind(key: str, kind: str | None) -> None:
+    """Raise :class:`~hetopt.errors.InvalidOption` unless ``kind`` is one, or None."""
+    if not (kind is None or (isinstance(kind, str) and kind in get_args(Kind))):
+        raise InvalidOption(f"{key} is {kind!r}; it must be 'tenants', 'jobs' or None")
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +51,7 @@ class Entities:
     capacity:
         (k,) GPUs of each type.
     held:
-        (n, k) GPUs held now, or None if the instance does not say.
+        (n, k) GPUs held now, or None if the instance says of nobody of this kind.
     instance:
         Where the numbers come from, for parts that need more (work, arrival, checkpoints …); None if made by hand.
     any_type:
@@ -189,7 +195,7 @@ def _fits(instance: Instance, needs: Sequence[float]) -> NDArray[np.bool_]:
 
 
 def _held(instance: Instance, names: Sequence[str], types: Sequence[str]) -> Floats | None:
-    if not instance.held:
+    if not any(name in instance.held for name in names):
         return None
     none: dict[str, float] = {}
     return np.array([[instance.held.get(e, none).get(t, 0.0) for t in types] for e in names], dtype=float)

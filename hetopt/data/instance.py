@@ -21,6 +21,7 @@ from hetopt.data.entities import (
     Entities,
     Floats,
     Kind,
+    check_kind,
     check_speeds,
     job_entities,
     tenant_entities,
@@ -45,8 +46,8 @@ class Instance:
     time:
         Now, in seconds.
     held:
-        Entity (tenant, ``tenant/job type``, or job) -> GPU type -> GPUs held now. Empty: unknown, and then a
-        switching cost is zero.
+        Entity (tenant, ``tenant/job type``, or job) -> GPU type -> GPUs held now. Where it names no tenant (no job),
+        what tenants (jobs) hold is unknown, and then a switching cost is zero.
     done:
         Job -> work done so far (unit of ``Job.work``); absent means 0.
     placed:
@@ -292,7 +293,10 @@ class Instance:
         ------
         InvalidInstance
             There is none of that kind.
+        InvalidOption
+            ``kind`` is neither ``"tenants"`` nor ``"jobs"``.
         """
+        check_kind("kind", kind)
         if kind is None:
             kind = "tenants" if self.tenants else "jobs"
         if not (self.tenants if kind == "tenants" else self.jobs):

@@ -27,8 +27,9 @@ from numpy.typing import ArrayLike
 from pyomo.common.gc_manager import PauseGC
 from pyomo.core.expr import LinearExpression
 
-from hetopt.data.entities import Entities, Floats, Kind
-from hetopt.errors import InvalidFormulation, InvalidInstance
+from hetopt.data.entities import Entities, Floats, Kind, check_kind
+from hetopt.data.present import present_entities
+from hetopt.errors import InvalidFormulation
 from hetopt.programs.rows import Rows
 
 if TYPE_CHECKING:
@@ -150,7 +151,8 @@ class Formulation:
         Whether shares go to ``"tenants"`` or ``"jobs"``; None: as the components say, else tenants where there
         are any.
     compile:
-        Array road: makes the same program without Pyomo. Dropped when components change.
+        Array road: makes the same program without Pyomo, from the entities of either kind. Dropped when components
+        change.
     specialist:
         A method for exactly this program that is faster than a general solver. Dropped when components change.
     title:
@@ -165,8 +167,8 @@ class Formulation:
 
     components: tuple[Component, ...]
     kind: Kind | None = None
-    compile: Callable[[Instance], LinearProgram] | None = field(default=None, compare=False, repr=False)
-    specialist: Callable[[Instance, Options], Point] | None = field(default=None, compare=False, repr=False)
+    compile: Callable[[Entities], LinearProgram] | None = field(default=None, compare=False, repr=False)
+    specialist: Callable[[Entities, Options], Point] | None = field(default=None, compare=False, repr=False)
     title: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
@@ -193,6 +195,7 @@ class Formulation:
         kinds: dict[str, Component] = {}
         for part in self.components:
             wanted = getattr(part, "kind", None)
+            check_kind(f"{part.name}.kind", wanted)
             if wanted is not None:
                 kinds.setdefault(wanted, part)
         if len(kinds) > 1:
@@ -201,6 +204,7 @@ class Formulation:
                 f"{a.name!r} is about tenants and {b.name!r} about jobs; remove one of them with .without(name)"
             )
         own = next(iter(kinds), None)
+        check_kind("Formulation.kind", self.kind)
         if own is not None and self.kind is not None and own != self.kind:
             raise InvalidFormulation(f"{kinds[own].name!r} is about {own}, but the formulation is set to {self.kind}")
         return self.kind if self.kind is not None else own  # type: ignore[return-value]
@@ -249,26 +253,11 @@ class Formulation:
         Raises
         ------
         InvalidInstance
-            There is none; or a job whose gang is too large for every GPU type that can run it, while a share is of
-            one type. (A job whose types have no GPUs at all now, say because servers are drained, just gets none.)
+            There is none; a job that arrives later than the instance's time (:meth:`hetopt.Instance.at` leaves such
+            jobs out); or a job whose gang is too large for every GPU type that can run it, while a share is of one
+            type. (Who can run only on types without GPUs now, say because servers are drained, just gets none.)
         """
-        kind = self._common_kind()
-        if kind is not None and not (instance.tenants if kind == "tenants" else instance.jobs):
-            other = "jobs" if kind == "tenants" else "tenants"
-            raise InvalidInstance(
-                f"{self.title or 'the formulation'} is about {kind}, and the instance has none; add {kind}, or take a "
-                f"policy that is about {other}"
-            )
-        entities = instance.entities(kind)
-        for i in np.flatnonzero(~entities.allowed.any(axis=1)).tolist():
-            largest = entities.capacity[entities.task_speed[i] > 0].max()
-            if largest == 0:
-                continue
-            raise InvalidInstance(
-                f"jobs[{entities.names[i]!r}].demand is {entities.demand[i]:g} GPUs, and its gang runs on one type; "
-                f"the types that can run it have at most {largest:g}"
-            )
-        return entities
+        return present_entities(instance, self._common_kind(), self.title or "the formulation")
 
     def build(self, instance: Instance) -> Model:
         """The Pyomo model; the readable road.

@@ -102,7 +102,7 @@ def solve_formulation(formulation: Formulation, instance: Instance, options: Opt
     entities = formulation.entities(instance)
     if _takes_specialist(formulation, options):
         assert formulation.specialist is not None
-        point, exact = formulation.specialist(instance, options), None
+        point, exact = formulation.specialist(entities, options), None
     else:
         point, exact = _general(formulation, instance, entities, options)
     share = np.maximum(point.share, 0.0)
@@ -141,7 +141,7 @@ def compile_program(formulation: Formulation, instance: Instance, options: Optio
     if road == "arrays" and formulation.compile is None:
         raise InvalidOption(f"{formulation.title or formulation.names} has no array road; use road='pyomo'")
     if formulation.compile is not None and road != "pyomo":
-        return formulation.compile(instance)
+        return formulation.compile(formulation.entities(instance))
     return from_pyomo(formulation.build(instance))
 
 

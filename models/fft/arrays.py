@@ -8,24 +8,22 @@ import numpy as np
 from scipy import sparse
 
 from hetopt.data.entities import Entities, Floats
-from hetopt.data.instance import Instance
 from hetopt.models.fft.parts import LinearGain, OneType
 from hetopt.programs.formulation import Component
 from hetopt.programs.linear import LinearProgram, Names, Objective
 
 
-def round_compiler(parts: Sequence[Component]) -> Callable[[Instance], LinearProgram] | None:
+def round_compiler(parts: Sequence[Component]) -> Callable[[Entities], LinearProgram] | None:
     """The array road of a round of these parts, or None where one of them is more than a linear gain."""
     rest = [part for part in parts if not isinstance(part, OneType)]
     gains = [part for part in rest if isinstance(part, LinearGain)]
     if len(rest) != len(parts) - 1 or len(gains) != len(rest) or not gains:
         return None
-    return lambda instance: round_program(gains, instance)
+    return lambda entities: round_program(gains, entities)
 
 
-def round_program(gains: Sequence[LinearGain], instance: Instance) -> LinearProgram:
+def round_program(gains: Sequence[LinearGain], entities: Entities) -> LinearProgram:
     """Columns ``share[e, k]``, rows ``capacity[k]`` and ``one_type.row[e]``, an objective per priority of ``gains``."""
-    entities = instance.entities("jobs")
     n, k = entities.shape
     objectives = _objectives(gains, entities)
     return LinearProgram(

@@ -19,6 +19,7 @@ from hetopt.allocation import Plan
 from hetopt.checks import FrozenDict, at_least
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
+from hetopt.data.present import present_entities
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.fft.arrays import round_compiler
 from hetopt.models.fft.parts import (
@@ -52,7 +53,7 @@ class FFTState:
         work as printed.
     tau:
         Job -> when it would complete under the fair share, in seconds since the instance's time 0. Its keys are the
-        jobs that were present.
+        jobs that were present and could run.
     last:
         Job -> GPU type on which it had been executed last, before that round.
     planned:
@@ -177,8 +178,7 @@ class FFT:
         the time that the whole job takes from its arrival if there are always as many jobs as now. For W / (tau - a)
         is an average over the whole job, and so must tau - a be.
         """
-        entities = instance.entities("jobs")
-        _check_present(instance, entities)
+        entities = _present(instance)
         if state is None:
             state = FFTState(instance.time)
         if instance.time < state.time:
@@ -204,13 +204,18 @@ class FFT:
         return np.asarray(np.maximum(0.0, before + rounds * mu * behind))
 
     def _tau(self, instance: Instance, entities: Entities, state: FFTState) -> Mapping[str, float]:
-        """Job -> a + p max(1, d |A| / sum(Y)) in seconds, with p the time on the fastest type that takes its gang."""
-        if state.tau.keys() == entities.position.keys():
+        """Job -> a + p max(1, d |A| / sum(Y)) in seconds, with p the time on the fastest type that takes its gang.
+
+        Jobs whose types have no GPUs now have none: nothing is their fair share.
+        """
+        able = np.flatnonzero(entities.allowed.any(axis=1))
+        names = [entities.names[e] for e in able.tolist()]
+        if state.tau.keys() == set(names):
             return state.tau
-        alone = instance.job_array("work") / np.where(entities.allowed, entities.speed, 0.0).max(axis=1)
-        crowd = np.maximum(1.0, entities.demand * len(alone) / entities.capacity.sum())
-        tau = instance.job_array("arrival") + alone * crowd
-        return dict(zip(entities.names, tau.tolist(), strict=True))
+        alone = instance.job_array("work")[able] / entities.speed[able].max(axis=1)
+        crowd = np.maximum(1.0, entities.demand[able] * len(able) / entities.capacity.sum())
+        tau = instance.job_array("arrival")[able] + alone * crowd
+        return dict(zip(names, tau.tolist(), strict=True))
 
 
 def _executed(instance: Instance, entities: Entities, state: FFTState) -> np.ndarray:
@@ -221,21 +226,13 @@ def _executed(instance: Instance, entities: Entities, state: FFTState) -> np.nda
     return np.array([place.get(state.planned.get(name, ""), -1) for name in entities.names], dtype=np.intp)
 
 
-def _check_present(instance: Instance, entities: Entities) -> None:
-    """Raise :class:`InvalidInstance` unless every job has arrived, has work left, and fits some GPU type."""
-    for i in np.flatnonzero(~entities.allowed.any(axis=1)).tolist():
-        raise InvalidInstance(
-            f"jobs[{entities.names[i]!r}].demand is {entities.demand[i]:g} GPUs, which run on one type; the types that "
-            f"it can run on have at most {entities.capacity[entities.task_speed[i] > 0].max():g}"
-        )
-    for i in np.flatnonzero(instance.job_array("arrival") > instance.time).tolist():
-        raise InvalidInstance(
-            f"jobs[{entities.names[i]!r}].arrival is {instance.jobs[i].arrival:g} s, after time = {instance.time:g} s; "
-            "leave jobs out until they have arrived"
-        )
+def _present(instance: Instance) -> Entities:
+    """The jobs, of which every one must have work left."""
+    entities = present_entities(instance, "jobs", "FFT")
     for name in instance.done:
         if instance.work_left(name) == 0:
             raise InvalidInstance(f"done[{name!r}] is all the work of the job; leave finished jobs out")
+    return entities
 
 
 def _only_costs(formulation: Formulation) -> bool:

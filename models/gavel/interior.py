@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetopt.data.entities import Entities, Floats
-from hetopt.data.instance import Instance
 from hetopt.models import interior
 from hetopt.models.concave import Concave
 from hetopt.models.gavel.arrays import Least, least_program, time_program
 from hetopt.models.gavel.finish_time import FinishTime, progress
 from hetopt.models.gavel.parts import TimeFraction
 from hetopt.programs.compiling import from_pyomo
-from hetopt.programs.formulation import Formulation
+from hetopt.programs.formulation import Component, Formulation
 from hetopt.programs.linear import LinearProgram
 from hetopt.solving.options import Options
 from hetopt.solving.point import Point
@@ -64,9 +63,8 @@ def solve_least(entities: Entities, least: Least, options: Options) -> Point:
     return point if point.status == "optimal" else optimise(program, options)
 
 
-def solve_finish_time(instance: Instance, options: Options) -> Point:
+def solve_finish_time(entities: Entities, options: Options) -> Point:
     """Minimise the largest rho under capacity and time; t is minus rho."""
-    entities = instance.entities("jobs")
     jobs = progress(entities)
     work = _Work(entities, jobs.who)
 
@@ -81,18 +79,13 @@ def solve_finish_time(instance: Instance, options: Options) -> Point:
     start = -float(jobs.rho(0.5 * (table @ work.first_shares())).max())
     what: dict[str, Any] = {"speed": work.table(table), "floor": floor, "start": start, "most": -float(jobs.late.max())}
     point = work.point(time_program(entities), minus_rho, 1.0, 0.0, **what)
-    return (
-        point
-        if _close(point, options)
-        else _by_tangents(Formulation((FinishTime(), TimeFraction())), instance, options)
-    )
+    return point if _close(point, options) else _by_tangents(FinishTime(), entities, options)
 
 
-def concave_specialist(component: Concave) -> Callable[[Instance, Options], Point]:
+def concave_specialist(component: Concave) -> Callable[[Entities, Options], Point]:
     """The specialist for ``component`` and ``TimeFraction``."""
 
-    def specialist(instance: Instance, options: Options) -> Point:
-        entities = instance.entities(getattr(component, "kind", None))
+    def specialist(entities: Entities, options: Options) -> Point:
         terms = component.terms(entities)
         if not len(terms.who):
             return optimise(time_program(entities), options)
@@ -106,7 +99,7 @@ def concave_specialist(component: Concave) -> Callable[[Instance, Options], Poin
         point = work.point(time_program(entities), gain, size, terms.constant, **what)
         if _close(point, options):
             return point
-        return _by_tangents(Formulation((component, TimeFraction())), instance, options)
+        return _by_tangents(component, entities, options)
 
     return specialist
 
@@ -116,10 +109,11 @@ def _close(point: Point, options: Options) -> bool:
     return point.status == "optimal" or point.bound - point.objective <= options.gap * scale(point.bound)
 
 
-def _by_tangents(formulation: Formulation, instance: Instance, options: Options) -> Point:
-    """The general road."""
-    program = from_pyomo(formulation.build(instance))
-    return optimise(program, options, lazy_rows(formulation, formulation.entities(instance)))
+def _by_tangents(component: Component, entities: Entities, options: Options) -> Point:
+    """The general road for ``component`` and ``TimeFraction``."""
+    formulation = Formulation((component, TimeFraction()), kind=entities.kind)
+    program = from_pyomo(formulation.build(entities.source))
+    return optimise(program, options, lazy_rows(formulation, entities))
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hetopt.data.entities import Entities, Kind
-from hetopt.data.instance import Instance
+from hetopt.data.entities import Entities
 from hetopt.models.concave import CompletionTime
 from hetopt.models.gavel.arrays import Least, least_program, time_program
 from hetopt.models.gavel.finish_time import FinishTime
@@ -19,9 +18,6 @@ from hetopt.models.gavel.parts import InOrder, LeastRatio, SoonestEnd, TimeFract
 from hetopt.models.gavel.water_filling import WaterFilling
 from hetopt.models.objectives import WeightedRate
 from hetopt.programs.formulation import Formulation
-from hetopt.programs.linear import LinearProgram
-from hetopt.solving.options import Options
-from hetopt.solving.point import Point
 
 
 def max_min_fairness(*, scale_by_demand: bool = True, tenant_gpus: float = np.inf) -> Formulation:
@@ -42,7 +38,7 @@ def makespan() -> Formulation:
 
     The objective says how many times sooner than under equal division; :func:`makespan_seconds` gives seconds.
     """
-    return _least(SoonestEnd(), "Gavel makespan", kind="jobs")
+    return _least(SoonestEnd(), "Gavel makespan")
 
 
 def total_throughput() -> Formulation:
@@ -52,12 +48,12 @@ def total_throughput() -> Formulation:
 
 def fifo() -> Formulation:
     """First in, first out, each on its fastest GPU type where that pays, [Gavel, section 4.2]."""
-    return _profit(InOrder("arrival"), "Gavel FIFO", kind="jobs")
+    return _profit(InOrder("arrival"), "Gavel FIFO")
 
 
 def shortest_job_first() -> Formulation:
     """Jobs with the shortest time left first: the SJF-like policy that FFT compares with, [FFT, section 6.1]."""
-    return _profit(InOrder("time_left"), "Gavel shortest job first", kind="jobs")
+    return _profit(InOrder("time_left"), "Gavel shortest job first")
 
 
 def finish_time_fairness() -> Formulation:
@@ -76,33 +72,25 @@ def water_filling() -> WaterFilling:
     return WaterFilling()
 
 
-def _least(
-    part: LeastRatio | SoonestEnd, title: str, kind: Kind | None = None, tenant_gpus: float = np.inf
-) -> Formulation:
+def _least(part: LeastRatio | SoonestEnd, title: str, tenant_gpus: float = np.inf) -> Formulation:
     def rows(entities: Entities) -> Least:
         return Least(*part.scaled(entities), part.name)
-
-    def compiled(instance: Instance) -> LinearProgram:
-        entities = instance.entities(kind)
-        return least_program(entities, rows(entities))
-
-    def specialist(instance: Instance, options: Options) -> Point:
-        entities = instance.entities(kind)
-        return solve_least(entities, rows(entities), options)
 
     parts = (part, TimeFraction(tenant_gpus))
     if tenant_gpus != np.inf:
         return Formulation(parts, title=title)
-    return Formulation(parts, compile=compiled, specialist=specialist, title=title)
+    return Formulation(
+        parts,
+        compile=lambda entities: least_program(entities, rows(entities)),
+        specialist=lambda entities, options: solve_least(entities, rows(entities), options),
+        title=title,
+    )
 
 
-def _profit(part: WeightedRate | InOrder, title: str, kind: Kind | None = None) -> Formulation:
-    def compiled(instance: Instance) -> LinearProgram:
-        entities = instance.entities(kind)
-        return time_program(entities, part.profit(entities))
-
-    def specialist(instance: Instance, options: Options) -> Point:
-        entities = instance.entities(kind)
-        return solve_profit(entities, part.profit(entities), options)
-
-    return Formulation((part, TimeFraction()), compile=compiled, specialist=specialist, title=title)
+def _profit(part: WeightedRate | InOrder, title: str) -> Formulation:
+    return Formulation(
+        (part, TimeFraction()),
+        compile=lambda entities: time_program(entities, part.profit(entities)),
+        specialist=lambda entities, options: solve_profit(entities, part.profit(entities), options),
+        title=title,
+    )

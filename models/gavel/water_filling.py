@@ -8,9 +8,9 @@ import numpy as np
 
 from hetopt.allocation import Allocation
 from hetopt.certificate import certify
-from hetopt.data.entities import Kind
+from hetopt.data.entities import Kind, check_kind
 from hetopt.data.instance import Instance
-from hetopt.errors import InvalidOption
+from hetopt.data.present import present_entities
 from hetopt.models.gavel.arrays import Least, least_program
 from hetopt.models.gavel.parts import LeastRatio, TimeFraction
 from hetopt.programs.formulation import Formulation
@@ -32,18 +32,24 @@ class WaterFilling:
         See :class:`~hetopt.models.gavel.parts.LeastRatio`.
     kind:
         ``"tenants"`` or ``"jobs"``; None: tenants where there are any.
+
+    Raises
+    ------
+    InvalidOption
+        Another kind.
+    InvalidInstance
+        On a call: see :func:`~hetopt.data.present.present_entities`.
     """
 
     scale_by_demand: bool = True
     kind: Kind | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in (None, "tenants", "jobs"):
-            raise InvalidOption(f"WaterFilling.kind is {self.kind!r}; it must be 'tenants', 'jobs' or None")
+        check_kind("WaterFilling.kind", self.kind)
 
     def __call__(self, instance: Instance, state: None = None) -> tuple[Allocation, None]:
         """The allocation; its certificate is about the least ratio."""
-        entities = instance.entities(self.kind)
+        entities = present_entities(instance, self.kind, "WaterFilling")
         part = LeastRatio(self.scale_by_demand)
         table, growth = part.scaled(entities)
         n, k = entities.shape

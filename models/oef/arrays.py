@@ -6,14 +6,12 @@ import numpy as np
 from scipy import sparse
 
 from hetopt.data.entities import Entities, Floats
-from hetopt.data.instance import Instance
 from hetopt.models.fairness import EnvyFree, EqualRates
 from hetopt.programs.linear import LinearProgram, Names
 
 
-def cooperative_program(instance: Instance) -> LinearProgram:
+def cooperative_program(entities: Entities) -> LinearProgram:
     """The program of cooperative OEF, [OEF, eq. 10]; envy rows only where they are eager."""
-    entities = instance.entities()
     envy_free = EnvyFree()
     n = len(entities.names)
     program = capacity_program(entities)
@@ -23,9 +21,9 @@ def cooperative_program(instance: Instance) -> LinearProgram:
     return program.with_rows(envy_free.rows(entities, first, second))
 
 
-def noncooperative_program(instance: Instance) -> LinearProgram:
+def noncooperative_program(entities: Entities) -> LinearProgram:
     """The program of :func:`hetopt.models.oef.programs.noncooperative`, [OEF, eq. 9]."""
-    return equal_rates_program(instance.entities(), EqualRates())
+    return equal_rates_program(entities, EqualRates())
 
 
 def capacity_program(entities: Entities) -> LinearProgram:

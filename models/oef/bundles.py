@@ -2,7 +2,7 @@
 
 Tenants in a group take the same bundle (per unit of weight). Each round finds the best bundles for the present groups
 (:func:`~hetopt.models.oef.envy_menu.best_menu`), asks every group whether parting would help
-(:func:`~hetopt.models.oef.envy_groups.parting`), and parts it if so; groups that end with the same bundle are joined.
+(:func:`~hetopt.models.oef.envy_groups.partings`), and parts it if so; groups that end with the same bundle are joined.
 When no group wants to part, the duals are a proof for the whole program [OEF, eq. 10]. The first groups come from the
 menu of every third tenant, found in the same way.
 """
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from hetopt.data.entities import Entities, Floats
-from hetopt.data.instance import Instance
 from hetopt.errors import NotSolved
 from hetopt.models.fairness import EnvyFree
 from hetopt.models.oef.arrays import cooperative_program
@@ -37,7 +36,7 @@ PARTS = 6
 """Into so many groups one parts at most; more of them cost more in the next menu than they save in rounds."""
 
 
-def by_bundles(instance: Instance, options: Options) -> Point:
+def by_bundles(entities: Entities, options: Options) -> Point:
     """The optimum of :func:`hetopt.models.oef.programs.cooperative`, with a bound proven by weak duality.
 
     Few tenants go by the general road, and so do those for whom the proof fails.
@@ -47,12 +46,12 @@ def by_bundles(instance: Instance, options: Options) -> Point:
     NotSolved
         The time limit of ``options`` came first.
     """
-    entities, envy_free = instance.entities(), EnvyFree()
+    envy_free = EnvyFree()
     if len(entities.names) > envy_free.eager_up_to:
         point = part_by_part(entities, options)
         if point.bound - point.objective <= FEASIBILITY * point.bound:
             return point
-    return optimise(cooperative_program(instance), options, lambda point: envy_free.violated(entities, point))
+    return optimise(cooperative_program(entities), options, lambda point: envy_free.violated(entities, point))
 
 
 def part_by_part(entities: Entities, options: Options) -> Point:

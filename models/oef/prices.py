@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetopt.data.entities import Entities, Floats
-from hetopt.data.instance import Instance
 from hetopt.models.fairness import EqualRates
 from hetopt.models.oef.arrays import equal_rates_program
 from hetopt.models.oef.balancing import balance, busiest, handed_out
@@ -22,7 +21,7 @@ from hetopt.solving.road import optimise
 from hetopt.tolerances import PROVEN
 
 
-def by_prices(instance: Instance, options: Options) -> Point:
+def by_prices(entities: Entities, options: Options) -> Point:
     """The optimum of :func:`hetopt.models.oef.programs.noncooperative`: a vertex, with a bound proven by weak duality.
 
     Where the proof fails the general road is taken.
@@ -33,7 +32,7 @@ def by_prices(instance: Instance, options: Options) -> Point:
         The time limit of ``options`` came first.
     """
     began = time.perf_counter()
-    entities, equal_rates = instance.entities(), EqualRates()
+    equal_rates = EqualRates()
     usable = entities.capacity > 0
     program = equal_rates_program(entities, equal_rates)
     if not (entities.allowed & usable).any(axis=1).all():
