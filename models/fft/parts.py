@@ -235,8 +235,9 @@ def positions(types: Mapping[str, str], entities: Entities, key: str) -> np.ndar
 
 def check_names(names: Mapping[str, object], entities: Entities, key: str) -> None:
     """Raise :class:`InvalidFormulation` where ``names`` has somebody who is not there."""
-    for name in names.keys() - entities.position.keys():
-        raise InvalidFormulation(f"{key} names {name!r}, which is no job here; {choices(name, entities.names)}")
+    for name in names:
+        if name not in entities.position:
+            raise InvalidFormulation(f"{key} names {name!r}, which is no job here; {choices(name, entities.names)}")
 
 
 def check_round(part: object) -> None:
