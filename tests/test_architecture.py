@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import pkgutil
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,6 +90,27 @@ def test_everything_public_has_a_docstring() -> None:
             own = {k: v for k, v in vars(value).items() if not k.startswith("_") and inspect.isfunction(v)}
             missing += [f"{name}.{k}" for k, v in own.items() if not inspect.getdoc(v)]
     assert not missing
+
+
+REFERENCE = re.compile(r":(?:func|class|meth|mod|data|attr|exc):`~?(hetopt[\w.]*)`")
+
+
+@pytest.mark.parametrize("path", FILES, ids=_id)
+def test_what_docstrings_refer_to_is_there(path: Path) -> None:
+    """Every role with a full name, such as :func:`~hetopt.solving.road.solve`, names something that exists."""
+    for name in REFERENCE.findall(path.read_text()):
+        assert _exists(name), f"{_id(path)} refers to {name}"
+
+
+def _exists(name: str) -> bool:
+    owner, _, last = name.rpartition(".")
+    for given in (name, owner):
+        try:
+            found = pkgutil.resolve_name(given)
+        except (AttributeError, ImportError):
+            continue
+        return given == name or last in getattr(found, "__dataclass_fields__", {})
+    return False
 
 
 def test_every_paper_that_is_cited_is_in_the_bibliography() -> None:

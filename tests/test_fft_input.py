@@ -39,6 +39,7 @@ PAIR = hetopt.Instance.from_jobs([[8, 1], [8, 1]], [1, 1], [16, 16], [1, 1])
     ("part", "message"),
     [
         (fft.Compensation({"nobody": 1}), "Compensation.rho names 'nobody', which is no job here"),
+        (fft.Compensation({f"no {i}": 1 for i in range(30)}), "names 'no 0'"),  # the first: no two runs differ
         (fft.Switching({"nobody": "GPU1"}), "Switching.last names 'nobody'"),
         (fft.Switching({"j1": "TPU"}), r"Switching.last\['j1'\] is 'TPU'; it must be a GPU type"),
     ],
