@@ -18,6 +18,7 @@ import hetopt
 from hetopt.errors import InvalidFormulation, NotSolved
 from hetopt.models import fft
 from hetopt.models.fairness import EnvyFree, SharingIncentive, envy
+from hetopt.models.fft.arrays import round_compiler
 from hetopt.models.gavel.policies import TimeFraction
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.formulation import Formulation
@@ -158,6 +159,13 @@ def test_both_roads_make_the_same_program(round_: tuple[hetopt.Instance, fft.FFT
     assert list(arrays.row_names) == list(pyomo.row_names)
     assert list(arrays.col_names) == list(pyomo.col_names)
     assert arrays.offset == pyomo.offset == 0
+
+
+def test_rows_of_the_array_road_have_the_name_of_their_component() -> None:
+    instance = hetopt.Instance.from_jobs([[8, 1], [8, 1]], [1, 1], [16, 16], [1, 1])
+    compiled = round_compiler((fft.OneType(name="once"), fft.WorkConserving()))
+    assert compiled is not None
+    assert list(compiled(instance.entities()).row_names)[2:] == ["once.row[j1]", "once.row[j2]"]
 
 
 @given(rounds(), st.data())

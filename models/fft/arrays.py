@@ -15,15 +15,15 @@ from hetopt.programs.linear import LinearProgram, Names, Objective
 
 def round_compiler(parts: Sequence[Component]) -> Callable[[Entities], LinearProgram] | None:
     """The array road of a round of these parts, or None where one of them is more than a linear gain."""
-    rest = [part for part in parts if not isinstance(part, OneType)]
-    gains = [part for part in rest if isinstance(part, LinearGain)]
-    if len(rest) != len(parts) - 1 or len(gains) != len(rest) or not gains:
+    whole = [part for part in parts if isinstance(part, OneType)]
+    gains = [part for part in parts if isinstance(part, LinearGain)]
+    if len(whole) != 1 or len(gains) != len(parts) - 1 or not gains:
         return None
-    return lambda entities: round_program(gains, entities)
+    return lambda entities: round_program(gains, whole[0], entities)
 
 
-def round_program(gains: Sequence[LinearGain], entities: Entities) -> LinearProgram:
-    """Columns ``share[e, k]``, rows ``capacity[k]`` and ``one_type.row[e]``, an objective per priority of ``gains``."""
+def round_program(gains: Sequence[LinearGain], one_type: OneType, entities: Entities) -> LinearProgram:
+    """Columns ``share[e, k]``, rows ``capacity[k]`` and of ``one_type``, an objective per priority of ``gains``."""
     n, k = entities.shape
     objectives = _objectives(gains, entities)
     return LinearProgram(
@@ -35,7 +35,7 @@ def round_program(gains: Sequence[LinearGain], entities: Entities) -> LinearProg
         col_lower=np.zeros(n * k),
         col_upper=entities.allowed.ravel().astype(float),
         integer=np.ones(n * k, dtype=bool),
-        row_names=Names(k + n, lambda i: _row_name(entities, i)),
+        row_names=Names(k + n, lambda i: _row_name(entities, one_type.name, i)),
         col_names=Names(n * k, lambda i: f"share[{entities.names[i // k]},{entities.types[i % k]}]"),
         share=np.arange(n * k, dtype=np.intp).reshape(n, k),
         earlier=tuple(objectives[:-1]),
@@ -60,6 +60,6 @@ def _matrix(entities: Entities) -> sparse.csc_array:
     return sparse.csc_array((data.ravel(), rows.ravel(), np.arange(0, 2 * n * k + 1, 2)), shape=(k + n, n * k))
 
 
-def _row_name(entities: Entities, i: int) -> str:
+def _row_name(entities: Entities, one_type: str, i: int) -> str:
     k = len(entities.types)
-    return f"capacity[{entities.types[i]}]" if i < k else f"one_type.row[{entities.names[i - k]}]"
+    return f"capacity[{entities.types[i]}]" if i < k else f"{one_type}.row[{entities.names[i - k]}]"
