@@ -39,7 +39,8 @@ PARTS = 6
 def by_bundles(entities: Entities, options: Options) -> Point:
     """The optimum of :func:`hetopt.models.oef.programs.cooperative`, with a bound proven by weak duality.
 
-    Few tenants go by the general road, and so do those for whom the proof fails.
+    Few tenants go by the general road, and so do those for whom the proof leaves a relative gap above ``FEASIBILITY``:
+    shares are no nearer to feasible.
 
     Raises
     ------
