@@ -158,7 +158,7 @@ def export_command(
         if program.earlier and out.suffix.lower() in (".lp", ".mps"):  # these formats hold a single objective
             program = optimise(program).program
             console.say("the objectives before the last were maximised; they stand as rows earlier_stage[...]")
-    export(program, out)
+    export(program, out, overwrite=overwrite)
     console.say(f"written: {out}")
 
 

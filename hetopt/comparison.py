@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -119,10 +120,10 @@ def _renamed(values: Mapping[str, T], names: Mapping[str, str]) -> dict[str, T]:
 
 
 def by_reason(refused: Mapping[str, str]) -> dict[str, list[str]]:
-    """Reason -> the policies that it holds for."""
+    """Reason -> the policies that it holds for; a reason that begins with the policy's own name is told without it."""
     reasons: dict[str, list[str]] = {}
     for name, why in refused.items():
-        reasons.setdefault(why, []).append(name)
+        reasons.setdefault(re.sub(r"^.* (?=is about \w+, and the instance)", "", why), []).append(name)
     return reasons
 
 

@@ -36,12 +36,19 @@ def _readable(problem: UnicodeError) -> tuple[str, int]:
     return "".join(LETTERS.get(letter, "?") for letter in letters), problem.end
 
 
+codecs.register_error("hetopt.readable", _readable)
+
+
 def forgive_encodings() -> None:
     """Let standard output and error write ``?`` for letters that their encoding lacks, rather than fail."""
-    codecs.register_error("hetopt.readable", _readable)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="hetopt.readable")
+
+
+def readable(text: str) -> str:
+    """``text`` as standard output can show it, so that tables keep their columns."""
+    return text.encode(OUT.encoding, "hetopt.readable").decode(OUT.encoding)
 
 
 def say(*parts: str | Text) -> None:

@@ -64,7 +64,7 @@ def _rounded(comparison: Comparison) -> str:
     """The second table: what becomes of each result in whole GPUs on servers."""
     refused = _refused("Cannot be rounded or placed", comparison.unplaced)
     if comparison.placed.empty:
-        return refused
+        return refused or "<p>There are no jobs: nothing to place on servers.</p>"
     table = _table(comparison.placed, PLACED, spell_placed)
     return f"<h2>Rounded and placed: the first round</h2>{table}{_meaning(PLACED)}{refused}"
 

@@ -11,7 +11,7 @@ import pandas as pd
 from rich.text import Text
 
 from hetopt.allocation import Allocation, Plan
-from hetopt.console import OUT, bold, rounded, say, show_frame, show_table, significant
+from hetopt.console import OUT, bold, readable, rounded, say, show_frame, show_table, significant
 from hetopt.data.instance import Instance
 
 if TYPE_CHECKING:
@@ -79,8 +79,10 @@ def show_audit(verdicts: Audit, policy: str) -> None:
     table = verdicts.table
     rows = [[str(name), row["verdict"], _slack(row["slack"]), row["explanation"]] for name, row in table.iterrows()]
     show_table(f"{policy}: properties", ["property", "verdict", "slack", "why"], rows, sentences=1)
-    for unit, group in table[table["slack"].notna()].groupby("unit", sort=False):
-        say(f"  slack of {', '.join(map(str, group.index))}: {unit}; below 0: violated by so much")
+    measured = table[table["slack"].notna()].groupby("unit", sort=False).groups
+    for i, (unit, names) in enumerate(measured.items()):
+        of = f" of {', '.join(map(str, names))}" if i else ", below 0 if violated"
+        say("  ", bold("slack"), f"{of}: {unit}")
     for name, text in PROPERTIES.items():
         if any(name in str(key) for key in table.index):
             say("  ", bold(name), f": {text}")
@@ -132,6 +134,8 @@ def show_comparison(comparison: Comparison, name: str) -> None:
     if not comparison.placed.empty:
         title = "rounded to whole GPUs and placed on servers: the first round"
         _policies(title, comparison.placed, PLACED, spell_placed)
+    if not comparison.instance.jobs:
+        say("  no jobs: nothing to place on servers")
     for what, refused in (("not applicable", comparison.refused), ("cannot be placed", comparison.unplaced)):
         for why, names in by_reason(refused).items():
             say(f"  {what}: ", bold(", ".join(names)), f": {why}")
@@ -142,7 +146,7 @@ def _policies(title: str, frame: pd.DataFrame, columns: Mapping[str, str], spell
     from hetopt.comparison import is_bad
 
     rows: list[list[str | Text]] = [
-        [str(name), *(Text(spell(key, row[key]), "red" if is_bad(key, row[key]) else "") for key in columns)]
+        [str(name), *(Text(readable(spell(key, row[key])), "red" if is_bad(key, row[key]) else "") for key in columns)]
         for name, row in frame.iterrows()
     ]
     show_table(title, ["policy", *columns], rows, light=True)

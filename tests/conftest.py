@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from typing import Any
+
 import matplotlib
+import pytest
 from hypothesis import HealthCheck, settings
 
 matplotlib.use("Agg")
@@ -11,3 +16,20 @@ settings.register_profile(
     "hetopt", derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("hetopt")
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Run ``hetopt …``: (exit code, standard output, standard error)."""
+
+    def call(*words: Any) -> tuple[int, str, str]:
+        from hetopt import cli
+
+        monkeypatch.setattr(sys, "argv", ["hetopt", *map(str, words)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        out, err = capsys.readouterr()
+        code = end.value.code
+        return (code if isinstance(code, int) else 0 if code is None else 1), out, err
+
+    return call

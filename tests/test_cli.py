@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+import pandas as pd
 import pytest
 
 import hetopt
-from hetopt import cli
 from hetopt.files.instance_files import read, write
 from hetopt.tolerances import EQUAL
 
@@ -25,21 +23,6 @@ def two(tmp_path: Path) -> Path:
     path = tmp_path / "two.yaml"
     write(hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1], name="two"), path)
     return path
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run ``hetopt …``: (exit code, standard output, standard error)."""
-
-    def call(*words: Any) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["hetopt", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        out, err = capsys.readouterr()
-        code = end.value.code
-        return (code if isinstance(code, int) else 0 if code is None else 1), out, err
-
-    return call
 
 
 def test_solve_prints_the_shares(run: Run, two: Path) -> None:
@@ -144,6 +127,15 @@ BAD = [
     (["solve", "oef/eq6", "-p", "fft"], "jobs"),
     (["export", "oef/eq6", "-p", "oef-cooperative", "--out", "x.xlsx"], "it must be one of lp, mps, json"),
     (["instances", "--write", "x.yaml"], "--write needs the name of an instance"),
+    (["solve", "oef/eq6", "-p", "ceei", "--plot", "no/x.png"], "no"),
+    (["solve", "oef/eq6", "-p", "oef-noncooperative", "--set", "canonical=maybe"], "it must be true or false"),
+    (
+        ["solve", "oef/eq6", "-p", "oef-noncooperative", "--set", "canonical=[1"],
+        "--set 'canonical=[1': the value is not",
+    ),
+    (["solve", "oef/eq6", "-p", ":x"], "one of your own is called module:Name"),
+    (["place", "oef/eq6", "-p", "oef-cooperative"], "oef/eq6: the instance has no jobs, and only jobs are placed"),
+    (["solve", "lab36/jobs", "-p", "fft", "--time", "-1"], "time is -1"),
 ]
 
 
@@ -208,3 +200,12 @@ def test_the_demo_compares_every_policy_and_writes_a_report(run: Run, tmp_path: 
     assert not re.findall(r"""(?:src|href)=["']http|url\(["']?http|@import""", page), "nothing is loaded from elsewhere"
     assert (tmp_path / "demo" / "comparison.csv").exists()
     assert "report:" in out
+    placed = pd.read_csv(tmp_path / "demo" / "placement.csv", index_col=0)
+    solved = pd.read_csv(tmp_path / "demo" / "comparison.csv", index_col=0)
+    assert list(placed.index) == list(solved.index), "every policy is rounded and placed"
+    assert (placed["running"] + placed["waiting"])["oef-cooperative"] == 24
+    assert (placed["gpus"] <= 36).all()
+    assert (placed["given up"] - (1 - placed["total"] / solved["total"])).abs().max() < EQUAL
+    assert "rounded to whole GPUs and placed" in out
+    assert page.count("Where jobs run in the first round") == len(placed)
+    assert "at 5400 s" in page, "the moment at which the last job has arrived"

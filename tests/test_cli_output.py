@@ -1,0 +1,237 @@
+"""The command line with odd names, encodings, terminals and places: nothing is lost, no traceback."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import hetopt
+from hetopt import cli, console, pictures
+from hetopt.files.instance_files import read, write
+from hetopt.tolerances import EQUAL
+
+Run = Callable[..., tuple[int, str, str]]
+HETOPT = [sys.executable, "-c", "from hetopt.cli import main; main()"]
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Path:
+    """Names that look like markup, hold letters beyond ASCII, and are long."""
+    speed = {"T4": 1.0, "V[100]": 2.0}
+    kinds = (hetopt.JobType("llm", speed), hetopt.JobType("small", {**speed, "V[100]": 3.0}))
+    long = '[red]O\'Brien & "Sons" :smile: Zoë and company'
+    tenants = (hetopt.Tenant("team [/a]", speed), hetopt.Tenant(long, kinds))  # type: ignore[arg-type]
+    write(hetopt.Instance(hetopt.Cluster.of({"T4": 4, "V[100]": 4}), tenants), tmp_path / "odd.yaml")
+    return tmp_path / "odd.yaml"
+
+
+@pytest.mark.parametrize("command", ["solve", "audit"])
+def test_names_are_printed_as_they_are(run: Run, odd: Path, command: str) -> None:
+    words = ["--search", "0"] if command == "audit" else []
+    code, out, _ = run(command, odd, "-p", "efficiency-only", *words)
+    assert code == 0
+    assert "team [/a]" in out
+    assert "V[100]" in out
+    if command == "solve":
+        assert '[red]O\'Brien & "Sons" :smile: Zoë and company/small' in out
+
+
+def test_paths_are_printed_as_they_are(run: Run, odd: Path) -> None:
+    path = odd.with_name("a [bold]b[c] :smile:.svg")
+    code, out, _ = run("solve", odd, "-p", "ceei", "--plot", path)
+    assert code == 0
+    assert f"picture: {path}" in out
+
+
+def test_narrow_terminals_tell_rows_apart(run: Run, odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    narrow = Console(width=50, markup=False, emoji=False, highlight=False)
+    for module in ("console", "views"):
+        monkeypatch.setattr(f"hetopt.{module}.OUT", narrow)
+    _, out, _ = run("solve", odd, "-p", "ceei")
+    table = out[: out.index("optimal")].split("\n", 1)[1]
+    assert all(len(line) <= 50 for line in table.splitlines())
+    first = "".join(line[2 : line.index("│", 2)].strip() for line in table.splitlines() if line.startswith("│"))
+    assert "company/llm" in first
+    assert "company/small" in first
+
+
+def test_an_audit_fits_a_pipe_and_explains_itself(run: Run, odd: Path) -> None:
+    _, out, _ = run("audit", odd, "-p", "ceei", "--search", "0")
+    assert max(map(len, out[: out.index("  slack")].splitlines())) <= console.TEXT_WIDTH
+    for word in ("even split", "free reuse", "adjacent_types", "strategy_proof"):
+        assert f"  {word}: " in out
+    assert "-0 " not in out
+
+
+@pytest.mark.parametrize("value", [-0.0, -EQUAL])
+def test_no_number_is_minus_zero(value: float) -> None:
+    assert console.rounded(value) == "0"
+    assert not console.significant(0.0 * value).startswith("-")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_streams_that_cannot_show_a_letter_get_another(
+    odd: Path, encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also hetopt's own letters: the list of instances has an ellipsis, tables have lines."""
+    for words in (["instances"], ["solve", str(odd), "-p", "ceei"], ["solve", "nöwhere✗.yaml", "-p", "ceei"]):
+        out, err = (io.TextIOWrapper(io.BytesIO(), encoding=encoding) for _ in range(2))
+        monkeypatch.setattr(sys, "stdout", out)
+        monkeypatch.setattr(sys, "stderr", err)
+        monkeypatch.setattr(sys, "argv", ["hetopt", *words])
+        with pytest.raises(SystemExit):
+            cli.main()
+        for stream in (out, err):
+            stream.flush()
+        assert bool(out.buffer.getvalue()) != bool(err.buffer.getvalue())  # type: ignore[attr-defined]
+
+
+def test_a_real_terminal_without_unicode(odd: Path) -> None:
+    env = {**os.environ, "LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
+    done = subprocess.run([*HETOPT, "solve", str(odd), "-p", "ceei"], env=env, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"Zo? and company/llm" in done.stdout
+
+
+def test_what_hetopt_writes_itself_stays_readable() -> None:
+    assert "∞ …".encode("ascii", "hetopt.readable") == b"inf ..."
+    assert "Zoë".encode("ascii", "hetopt.readable") == b"Zo?"
+
+
+def test_the_version(run: Run) -> None:
+    assert run("--version")[:2] == (0, f"hetopt {hetopt.__version__}\n")
+
+
+# Places: what cannot be written is said before any work, and what is there is kept
+
+
+def never(*_: object, **__: object) -> None:
+    raise AssertionError("solved before the place was checked")
+
+
+PLACES = [
+    (["solve", "oef/eq6", "-p", "ceei", "--plot", "/proc/a.png"], "/proc/a.png cannot be written"),
+    (["solve", "oef/eq6", "-p", "ceei", "--plot", "folder.png"], "folder.png cannot be written: it is a folder"),
+    (["demo", "--out", "afile"], "afile cannot be used as a folder: it is a file"),
+    (["demo", "--out", "/proc/demo"], "/proc/demo cannot be used as a folder"),
+    (["export", "oef/eq6", "-p", "ceei", "--out", "there.lp"], "there.lp is there already; say"),
+    (["export", "oef/eq6", "-p", "ceei", "--out", "no/such.lp"], "no/such.lp cannot be written: No such file"),
+    (["instances", "oef/eq6", "--write", "there.yaml"], "there.yaml is there already; say overwrite=True (--overwrite"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), PLACES)
+def test_places_are_checked_before_solving(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.png").mkdir()
+    for name in ("afile", "there.lp", "there.yaml"):
+        (tmp_path / name).write_text("precious")
+    for name in ("hetopt.cli.solve", "hetopt.cli.compile_program", "hetopt.comparison.solve"):
+        monkeypatch.setattr(name, never)
+    code, out, err = run(*words)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
+    assert {p.read_text() for p in tmp_path.iterdir() if p.is_file()} == {"precious"}
+
+
+def test_overwrite_replaces(run: Run, tmp_path: Path) -> None:
+    for path, words in (
+        (tmp_path / "p.lp", ["export", "oef/eq6", "-p", "oef-cooperative", "--out"]),
+        (tmp_path / "i.yaml", ["instances", "oef/eq6", "--write"]),
+    ):
+        path.write_text("old")
+        assert run(*words, path)[0] == 2
+        assert path.read_text() == "old"
+        assert run(*words, path, "--overwrite")[0] == 0
+        assert path.read_text() != "old"
+    assert read(tmp_path / "i.yaml").name == "oef/eq6"
+
+
+def test_a_picture_that_fails_loses_no_table(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", "out.png")
+
+    monkeypatch.setattr(pictures, "save", full)
+    code, out, err = run("solve", "oef/eq6", "-p", "oef-cooperative", "--plot", tmp_path / "out.png")
+    assert code == 2
+    assert "objective 5.25" in out
+    assert err == "hetopt: out.png: No space left on device\n"
+
+
+# Errors name the file and the key
+
+
+def test_errors_of_policies_name_the_file(run: Run, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.yaml"
+    empty.write_text("schema: hetopt/instance/1\ncluster: {capacity: {T4: 1}}\n")
+    assert "empty.yaml: has neither tenants nor jobs" in run("solve", empty, "-p", "oef-cooperative")[2]
+    assert "hetopt: oef/eq6: " in run("solve", "oef/eq6", "-p", "fft")[2]
+
+
+@pytest.mark.parametrize("policy", ["fft", "gavel-max-min"])
+def test_a_job_that_fits_nowhere_is_named_with_its_file(run: Run, tmp_path: Path, policy: str) -> None:
+    big = hetopt.Instance.from_jobs(
+        [[1, 1], [1, 1]], demand=[1, 5], work=4, capacity={"T4": 4, "V100": 4}, jobs=["small", "giant"]
+    )
+    write(big, tmp_path / "big.yaml")
+    code, _, err = run("solve", tmp_path / "big.yaml", "-p", policy)
+    assert code == 2
+    assert f"hetopt: {tmp_path / 'big.yaml'}: jobs['giant'].demand is 5 GPUs" in err
+
+
+@pytest.mark.parametrize(
+    ("capacity", "speed", "weight", "said"),
+    [
+        (4, 1e300, 1, "tenants['a'].speedup['V100'] is 1e+300, tenants['a'].speedup['T4'] is 1"),
+        (10**30, 2, 1, "cluster.capacity['T4'] is 1e+30, one GPU is 1"),
+        (4, 2, 1e30, "tenants['a'].weight is 1e+30, tenants['b'].weight is 1"),
+    ],
+)
+def test_numbers_that_no_solver_takes_are_named(
+    run: Run, tmp_path: Path, capacity: int, speed: float, weight: float, said: str
+) -> None:
+    huge = hetopt.Instance.from_speedups(
+        [[1, speed], [1, 3]], {"T4": capacity, "V100": 4}, weights=[weight, 1], tenants=["a", "b"]
+    )
+    write(huge, tmp_path / "huge.yaml")
+    code, out, err = run("solve", tmp_path / "huge.yaml", "-p", "gavel-max-min")
+    assert code > 0
+    assert not out
+    assert f"hetopt: {tmp_path / 'huge.yaml'}: " in err
+    assert said in err
+
+
+def test_instances_without_a_name_go_by_their_file(run: Run, odd: Path) -> None:
+    _, out, _ = run("solve", odd, "-p", "ceei", "--json")
+    assert json.loads(out)["instance"] == str(odd)
+
+
+def test_the_demo_of_ones_own_file(run: Run, odd: Path, tmp_path: Path) -> None:
+    """Named by its file, a reason once for all policies that it holds for, and without jobs nothing is placed."""
+    code, out, _ = run("demo", "--out", tmp_path / "d", "--instance", odd)
+    page = (tmp_path / "d" / "report.html").read_text()
+    assert code == 0
+    assert f"every policy on {odd}" in out
+    assert "every policy on " + str(odd) in page
+    assert sum("not applicable" in line for line in out.splitlines()) == 1
+    assert page.count("the instance has none") == 1
+    assert "nothing to place" in out
+    assert "nothing to place" in page
+    assert not (tmp_path / "d" / "placement.csv").exists()
+
+
+@pytest.mark.parametrize(("value", "seconds"), [("1e3", 1000.0), ("60", 60), (".5e2", 50.0)])
+def test_settings_are_read_like_numbers_of_files(run: Run, value: str, seconds: float) -> None:
+    code, _, err = run("solve", "lab36/jobs", "-p", "fft", "--set", f"round_seconds={value}", "--time", "5400")
+    assert (code, err) == (0, "")

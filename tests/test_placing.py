@@ -1,0 +1,140 @@
+"""From any result to a first round on servers: the same steps as by hand, and a true account of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hetopt
+from hetopt import instances
+from hetopt.comparison import COLUMNS, PLACED, by_reason, compare, judge_placed, spell, spell_placed
+from hetopt.errors import InvalidInstance
+from hetopt.models import baselines, fft, gavel, oef
+from hetopt.placing import place
+from hetopt.tolerances import EQUAL, VISIBLE
+
+LAB = instances.load("lab36/jobs").at(5400)
+
+
+def test_tenants_shares_take_the_steps_of_the_how_to() -> None:
+    shares = hetopt.solve(oef.cooperative(), LAB)
+    plan, _ = hetopt.WholeGPUs()(shares, LAB)
+    jobs, _ = hetopt.LongestStarved()(plan, LAB)
+    placement = hetopt.HierarchicalPlacer()(jobs, LAB)
+    first = place(LAB, shares)
+    assert first.hosts == placement.hosts
+    assert np.array_equal(first.plan.x, plan.x)
+    assert np.array_equal(first.decision.gpus, jobs.x)
+
+
+def test_jobs_shares_and_plans_are_placed_too() -> None:
+    shares = hetopt.solve(gavel.shortest_job_first(), LAB)
+    rounded, _ = hetopt.WholeJobs()(shares, LAB)
+    assert np.array_equal(place(LAB, shares).decision.gpus, rounded.x)
+    plan, _ = fft.FFT()(LAB)
+    assert np.array_equal(place(LAB, plan).decision.gpus, plan.x)
+
+
+def test_jobs_stay_where_they_are_placed() -> None:
+    plan, _ = fft.FFT()(LAB)
+    first = place(LAB, plan)
+    again = place(LAB.replace(placed=first.hosts), plan)
+    assert again.hosts == first.hosts
+    assert again.decision.given_up["moved"] == 0
+
+
+def test_another_placer() -> None:
+    plan, _ = fft.FFT()(LAB)
+    other = place(LAB, plan, hetopt.MoreWorkersFirst())
+    assert other.hosts == hetopt.MoreWorkersFirst()(plan, LAB).hosts
+
+
+def test_every_job_runs_or_waits_with_a_reason() -> None:
+    for policy in (oef.noncooperative(), gavel.fifo(), gavel.max_min_fairness(), baselines.efficiency_only()):
+        first = place(LAB, hetopt.solve(policy, LAB))
+        assert [row[0] for row in first.rows] == [j.name for j in LAB.jobs if j.name in first.hosts]
+        assert sorted([*first.hosts, *first.waiting]) == sorted(j.name for j in LAB.jobs)
+        assert all(first.waiting.values())
+        assert first.as_dict()["jobs"].keys() == first.hosts.keys()
+
+
+def test_the_reasons_of_policies_over_jobs() -> None:
+    """Two gangs of three GPUs share four: each is due half of the time; the third is due none."""
+    inst = hetopt.Instance.from_jobs([[1.0], [1.0], [1.0]], 3, work=9, capacity=[4], jobs=["a", "b", "c"])
+    half = hetopt.solve(gavel.max_min_fairness(), inst.replace(jobs=inst.jobs[:2]))
+    shares = hetopt.Allocation(inst.entities("jobs"), np.array([[2 / 3], [2 / 3], [0.0]]), half.certificate)
+    first = place(inst, shares)
+    assert list(first.hosts) == ["a"]
+    assert first.waiting == {
+        "b": "67% of the time is due to it; in this round the GPUs go to jobs to which more is due",
+        "c": "the policy gives it no time",
+    }
+    plan = hetopt.Plan(inst.entities("jobs"), np.array([[0.0], [3.0], [0.0]]))
+    assert place(inst, plan).waiting == dict.fromkeys("ac", "the policy runs others in this round")
+
+
+def test_a_gang_without_room_on_one_server_waits_with_the_placers_reason() -> None:
+    cluster = hetopt.Cluster.of({"T4": 4}, gpus_per_server=2)
+    job = hetopt.Job("j", {"T4": 1.0}, 5, 4, parallelism="tensor")  # type: ignore[arg-type]
+    inst = hetopt.Instance(cluster, jobs=(job,))
+    plan = hetopt.Plan(inst.entities("jobs"), np.array([[4.0]]))
+    first = place(inst, plan, hetopt.HierarchicalPlacer(whole=("tensor",)))  # type: ignore[arg-type]
+    assert "no single server has 4 free GPUs" in first.waiting["j"]
+    numbers = judge_placed(first, 4.0)
+    assert (numbers["running"], numbers["waiting"], numbers["given up"]) == (0, 1, 1)
+    assert spell_placed("servers", numbers["servers"]) == "-"
+
+
+def test_without_jobs_there_is_nothing_to_place() -> None:
+    inst = instances.load("lab36")
+    with pytest.raises(InvalidInstance, match="no jobs, and only jobs are placed on servers"):
+        place(inst, hetopt.solve(oef.cooperative(), inst))
+
+
+def test_the_table_of_placement_is_counted_by_hand() -> None:
+    """A gang of four on two servers of two and a single on its own: three servers for two jobs."""
+    cluster = hetopt.Cluster.of({"T4": 6}, gpus_per_server=2)
+    jobs = (
+        hetopt.Job("wide", {"T4": 4.0}, 9, 4),
+        hetopt.Job("one", {"T4": 1.0}, 9),
+        hetopt.Job("late", {"T4": 2.0}, 9, 2),
+    )
+    inst = hetopt.Instance(cluster, jobs=jobs)
+    plan = hetopt.Plan(inst.entities("jobs"), np.array([[4.0], [1.0], [0.0]]))
+    assert judge_placed(place(inst, plan), 6.0) == {
+        "running": 2,
+        "waiting": 1,
+        "gpus": 5,
+        "total": 5,
+        "given up": pytest.approx(1 / 6, abs=EQUAL),
+        "servers": 1.5,
+        "spread": 1,
+        "extra": 0,
+    }
+
+
+def test_a_result_that_cannot_be_placed_keeps_its_row() -> None:
+    """Tenants' shares, but a job of no tenant: solved and judged, and the reason is told."""
+    inst = hetopt.Instance.from_speedups([[1, 2], [1, 5]], [1, 1], jobs=(hetopt.Job("j", {"GPU1": 1, "GPU2": 1}, 5),))
+    made = compare(inst, {"oef": oef.cooperative(), "fifo": gavel.fifo()})
+    assert list(made.table.index) == ["oef"]
+    assert "jobs['j'].tenant is None" in made.unplaced["oef"]
+    assert made.placed.empty
+    assert list(made.table.columns) == list(COLUMNS)
+    assert list(made.placed.columns) == list(PLACED)
+
+
+def test_reasons_are_told_once() -> None:
+    same = "is about jobs, and the instance has none"
+    assert by_reason({"a": f"A {same}", "b": f"B's way {same}", "c": "else"}) == {same: ["a", "b"], "else": ["c"]}
+
+
+def test_numbers_of_tables() -> None:
+    assert [spell(v) for v in (np.inf, np.nan, -VISIBLE / 10, 99.9994, 100.04)] == [
+        "∞",
+        "-",
+        "0.000",
+        "99.999",
+        "100.0",
+    ]
+    assert spell_placed("running", 12.0) == "12"
