@@ -82,7 +82,7 @@ def simulate(
     >>> from hetopt.models import gavel
     >>> jobs = hetopt.Instance.from_jobs([[8, 1], [8, 1]], demand=[1, 1], work=[16, 16], capacity=[1, 1])
     >>> log = hetopt.simulate(gavel.max_min_fairness(), jobs, fluid=True)
-    >>> round(log.jobs["jct"].sum() / 300, 4)
+    >>> round(float(log.jobs["jct"].sum()) / 300, 4)
     7.1111
     """
     instance.entities("jobs")
