@@ -211,8 +211,8 @@ def test_rows_added_and_removed_leave_the_others_as_they_were(program: LinearPro
 def test_a_kept_stage_is_a_row_and_follows_when_others_go() -> None:
     program = _two_columns()
     kept = hetopt.LinearProgram(**{**vars(program), "earlier": (Objective(np.array([1.0, 2.0]), 0.25),)}).keep(1.75)
-    assert kept.A.toarray()[-1].tolist() == [1, 2]
-    assert (kept.row_lower[-1], kept.row_upper[-1], kept.row_names[-1]) == (1.5, np.inf, "earlier_stage[0]")
+    assert kept.A.toarray()[-1].tolist() == [0.5, 1], "divided by a power of two near the largest"
+    assert (kept.row_lower[-1], kept.row_upper[-1], kept.row_names[-1]) == (0.75, np.inf, "earlier_stage[0]")
     assert list(kept.kept) == [2]
     assert list(kept.without_rows([0]).kept) == [1]
     assert kept.without_rows([2]).kept == {}

@@ -202,10 +202,14 @@ class LinearProgram:
         return replace(self, c=first.c, offset=first.offset, priority=first.priority, earlier=())
 
     def keep(self, value: float) -> LinearProgram:
-        """The next stage: the first of ``earlier`` becomes a row that keeps ``value``, and is dropped from the list."""
+        """The next stage: the first of ``earlier`` becomes a row that keeps ``value``, and is dropped from the list.
+
+        The row is divided by a power of two near its largest coefficient: no unit of the gains is too small for it.
+        """
         first, *rest = self.earlier
-        row, name = sparse.csr_array(first.c[None, :]), f"earlier_stage[{len(self.kept)}]"
-        longer = self.extended(row, np.array([value - first.offset]), np.array([np.inf]), [name])
+        unit = 2.0 ** np.round(np.log2(scale(first.c)))
+        row, name = sparse.csr_array(first.c[None, :] / unit), f"earlier_stage[{len(self.kept)}]"
+        longer = self.extended(row, np.array([(value - first.offset) / unit]), np.array([np.inf]), [name])
         return replace(longer, earlier=tuple(rest), kept={**self.kept, self.shape[0]: first})
 
     def dual_bound(self, y: Floats, *, implied: bool = True) -> float:
