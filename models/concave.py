@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hetopt.data.entities import Entities, Floats
-from hetopt.errors import InvalidInstance
 from hetopt.programs.formulation import Block, Expression, Measure, Model
 from hetopt.programs.rows import Rows
 from hetopt.solving.point import Point
@@ -105,6 +104,8 @@ class Reciprocal:
 class Terms:
     """gain = constant + sum over ``who`` of size * shape(rate / unit).
 
+    Who can use no GPU of which there are any has no term, for it would be minus infinity whatever the others get.
+
     Attributes
     ----------
     who:
@@ -117,19 +118,6 @@ class Terms:
     size: Floats
     unit: Floats
     constant: float = 0.0
-
-
-def reachable(entities: Entities, who: NDArray[np.intp], unit: Floats) -> Floats:
-    """``unit`` if positive everywhere.
-
-    Raises
-    ------
-    InvalidInstance
-        An entity can reach no rate at all, so that its gain would be minus infinity.
-    """
-    for e in who[unit <= 0].tolist():
-        raise InvalidInstance(f"{entities.names[e]!r} can run on no GPU type of which there are any; leave it out")
-    return unit
 
 
 class Concave:
@@ -153,6 +141,8 @@ class Concave:
             for e, name, unit in zip(terms.who.tolist(), names, terms.unit.tolist(), strict=True):
                 own = model.weighted_row(e, float(slope) * entities.speed[e] / unit)
                 block.tangent[name, i] = block.gain[name] - own <= float(value)
+        if not names:
+            return model.weighted_shares(0.0)
         columns = [block.gain[name] for name in names]
         return terms.constant + pyo.quicksum(s * c for s, c in zip(terms.size.tolist(), columns, strict=True))
 
@@ -206,16 +196,17 @@ class LogRate(Concave):
 
     def terms(self, entities: Entities) -> Terms:
         """Everyone, in units of the rate on an own part of the cluster."""
-        everyone = np.arange(len(entities.names))
-        unit = reachable(entities, everyone, entities.isolated_rate)
-        return Terms(everyone, entities.weight, unit, float(entities.weight @ np.log(unit)))
+        who = np.flatnonzero(entities.isolated_rate)
+        unit, weight = entities.isolated_rate[who], entities.weight[who]
+        return Terms(who, weight, unit, float(weight @ np.log(unit)))
 
 
 @dataclass(frozen=True)
 class CompletionTime(Concave):
     """Seconds until each job is done if shares stay as they are: gain = -sum_e weight[e] * work_left[e] / rate[e].
 
-    Convex, and what [FFT, section 2.3] calls Gavel's minimum of the total JCT. Jobs without work left have no term.
+    Convex, and what [FFT, section 2.3] calls Gavel's minimum of the total JCT. Jobs without work left have no term,
+    and those that can use no GPU now have none either.
     """
 
     name: str = "completion_time"
@@ -225,6 +216,6 @@ class CompletionTime(Concave):
     def terms(self, entities: Entities) -> Terms:
         """Jobs with work left, in units of the rate on an own part of the cluster."""
         work = entities.source.job_array("work_left")
-        who = np.flatnonzero(work)
-        unit = reachable(entities, who, entities.isolated_rate[who])
+        who = np.flatnonzero((work > 0) & (entities.isolated_rate > 0))
+        unit = entities.isolated_rate[who]
         return Terms(who, entities.weight[who] * work[who] / unit, unit)

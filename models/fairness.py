@@ -162,7 +162,7 @@ class EqualRates:
     """All rates are equal per unit of weight, [OEF, eq. 9c].
 
     Rows, with one free column ``level``, for all e: ``rate[e] - weight[e] * unit * level = 0``, divided by
-    :meth:`sizes`.
+    :meth:`sizes`. Who can use no GPU of which there are any has the row ``rate[e] = 0`` and holds nobody back.
     """
 
     name: str = "equal_rates"
@@ -188,10 +188,11 @@ class EqualRates:
     def scaled(self, entities: Entities) -> tuple[Floats, Floats]:
         """(n, k) and (n,): the rows ``table[e] . share[e] - growth[e] * level = 0``."""
         size = self.sizes(entities)
-        return entities.speed / size[:, None], entities.weight * (self.unit(entities) / size)
+        growth = np.where(entities.fair_rate > 0, entities.weight * (self.unit(entities) / size), 0.0)
+        return entities.speed / size[:, None], growth
 
     def measure(self, entities: Entities, share: Floats) -> Measure:
         """The spread of rate per weight, relative to its largest value."""
-        level = entities.rate(share) / entities.weight
-        top = float(level.max())
+        level = (entities.rate(share) / entities.weight)[entities.fair_rate > 0]
+        top = float(level.max(initial=0.0))
         return Measure(violation=float(top - level.min()) / top if top > 0 else 0.0)

@@ -231,17 +231,6 @@ def test_finished_jobs_count_for_nothing() -> None:
             hetopt.solve(POLICIES[policy](), finished)
 
 
-def test_a_job_that_can_run_nowhere_is_named() -> None:
-    cluster = hetopt.Cluster.of({"V100": 1, "K80": 0})
-    jobs = (hetopt.Job("a", {"V100": 1.0, "K80": 1.0}, 1.0), hetopt.Job("b", {"V100": 0.0, "K80": 1.0}, 1.0))
-    inst = hetopt.Instance(cluster, jobs=jobs)
-    for policy in ("completion", "finish_time"):
-        with pytest.raises(InvalidInstance, match="'b' can run on no GPU type of which there are any"):
-            hetopt.solve(POLICIES[policy](), inst)
-    assert hetopt.solve(gavel.makespan(), inst).certificate.objective == pytest.approx(0.0, abs=EQUAL)
-    assert hetopt.solve(gavel.max_min_fairness(), inst).rate["a"] == pytest.approx(1.0), "'b' holds nobody back"
-
-
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(InvalidOption, match=r"InOrder\.order is 'size'"):
         gavel.InOrder("size")  # type: ignore[arg-type]

@@ -107,12 +107,6 @@ def test_a_type_without_gpus_and_one_that_nobody_can_use() -> None:
         check_proof(inst, point)
 
 
-def test_who_can_use_nothing_that_exists_levels_all_to_zero() -> None:
-    inst = Instance.from_speedups([[0, 1], [1, 1]], [1, 0])
-    a = hetopt.solve(oef.noncooperative(), inst)
-    assert (a.certificate.objective, a.certificate.bound) == (0, 0)
-
-
 def test_large_and_small_units_change_nothing() -> None:
     """Speeds a million times larger or smaller, for all or for one tenant: the same relative gap."""
     base = market(60, 4, 8).entities()

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hetopt.data.entities import Entities, Floats
+from hetopt.models.gavel.parts import TimeFraction
 from hetopt.programs.linear import LinearProgram, Names
 
 
@@ -19,6 +20,11 @@ class Least:
     table: Floats
     growth: Floats
     name: str
+
+    @property
+    def most(self) -> float:
+        """Bound of the level: none, or 0 where it is nobody's."""
+        return np.inf if self.growth.any() else 0.0
 
 
 def time_program(entities: Entities, profit: Floats | None = None) -> LinearProgram:
@@ -41,7 +47,7 @@ def _program(entities: Entities, c: Floats, least: Least | None) -> LinearProgra
     if least is not None:
         blocks.append((least.name, least.table, np.zeros(n), np.full(n, np.inf)))
     if entities.kind == "jobs":
-        blocks.append(("time_fraction", np.ones((n, k)), np.full(n, -np.inf), np.ones(n)))
+        blocks.append((TimeFraction().name, np.ones((n, k)), np.full(n, -np.inf), np.ones(n)))
     for i, (_, table, low, up) in enumerate(blocks):
         rows.append(np.broadcast_to(np.arange(k + i * n, k + (i + 1) * n)[:, None], (n, k)))
         data.append(table)
@@ -53,7 +59,7 @@ def _program(entities: Entities, c: Floats, least: Least | None) -> LinearProgra
         row_lower=np.concatenate(lower),
         row_upper=np.concatenate(upper),
         col_lower=np.zeros(len(c)),
-        col_upper=np.append(np.where(entities.allowed, np.inf, 0.0), [np.inf] * (least is not None)),
+        col_upper=np.append(np.where(entities.allowed, np.inf, 0.0), [] if least is None else least.most),
         integer=np.zeros(len(c), dtype=bool),
         row_names=Names(k + len(blocks) * n, lambda i: _row_name(entities, [b[0] for b in blocks], i)),
         col_names=Names(len(c), lambda i: _column_name(entities, least, i)),

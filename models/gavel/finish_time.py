@@ -16,7 +16,7 @@ from scipy import sparse
 
 from hetopt.data.entities import Entities, Floats
 from hetopt.errors import InvalidInstance
-from hetopt.models.concave import FIRST, reachable
+from hetopt.models.concave import FIRST
 from hetopt.programs.formulation import Block, Expression, Measure, Model
 from hetopt.programs.rows import Rows
 from hetopt.solving.point import Point
@@ -25,7 +25,7 @@ from hetopt.tolerances import VIOLATED, scale
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """rho = late + own / y with y = rate / unit, for the r jobs ``who`` that have work left.
+    """rho = late + own / y with y = rate / unit, for the r jobs ``who`` that have work left and can use some GPU.
 
     Attributes
     ----------
@@ -54,14 +54,14 @@ def progress(entities: Entities) -> Progress:
     Raises
     ------
     InvalidInstance
-        No job has work left, or one can run nowhere.
+        No job has work left.
     """
     instance = entities.source
     work = instance.job_array("work_left")
-    who = np.flatnonzero(work)
-    if not len(who):
+    if not work.any():
         raise InvalidInstance("no job has work left, so there is no finish time to be fair about")
-    unit = reachable(entities, who, entities.isolated_rate[who])
+    who = np.flatnonzero((work > 0) & (entities.isolated_rate > 0))
+    unit = entities.isolated_rate[who]
     elapsed = np.maximum(instance.time - instance.job_array("arrival")[who], 0.0)
     alone = work[who] / unit
     return Progress(who, elapsed / (elapsed + alone), alone / (elapsed + alone), unit)
@@ -71,8 +71,9 @@ def progress(entities: Entities) -> Progress:
 class FinishTime:
     """Least largest rho: gain = -rho, a column.
 
-    Rows, for jobs e with work left: ``rho >= late[e] + own[e] * (2/p - rate[e] / (unit[e] p^2))``, the tangents of
-    ``own[e] * unit[e] / rate[e]`` at rates ``p * unit[e]``. A job's weight scales its isolated part of the cluster.
+    Rows, for jobs e with work left that can use a GPU: ``rho >= late[e] + own[e] * (2/p - rate[e] / (unit[e] p^2))``,
+    the tangents of ``own[e] * unit[e] / rate[e]`` at rates ``p * unit[e]``. A job's weight scales its isolated part of
+    the cluster.
     """
 
     name: str = "finish_time"
@@ -94,7 +95,7 @@ class FinishTime:
     def measure(self, entities: Entities, share: Floats) -> Measure:
         """Minus the largest rho."""
         jobs = progress(entities)
-        return Measure(gain=-float(jobs.rho(entities.rate(share)[jobs.who] / jobs.unit).max()))
+        return Measure(gain=-float(jobs.rho(entities.rate(share)[jobs.who] / jobs.unit).max(initial=0.0)))
 
     def violated(self, entities: Entities, point: Point) -> Rows:
         """Tangents where a job's rho is more than the column says; none within the gap asked for."""

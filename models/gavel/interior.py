@@ -66,6 +66,8 @@ def solve_least(entities: Entities, least: Least, options: Options) -> Point:
 def solve_finish_time(entities: Entities, options: Options) -> Point:
     """Minimise the largest rho under capacity and time; t is minus rho."""
     jobs = progress(entities)
+    if not len(jobs.who):
+        return optimise(time_program(entities), options)
     work = _Work(entities, jobs.who)
 
     def floor(t: float) -> tuple[Floats, Floats, Floats]:

@@ -70,7 +70,10 @@ class TimeFraction:
 
 
 class _Least:
-    """Largest least rate: gain = level, a column; rows, for all e: ``rate[e] >= base[e] * level``."""
+    """Largest least rate: gain = level, a column; rows, for all e: ``rate[e] >= base[e] * level``.
+
+    Who can use no GPU of which there are any has base 0 and holds nobody back; where that is everybody, the level is 0.
+    """
 
     name: str
 
@@ -88,7 +91,7 @@ class _Least:
     def add(self, block: Block, model: Model) -> Expression:
         """The column ``level`` and the rows ``row[e]``; the level."""
         table, growth = self.scaled(model.entities)
-        block.level = pyo.Var(domain=pyo.NonNegativeReals)
+        block.level = pyo.Var(bounds=(0, None if growth.any() else 0))  # of nobody: any level would be reached
         block.row = pyo.Constraint(model.E)
         for e, name in enumerate(model.entities.names):
             block.row[name] = model.weighted_row(e, table[e]) - float(growth[e]) * block.level >= 0
@@ -98,7 +101,9 @@ class _Least:
         """The least rate per base."""
         base = self.base(entities)
         with np.errstate(divide="ignore"):
-            return Measure(gain=float((entities.rate(share)[base > 0] / base[base > 0]).min()))
+            return Measure(
+                gain=float((entities.rate(share)[base > 0] / base[base > 0]).min(initial=np.inf if base.any() else 0.0))
+            )
 
 
 @dataclass(frozen=True)
@@ -106,8 +111,7 @@ class LeastRatio(_Least):
     """Largest least ratio of rate to ``weight * (rate under the equal share)``, [Gavel, section 4.1].
 
     Gain = level; rows, for all e: ``rate[e] >= base[e] * level`` with base = ``entities.fair_rate``, the rate with the
-    part weight / sum(weight) of every type's GPUs. So a level of at least 1 is the sharing incentive. Those that can
-    run on no GPU of the cluster have base 0 and hold nobody back.
+    part weight / sum(weight) of every type's GPUs. So a level of at least 1 is the sharing incentive.
 
     Parameters
     ----------
@@ -129,7 +133,8 @@ class SoonestEnd(_Least):
     """Least makespan: the last of all present jobs shall be done as soon as possible, [Gavel, section 4.2].
 
     Gain = level; rows, for all e: ``rate[e] >= work_left[e] / horizon * level``, where horizon [s] is the makespan of
-    equal division: the makespan is horizon / level, see :func:`makespan_seconds`. Weights play no part.
+    equal division: the makespan is horizon / level, see :func:`makespan_seconds`. Weights play no part,
+    nor do jobs that can use no GPU now.
     """
 
     name: str = "soonest_end"
@@ -141,8 +146,9 @@ class SoonestEnd(_Least):
         if not work.any():
             raise InvalidInstance("no job has work left, so there is no makespan to minimise")
         fair = entities.fair_rate
-        horizon = (work[fair > 0] / fair[fair > 0]).max(initial=0.0)
-        return np.asarray(work / (horizon if horizon > 0 else 1.0))
+        able = (work > 0) & (fair > 0)
+        horizon = (work[able] / fair[able]).max(initial=0.0)
+        return np.asarray(np.divide(work, horizon, out=np.zeros(len(work)), where=able))
 
 
 def makespan_seconds(entities: Entities, share: Floats) -> float:

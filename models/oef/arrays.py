@@ -77,11 +77,12 @@ def _equal_rates_matrix(entities: Entities, table: Floats, growth: Floats) -> sp
     used = np.ones((n, k, 2), dtype=bool)
     used[:, :, 1] = entities.allowed
     ends = np.cumsum(used.sum(axis=2).ravel())
+    grows = np.flatnonzero(growth)
     return sparse.csc_array(
         (
-            np.concatenate([data[used], -growth]),
-            np.concatenate([rows[used], np.arange(k, k + n, dtype=np.int32)]),
-            np.concatenate([[0], ends, [ends[-1] + n]]),
+            np.concatenate([data[used], -growth[grows]]),
+            np.concatenate([rows[used], (k + grows).astype(np.int32)]),
+            np.concatenate([[0], ends, [ends[-1] + len(grows)]]),
         ),
         shape=(k + n, n * k + 1),
     )

@@ -34,17 +34,19 @@ def by_prices(entities: Entities, options: Options) -> Point:
     began = time.perf_counter()
     equal_rates = EqualRates()
     usable = entities.capacity > 0
+    able = entities.fair_rate > 0
     program = equal_rates_program(entities, equal_rates)
-    if not (entities.allowed & usable).any(axis=1).all():
+    if not able.any():
         return Point(program, np.zeros(len(program.c)), 0.0, bound=0.0, status="optimal", method="prices")
-    speeds, group = _distinct(entities.per_gpu[:, usable])
+    weight = entities.weight[able]
+    speeds, group = _distinct(entities.per_gpu[np.ix_(able, usable)])
     with np.errstate(divide="ignore"):
         unit = 1.0 / (speeds * entities.capacity[usable])
-    balanced = balance(unit * np.bincount(group, entities.weight)[:, None], options)
-    split = handed_out(balanced.split, group, entities.weight)
-    shares, level = _columns(entities, usable, split, busiest(unit[group] * entities.weight[:, None], split))
+    balanced = balance(unit * np.bincount(group, weight)[:, None], options)
+    split = handed_out(balanced.split, group, weight)
+    shares, level = _columns(entities, able, usable, split, busiest(unit[group] * weight[:, None], split))
     x = np.append(shares, level / equal_rates.unit(entities))
-    prices, dual = _duals(entities, usable, balanced.prices / entities.capacity[usable])
+    prices, dual = _duals(entities, able, usable, balanced.prices / entities.capacity[usable])
     dual = np.concatenate([prices, dual * equal_rates.sizes(entities)])
     point = Point(
         program,
@@ -68,24 +70,29 @@ def _distinct(rows: Floats) -> tuple[Floats, NDArray[np.intp]]:
     return distinct, group.ravel()
 
 
-def _columns(entities: Entities, usable: NDArray[np.bool_], split: Floats, least_time: float) -> tuple[Floats, float]:
-    """(n * k,) shares that give tenant e the rate weight[e] / least_time, and that rate per weight."""
-    rate = split * (entities.weight / least_time)[:, None]
+def _columns(
+    entities: Entities, able: NDArray[np.bool_], usable: NDArray[np.bool_], split: Floats, least_time: float
+) -> tuple[Floats, float]:
+    """(n * k,) shares that give the able tenant e the rate weight[e] / least_time, and that rate per weight."""
+    rate, them = split * (entities.weight[able] / least_time)[:, None], np.ix_(able, usable)
     share = np.zeros(entities.shape)
-    share[:, usable] = np.divide(rate, entities.speed[:, usable], out=np.zeros_like(rate), where=rate > 0)
+    share[them] = np.divide(rate, entities.speed[them], out=np.zeros_like(rate), where=rate > 0)
     return share.ravel(), 1.0 / least_time
 
 
-def _duals(entities: Entities, usable: NDArray[np.bool_], prices: Floats) -> tuple[Floats, Floats]:
+def _duals(
+    entities: Entities, able: NDArray[np.bool_], usable: NDArray[np.bool_], prices: Floats
+) -> tuple[Floats, Floats]:
     """(k,) and (n,) duals of capacity and of equal rates from any ``prices`` per GPU of the usable types.
 
     A unit of rate costs tenant e ``least[e] = min_j price[j] / v[e, j]``. Once prices are scaled so that
     ``weight @ least = sum(weight)``, they and ``1 - least`` on the rows ``rate[e] - weight[e] * level = 0`` are
-    feasible in the dual.
+    feasible in the dual. Those who are not able take no part: their ``least`` is 0.
     """
     v = entities.per_gpu[:, usable]
     least = np.divide(prices, v, out=np.full(v.shape, np.inf), where=v > 0).min(axis=1)
-    factor = entities.weight.sum() / (entities.weight @ least)
+    least[~able] = 0.0
+    factor = entities.weight[able].sum() / (entities.weight @ least)
     least *= factor
     capacity = np.zeros(len(usable))
     capacity[usable] = factor * prices

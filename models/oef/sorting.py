@@ -8,6 +8,7 @@ import numpy as np
 
 from hetopt.data.entities import Entities, Floats
 from hetopt.programs.formulation import Block, Expression, Measure, Model
+from hetopt.tolerances import scale
 
 
 def ratio_ranks(entities: Entities) -> Floats:
@@ -18,7 +19,8 @@ def ratio_ranks(entities: Entities) -> Floats:
     order of the instance.
     """
     n, k = entities.shape
-    key = entities.per_gpu @ np.arange(k) / entities.per_gpu.sum(axis=1)
+    total = entities.per_gpu.sum(axis=1)
+    key = np.divide(entities.per_gpu @ np.arange(k), total, out=np.zeros(n), where=total > 0)
     ranks = np.empty(n)
     ranks[np.argsort(key, kind="stable")] = np.arange(1, n + 1)
     return ranks
@@ -50,8 +52,9 @@ class SortedTypes:
         v = entities.per_gpu
         first = v[np.arange(len(v)), entities.allowed.argmax(axis=1)]
         place = np.arange(1, entities.shape[1] + 1)
+        first[first == 0] = 1.0  # can run nowhere: no gain
         gain = ratio_ranks(entities)[:, None] * place * (v / first[:, None]) * entities.demand[:, None]
-        return np.asarray(gain / gain.max())
+        return np.asarray(gain / scale(gain))
 
     def measure(self, entities: Entities, share: Floats) -> Measure:
         """The gain of ``share``."""
