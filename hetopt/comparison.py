@@ -17,6 +17,7 @@ from hetopt.auditing import pareto_efficient
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
 from hetopt.data.membership import members
+from hetopt.data.worth import most_at_once, worth
 from hetopt.envy import largest_envy
 from hetopt.errors import HetoptError
 from hetopt.placing import FirstRound, place
@@ -25,7 +26,7 @@ from hetopt.solving.road import Policy, solve
 from hetopt.tolerances import VISIBLE
 
 COLUMNS = {
-    "total": "total normalised throughput: what as many GPUs of the slowest type would yield",
+    "total": "total normalised throughput: speedups of tenants; of jobs, relative to the slowest type that runs them",
     "least": "least normalised throughput per weight",
     "sharing": "least rate / rate with the fair part of every GPU type; 1 or more: the sharing incentive holds",
     "envy": "largest gain that someone would have with another's GPUs; 0: envy-free",
@@ -202,9 +203,9 @@ def judge_placed(first: FirstRound, promised: float) -> dict[str, float]:
 def judge(instance: Instance, result: Allocation | Plan) -> dict[str, float]:
     """The numbers of :data:`COLUMNS` (without seconds) for one result."""
     entities, gpus = by_tenant(instance, result)
-    speed = normalised(entities)
-    rate = np.einsum("ek,ek->e", speed, gpus)
-    fair = entities.weight / entities.weight.sum() * (speed @ entities.capacity)
+    speed, most = normalised(entities), most_at_once(entities)
+    rate = worth(speed, gpus, most)
+    fair = worth(speed, (entities.weight / entities.weight.sum())[:, None] * entities.capacity, most)
     plan = Plan(entities, gpus)
     return {
         "total": float(rate.sum()),
@@ -217,7 +218,9 @@ def judge(instance: Instance, result: Allocation | Plan) -> dict[str, float]:
 
 
 def normalised(entities: Entities) -> Floats:
-    """(n, k) speed per GPU relative to the slowest type that runs the entity; no unit."""
+    """(n, k) speed per GPU without unit: a tenant's speedups; a job's relative to the slowest type that runs it."""
+    if entities.kind == "tenants":
+        return entities.per_gpu
     slowest = np.where(entities.allowed, entities.per_gpu, np.inf).min(axis=1)
     return np.asarray(entities.per_gpu / slowest[:, None])
 

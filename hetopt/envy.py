@@ -5,23 +5,22 @@ Verdicts with slack and witness are in :mod:`hetopt.auditing.fairness`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from hetopt.data.entities import Entities, Floats
+from hetopt.data.worth import most_at_once, tempting, worth
 
 BLOCK = 2_000_000
 """Pairs of entities compared at once, so that 100,000 tenants fit in memory."""
 
 
-def envy_ratio(entities: Entities, gpus: Floats, rows: Sequence[int] | slice = slice(None)) -> Floats:
+def envy_ratio(entities: Entities, gpus: Floats, rows: list[int] | slice = slice(None)) -> Floats:
     """(len(rows), n) rate of the row's entity with the column's GPUs (per weight), relative to its own rate.
 
     Parameters
     ----------
     entities:
-        n tenants or jobs.
+        n tenants or jobs; a job's rate ends where its gang runs all the time.
     gpus:
         (n, k) GPUs that each has.
     rows:
@@ -33,9 +32,9 @@ def envy_ratio(entities: Entities, gpus: Floats, rows: Sequence[int] | slice = s
         1 where an entity looks at itself; above 1 it envies the column's. Infinite for an entity that has nothing
         and would like something.
     """
-    own = np.einsum("ek,ek->e", entities.per_gpu[rows], gpus[rows])
-    own = (own / entities.weight[rows])[:, None]
-    other = entities.per_gpu[rows] @ (gpus / entities.weight[:, None]).T
+    value, most = entities.per_gpu, most_at_once(entities)
+    own = worth(value, gpus, most)[rows, None]
+    other = tempting(value, gpus, entities.weight, most, rows)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.where(own > 0, other / own, np.where(other > 0, np.inf, 1.0)))
 

@@ -12,17 +12,32 @@ from scipy.optimize import linprog
 
 import hetopt
 from hetopt import auditing
-from hetopt.models import oef
+from hetopt.comparison import compare
+from hetopt.envy import largest_envy
+from hetopt.models import fft, oef
 from hetopt.proofs.strategies import job_instances, shares, tenant_instances
 from hetopt.tolerances import EQUAL
 
 
-def best_total_gain(instance, share, row_limit=False):
+def rate_of(speed, most_each, most):
+    """The largest speed.x over x <= most_each with sum x <= most, by scipy."""
+    solved = linprog(-speed, A_ub=[np.ones(len(speed))], b_ub=[most], bounds=[(0, m) for m in most_each])
+    assert solved.status == 0, solved.message
+    return -solved.fun
+
+
+def best_total_gain(instance, share, row_limit=None):
     """The largest sum of gains, each over the rate with the whole cluster, by scipy over shares (not parts)."""
     entities = instance.entities()
     n, k = entities.shape
-    rate = (entities.speed * share).sum(axis=1)
-    whole = (entities.speed / entities.demand[:, None]) @ entities.capacity
+    row_limit = entities.kind == "jobs" if row_limit is None else row_limit
+    most = 1.0 if row_limit else np.inf
+    everything = entities.capacity / entities.demand[:, None]
+    if row_limit:
+        rate = np.array([rate_of(entities.speed[e], share[e], most) for e in range(n)])
+        whole = np.array([rate_of(entities.speed[e], everything[e], most) for e in range(n)])
+    else:
+        rate, whole = (entities.speed * share).sum(axis=1), (entities.speed * everything).sum(axis=1)
     keeps, fits, time = np.zeros((n, n * k)), np.zeros((k, n * k)), np.zeros((n, n * k))
     for e in range(n):
         for j in range(k):
@@ -60,10 +75,10 @@ def test_exact_verdict_agrees_and_carries_its_proof(data, waste):
     """Either prices that prove it, checked here, or a possible allocation that takes from nobody, checked here."""
     instance = data.draw(INSTANCES)
     table = data.draw(shares(instance, waste=waste))
-    verdict = auditing.pareto_efficient(instance, table, exact=True)
+    verdict = auditing.pareto_efficient(instance, table, exact=True, time_limited=False)
     entities = instance.entities()
-    held = auditing.holdings(instance, table, exact=True)
-    assert verdict.holds is bool(best_total_gain(instance, table.astype(float)) <= EQUAL)
+    held = auditing.holdings(instance, table, exact=True, time_limited=False)
+    assert verdict.holds is bool(best_total_gain(instance, table.astype(float), row_limit=False) <= EQUAL)
     if verdict.holds:
         proves(verdict.proof, held)
         return
@@ -103,21 +118,43 @@ def test_two_types_are_decided_by_pairs(data):
 
 @given(st.data())
 def test_time_limit_allows_fewer_allocations(data):
-    """The row sum_k share <= 1 against the same row in the other program; it can only raise the slack."""
-    instance = data.draw(job_instances(jobs=(1, 4)))
+    """With and without the row sum_k share <= 1, for jobs and for tenants that are taken for jobs of one GPU."""
+    instance = data.draw(st.one_of(job_instances(jobs=(1, 4)), tenant_instances(tenants=(1, 4), types=(1, 3))))
     share = data.draw(shares(instance)).astype(float)
-    share = share / max(1.0, share.sum(axis=1).max())
-    limited = auditing.pareto_efficient(instance, share, time_limited=True)
-    assert limited.slack == pytest.approx(-best_total_gain(instance, share, row_limit=True), abs=EQUAL)
-    assert limited.slack >= auditing.pareto_efficient(instance, share).slack - EQUAL
+    for limited in (True, False):
+        verdict = auditing.pareto_efficient(instance, share, time_limited=limited)
+        assert verdict.slack == pytest.approx(-best_total_gain(instance, share, row_limit=limited), abs=EQUAL)
 
 
 def test_time_limit_decides_between_two_verdicts():
-    """One gang of two GPUs that runs all the time on the slow type: alone it could have both types."""
+    """A job of one GPU has all the time it can use; only with work for both GPUs at a time would it gain."""
     instance = hetopt.Instance.from_jobs([[1, 1]], demand=[1], work=[9], capacity=[1, 1])
-    assert auditing.pareto_efficient(instance, [[1, 0]], time_limited=True).holds
-    assert auditing.pareto_efficient(instance, [[1, 0]]).holds is False
-    assert auditing.pareto_efficient(instance, [[1, 1]], time_limited=True).holds is None
+    assert auditing.pareto_efficient(instance, [[1, 0]]).holds
+    assert auditing.pareto_efficient(instance, [[1, 0]], time_limited=False).holds is False
+    assert auditing.pareto_efficient(instance, [[1, 1]]).holds  # what it cannot use is of use to nobody else
+
+
+def test_gpus_that_a_gang_cannot_use_are_missed_by_others():
+    """j1 holds a second GPU in vain, half of the time; j2 waits for it."""
+    instance = hetopt.Instance.from_jobs([[1], [1]], demand=[1, 1], work=[9, 9], capacity=[2])
+    verdict = auditing.pareto_efficient(instance, [[1.5], [0.5]])
+    assert verdict.holds is False
+    assert verdict.witness.gains == pytest.approx({"j2": 0.5 / 300})
+
+
+def test_jobs_that_run_all_the_time_envy_nobody():
+    """4 GPUs, gangs of 1 and 3: the small one could not use the others' GPUs; a tenant with more work could."""
+    instance = hetopt.Instance.from_jobs([[1], [3]], demand=[1, 3], work=[9, 9], capacity=[4])
+    plan, _ = fft.FFT(round_seconds=300.0)(instance)
+    assert plan.x.tolist() == [[1], [3]]
+    verdicts = hetopt.audit(instance, plan)
+    assert (verdicts.envy_free.holds, verdicts.sharing_incentive.holds, verdicts.pareto_efficient.holds) == (True,) * 3
+    assert largest_envy(plan.entities, plan.x) == 0
+    assert compare(instance, {"fft": fft.FFT(round_seconds=300.0)}).table.loc[
+        "fft", ["envy", "pareto", "total"]
+    ].tolist() == [0, 0, 4]
+    linear = hetopt.audit(instance, plan, time_limited=False)
+    assert (linear.envy_free.slack, linear.sharing_incentive.slack) == pytest.approx((-0.5, -0.25))
 
 
 @given(tenant_instances(tenants=(2, 5), types=(1, 4), weighted=True))
@@ -194,8 +231,18 @@ def test_free_reuse_sees_gains_that_virtual_users_cannot():
         auditing.pareto_efficient(instance, table, level="even split")
 
 
-def test_an_exact_audit_with_time_limit_is_refused():
+def test_what_is_not_decided_in_rational_numbers_says_so():
     instance = hetopt.Instance.from_jobs([[1, 1]], demand=[1], work=[9], capacity=[1, 1])
-    with pytest.raises(hetopt.InvalidOption, match="time_limited"):
-        auditing.pareto_efficient(instance, [[1, 0]], exact=True, time_limited=True)
-    assert hetopt.audit(instance, [[1, 0]], exact=True, time_limited=True).pareto_efficient.holds is None
+    verdict = hetopt.audit(instance, [[1, 0]], exact=True).pareto_efficient
+    assert verdict.holds is None
+    assert "time_limited=False" in verdict.why
+    assert hetopt.audit(instance, [[1, 0]], exact=True, time_limited=False).pareto_efficient.holds is False
+
+
+def test_whole_tenants_have_no_limit_of_time():
+    kinds = (hetopt.JobType("slow", {"A": 1}), hetopt.JobType("fast", {"A": 1}))
+    instance = hetopt.Instance(hetopt.Cluster.of({"A": 1}), tenants=(hetopt.Tenant("u", kinds),))
+    with pytest.raises(hetopt.InvalidOption, match="whole tenants"):
+        auditing.envy_free(instance, [[0.5], [0.5]], level="free reuse", time_limited=True)
+    limited = hetopt.audit(instance, [[1], [0]], time_limited=True)
+    assert limited.by_tenant["sharing_incentive (free reuse)"].holds

@@ -21,11 +21,18 @@ def meant(value: float) -> Fraction:
     return rational(float(value), RATIONAL_DENOMINATOR)
 
 
-def worth(instance, e, gpus):
-    """Rate of entity e with some GPUs, gangs at their speed per GPU."""
+def worth(instance, e, gpus, limited=None):
+    """Rate of entity e with some GPUs, gangs at their speed per GPU.
+
+    A job's is max v.y over y <= gpus with sum y <= demand; here its dual, min_t demand t + sum_k g_k max(0, v_k - t),
+    whose minimum lies where t is 0 or one of the speeds.
+    """
     entities = instance.entities()
-    speeds = [meant(v) / meant(entities.demand[e]) for v in entities.speed[e]]
-    return sum((v * g for v, g in zip(speeds, gpus, strict=True)), Fraction(0))
+    demand = meant(entities.demand[e])
+    speeds = [meant(v) / demand for v in entities.speed[e]]
+    limited = entities.kind == "jobs" if limited is None else limited
+    prices = [Fraction(0), *speeds] if limited else [Fraction(0)]
+    return min(demand * t + sum(g * max(Fraction(0), v - t) for v, g in zip(speeds, gpus, strict=True)) for t in prices)
 
 
 def gpus_of(instance, table):
@@ -38,7 +45,8 @@ def least_envy_slack(instance, table):
     entities, gpus = instance.entities(), gpus_of(instance, table)
     weight, whole = [meant(w) for w in entities.weight], [meant(m) for m in entities.capacity]
     slacks = [
-        (worth(instance, e, gpus[e]) - weight[e] / weight[o] * worth(instance, e, gpus[o])) / worth(instance, e, whole)
+        (worth(instance, e, gpus[e]) - worth(instance, e, [weight[e] / weight[o] * g for g in gpus[o]]))
+        / worth(instance, e, whole)
         for e in range(len(weight))
         for o in range(len(weight))
         if e != o
@@ -49,8 +57,10 @@ def least_envy_slack(instance, table):
 def least_fair_slack(instance, table):
     entities, gpus = instance.entities(), gpus_of(instance, table)
     weight, whole = [meant(w) for w in entities.weight], [meant(m) for m in entities.capacity]
+    part = [w / sum(weight) for w in weight]
     return min(
-        worth(instance, e, gpus[e]) / worth(instance, e, whole) - weight[e] / sum(weight) for e in range(len(weight))
+        (worth(instance, e, gpus[e]) - worth(instance, e, [part[e] * m for m in whole])) / worth(instance, e, whole)
+        for e in range(len(weight))
     )
 
 
@@ -100,7 +110,8 @@ def test_witness_of_envy_is_true(data):
     gpus = gpus_of(instance, table)
     assert envy.own == {k: g for k, g in zip(entities.types, gpus[e], strict=True) if g}
     assert envy.rate == worth(instance, e, gpus[e])
-    assert envy.tempting_rate == worth(instance, e, gpus[o]) * meant(entities.weight[e]) / meant(entities.weight[o])
+    ratio = meant(entities.weight[e]) / meant(entities.weight[o])
+    assert envy.tempting_rate == worth(instance, e, [ratio * g for g in gpus[o]])
     assert envy.excess > 0
     assert envy.envious in envy.explain()
     assert envy.envied in envy.explain()

@@ -268,11 +268,27 @@ def test_what_is_held_stays_with_the_true_job_type():
 @FEW
 @given(job_instances(jobs=(2, 3), types=(2, 2)))
 def test_jobs_may_lie_too(instance):
-    """Equal rates among gangs: the theorem's proof needs no tenants."""
+    """Equal rates among gangs: the theorem's proof needs no tenants, but work for any number of GPUs."""
     policy = hetopt.Formulation((TotalRate(), EqualRates()), kind="jobs")
-    verdict = auditing.strategy_proof(instance, policy, kinds=("over", "job type"), budget=20)
+    verdict = auditing.strategy_proof(instance, policy, kinds=("over", "job type"), budget=20, time_limited=False)
     assert verdict.holds is None
     assert set(verdict.searched) <= {"over"}
+
+
+def test_a_lie_for_gpus_that_a_job_cannot_use_pays_nothing():
+    """Whoever reports more on GPU2 gets it all; a job that runs all the time on its part has no use for the rest."""
+
+    def proportional(instance, state=None):
+        entities = instance.entities()
+        part = entities.speed / entities.speed.sum(axis=0)
+        return hetopt.Plan(entities, part * entities.capacity), None
+
+    instance = hetopt.Instance.from_jobs([[1, 1], [1, 1]], demand=[1, 1], work=[9, 9], capacity=[2, 2])
+    asked = {"kinds": ("over",), "budget": 30}
+    assert auditing.strategy_proof(instance, proportional, **asked).slack == 0
+    assert auditing.strategy_proof(instance, proportional, time_limited=False, **asked).holds is False
+    scarce = hetopt.Instance.from_jobs([[2, 1], [2, 1]], demand=[2, 2], work=[9, 9], capacity=[2, 2])
+    assert auditing.strategy_proof(scarce, proportional, **asked).holds is False
 
 
 @pytest.mark.parametrize(

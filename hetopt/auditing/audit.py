@@ -86,7 +86,7 @@ def audit(
     *,
     exact: bool = False,
     tolerance: float = EQUAL,
-    time_limited: bool = False,
+    time_limited: bool | None = None,
     budget: int = 400,
     time_limit: float | None = None,
 ) -> Audit:
@@ -106,7 +106,8 @@ def audit(
     tolerance:
         Slack down to minus this counts as none.
     time_limited:
-        See :func:`~hetopt.auditing.efficiency.pareto_efficient`.
+        Whether a gang runs at most all the time, so that more GPUs bring it nothing; None: jobs do, tenants have
+        work for any number of GPUs. See :func:`~hetopt.auditing.holdings.holdings`.
     budget, time_limit:
         How often the policy may be asked in the search for misreports that pay, and seconds for it (None: no limit).
 
@@ -132,22 +133,22 @@ def audit(
     if policy is None:
         honest = undecided(STRATEGY_PROOF, "it is a property of the policy; give policy=…")
     else:
-        honest = strategy_proof(instance, policy, budget=budget, tolerance=tolerance, time_limit=time_limit)
+        honest = strategy_proof(
+            instance, policy, budget=budget, tolerance=tolerance, time_limit=time_limit, time_limited=time_limited
+        )
     return Audit(
-        envy_free=envy_free(instance, result, exact=exact, tolerance=tolerance),
-        sharing_incentive=sharing_incentive(instance, result, exact=exact, tolerance=tolerance),
-        pareto_efficient=_efficiency(instance, result, exact, tolerance, time_limited),
+        envy_free=envy_free(instance, result, exact=exact, tolerance=tolerance, time_limited=time_limited),
+        sharing_incentive=sharing_incentive(
+            instance, result, exact=exact, tolerance=tolerance, time_limited=time_limited
+        ),
+        pareto_efficient=pareto_efficient(
+            instance, result, exact=exact, tolerance=tolerance, time_limited=time_limited
+        ),
         strategy_proof=honest,
         capacity=within_capacity(instance, result, exact=exact, tolerance=tolerance),
         adjacent_types=adjacent_types(instance, result, exact=exact),
         by_tenant=_by_tenant(instance, result, exact, tolerance),
     )
-
-
-def _efficiency(instance: Instance, result: Result, exact: bool, tolerance: float, time_limited: bool) -> Verdict:
-    if exact and time_limited:
-        return undecided("pareto_efficient", "not offered in rational numbers with time_limited", unit="")
-    return pareto_efficient(instance, result, exact=exact, tolerance=tolerance, time_limited=time_limited)
 
 
 def _by_tenant(instance: Instance, result: Result, exact: bool, tolerance: float) -> dict[str, Verdict]:

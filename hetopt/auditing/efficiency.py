@@ -8,12 +8,13 @@ import numpy as np
 from scipy import sparse
 
 from hetopt.auditing.feasibility import capacity_verdict
-from hetopt.auditing.holdings import Holdings, Level, Numbers, Result, bundle, holdings
+from hetopt.auditing.holdings import Holdings, Level, Result, bundle, holdings
 from hetopt.auditing.trades import exact_efficiency
 from hetopt.auditing.verdict import Verdict, judged, undecided
 from hetopt.auditing.witnesses import Dominated
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
+from hetopt.data.worth import Numbers
 from hetopt.errors import InvalidOption, NotSolved
 from hetopt.programs.linear import LinearProgram, Names
 from hetopt.solving.highs import Session
@@ -29,7 +30,7 @@ def pareto_efficient(
     level: Level = "job type",
     exact: bool = False,
     tolerance: float = EQUAL,
-    time_limited: bool = False,
+    time_limited: bool | None = None,
 ) -> Verdict:
     """Is there no allocation at all that takes from nobody and gives to some? [OEF, section 2.3.1 (4)].
 
@@ -39,46 +40,42 @@ def pareto_efficient(
         sum_ek a[e, k] y[e, k] - sum_e rate[e] / (w[e].m)
         subject to  sum_k a[e, k] y[e, k] >= rate[e] / (w[e].m),   sum_e y[e, k] <= 1,   y >= 0.
 
-    Slack: minus that gain, so 0 at best. Nothing of the policy that made the result limits y.
+    Slack: minus that gain, so 0 at best. Nothing of the policy that made the result limits y but, for jobs, that no
+    gang runs more than all the time, ``sum_k m[k] y[e, k] <= demand[e]``.
 
     Parameters
     ----------
-    instance, result, exact, tolerance:
+    instance, result, exact, tolerance, time_limited:
         As in :func:`~hetopt.auditing.fairness.envy_free`. In exact mode the answer is a proof either way (see
         :mod:`hetopt.auditing.trades`), and a negative slack is the gain of the trade found, not of the best.
     level:
         ``"job type"`` or ``"free reuse"``; after an even split a rate is no longer a function of the GPUs held.
-    time_limited:
-        For jobs: the other allocation, too, must let no gang run more than all the time, ``sum_k share <= 1``
-        (Gavel's row, which OEF does not have).
 
     Returns
     -------
     Verdict
         Its witness is a :class:`~hetopt.auditing.witnesses.Dominated`. Undecided where the audited result itself
-        uses more than there is, so that it cannot be compared with allocations that do not.
+        uses more than there is, so that it cannot be compared with allocations that do not; and for ``exact`` where
+        time is limited, which the proof by trades does not know.
 
     Raises
     ------
     InvalidOption
-        ``level="even split"``; ``exact`` with ``time_limited``.
+        ``level="even split"``.
     """
     if level == "even split":
         raise InvalidOption("Pareto efficiency is judged at level 'job type' or 'free reuse', not 'even split'")
-    if exact and time_limited:
-        raise InvalidOption("an exact audit of Pareto efficiency with time_limited is not offered; drop one of them")
-    held = holdings(instance, result, level=level, exact=exact)
+    held = holdings(instance, result, level=level, exact=exact, time_limited=time_limited)
     capacity = capacity_verdict(held, tolerance)
     if not capacity.holds:
         return undecided(NAME, f"the allocation itself is not possible: {capacity.explain()}")
+    if exact and held.most is not None:
+        return undecided(NAME, "in rational numbers it is decided only without a limit of time: time_limited=False")
     if exact:
         return exact_efficiency(held)
     held = _shrunk(held)
-    part = held.capacity / held.demand[:, None] if time_limited else None
-    if part is not None and (held.gpus / held.demand[:, None]).sum(axis=1).max() > 1 + tolerance:
-        return undecided(NAME, "some gang runs more than all the time, which time_limited forbids to others")
     try:
-        y = _best_reply(held, part)
+        y = _best_reply(held)
     except NotSolved as problem:
         return undecided(NAME, f"its linear program was not solved: {problem}")
     return _verdict(held, y * held.capacity, tolerance)
@@ -89,10 +86,10 @@ def _shrunk(held: Holdings) -> Holdings:
     gpus: Numbers = np.maximum(held.gpus, 0)
     used = gpus.sum(axis=0)
     gpus = gpus * np.where(used > held.capacity, held.capacity / np.where(used > 0, used, 1), 1)
-    return replace(held, gpus=gpus, rate=(held.value * gpus).sum(axis=1))
+    return replace(held, gpus=gpus, rate=held.worth(gpus))
 
 
-def _best_reply(held: Holdings, part: Floats | None) -> Floats:
+def _best_reply(held: Holdings) -> Floats:
     """(n, k) parts of types in the allocation with the largest total gain."""
     n, k = held.value.shape
     worth = held.value * held.capacity / held.whole[:, None]
@@ -100,8 +97,8 @@ def _best_reply(held: Holdings, part: Floats | None) -> Floats:
     columns = np.arange(len(row))
     blocks = [(row, worth[row, col]), (n + col, np.ones(len(row)))]
     lower, upper = [held.rate / held.whole, np.full(k, -np.inf)], [np.full(n, np.inf), np.ones(k)]
-    if part is not None:
-        blocks.append((n + k + row, part[row, col]))
+    if held.most is not None:
+        blocks.append((n + k + row, held.capacity[col] / held.most[row]))
         lower.append(np.full(n, -np.inf))
         upper.append(np.ones(n))
     index = (np.concatenate([r for r, _ in blocks]), np.tile(columns, len(blocks)))
@@ -125,7 +122,7 @@ def _best_reply(held: Holdings, part: Floats | None) -> Floats:
 
 def _verdict(held: Holdings, gpus: Floats, tolerance: float) -> Verdict:
     """Judge by the gain measured on the dominating allocation itself."""
-    after = (held.value * gpus).sum(axis=1)
+    after = held.worth(gpus)
     gain = float(((after - held.rate) / held.whole).sum())
     witness = Dominated(
         bundles={name: bundle(held.types, row) for name, row in zip(held.names, gpus, strict=True)},

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hetopt.auditing.holdings import Holdings, Level, Numbers, Result, bundle, holdings
+from hetopt.auditing.holdings import Holdings, Level, Result, bundle, holdings
 from hetopt.auditing.verdict import Verdict, judged
 from hetopt.auditing.witnesses import BelowFairPart, Envy
 from hetopt.data.instance import Instance
+from hetopt.data.worth import Numbers
 from hetopt.tolerances import EQUAL
 
 BLOCK = 2_000_000
@@ -19,18 +20,25 @@ BLOCK = 2_000_000
 
 
 def envy_free(
-    instance: Instance, result: Result, *, level: Level = "job type", exact: bool = False, tolerance: float = EQUAL
+    instance: Instance,
+    result: Result,
+    *,
+    level: Level = "job type",
+    exact: bool = False,
+    tolerance: float = EQUAL,
+    time_limited: bool | None = None,
 ) -> Verdict:
     """Would nobody rather have the GPUs of another? [OEF, section 2.3.1 (2); weighted: section 4.2.3].
 
-    With w the rate per GPU, x the GPUs and pi the weights, for all e != o:
-    ``pi[o] w[e].x[e] >= pi[e] w[e].x[o]``. Slack: the smallest
-    ``(w[e].x[e] - pi[e]/pi[o] w[e].x[o]) / (w[e].m)``, a part of e's rate with the whole cluster m.
+    With v[e](x) the rate of e with GPUs x and pi the weights, for all e != o:
+    ``v[e](x[e]) >= v[e](pi[e]/pi[o] x[o])``. Slack: the smallest difference as a part of ``v[e](m)``, e's rate with
+    the whole cluster m. For a tenant v[e](x) is the linear ``w[e].x``; for a job it ends where the gang runs all
+    the time.
 
     Parameters
     ----------
-    instance, result, level, exact:
-        As in :func:`~hetopt.auditing.holdings.holdings`. Jobs compare GPUs at their speed per GPU.
+    instance, result, level, exact, time_limited:
+        As in :func:`~hetopt.auditing.holdings.holdings`.
     tolerance:
         Slack that still counts as none; exact verdicts need none.
 
@@ -40,14 +48,14 @@ def envy_free(
         Its witness is the worst :class:`~hetopt.auditing.witnesses.Envy`. With one entity alone the slack is what
         it has itself.
     """
-    held = holdings(instance, result, level=level, exact=exact)
+    held = holdings(instance, result, level=level, exact=exact, time_limited=time_limited)
     e, o, slack = _worst_pair(held)
     ratio = held.weight[e] / held.weight[o]
     witness = Envy(
         envious=held.names[e],
         envied=held.names[o],
         rate=_plain(held.rate[e]),
-        tempting_rate=_plain(ratio * (held.value[e] @ held.gpus[o])),
+        tempting_rate=_plain(held.tempting([e])[0, o]),
         own=held.bundle(e),
         other=held.bundle(o),
         weight_ratio=_plain(ratio),
@@ -55,12 +63,19 @@ def envy_free(
     return judged("envy_free", slack, witness, tolerance=tolerance)
 
 
-def envy_matrix(instance: Instance, result: Result, *, level: Level = "job type", exact: bool = False) -> pd.DataFrame:
+def envy_matrix(
+    instance: Instance,
+    result: Result,
+    *,
+    level: Level = "job type",
+    exact: bool = False,
+    time_limited: bool | None = None,
+) -> pd.DataFrame:
     """(n, n) by how much the rate of the row would rise with the GPUs of the column, weights reckoned in.
 
     Above 0: envy. In parts of the row's rate with the whole cluster: minus the slacks of :func:`envy_free`.
     """
-    held = holdings(instance, result, level=level, exact=exact)
+    held = holdings(instance, result, level=level, exact=exact, time_limited=time_limited)
     matrix = np.concatenate([-slack for _, slack in _slacks(held)])
     names = pd.Index(held.names, name="envious")
     return pd.DataFrame(matrix, index=names, columns=pd.Index(held.names, name="envied"))
@@ -70,11 +85,9 @@ def _slacks(held: Holdings) -> Iterator[tuple[int, Numbers]]:
     """Blocks of rows of the (n, n) slacks, each with the position of its first row."""
     n = len(held.names)
     step = max(1, BLOCK // n)
-    weighted = (held.gpus / held.weight[:, None]).T
     for start in range(0, n, step):
         rows = slice(start, min(n, start + step))
-        tempting = (held.value[rows] @ weighted) * held.weight[rows, None]
-        yield start, (held.rate[rows, None] - tempting) / held.whole[rows, None]
+        yield start, (held.rate[rows, None] - held.tempting(rows)) / held.whole[rows, None]
 
 
 def _worst_pair(held: Holdings) -> tuple[int, int, Any]:
@@ -93,16 +106,22 @@ def _worst_pair(held: Holdings) -> tuple[int, int, Any]:
 
 
 def sharing_incentive(
-    instance: Instance, result: Result, *, level: Level = "job type", exact: bool = False, tolerance: float = EQUAL
+    instance: Instance,
+    result: Result,
+    *,
+    level: Level = "job type",
+    exact: bool = False,
+    tolerance: float = EQUAL,
+    time_limited: bool | None = None,
 ) -> Verdict:
     """Does everyone have at least the rate of a cluster of its own, its part of every type? [OEF, section 2.3.1 (3)].
 
-    For all e: ``w[e].x[e] >= pi[e] / sum(pi) * w[e].m``. Slack: the smallest
-    ``w[e].x[e] / (w[e].m) - pi[e] / sum(pi)``, a part of e's rate with the whole cluster m.
+    For all e: ``v[e](x[e]) >= v[e](pi[e] / sum(pi) m)``. Slack: the smallest difference as a part of ``v[e](m)``,
+    e's rate with the whole cluster m. Rates v as in :func:`envy_free`.
 
     Parameters
     ----------
-    instance, result, level, exact, tolerance:
+    instance, result, level, exact, tolerance, time_limited:
         As in :func:`envy_free`.
 
     Returns
@@ -110,9 +129,9 @@ def sharing_incentive(
     Verdict
         Its witness is the worst :class:`~hetopt.auditing.witnesses.BelowFairPart`.
     """
-    held = holdings(instance, result, level=level, exact=exact)
+    held = holdings(instance, result, level=level, exact=exact, time_limited=time_limited)
     part = held.weight / held.weight.sum()
-    fair = part * (held.value @ held.capacity)
+    fair = held.worth(part[:, None] * held.capacity)
     slack = (held.rate - fair) / held.whole
     e = int(slack.argmin())
     witness = BelowFairPart(

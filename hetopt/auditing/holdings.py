@@ -9,17 +9,15 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from hetopt.allocation import Allocation, Plan
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
+from hetopt.data.worth import Numbers, most_at_once, tempting, worth
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.rationals import rational
 from hetopt.tolerances import RATIONAL_DENOMINATOR
-
-Numbers: TypeAlias = NDArray[Any]
-"""An array of floats, or of Fractions (dtype object) in exact mode."""
 
 Result: TypeAlias = Allocation | Plan | pd.DataFrame | ArrayLike
 """What can be audited; a table or array holds shares, entities x GPU types (floats or Fractions)."""
@@ -51,10 +49,12 @@ class Holdings:
         (n, k) GPUs held.
     rate:
         (n,) rate with the own GPUs.
-    weight, demand:
-        (n,) importance; GPUs of a gang (1 for tenants).
+    weight:
+        (n,) importance.
     capacity:
         (k,) GPUs of each type.
+    most:
+        (n,) GPUs that each can use at a time, a gang's size; None: no limit.
     exact:
         True if all numbers are Fractions.
     """
@@ -65,15 +65,23 @@ class Holdings:
     gpus: Numbers
     rate: Numbers
     weight: Numbers
-    demand: Numbers
     capacity: Numbers
+    most: Numbers | None = None
     exact: bool = False
 
     @cached_property
     def whole(self) -> Numbers:
         """(n,) rate with the whole cluster; 1 where that is 0 (the size by which slacks are divided)."""
-        whole = self.value @ self.capacity
+        whole = self.worth(self.capacity)
         return np.where(whole > 0, whole, self.one)
+
+    def worth(self, gpus: Numbers) -> Numbers:
+        """(n,) rate of each with its row of ``gpus`` (n, k), or with the same (k,)."""
+        return worth(self.value, gpus, self.most)
+
+    def tempting(self, rows: slice | list[int]) -> Numbers:
+        """(len(rows), n) rate of the row's entity with the column's GPUs, times the ratio of their weights."""
+        return tempting(self.value, self.gpus, self.weight, self.most, rows)
 
     @property
     def one(self) -> Any:
@@ -94,7 +102,14 @@ def bundle(types: tuple[str, ...], row: Numbers) -> dict[str, Any]:
     }
 
 
-def holdings(instance: Instance, result: Result, *, level: Level = "job type", exact: bool = False) -> Holdings:
+def holdings(
+    instance: Instance,
+    result: Result,
+    *,
+    level: Level = "job type",
+    exact: bool = False,
+    time_limited: bool | None = None,
+) -> Holdings:
     """Read ``result`` against ``instance``: speeds, weights and GPUs come from the instance, only shares from it.
 
     Parameters
@@ -108,13 +123,17 @@ def holdings(instance: Instance, result: Result, *, level: Level = "job type", e
     exact:
         In Fractions. An :class:`Allocation` must then have been solved with ``exact=True``; floats of the
         instance, and of a table, are read as the simple fractions that they round.
+    time_limited:
+        What GPUs are worth, on average over time. True: a gang runs at most all the time, so more GPUs than it has
+        workers bring nothing (Gavel's row). False: the more the better, as for OEF's tenants, who have jobs enough.
+        None: True for jobs, False for tenants. A tenant with the limit is a job of one GPU.
 
     Raises
     ------
     InvalidInstance
         The result is about other entities or GPU types, or holds NaN.
     InvalidOption
-        Unknown level; ``exact`` for an allocation that has no exact shares.
+        Unknown level; ``exact`` for an allocation that has no exact shares; ``time_limited`` for whole tenants.
     """
     if level not in get_args(Level):
         raise InvalidOption(f"level is {level!r}; it must be one of {', '.join(get_args(Level))}")
@@ -123,15 +142,19 @@ def holdings(instance: Instance, result: Result, *, level: Level = "job type", e
     read = fractions if exact else np.asarray
     demand, speed = read(entities.demand), read(entities.speed)
     value = speed / demand[:, None]
+    limit = most_at_once(entities, time_limited)
+    most = None if limit is None else read(limit)
+    if most is not None and entities.kind == "tenants" and level != "job type":
+        raise InvalidOption(f"time_limited says nothing about whole tenants (level {level!r}); drop one of them")
     single = Holdings(
         names=entities.names,
         types=entities.types,
         value=value,
         gpus=gpus,
-        rate=(value * gpus).sum(axis=1),
+        rate=worth(value, gpus, most),
         weight=read(entities.weight),
-        demand=demand,
         capacity=read(entities.capacity),
+        most=most,
         exact=exact,
     )
     return single if level == "job type" else _by_owner(single, instance, entities, level)
@@ -197,8 +220,8 @@ def _by_owner(single: Holdings, instance: Instance, entities: Entities, level: L
     if entities.kind == "jobs":
         return single
     groups = [np.flatnonzero(entities.owner == i) for i in range(len(instance.tenants))]
-    worth = np.max if level == "free reuse" else _mean
-    value = np.array([worth(single.value[rows], axis=0) for rows in groups])
+    together = np.max if level == "free reuse" else _mean
+    value = np.array([together(single.value[rows], axis=0) for rows in groups])
     gpus = np.array([single.gpus[rows].sum(axis=0) for rows in groups])
     as_allocated = np.array([single.rate[rows].sum() for rows in groups])
     return replace(
@@ -206,9 +229,8 @@ def _by_owner(single: Holdings, instance: Instance, entities: Entities, level: L
         names=tuple(t.name for t in instance.tenants),
         value=value,
         gpus=gpus,
-        rate=(value * gpus).sum(axis=1) if level == "free reuse" else as_allocated,
+        rate=worth(value, gpus) if level == "free reuse" else as_allocated,
         weight=np.array([single.weight[rows].sum() for rows in groups]),
-        demand=np.array([single.one for _ in groups]),
     )
 
 

@@ -18,6 +18,8 @@ from hetopt.auditing.verdict import PART, Verdict, undecided
 from hetopt.auditing.witnesses import Misreport
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
+from hetopt.data.worth import most_at_once
+from hetopt.data.worth import worth as rate_with
 from hetopt.errors import InvalidFormulation, InvalidInstance, InvalidOption, NotSolved
 from hetopt.solving.road import Policy
 
@@ -37,7 +39,14 @@ class Search:
     """The state of one search: what was asked and what it brought."""
 
     def __init__(
-        self, instance: Instance, policy: Policy, budget: int, scale: Scale, worth: Worth, seconds: float = math.inf
+        self,
+        instance: Instance,
+        policy: Policy,
+        budget: int,
+        scale: Scale,
+        worth: Worth,
+        seconds: float = math.inf,
+        time_limited: bool | None = None,
     ) -> None:
         self.deadline = time.perf_counter() + seconds
         self.instance, self.policy, self.left, self.worth = instance, policy, budget - 1, worth
@@ -45,6 +54,7 @@ class Search:
         holdings(instance, self.honest)  # refuses a result about others
         self.reports = Reports(instance, self.honest.entities.kind, scale)
         self.truth = self.reports.entities
+        self.most = most_at_once(self.truth, time_limited)
         self.people = self._people()
         self.before = self.rates(self.honest)
         self.gains: dict[tuple[object, ...], tuple[float, Report]] = {}
@@ -68,6 +78,8 @@ class Search:
     def rates(self, result: Allocation | Plan) -> Floats:
         """(people,) rates at true speeds; GPUs of a fake tenant count for the one who made it up, see after."""
         gpus = gpus_of(result)
+        if self.most is not None:
+            return rate_with(self.truth.per_gpu, gpus, self.most)
         rate = np.zeros(len(self.people))
         for person in range(len(self.people)):
             theirs = gpus[result.entities.owner == person]
@@ -96,6 +108,8 @@ class Search:
 
     def whole(self, person: int) -> float:
         """A person's rate with the whole cluster."""
+        if self.most is not None:
+            return float(rate_with(self.truth.per_gpu, self.truth.capacity, self.most)[person])
         return float(self.truth.per_gpu[self.truth.owner == person].max(axis=0) @ self.truth.capacity)
 
     def gain(self, report: Report) -> float:

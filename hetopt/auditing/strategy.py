@@ -30,6 +30,7 @@ def strategy_proof(
     worth: Worth = "free reuse",
     tolerance: float = EQUAL,
     time_limit: float | None = None,
+    time_limited: bool | None = None,
 ) -> Verdict:
     """Search for a misreport that pays under ``policy``. **A search: it can refute, never prove.**
 
@@ -60,6 +61,8 @@ def strategy_proof(
         A gain up to this part of the rate with the whole cluster is noise.
     time_limit:
         Seconds after which no further report is tried, or None. Only with a limit may two runs differ.
+    time_limited:
+        What GPUs are worth to a liar, as in :func:`~hetopt.auditing.holdings.holdings`.
 
     Returns
     -------
@@ -74,7 +77,7 @@ def strategy_proof(
     """
     _check(kinds, scale, worth, budget)
     seconds = math.inf if time_limit is None else at_least(time_limit, "time_limit", 0.0, InvalidOption)
-    search = Search(instance, policy, int(budget), scale, worth, seconds)
+    search = Search(instance, policy, int(budget), scale, worth, seconds, time_limited)
     search.run(kinds, search.positions(liars))
     return search.verdict(tolerance)
 

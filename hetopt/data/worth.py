@@ -1,0 +1,83 @@
+"""What GPUs are worth to those who hold them: to tenants the more the better, to a job at most what its gang can use.
+
+GPUs are averages over time. A job on ``gpus[k]`` GPUs of type k runs there at most ``gpus[k] / demand`` of the time,
+and all of the time on all types together. So with x the parts of time its rate is
+
+    max sum_k speed[k] x[k]   subject to   demand * x[k] <= gpus[k],   sum_k x[k] <= 1,   x >= 0,
+
+which the fastest types reach, one after another: of all GPUs it uses ``demand`` at most, the fastest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetopt.data.entities import Entities, Floats
+
+Numbers: TypeAlias = NDArray[Any]
+"""An array of floats, or of Fractions (dtype object)."""
+
+
+def most_at_once(entities: Entities, time_limited: bool | None = None) -> Floats | None:
+    """(n,) GPUs that each can use at a time: a gang's size; None where there is no limit.
+
+    ``time_limited`` None: jobs have the limit and tenants do not. Tenants with it are jobs of one GPU.
+    """
+    limited = entities.kind == "jobs" if time_limited is None else time_limited
+    return entities.demand if limited else None
+
+
+def worth(value: Numbers, gpus: Numbers, most: Numbers | None = None) -> Numbers:
+    """(n,) rate of each with its own row of ``gpus``.
+
+    Parameters
+    ----------
+    value:
+        (n, k) rate per GPU.
+    gpus:
+        (n, k) GPUs on average over time, or (k,) the same for all.
+    most:
+        (n,) GPUs that each can use at a time; None: no limit. With one, negative GPUs count as none.
+    """
+    gpus = np.broadcast_to(gpus, value.shape)
+    if most is None:
+        return np.asarray((value * gpus).sum(axis=1))
+    order = np.argsort(-value, axis=1, kind="stable")
+    best, there = np.take_along_axis(value, order, axis=1), np.take_along_axis(gpus, order, axis=1)
+    return _used(zip(best.T, there.T, strict=True), most)
+
+
+def tempting(
+    value: Numbers, gpus: Numbers, weight: Numbers, most: Numbers | None = None, rows: slice | list[int] = slice(None)
+) -> Numbers:
+    """(len(rows), n) rate of the row's entity with the column's GPUs times ``weight[row] / weight[column]``.
+
+    Parameters
+    ----------
+    value, gpus, most:
+        As in :func:`worth`; ``gpus`` is (n, k).
+    weight:
+        (n,) importance.
+    rows:
+        Positions of those who compare; default all.
+    """
+    per_weight, mine, value = (gpus / weight[:, None]).T, weight[rows, None], value[rows]
+    if most is None:
+        return np.asarray((value @ per_weight) * mine)
+    order = np.argsort(-value, axis=1, kind="stable")
+    best = np.take_along_axis(value, order, axis=1)
+    used = ((best[:, [j]], per_weight[order[:, j]]) for j in range(value.shape[1]))
+    return _used(used, most[rows, None] / mine) * mine  # c times the GPUs, at most m = c times (the GPUs, at most m/c)
+
+
+def _used(types: Iterable[tuple[Numbers, Numbers]], left: Numbers) -> Numbers:
+    """Sum of value times GPUs used, where at most ``left`` are; (value, GPUs) of each type, the fastest first."""
+    total: Any = 0
+    for value, gpus in types:
+        used = np.minimum(np.maximum(gpus, 0), left)
+        total, left = total + value * used, left - used
+    return np.asarray(total)
