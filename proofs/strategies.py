@@ -125,6 +125,12 @@ def shares(draw: Draw, instance: Instance, *, waste: bool = True) -> NDArray[np.
 
 
 @st.composite
+def with_held(draw: Draw, instance: Instance) -> Instance:
+    """``instance`` with GPUs that its entities hold now, some of all there are."""
+    return instance.replace(held=(draw(shares(instance)) * instance.entities().demand[:, None]).astype(float))
+
+
+@st.composite
 def linear_programs(
     draw: Draw, *, columns: tuple[int, int] = (1, 5), rows: tuple[int, int] = (0, 6), integer: bool = False
 ) -> LinearProgram:

@@ -109,16 +109,40 @@ def whole_instances(draw: Draw) -> Instance:
     cut = draw(st.integers(0, len(names)))
     owners = tuple(draw(tenants(cluster, name)) for name in names[:cut] if "/" not in name)
     work = tuple(draw(jobs(cluster, name, owners)) for name in names[cut:])
-    everyone = [t.name for t in owners if len(t.job_types) == 1] + [j.name for j in work]
     state: dict[str, Any] = {
         "time": draw(AMOUNTS),
         "name": draw(st.text(max_size=5)),
         "source": draw(st.text(max_size=5)),
     }
-    if everyone:
-        gpus = st.dictionaries(st.sampled_from(cluster.type_names), AMOUNTS)
-        state["held"] = draw(st.dictionaries(st.sampled_from(everyone), gpus))
+    held: dict[str, dict[str, float]] = {}
+    for entities in ([t.name for t in owners if len(t.job_types) == 1], [j.name for j in work]):
+        held |= draw(holdings(cluster, entities))
     if work:
-        one = draw(st.sampled_from(work)).name
-        state |= {"done": {one: draw(AMOUNTS)}, "placed": {one: {s.name: dict(s.gpus) for s in cluster.servers[:1]}}}
-    return Instance(cluster, owners, work, **state)
+        one = draw(st.sampled_from(work))
+        there = _first(cluster, one.demand)
+        by_type = {t: sum(gpus.get(t, 0) for gpus in there.values()) for t in cluster.type_names}
+        held = {name: gpus for name, gpus in held.items() if name not in {j.name for j in work}}
+        held[one.name] = {t: float(n) for t, n in by_type.items()}
+        state |= {"done": {one.name: draw(AMOUNTS)}, "placed": {one.name: there}}
+    return Instance(cluster, owners, work, held=held, **state)
+
+
+@st.composite
+def holdings(draw: Draw, cluster: Cluster, names: list[str]) -> dict[str, dict[str, float]]:
+    """What some of ``names`` hold, some types left out, together at most the GPUs that there are."""
+    some = draw(st.lists(st.sampled_from(names), unique=True)) if names else []
+    part = st.floats(0, 1, allow_subnormal=False)
+    return {
+        name: {t: draw(part) * there / len(some) for t, there in cluster.capacity.items() if draw(st.booleans())}
+        for name in some
+    }
+
+
+def _first(cluster: Cluster, demand: int) -> dict[str, dict[str, int]]:
+    """Server -> GPU type -> GPUs: the first ``demand`` GPUs of the cluster."""
+    there: dict[str, dict[str, int]] = {}
+    for server in cluster.servers:
+        for t, gpus in server.gpus.items():
+            there.setdefault(server.name, {})[t] = min(gpus, demand)
+            demand -= min(gpus, demand)
+    return there

@@ -18,7 +18,7 @@ from hetopt.models.fairness import EnvyFree
 from hetopt.models.gavel.parts import TimeFraction
 from hetopt.models.switching import SwitchingCost
 from hetopt.programs.formulation import Formulation, Lazy
-from hetopt.proofs.strategies import job_instances, tenant_instances
+from hetopt.proofs.strategies import job_instances, tenant_instances, with_held
 from hetopt.tolerances import EQUAL, FEASIBILITY, GAP, NUDGE, scale
 
 INST = hetopt.Instance.from_speedups([[1, 2, 3], [1, 4, 7], [1, 5, 9]], capacity=[1, 1, 1])
@@ -85,9 +85,9 @@ def test_a_larger_gap_takes_fewer_passes(gap: float) -> None:
 def test_a_market_with_switching_costs_is_that_of_another_solver(
     inst: hetopt.Instance, price: float, data: st.DataObject
 ) -> None:
+    held = data.draw(with_held(inst))
     n, k = inst.entities().shape
-    now = np.array(data.draw(st.lists(st.integers(0, 2), min_size=n * k, max_size=n * k)), dtype=float).reshape(n, k)
-    held = inst.replace(held=now)
+    now = held.entities().held
     a = hetopt.solve(ceei.equal_budgets() + SwitchingCost(price), held)
     speed = np.array([list(t.job_types[0].speedup.values()) for t in inst.tenants])
     x = cp.Variable((n, k), nonneg=True)

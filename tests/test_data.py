@@ -25,6 +25,7 @@ from hetopt.proofs.whole import whole_instances
 
 T4 = {"T4": 1.0}
 ONE = Cluster.of(T4)  # type: ignore[arg-type]
+FOUR = Cluster((GPUType("T4"),), (Server("s", {"T4": 4}),))
 TWO = Cluster.of({"T4": 2, "V100": 2})
 PAIR = {"T4": 1.0, "V100": 2.0}
 
@@ -217,7 +218,20 @@ WRONG: list[tuple[str, Callable[[], object]]] = [
     ("held names tenant or job 'b', which does not exist", lambda: Instance(ONE, tenants("a"), held={"b": {"T4": 1}})),
     ("held['a'] names GPU type 'K80'", lambda: Instance(ONE, tenants("a"), held={"a": {"K80": 1}})),
     ("held['a']['T4'] is -1", lambda: Instance(ONE, tenants("a"), held={"a": {"T4": -1}})),
-    ("held['j'] may mean the tenant or the job", lambda: Instance(ONE, tenants("j"), (job(),), held={"j": {"T4": 1}})),
+    ("tenant or job 'j' occurs twice", lambda: Instance(ONE, tenants("j"), (job(),))),
+    (
+        "held gives tenants 2 T4 together; the cluster has 1",
+        lambda: Instance(ONE, tenants("a"), held={"a": {"T4": 2}}),
+    ),
+    ("held gives jobs 2 T4 together; the cluster has 1", lambda: Instance(ONE, jobs=(job(),), held={"j": {"T4": 2}})),
+    (
+        "placed['j'] has 1 GPUs; a gang runs on its demand, 2",
+        lambda: Instance(FOUR, jobs=(job(demand=2),), placed={"j": {"s": {"T4": 1}}}),
+    ),
+    (
+        "held['j'] is 1 T4, but placed['j'] is on 2 T4; they must agree",
+        lambda: Instance(FOUR, jobs=(job(demand=2),), placed={"j": {"s": {"T4": 2}}}, held={"j": {"T4": 1}}),
+    ),
     ("held['a'] is 1; it must be a mapping", lambda: Instance(ONE, tenants("a"), held={"a": 1})),  # type: ignore[dict-item]
     ("done names job 'k'", lambda: Instance(ONE, jobs=(job(),), done={"k": 1})),
     ("done['j'] is -1", lambda: Instance(ONE, jobs=(job(),), done={"j": -1})),
@@ -500,7 +514,19 @@ def test_at_keeps_known_that_nobody_present_holds_anything() -> None:
     held = then.entities("jobs").held
     assert held is not None
     assert not held.any()
-    assert DAY.replace(held={}).at(60).entities("jobs").held is None
+    assert DAY.replace(held={}, placed={}).at(60).entities("jobs").held is None
+
+
+def test_jobs_hold_what_they_are_placed_on() -> None:
+    placed = DAY.replace(held={})
+    assert placed.held == DAY.held
+    assert placed.entities("jobs").held.tolist() == [[1, 0], [0, 1], [0, 0]]  # type: ignore[union-attr]
+
+
+def test_tenants_and_jobs_may_hold_the_same_gpus() -> None:
+    """A tenant's GPUs are those that its jobs run on; averages over time are rounded."""
+    both = Instance(ONE, tenants("a", "b", "c"), (job(tenant="a"),), held={"a": {"T4": 1}, "j": {"T4": 1}})
+    assert both.replace(held={name: {"T4": 0.1 + 0.7 / 3} for name in "abc"}).entities("tenants").held is not None
 
 
 def test_at_leaves_tenants_and_what_they_hold() -> None:

@@ -42,11 +42,13 @@ def test_rho_follows_equation_5(instance: hetopt.Instance, normalise: bool, data
     for r in range(4):
         now = instance.replace(time=start + r * SECONDS)
         if state is not None:
-            capacity = now.cluster.capacity
-            fits = {j.name: [t for t, s in j.throughput.items() if s > 0 and j.demand <= capacity[t]] for j in now.jobs}
-            ran = {name: data.draw(st.sampled_from([None, *types])) for name, types in fits.items()}
-            held = {name: {} if kind is None else {kind: 1} for name, kind in ran.items()}
-            now = now.replace(held=held)
+            free, ran = dict(now.cluster.capacity), {}
+            for j in now.jobs:
+                fits = [t for t, s in j.throughput.items() if s > 0 and j.demand <= free[t]]
+                ran[j.name] = data.draw(st.sampled_from([None, *fits]))
+                if ran[j.name] is not None:
+                    free[ran[j.name]] -= j.demand
+            now = now.replace(held={j.name: {ran[j.name]: j.demand} if ran[j.name] else {} for j in now.jobs})
             for job in instance.jobs:
                 span, kind = fair_rounds(instance, job), ran[job.name]
                 whole = Fraction(1) if normalise else Fraction(job.work)

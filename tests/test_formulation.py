@@ -18,7 +18,7 @@ from hetopt.models.fairness import EnvyFree, EqualRates, SharingIncentive
 from hetopt.models.objectives import TotalRate
 from hetopt.models.switching import SwitchingCost
 from hetopt.programs.formulation import Formulation, Measured
-from hetopt.proofs.strategies import job_instances, tenant_instances
+from hetopt.proofs.strategies import job_instances, tenant_instances, with_held
 from hetopt.tolerances import EQUAL
 
 INST = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
@@ -122,10 +122,10 @@ PARTS = [TotalRate(), EnvyFree(), SharingIncentive(), EqualRates(), SwitchingCos
 @given(instance=st.one_of(tenant_instances(weighted=True, zeros=True), job_instances(zeros=True)), data=st.data())
 def test_the_model_and_the_measure_agree_at_any_share(instance: hetopt.Instance, data: st.DataObject) -> None:
     """Each component's Pyomo gain and rows say the same as its own numpy measure, at random shares."""
-    n, k = instance.entities().shape
-    cells = st.lists(st.integers(0, 3), min_size=n * k, max_size=n * k)
-    instance = instance.replace(held=np.array(data.draw(cells), dtype=float).reshape(n, k))
+    instance = data.draw(with_held(instance))
     entities = instance.entities()
+    n, k = entities.shape
+    cells = st.lists(st.integers(0, 3), min_size=n * k, max_size=n * k)
     share = np.array(data.draw(cells), dtype=float).reshape(n, k) / 2
     share[~entities.allowed] = 0
     for part in PARTS:

@@ -16,7 +16,7 @@ from hetopt.models.objectives import TotalRate
 from hetopt.models.switching import SwitchingCost
 from hetopt.programs.formulation import Formulation
 from hetopt.programs.rows import Rows
-from hetopt.proofs.strategies import ratios, tenant_instances
+from hetopt.proofs.strategies import ratios, tenant_instances, with_held
 from hetopt.solving.point import Point
 from hetopt.tolerances import EQUAL, FEASIBILITY, SUPPORT, scale
 
@@ -146,10 +146,8 @@ def test_weights_are_replicas(inst: Instance, data: st.DataObject) -> None:
 
 @given(tenant_instances(tenants=(1, 4), types=(1, 3), weighted=True), st.data())
 def test_with_a_switching_cost_envy_freeness_stays(inst: Instance, data: st.DataObject) -> None:
-    shape = inst.entities().shape
-    held = np.array(data.draw(st.lists(st.integers(0, 2), min_size=shape[0] * shape[1], max_size=shape[0] * shape[1])))
     price = data.draw(st.sampled_from([0.3, 1.0, 4.0]))
-    a = hetopt.solve(oef.cooperative() + SwitchingCost(price), inst.replace(held=held.reshape(shape)))
+    a = hetopt.solve(oef.cooperative() + SwitchingCost(price), data.draw(with_held(inst)))
     assert envy_by_hand(inst, a.x) <= FEASIBILITY
     assert a.certificate.violation <= FEASIBILITY
 

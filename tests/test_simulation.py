@@ -199,9 +199,9 @@ def test_a_plan_for_other_jobs_is_refused() -> None:
 
 
 def test_endless_simulations_are_stopped() -> None:
-    with pytest.raises(Stalled, match="no progress in 5 decisions up to 300 s"):
+    with pytest.raises(Stalled, match=r"no progress in 5 decisions up to 300 s.* gives them nothing"):
         simulate(Nothing(), table_1(), round_seconds=MINUTE, patience=5)
-    with pytest.raises(Stalled, match="no progress in 20 decisions"):  # each round is lost by moving
+    with pytest.raises(Stalled, match=r"no progress in 20 decisions.* moves the 2 that run before they have restarted"):
         simulate(Equal(), table_1(), round_seconds=MINUTE, patience=20, overheads=Overheads(60.0, start_seconds=60.0))
 
 
@@ -218,7 +218,9 @@ def test_settings_out_of_range_are_refused() -> None:
     with pytest.raises(InvalidOption, match="shares among tenants"):
         simulate(oef.cooperative(), tenants, fluid=True)
     half = (Tenant("a", {"3070": 1.0}), Tenant("b", {"3070": 1.0}))
-    one = Instance(Cluster.of({"3070": 1}), half, tuple(Job(t.name, {"3070": 1.0}, 1e5, tenant=t.name) for t in half))
+    one = Instance(
+        Cluster.of({"3070": 1}), half, tuple(Job(f"{t.name}1", {"3070": 1.0}, 1e5, tenant=t.name) for t in half)
+    )
     with pytest.raises(InvalidPlan, match="uses 2 GPUs of '3070'; there are 1"):
         simulate(oef.cooperative(), one, round_seconds=MINUTE, rounder=hetopt.AsPrinted())
 

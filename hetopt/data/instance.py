@@ -47,7 +47,7 @@ class Instance:
         Now, in seconds.
     held:
         Entity (tenant, ``tenant/job type``, or job) -> GPU type -> GPUs held now. Where it names no tenant (no job),
-        what tenants (jobs) hold is unknown, and then a switching cost is zero.
+        what tenants (jobs) hold is unknown, and then a switching cost is zero. Jobs hold what they are placed on.
     done:
         Job -> work done so far (unit of ``Job.work``); absent means 0.
     placed:
@@ -58,7 +58,8 @@ class Instance:
     Raises
     ------
     InvalidInstance
-        Duplicate or unknown names, missing GPU types, negative numbers, a gang larger than the cluster.
+        Duplicate or unknown names, missing GPU types, negative numbers, a gang larger than the cluster, more GPUs
+        held than there are.
     """
 
     cluster: Cluster
@@ -83,12 +84,13 @@ class Instance:
         unique((t.name for t in self.tenants), "tenant")
         unique(tenant_entity_names(self), "tenant or tenant/job type")
         unique((j.name for j in self.jobs), "job")
+        unique((*tenant_entity_names(self), *(j.name for j in self.jobs)), "tenant or job")
         check_speeds(self)
         self._check_jobs()
-        jobs = {j.name for j in self.jobs}
-        object.__setattr__(self, "held", state.held(self.held, tenant_entity_names(self), jobs, self.cluster))
+        jobs, tenants = {j.name: j for j in self.jobs}, tenant_entity_names(self)
         object.__setattr__(self, "done", state.done(self.done, jobs))
         object.__setattr__(self, "placed", state.placed(self.placed, jobs, self.cluster))
+        object.__setattr__(self, "held", state.held(self.held, tenants, jobs, self.cluster, self.placed))
 
     def _check_jobs(self) -> None:
         kinds = {t.name: {kind.name for kind in t.job_types} for t in self.tenants}

@@ -4,31 +4,67 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from math import fsum
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hetopt.checks import FrozenDict, count, known, mapping, number
 from hetopt.data.cluster import Cluster
+from hetopt.data.workload import Job
 from hetopt.errors import InvalidInstance
+from hetopt.tolerances import FEASIBILITY, scale
 
 if TYPE_CHECKING:
     from hetopt.data.instance import Instance
 
+Placed: TypeAlias = Mapping[str, Mapping[str, Mapping[str, int]]]
+"""Job -> server -> GPU type -> GPUs."""
+
 
 def held(
-    value: Any, tenants: Collection[str], jobs: Collection[str], cluster: Cluster
+    value: Any, tenants: Collection[str], jobs: Collection[str], cluster: Cluster, placed: Placed
 ) -> Mapping[str, Mapping[str, float]]:
-    """Entity -> GPU type -> GPUs >= 0; ``tenants`` are the names of tenants or of their job types."""
-    tenants = set(tenants)
-    names = tenants.union(jobs)
+    """Entity -> GPU type -> GPUs >= 0, of each kind of entity no more than there are.
+
+    ``tenants`` are the names of tenants or of their job types. What jobs are ``placed`` on they hold.
+    """
+    names = {*tenants, *jobs}
     result: dict[str, FrozenDict[str, float]] = {}
     for entity, gpus in mapping(value, "held").items():
         key = f"held[{entity!r}]"
         known(entity, names, "held", "tenant or job")
-        if entity in tenants and entity in jobs:
-            raise InvalidInstance(f"{key} may mean the tenant or the job of that name; give one another name")
         row = {known(t, cluster.type_names, key, "GPU type"): n for t, n in mapping(gpus, key).items()}
         result[entity] = FrozenDict({t: number(n, f"{key}[{t!r}]") for t, n in row.items()})
+    for job, there in _by_type(placed).items():
+        told = result.setdefault(job, FrozenDict(there))
+        if {t: n for t, n in told.items() if n} != there:
+            raise InvalidInstance(
+                f"held[{job!r}] is {_gpus(told)}, but placed[{job!r}] is on {_gpus(there)}; they must agree"
+            )
+    for kind, those in (("tenants", tenants), ("jobs", jobs)):
+        _check_capacity(kind, [result[name] for name in those if name in result], cluster)
     return FrozenDict(result)
+
+
+def _by_type(placed: Placed) -> dict[str, dict[str, int]]:
+    """Job -> GPU type -> GPUs on all its servers."""
+    result: dict[str, dict[str, int]] = {}
+    for job, hosts in placed.items():
+        total: Counter[str] = Counter()
+        for gpus in hosts.values():
+            total.update({t: n for t, n in gpus.items() if n})
+        result[job] = dict(total)
+    return result
+
+
+def _gpus(row: Mapping[str, float]) -> str:
+    return " + ".join(f"{n:.15g} {t}" for t, n in row.items() if n) or "nothing"
+
+
+def _check_capacity(kind: str, rows: list[FrozenDict[str, float]], cluster: Cluster) -> None:
+    """Tenants hold together, as averages over time, at most the GPUs that there are, and so do jobs."""
+    for t, there in cluster.capacity.items():
+        if (total := fsum(row.get(t, 0.0) for row in rows)) > there + FEASIBILITY * scale([there]):
+            raise InvalidInstance(f"held gives {kind} {total:.15g} {t} together; the cluster has {there}")
 
 
 def done(value: Any, jobs: Collection[str]) -> Mapping[str, float]:
@@ -37,8 +73,8 @@ def done(value: Any, jobs: Collection[str]) -> Mapping[str, float]:
     return FrozenDict({known(j, jobs, "done", "job"): number(w, f"done[{j!r}]") for j, w in rows})
 
 
-def placed(value: Any, jobs: Collection[str], cluster: Cluster) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
-    """Job -> server -> GPU type -> whole GPUs, no server holding more than it has."""
+def placed(value: Any, jobs: Mapping[str, Job], cluster: Cluster) -> Placed:
+    """Job -> server -> GPU type -> whole GPUs, a gang whole or not at all, no server holding more than it has."""
     result: dict[str, FrozenDict[str, FrozenDict[str, int]]] = {}
     used: Counter[tuple[str, str]] = Counter()
     for job, hosts in mapping(value, "placed").items():
@@ -55,6 +91,9 @@ def placed(value: Any, jobs: Collection[str], cluster: Cluster) -> Mapping[str, 
     for (server, t), n in used.items():
         if n > (there := cluster.by_name[server].gpus.get(t, 0)):
             raise InvalidInstance(f"placed puts jobs on {n} {t} of server {server!r}; it has {there}")
+    for job, by_type in _by_type(result).items():
+        if (total := sum(by_type.values())) not in (0, jobs[job].demand):
+            raise InvalidInstance(f"placed[{job!r}] has {total} GPUs; a gang runs on its demand, {jobs[job].demand}")
     return FrozenDict(result)
 
 

@@ -112,7 +112,10 @@ class Engine:
     def _waiting(self) -> str:
         names = [life.job.name for life in self.present.values()]
         listed = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
-        return f"{len(names)} jobs are unfinished: {listed}. The policy gives them nothing that they can run on"
+        why = "The policy gives them nothing that they can run on"
+        if moved := sum(life.running for life in self.present.values()):
+            why = f"The policy moves the {moved} that run before they have restarted, so that no work is done"
+        return f"{len(names)} jobs are unfinished: {listed}. {why}"
 
     def _ends_by(self, time: float) -> bool:
         """Whether the next job to end is done now, but for work that counts as none."""
