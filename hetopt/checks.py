@@ -30,13 +30,23 @@ class FrozenDict(dict[K, V]):
         return (type(self), (dict(self),))
 
 
+MOST = 1e18
+"""No number is larger: seconds, bytes and work stay far below, and sums and products of such numbers stay finite."""
+
+MOST_COUNTED = 10**9
+"""No count of GPUs is larger."""
+
+
 def number(value: Any, key: str, *, least: float = 0.0, strict: bool = False) -> float:
-    """``value`` as a finite float that is at least (``strict``: more than) ``least``; text is no number."""
-    if type(value) is float and (value > least or (value == least and not strict)) and value < math.inf:
+    """``value`` as a float up to :data:`MOST`, at least (``strict``: more than) ``least``; text is no number."""
+    if type(value) is float and (value > least or (value == least and not strict)) and value <= MOST:
         return value
     result = _float(value)
     if not (result > least or (result == least and not strict)) or math.isinf(result):  # NaN compares false
-        raise InvalidInstance(f"{key} is {value!r}; it must be a finite number {'>' if strict else '>='} {least:g}")
+        wanted = f"a finite number {'>' if strict else '>='} {least:g}"
+        raise InvalidInstance(f"{key} is {shown(value)}; it must be {wanted}")
+    if result > MOST:
+        raise InvalidInstance(f"{key} is {shown(value)}; it may be {MOST:g} at most")
     return result
 
 
@@ -55,6 +65,8 @@ def count(value: Any, key: str, *, least: int = 0) -> int:
     result = number(value, key, least=least)
     if result != int(result):
         raise InvalidInstance(f"{key} is {value!r}; it must be a whole number >= {least}")
+    if result > MOST_COUNTED:
+        raise InvalidInstance(f"{key} is {value!r}; it may be {MOST_COUNTED} at most")
     return int(result)
 
 
@@ -137,3 +149,17 @@ def at_least(value: Any, key: str, least: float, error: type[HetoptError], *, st
         return number(value, key, least=least, strict=strict)
     except InvalidInstance as problem:
         raise error(str(problem)) from None
+
+
+def shown(value: Any) -> str:
+    """``value`` as messages show it: what is long is cut."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:50]}… ({type(value).__name__})"
+
+
+def expect(kind: type[V], value: Any, key: str, error: type[HetoptError] = InvalidInstance) -> V:
+    """``value`` if it is a ``kind``."""
+    if not isinstance(value, kind):
+        article = "an" if kind.__name__[0] in "AEIO" else "a"
+        raise error(f"{key} is {shown(value)}; it must be {article} {kind.__name__}")
+    return value

@@ -21,7 +21,7 @@ from hetopt.files.saving import check_folder, check_free, check_writable
 from hetopt.programs.formulation import Formulation
 from hetopt.registry import description, make_policy, policy_names
 from hetopt.solving.options import Options
-from hetopt.solving.road import Policy, compile_program, every_row, optimise, solve
+from hetopt.solving.road import Policy, optimise, solve
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="Who should get which GPU when."
@@ -143,18 +143,13 @@ def export_command(
     overwrite: Overwrite = False,
 ) -> None:
     """Write the program of a formulation as LP, MPS or JSON with readable names."""
-    from hetopt.programs.exporting import export
+    from hetopt.programs.exporting import export, stated_program
 
     check_free(out, overwrite=overwrite)
     check_writable(out)
     chosen, instance = named_policy(policy, settings), present(file, moment)
     with about(file, instance):
-        if not isinstance(chosen, Formulation):
-            made = getattr(chosen, "formulation", None)
-            if made is None:
-                raise InvalidOption(f"{policy!r} is a procedure, not a program; there is nothing to export")
-            chosen = made(instance, None)
-        program = compile_program(chosen, instance).with_rows(every_row(chosen, chosen.entities(instance)))
+        program = stated_program(chosen, instance)
         if program.earlier and out.suffix.lower() in (".lp", ".mps"):  # these formats hold a single objective
             program = optimise(program).program
             console.say("the objectives before the last were maximised; they stand as rows earlier_stage[...]")

@@ -107,7 +107,7 @@ class MoreWorkersFirst:
 def _kinds(whole: Iterable[str]) -> tuple[Parallelism, ...]:
     try:
         return tuple(Parallelism(kind) for kind in whole)
-    except ValueError:
+    except (TypeError, ValueError):
         raise InvalidOption(f"whole is {whole!r}; it may hold {', '.join(Parallelism)}") from None
 
 

@@ -85,7 +85,7 @@ CHANGES = [
         "capacity: {}",
         ":6: cluster.memory_bytes names GPU type 'T4', which does not exist; known: none",
     ),
-    ("capacity: {T4: 4, V100: 4}", "capacity: {T4: 4, V100: 999999999999}", "more than 1000000 servers"),
+    ("capacity: {T4: 4, V100: 4}", "capacity: {T4: 4, V100: 999999999}", "more than 1000000 servers"),
     (
         "capacity: {T4: 4, V100: 4}",
         "servers: []",

@@ -136,7 +136,7 @@ def test_places_are_checked_before_solving(
     (tmp_path / "folder.png").mkdir()
     for name in ("afile", "there.lp", "there.yaml"):
         (tmp_path / name).write_text("precious")
-    for name in ("hetopt.cli.solve", "hetopt.cli.compile_program", "hetopt.comparison.solve"):
+    for name in ("hetopt.cli.solve", "hetopt.programs.exporting.compile_program", "hetopt.comparison.solve"):
         monkeypatch.setattr(name, never)
     code, out, err = run(*words)
     assert (code, out) == (2, "")
@@ -193,9 +193,8 @@ def test_a_job_that_fits_nowhere_is_named_with_its_file(run: Run, tmp_path: Path
 @pytest.mark.parametrize(
     ("capacity", "speed", "weight", "said"),
     [
-        (4, 1e300, 1, "tenants['a'].speedup['V100'] is 1e+300, tenants['a'].speedup['T4'] is 1"),
-        (10**30, 2, 1, "cluster.capacity['T4'] is 1e+30, one GPU is 1"),
-        (4, 2, 1e30, "tenants['a'].weight is 1e+30, tenants['b'].weight is 1"),
+        (4, 1e17, 1, "tenants['a'].speedup['V100'] is 1e+17, tenants['a'].speedup['T4'] is 1"),
+        (4, 2, 1e17, "tenants['a'].weight is 1e+17, tenants['b'].weight is 1"),
     ],
 )
 def test_numbers_that_no_solver_takes_are_named(

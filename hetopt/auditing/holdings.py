@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from hetopt.allocation import Allocation, Plan
+from hetopt.checks import expect
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
 from hetopt.data.worth import Numbers, most_at_once, tempting, worth
@@ -135,6 +136,7 @@ def holdings(
     InvalidOption
         Unknown level; ``exact`` for an allocation that has no exact shares; ``time_limited`` for whole tenants.
     """
+    expect(Instance, instance, "instance")
     if level not in get_args(Level):
         raise InvalidOption(f"level is {level!r}; it must be one of {', '.join(get_args(Level))}")
     entities = _entities(instance, result)
@@ -196,7 +198,7 @@ def _gpus(entities: Entities, result: Result, exact: bool) -> Numbers:
     elif isinstance(result, Allocation):
         table = _exact_share(result) if exact else result.x
     else:
-        table = np.asarray(result)
+        table = _table(result)
     if table.shape != entities.shape:
         raise InvalidInstance(f"the table of shares has shape {table.shape}; it must be {entities.shape}")
     table = fractions(table) if exact else table.astype(float)
@@ -205,6 +207,13 @@ def _gpus(entities: Entities, result: Result, exact: bool) -> Numbers:
     if isinstance(result, Plan):
         return table
     return table * (fractions(entities.demand) if exact else entities.demand)[:, None]
+
+
+def _table(result: Any) -> Numbers:
+    try:
+        return np.asarray(result)
+    except ValueError:
+        raise InvalidInstance("the rows of the table of shares differ in length; give a row per entity") from None
 
 
 def _exact_share(result: Allocation) -> Numbers:

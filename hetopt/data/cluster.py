@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -160,14 +160,16 @@ class Cluster:
             Counts that are not whole numbers, memory of an unknown type, more than 1,000,000 servers.
         """
         if not isinstance(capacity, Mapping):
+            if isinstance(capacity, str) or not isinstance(capacity, Iterable):
+                raise InvalidInstance(f"capacity is {capacity!r}; it must map GPU types to GPUs, or list GPUs per type")
             capacity = {f"GPU{i + 1}": n for i, n in enumerate(capacity)}
         gpus = {t: count(n, f"capacity[{t!r}]") for t, n in mapping(capacity, "capacity").items()}
         memory = mapping({} if memory_bytes is None else memory_bytes, "memory_bytes")
         for name in memory:
             known(name, gpus, "memory_bytes", "GPU type")
-        size = (
-            max(1, *gpus.values(), 1) if gpus_per_server is None else count(gpus_per_server, "gpus_per_server", least=1)
-        )
+        size = max(gpus.values(), default=1) or 1
+        if gpus_per_server is not None:
+            size = count(gpus_per_server, "gpus_per_server", least=1)
         if sum(-(-n // size) for n in gpus.values()) > MOST_SERVERS:
             raise InvalidInstance(
                 f"capacity is {gpus!r}; in servers of {size} that is more than {MOST_SERVERS} servers"

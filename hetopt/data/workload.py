@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from hetopt.checks import FrozenDict, count, mapping, members, number, text, unique
+from hetopt.checks import MOST, FrozenDict, count, mapping, members, number, text, unique
 from hetopt.errors import InvalidInstance
 
 
@@ -22,7 +21,7 @@ class Parallelism(StrEnum):
 def _speeds(value: Mapping[str, float], key: str) -> FrozenDict[str, float]:
     given = mapping(value, key)
     speeds = {  # the test spares a million calls and keys where 100,000 tenants are made at once
-        t: v if type(v) is float and 0.0 <= v < math.inf else number(v, f"{key}[{t!r}]") for t, v in given.items()
+        t: v if type(v) is float and 0.0 <= v <= MOST else number(v, f"{key}[{t!r}]") for t, v in given.items()
     }
     if not any(speeds.values()):
         raise InvalidInstance(f"{key} is {dict(speeds)!r}; at least one GPU type must have a value > 0")

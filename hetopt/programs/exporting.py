@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 
 from scipy import sparse
 
+from hetopt.checks import shown
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
 from hetopt.files.saving import check_free, save
@@ -16,11 +18,11 @@ from hetopt.programs.json_file import json_text
 from hetopt.programs.linear import LinearProgram
 from hetopt.programs.lp_file import lp_text
 from hetopt.programs.mps_file import mps_text
-from hetopt.solving.road import compile_program, every_row
+from hetopt.solving.road import Policy, compile_program, every_row
 
 
 def export(
-    what: LinearProgram | Formulation,
+    what: LinearProgram | Formulation | Policy,
     path: str | Path,
     instance: Instance | None = None,
     *,
@@ -33,10 +35,11 @@ def export(
     ----------
     what:
         A program, or a formulation together with ``instance``; rows that a formulation adds lazily are all written.
+        Of a policy that solves a program each round (``hetopt.models.fft.FFT()``) it is the first round's.
     path:
         Where to.
     instance:
-        The data of a formulation.
+        The data of a formulation or policy.
     form:
         ``"lp"`` (CPLEX LP), ``"mps"`` (free MPS) or ``"json"``; None: as the ending of ``path`` says. Names in LP
         and MPS files are written by ``lp_name`` and ``mps_name`` of :mod:`hetopt.programs.names` and can be read back;
@@ -52,11 +55,14 @@ def export(
     Raises
     ------
     InvalidOption
-        An unknown format; a formulation without an instance; a component whose lazy rows cannot be stated; a program
-        with earlier objectives as LP or MPS, which hold a single one; one without columns as LP, which needs some.
+        An unknown format; a formulation without an instance; a policy that is a procedure, without a program; a
+        component whose lazy rows cannot be stated; a program with earlier objectives as LP or MPS, which hold a single
+        one; one without columns as LP, which needs some.
     UnusableFile
         The file is there already and ``overwrite`` is False, or it cannot be written; nothing was written.
     """
+    if not isinstance(path, str | PathLike):
+        raise InvalidOption(f"path is {shown(path)}; it must name a file: export(what, path, instance)")
     target = Path(path)
     kind = form if form is not None else target.suffix.removeprefix(".").lower()
     if kind not in _WRITERS:
@@ -74,13 +80,22 @@ def _tidy(program: LinearProgram) -> LinearProgram:
     return replace(program, A=matrix, **{key: getattr(program, key) + 0.0 for key in arrays})
 
 
-def _program(what: LinearProgram | Formulation, instance: Instance | None) -> LinearProgram:
-    if isinstance(what, LinearProgram):
-        return what
+def _program(what: LinearProgram | Formulation | Policy, instance: Instance | None) -> LinearProgram:
+    return what if isinstance(what, LinearProgram) else stated_program(what, instance)
+
+
+def stated_program(what: Formulation | Policy, instance: Instance | None) -> LinearProgram:
+    """The program of a formulation, or of a policy's first round, with every row that would be added lazily."""
     if instance is None:
         raise InvalidOption("instance is None; a formulation is exported together with its data: instance=…")
-    rows = every_row(what, what.entities(instance))
-    return compile_program(what, instance).with_rows(rows)
+    formulation = what
+    if not isinstance(formulation, Formulation):
+        make = getattr(what, "formulation", None)
+        if make is None:
+            raise InvalidOption(f"{shown(what)} is a procedure, not a program; there is nothing to export")
+        formulation = make(instance)
+    rows = every_row(formulation, formulation.entities(instance))
+    return compile_program(formulation, instance).with_rows(rows)
 
 
 def _single(write: Callable[[LinearProgram], str]) -> Callable[[LinearProgram], str]:

@@ -17,7 +17,7 @@ Components know nothing of each other; they meet in the shared variables of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
@@ -172,6 +172,8 @@ class Formulation:
     title: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.components, Iterable):
+            raise InvalidFormulation(f"components is {self.components!r}; it must be a sequence of components")
         object.__setattr__(self, "components", tuple(self.components))
         for part in self.components:
             if not isinstance(part, Component):
@@ -232,6 +234,10 @@ class Formulation:
         """This formulation with one more component, or with those of another formulation."""
         more: Sequence[Component] = other.components if isinstance(other, Formulation) else (other,)
         return self._with((*self.components, *more))
+
+    def __radd__(self, other: Component) -> Formulation:
+        """The same: ``component + formulation``."""
+        return self._with((other, *self.components))
 
     def without(self, name: str) -> Formulation:
         """This formulation without the component of that name."""

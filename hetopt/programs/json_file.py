@@ -71,7 +71,9 @@ def from_json(source: str | Path) -> LinearProgram:
     except UnicodeDecodeError as found:
         raise InvalidFormulation(f"{source}: {found}; it must be JSON in UTF-8") from None
     except (OSError, ValueError) as found:  # ValueError: a NUL in the name
-        raise UnusableFile(f"{source}: {getattr(found, 'strerror', None) or found}; it cannot be read") from None
+        raise UnusableFile(
+            f"{str(source)[:200]}: {getattr(found, 'strerror', None) or found}; it cannot be read"
+        ) from None
     try:
         return _program(json.loads(text, parse_constant=_no_number))
     except RecursionError:

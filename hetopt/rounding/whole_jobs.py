@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from hetopt.allocation import Allocation, Plan
+from hetopt.checks import at_least
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
 from hetopt.data.membership import keys
@@ -43,8 +44,7 @@ class WholeJobs:
     most_owed: float = 4.0
 
     def __post_init__(self) -> None:
-        if not self.most_owed >= 1:
-            raise InvalidOption(f"most_owed is {self.most_owed!r}; it must be a number of rounds >= 1")
+        at_least(self.most_owed, "WholeJobs.most_owed", 1, InvalidOption)
 
     def __call__(self, allocation: Allocation, instance: Instance, state: Ledger | None = None) -> tuple[Plan, Ledger]:
         """The jobs that run now, and what is owed from now on."""

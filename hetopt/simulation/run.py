@@ -6,7 +6,7 @@ import math
 
 from rich.progress import Progress
 
-from hetopt.checks import at_least
+from hetopt.checks import at_least, expect
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
 from hetopt.placement import Placer
@@ -85,13 +85,13 @@ def simulate(
     >>> round(float(log.jobs["jct"].sum()) / 300, 4)
     7.1111
     """
-    instance.entities("jobs")
+    expect(Instance, instance, "instance").entities("jobs")
     seconds = getattr(policy, "round_seconds", None) if round_seconds is None else round_seconds
     if seconds is not None:
         seconds = at_least(seconds, "round_seconds", 0.0, InvalidOption, strict=True)
     limit = math.inf if max_rounds is None else at_least(max_rounds, "max_rounds", 1, InvalidOption)
     at_least(patience, "patience", 1, InvalidOption)
-    if not until > instance.time:
+    if until != math.inf and not at_least(until, "until", 0.0, InvalidOption) > instance.time:
         raise InvalidOption(f"until is {until!r} s; it must be later than instance.time = {instance.time:g} s")
     steps = (rounder or ByKind(), selection or LongestStarved(), placer)
     pipeline = Pipeline(policy, *steps, rounds=seconds is not None, fluid=fluid)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Protocol, overload, runtime_checkable
 
 import numpy as np
 
 from hetopt.allocation import Allocation, Plan
 from hetopt.certificate import certify
+from hetopt.checks import choices, expect, shown
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption, NotSolved
@@ -79,6 +80,11 @@ def solve(
     >>> hetopt.solve(oef.cooperative(), inst).certificate.objective
     5.25
     """
+    if not callable(what):
+        raise InvalidOption(
+            f"the policy is {shown(what)}; it must be a policy, such as hetopt.models.oef.cooperative()"
+        )
+    expect(Instance, instance, "instance")
     if isinstance(what, Formulation):
         return solve_formulation(what, instance, _options(options, settings))
     if options is not None or settings:
@@ -87,12 +93,10 @@ def solve(
 
 
 def _options(options: Options | None, settings: dict[str, Any]) -> Options:
-    try:
-        return replace(options or Options(), **settings)
-    except TypeError:
-        known = ", ".join(Options.__dataclass_fields__)
-        bad = ", ".join(sorted(set(settings) - set(Options.__dataclass_fields__)))
-        raise InvalidOption(f"there is no option {bad!r}; known: {known}") from None
+    known = [f.name for f in fields(Options) if f.repr]
+    if bad := sorted(set(settings) - set(known)):
+        raise InvalidOption(f"there is no option {bad[0]!r}; {choices(bad[0], known)}")
+    return replace(Options() if options is None else expect(Options, options, "options", InvalidOption), **settings)
 
 
 def solve_formulation(formulation: Formulation, instance: Instance, options: Options | None = None) -> Allocation:

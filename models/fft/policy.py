@@ -11,12 +11,12 @@ with one type per job and within capacity. What the papers leave open is settled
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from hetopt.allocation import Plan
-from hetopt.checks import FrozenDict, at_least
+from hetopt.checks import FrozenDict, at_least, expect
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
@@ -113,7 +113,12 @@ class FFT:
     def __post_init__(self) -> None:
         at_least(self.round_seconds, "FFT.round_seconds", 0.0, InvalidOption, strict=True)
         at_least(self.restart_seconds, "FFT.restart_seconds", 0.0, InvalidOption)
-        object.__setattr__(self, "extra", tuple(self.extra))
+        object.__setattr__(self, "extra", Formulation(self.extra).components)  # refuses what is no component
+        expect(Options, self.options, "FFT.options", InvalidOption)
+
+    def __add__(self, component: Component) -> FFT:
+        """This policy with one more component in ``extra``."""
+        return replace(self, extra=(*self.extra, component))
 
     def __call__(self, instance: Instance, state: FFTState | None = None) -> tuple[Plan, FFTState]:
         """The GPU type of every job for the round that begins now, and the state for the next call.

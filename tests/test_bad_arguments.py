@@ -1,0 +1,104 @@
+"""What callers mix up: each mistake is told in a line that names the argument."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hetopt
+from hetopt.models import fft, gavel, oef
+from hetopt.models.fairness import EnvyFree
+from hetopt.models.switching import SwitchingCost
+
+TENANTS = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
+JOBS = hetopt.Instance.from_jobs([[8, 1], [8, 1]], demand=[1, 1], work=[16, 16], capacity=[1, 1])
+NONE: Any = None
+
+
+def wrong(value: Any) -> Any:
+    """A value that the types forbid."""
+    return value
+
+
+WRONG: list[tuple[str, type[hetopt.HetoptError], Callable[[], object]]] = [
+    ("capacity is 5; it must map GPU types to GPUs", hetopt.InvalidInstance, lambda: hetopt.Cluster.of(wrong(5))),
+    ("capacity is 'V100'; it must map", hetopt.InvalidInstance, lambda: hetopt.Cluster.of(wrong("V100"))),
+    (
+        "weight is 1e+308; it may be 1e+18 at most",
+        hetopt.InvalidInstance,
+        lambda: hetopt.Instance.from_speedups([[1]], [1], weights=[1e308]),
+    ),
+    (
+        "capacity['GPU1'] is 100000000000; it may be 1000000000 at most",
+        hetopt.InvalidInstance,
+        lambda: hetopt.Cluster.of([10**11]),
+    ),
+    (
+        "(int); it may be 1e+18 at most",
+        hetopt.InvalidInstance,
+        lambda: hetopt.Cluster.of([10**100]),
+    ),
+    ("the rows of the table of shares differ", hetopt.InvalidInstance, lambda: hetopt.audit(TENANTS, [[1, 2], [3]])),
+    ("table of shares has shape ()", hetopt.InvalidInstance, lambda: hetopt.audit(TENANTS, NONE)),
+    ("it must be an Instance", hetopt.InvalidInstance, lambda: hetopt.audit(wrong([[1]]), [[1]])),
+    ("the policy is 'oef'; it must be a policy", hetopt.InvalidOption, lambda: hetopt.solve(wrong("oef"), TENANTS)),
+    ("it must be an Instance", hetopt.InvalidInstance, lambda: hetopt.solve(oef.cooperative(), wrong([[1, 2]]))),
+    (
+        "options is {'gap': 1}; it must be an Options",
+        hetopt.InvalidOption,
+        lambda: hetopt.solve(oef.cooperative(), TENANTS, wrong({"gap": 1})),
+    ),
+    (
+        "there is no option 'timelimit'; did you mean 'time_limit'? known: exact, gap",
+        hetopt.InvalidOption,
+        lambda: hetopt.solve(oef.cooperative(), TENANTS, timelimit=3),
+    ),
+    ("FFT.options is 3; it must be an Options", hetopt.InvalidOption, lambda: fft.FFT(options=wrong(3))),
+    ("3 is not a component", hetopt.InvalidFormulation, lambda: fft.FFT() + (wrong(3))),
+    ("components is 3; it must be a sequence", hetopt.InvalidFormulation, lambda: hetopt.Formulation(wrong(3))),
+    ("it must be an Instance", hetopt.InvalidInstance, lambda: hetopt.simulate(wrong(JOBS), wrong(fft.FFT()))),
+    ("until is '5'", hetopt.InvalidOption, lambda: hetopt.simulate(fft.FFT(), JOBS, until=wrong("5"))),
+    ("WholeJobs.most_owed is '3'", hetopt.InvalidOption, lambda: hetopt.WholeJobs(wrong("3"))),
+    ("WholeJobs.most_owed is inf", hetopt.InvalidOption, lambda: hetopt.WholeJobs(math.inf)),
+    ("whole is 3; it may hold data", hetopt.InvalidOption, lambda: hetopt.HierarchicalPlacer(whole=wrong(3))),
+    (
+        "it must name a file: export(what, path, instance)",
+        hetopt.InvalidOption,
+        lambda: hetopt.export(oef.cooperative(), wrong(TENANTS), NONE),
+    ),
+    (
+        "WaterFilling(scale_by_demand=True, kind=None) is a procedure",
+        hetopt.InvalidOption,
+        lambda: hetopt.export(gavel.water_filling(), "nowhere.lp", JOBS),
+    ),
+]
+
+
+@pytest.mark.parametrize(("said", "kind", "call"), WRONG, ids=[said for said, _, _ in WRONG])
+def test_one_clear_line(said: str, kind: type[hetopt.HetoptError], call: Callable[[], object]) -> None:
+    with pytest.raises(kind) as caught:
+        call()
+    assert said in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+def test_parts_are_added_from_either_side() -> None:
+    """A formulation plus a part is the part plus the formulation; FFT takes parts as well."""
+    left, right = SwitchingCost(0.5) + oef.cooperative(), oef.cooperative() + SwitchingCost(0.5)
+    held = TENANTS.replace(held=[[0, 1], [1, 0]])
+    assert set(left.names) == set(right.names)
+    assert hetopt.solve(left, held).certificate.objective == pytest.approx(
+        hetopt.solve(right, held).certificate.objective
+    )
+    assert fft.FFT(60.0) + EnvyFree() == fft.FFT(60.0, extra=(EnvyFree(),))
+
+
+def test_the_first_round_of_a_policy_is_exported(tmp_path: Path) -> None:
+    file = hetopt.export(fft.FFT(round_seconds=300.0), tmp_path / "round.json", JOBS)
+    program = hetopt.from_json(file)
+    plan = hetopt.solve(fft.FFT(round_seconds=300.0), JOBS)
+    assert hetopt.optimise(program).objective == pytest.approx(plan.certificate.objective)
