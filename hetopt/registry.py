@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import traceback
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -36,7 +36,7 @@ def policy_names() -> list[str]:
 
 
 def factory(name: str) -> Callable[..., Formulation | Policy]:
-    """The function or class behind a policy's name, or behind ``module:Name``.
+    """What stands behind a policy's name, or behind ``module:Name``: a function or class that makes it, or itself.
 
     Raises
     ------
@@ -71,7 +71,8 @@ def make_policy(name: str, settings: Mapping[str, Any] | None = None) -> Formula
     name:
         An announced name (:func:`policy_names`) or ``module:Name``.
     settings:
-        Arguments of the function or class behind the name.
+        Arguments of the function or class behind the name. Where that is itself a policy, a function
+        ``(instance, state=None, …)``, its further arguments.
 
     Raises
     ------
@@ -93,6 +94,9 @@ def make_policy(name: str, settings: Mapping[str, Any] | None = None) -> Formula
             raise InvalidOption(f"policy {name!r} has no setting {key!r}; {choices(key, known)}")
         if known[key].annotation in (bool, "bool") and not isinstance(value, bool):
             raise InvalidOption(f"setting {key} of policy {name!r} is {value!r}; it must be true or false")
+    if _is_policy(known):
+        itself: Any = made
+        return partial(itself, **settings) if settings else itself
     try:
         policy = made(**settings)
     except HetoptError:
@@ -109,6 +113,12 @@ def _settings(made: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
         return inspect.signature(made).parameters
     except ValueError:  # some callables written in C tell nothing
         return {}
+
+
+def _is_policy(parameters: Mapping[str, inspect.Parameter]) -> bool:
+    """Whether something with these parameters decides on an instance rather than makes a policy."""
+    first = next(iter(parameters.values()), None)
+    return first is not None and first.name == "instance" and first.default is inspect.Parameter.empty
 
 
 def _raised(problem: Exception) -> str:

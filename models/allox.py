@@ -69,27 +69,31 @@ class AlloX:
         """The plan for now; nothing to remember."""
         began = time.perf_counter()
         entities = _jobs(instance)
-        found = self.queues(instance)
+        found, solving = self._schedule(instance)
         x = np.zeros(entities.shape)
         for kind, running, queue in zip(found.kind, found.running, found.queue, strict=True):
             now = int(running) if running >= 0 else queue[0] if queue else None
             if now is not None:
                 x[now, kind] = entities.demand[now]
-        return Plan(entities, x, certificate=_certificate(found.total, time.perf_counter() - began)), None
+        return Plan(entities, x, certificate=_certificate(found.total, time.perf_counter() - began, solving)), None
 
     def queues(self, instance: Instance) -> Queues:
         """The optimal schedule of all present jobs."""
+        return self._schedule(instance)[0]
+
+    def _schedule(self, instance: Instance) -> tuple[Queues, float]:
+        """The optimal schedule, and the seconds that its assignment took."""
         entities = _jobs(instance)
         demand = _common_demand(entities)
         kind, ready, running = _slots(instance, entities, demand)
         work = instance.job_array("work_left")
         able = entities.allowed.any(axis=1)
         waiting = np.setdiff1d(np.flatnonzero(able & (work > 0)), running)
-        queue, total = _assigned(entities, work, waiting, kind, ready)
-        return Queues(kind, ready, running, queue, total + float(ready[running >= 0].sum()))
+        queue, total, seconds = _assigned(entities, work, waiting, kind, ready)
+        return Queues(kind, ready, running, queue, total + float(ready[running >= 0].sum())), seconds
 
 
-def _certificate(total: float, seconds: float) -> Certificate:
+def _certificate(total: float, seconds: float, solving: float) -> Certificate:
     """Minus the total completion time is the objective; the assignment is exact."""
     return Certificate(
         status="optimal",
@@ -98,7 +102,7 @@ def _certificate(total: float, seconds: float) -> Certificate:
         violation=0.0,
         measured=True,
         seconds=seconds,
-        solver_seconds=seconds,
+        solver_seconds=solving,
         solver="scipy",
         method="assignment",
     )
@@ -156,20 +160,22 @@ def _holding(entities: Entities, demand: int) -> NDArray[np.intp]:
 
 def _assigned(
     entities: Entities, work: Floats, waiting: NDArray[np.intp], kind: NDArray[np.intp], ready: Floats
-) -> tuple[tuple[tuple[int, ...], ...], float]:
-    """Queues of the waiting jobs, and the sum of their completion times."""
+) -> tuple[tuple[tuple[int, ...], ...], float, float]:
+    """Queues of the waiting jobs, the sum of their completion times, and the seconds that the assignment took."""
     n = len(waiting)
     slot, place = _places(kind, n)
     with np.errstate(divide="ignore"):
         seconds = work[waiting, None] / entities.speed[waiting][:, kind[slot]]
     cost = ready[slot] + place * seconds
+    began = time.perf_counter()
     row, column = linear_sum_assignment(cost)
+    taken = time.perf_counter() - began
     order = np.lexsort((-place[column], slot[column]))
     queues: list[list[int]] = [[] for _ in kind]
     for i in order.tolist():
         queues[slot[column[i]]].append(int(waiting[row[i]]))
     _earlier_first(queues, kind, ready, work[:, None] / np.where(entities.allowed, entities.speed, np.nan))
-    return tuple(map(tuple, queues)), float(cost[row, column].sum())
+    return tuple(map(tuple, queues)), float(cost[row, column].sum()), taken
 
 
 def _earlier_first(queues: list[list[int]], kind: NDArray[np.intp], ready: Floats, seconds: Floats) -> None:

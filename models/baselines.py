@@ -14,9 +14,11 @@ from hetopt.data.entities import Entities, Floats, Kind, check_kind
 from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
 from hetopt.models.fairness import SharingIncentive
+from hetopt.models.gavel.arrays import time_program
+from hetopt.models.gavel.parts import TimeFraction
 from hetopt.models.objectives import TotalRate
-from hetopt.models.oef.arrays import capacity_program
 from hetopt.programs.formulation import Formulation
+from hetopt.programs.linear import LinearProgram
 
 
 def by_rule(entities: Entities, share: Floats, method: str, seconds: float) -> Allocation:
@@ -85,10 +87,17 @@ def equal_split() -> EqualSplit:
 
 
 def efficiency_only() -> Formulation:
-    """The largest total rate, whoever gets it, [OEF, eq. 4]."""
-    return Formulation((TotalRate(),), compile=capacity_program, title="Efficiency only")
+    """The largest total rate, whoever gets it, [OEF, eq. 4]; gangs of jobs run at most all the time."""
+    return Formulation((TotalRate(), TimeFraction()), compile=_efficiency_program, title="Efficiency only")
+
+
+def _efficiency_program(entities: Entities) -> LinearProgram:
+    return time_program(entities, entities.speed)
 
 
 def sharing_incentive_only() -> Formulation:
-    """The largest total rate when everyone gets at least the rate on an own part of the cluster."""
-    return Formulation((TotalRate(), SharingIncentive()), title="Sharing incentive only")
+    """The largest total rate when everyone gets at least the rate on an own part of the cluster.
+
+    Gangs of jobs run at most all the time, on their own part, too.
+    """
+    return Formulation((TotalRate(), SharingIncentive(), TimeFraction()), title="Sharing incentive only")

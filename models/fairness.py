@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hetopt.data.entities import Entities, Floats
+from hetopt.data.worth import most_at_once, worth
 from hetopt.programs.formulation import Block, Expression, Measure, Model
 from hetopt.programs.rows import Rows
 from hetopt.solving.point import Point
@@ -44,7 +45,8 @@ class EnvyFree:
     Rows, for all e != o:
     ``weight[o] * sum_k v[e,k] gpus[e,k]  >=  weight[e] * sum_k v[e,k] gpus[o,k]``
     with v the speed per GPU; divided by :meth:`sizes`. Weighted as replicas of the entity would be,
-    [OEF, section 4.2.3].
+    [OEF, section 4.2.3]. Of jobs it asks more than :func:`hetopt.auditing.envy_free` does, for which GPUs beyond the
+    gang's size are worth nothing: that is no linear row, but follows from these.
 
     Parameters
     ----------
@@ -134,8 +136,8 @@ def _whole(entities: Entities) -> Floats:
 class SharingIncentive:
     """Everyone gets at least the rate of a partition of its own, [OEF, section 2.3.1 (3)].
 
-    Rows, for all e: ``rate[e] >= sum_k v[e,k] * capacity[k] * weight[e] / sum(weight)``, divided by a power of two near
-    the right side.
+    Rows, for all e: ``rate[e] >=`` its rate with ``weight[e] / sum(weight)`` of every GPU type, divided by a power of
+    two near that. A job's gang runs at most all the time there, too, as in :func:`hetopt.auditing.sharing_incentive`.
     """
 
     name: str = "sharing_incentive"
@@ -143,18 +145,24 @@ class SharingIncentive:
     def add(self, block: Block, model: Model) -> Expression:
         """The rows ``row[e]``; no gain."""
         entities = model.entities
-        size = nearest_powers(entities.fair_rate)
-        fair, table = entities.fair_rate / size, entities.speed / size[:, None]
+        fair = self.fair(entities)
+        size = nearest_powers(fair)
+        table = entities.speed / size[:, None]
         block.row = pyo.Constraint(model.E)
         for e, name in enumerate(entities.names):
-            block.row[name] = (float(fair[e]), model.weighted_row(e, table[e]), None)
+            block.row[name] = (float(fair[e] / size[e]), model.weighted_row(e, table[e]), None)
         return 0
 
     def measure(self, entities: Entities, share: Floats) -> Measure:
         """The largest shortfall, relative to the fair rate."""
-        fair = entities.fair_rate
+        fair = self.fair(entities)
         short = (fair - entities.rate(share)) / np.where(fair > 0, fair, 1.0)
         return Measure(violation=max(0.0, float(short.max())))
+
+    def fair(self, entities: Entities) -> Floats:
+        """(n,) rate with the own part of the cluster."""
+        part = entities.weight / entities.weight.sum()
+        return worth(entities.per_gpu, part[:, None] * entities.capacity, most_at_once(entities))
 
 
 @dataclass(frozen=True)

@@ -215,6 +215,25 @@ def test_what_cannot_be_compared_is_undecided():
             bool(verdict)
 
 
+def test_whom_no_type_can_run_does_not_disturb_the_proof():
+    """A gang of three on types of two GPUs: nothing is worth anything to it."""
+    instance = hetopt.Instance.from_jobs([[1, 1], [1, 2]], demand=[3, 1], work=[9, 9], capacity=[2, 2])
+    table = [[0, 0], [2, 2]]
+    verdict = auditing.pareto_efficient(instance, table, exact=True, time_limited=False)
+    assert verdict.holds
+    proves(verdict.proof, auditing.holdings(instance, table, exact=True, time_limited=False))
+
+
+def test_an_exact_allocation_is_audited_exactly():
+    """[OEF, eq. 6] from the program to the proof without a rounded number."""
+    instance = hetopt.instances.load("oef/eq6")
+    allocation = hetopt.solve(oef.cooperative(), instance, exact=True)
+    verdicts = hetopt.audit(instance, allocation, exact=True)
+    assert (verdicts.envy_free.exact, verdicts.pareto_efficient.exact, verdicts.capacity.exact) == (0, 0, 0)
+    with pytest.raises(hetopt.InvalidOption, match="exact=True"):
+        hetopt.audit(instance, hetopt.solve(oef.cooperative(), instance), exact=True)
+
+
 def test_free_reuse_sees_gains_that_virtual_users_cannot():
     """A tenant's GPUs serve its slow jobs although its fast ones would use them twice as well."""
     kinds = (hetopt.JobType("slow", {"A": 1, "B": 1}), hetopt.JobType("fast", {"A": 1, "B": 4}))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import hetopt
-from hetopt.errors import InvalidFormulation, InvalidInstance, InvalidOption
+from hetopt.errors import InvalidFormulation, InvalidInstance, InvalidOption, NotSolved
 from hetopt.models import gavel
 from hetopt.models.fairness import EnvyFree, SharingIncentive
 from hetopt.models.switching import SwitchingCost
@@ -172,6 +172,20 @@ def test_water_filling_is_lexicographic_max_min(inst: hetopt.Instance) -> None:
     )
     assert a.certificate.objective == pytest.approx(a.certificate.bound, rel=EQUAL)
     assert a.certificate.violation <= 10 * FEASIBILITY
+
+
+def test_water_filling_counts_its_programs_and_its_time() -> None:
+    """Two levels, two programs; a limit that is over at once is told."""
+    inst = hetopt.Instance.from_jobs([[1, 0], [0, 2], [0, 3]], [1, 1, 2], [1, 1, 1], [4, 2])
+    certificate = hetopt.solve(gavel.water_filling(), inst).certificate
+    assert certificate.passes == 2
+    assert 0 < certificate.solver_seconds <= certificate.seconds
+    rows = np.random.default_rng(0).random((300, 8)) + 0.1
+    many = hetopt.Instance.from_jobs(rows, 1, 1, [20] * 8)
+    with pytest.raises(NotSolved, match="time_limit=1e-06 s"):
+        hetopt.solve(gavel.water_filling(time_limit=1e-6), many)
+    with pytest.raises(InvalidOption, match="time_limit is 0"):
+        gavel.water_filling(time_limit=0)
 
 
 def test_water_filling_gives_what_the_least_cannot_use() -> None:

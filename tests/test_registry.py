@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import hetopt
 from hetopt.errors import HetoptError, InvalidOption
 from hetopt.programs.formulation import Formulation
 from hetopt.registry import description, make_policy, policy_names
 
-OWN = """
+OWN = '''
 from hetopt.models import oef
 ready = oef.cooperative()
 number = 7
 def bad_key(): return {}["a"]
 def bad_value(size: int = 1): raise ValueError("no such size")
 def nothing(): return 5
-"""
+def first(instance, state=None, part=1.0):
+    """All of everything to the first."""
+    import hetopt
+    entities = instance.entities()
+    x = entities.speed * 0
+    x[0] = part * entities.capacity
+    return hetopt.Plan(entities, x), None
+'''
+
+
+JOBS = hetopt.Instance.from_jobs([[8, 1], [8, 1]], demand=[1, 1], work=[16, 16], capacity=[1, 1])
 
 
 @pytest.fixture
@@ -38,6 +50,29 @@ def test_every_announced_policy_can_be_made_and_says_what_it_does() -> None:
 
 def test_a_formulation_goes_by_module_and_name(folder: Path) -> None:
     assert isinstance(make_policy("own_policies:ready"), Formulation)
+
+
+def test_a_function_of_the_instance_is_a_policy_itself(folder: Path) -> None:
+    instance = hetopt.instances.load("oef/eq6")
+    for settings, part in (({}, 1.0), ({"part": 0.5}, 0.5)):
+        policy = make_policy("own_policies:first", settings)
+        assert hetopt.solve(policy, instance).x.tolist() == [[part, part], [0, 0]]
+    assert description("own_policies:first") == "All of everything to the first."
+    with pytest.raises(InvalidOption, match="has no setting 'size'"):
+        make_policy("own_policies:first", {"size": 2})
+
+
+@pytest.mark.parametrize("name", policy_names())
+def test_policies_and_their_results_can_be_pickled(name: str) -> None:
+    """So that processes of a pool can share the work."""
+    again = pickle.loads(pickle.dumps(make_policy(name)))
+    assert again == make_policy(name)
+    for instance in (hetopt.instances.load("oef/eq6"), JOBS):
+        try:
+            result = hetopt.solve(again, instance)
+        except HetoptError:  # about the other kind
+            continue
+        assert pickle.loads(pickle.dumps(result)).x.tolist() == result.x.tolist()
 
 
 CASES: list[tuple[str, dict[str, Any], str]] = [

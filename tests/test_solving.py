@@ -48,7 +48,7 @@ LAZY = Formulation((TotalRate(), EnvyFree(eager_up_to=0)))
         ({"seed": -1}, "seed is -1"),
         ({"seed": "7"}, "seed is '7'"),
         ({"exact": "yes"}, "exact is 'yes'"),
-        ({"tempo": 1}, "there is no option 'tempo'; known: solver, method"),
+        ({"tempo": 1}, "there is no option 'tempo'; .*known: exact, gap"),
     ],
 )
 def test_options_are_validated(settings_: dict[str, Any], message: str) -> None:

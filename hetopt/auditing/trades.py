@@ -127,5 +127,5 @@ def _proof(held: Holdings, price: list[Fraction]) -> SupportingPrices:
     weights = {}
     for e, name in enumerate(held.names):
         bids = [price[k] / v for k, v in enumerate(held.value[e].tolist()) if v > 0]
-        weights[name] = min(bids)
+        weights[name] = min(bids, default=Fraction(1))  # to whom nothing is worth anything, any weight will do
     return SupportingPrices(dict(zip(held.types, price, strict=True)), weights)

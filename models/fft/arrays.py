@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from scipy import sparse
@@ -19,7 +20,7 @@ def round_compiler(parts: Sequence[Component]) -> Callable[[Entities], LinearPro
     gains = [part for part in parts if isinstance(part, LinearGain)]
     if len(whole) != 1 or len(gains) != len(parts) - 1 or not gains:
         return None
-    return lambda entities: round_program(gains, whole[0], entities)
+    return partial(round_program, gains, whole[0])
 
 
 def round_program(gains: Sequence[LinearGain], one_type: OneType, entities: Entities) -> LinearProgram:

@@ -84,26 +84,20 @@ def solve_finish_time(entities: Entities, options: Options) -> Point:
     return point if _close(point, options) else _by_tangents(FinishTime(), entities, options)
 
 
-def concave_specialist(component: Concave) -> Callable[[Entities, Options], Point]:
+def solve_concave(component: Concave, entities: Entities, options: Options) -> Point:
     """The specialist for ``component`` and ``TimeFraction``."""
+    terms = component.terms(entities)
+    if not len(terms.who):
+        return optimise(time_program(entities), options)
+    work, size = _Work(entities, terms.who), scale(terms.size)
+    table = entities.speed[terms.who] / terms.unit[:, None]
+    what: dict[str, Any] = {"speed": work.table(table), "gain": _Curve(component, terms.size / size)}
 
-    def specialist(entities: Entities, options: Options) -> Point:
-        terms = component.terms(entities)
-        if not len(terms.who):
-            return optimise(time_program(entities), options)
-        work, size = _Work(entities, terms.who), scale(terms.size)
-        table = entities.speed[terms.who] / terms.unit[:, None]
-        what: dict[str, Any] = {"speed": work.table(table), "gain": _Curve(component, terms.size / size)}
+    def gain(x: Floats) -> float:
+        return component.measure(entities, x).gain
 
-        def gain(x: Floats) -> float:
-            return component.measure(entities, x).gain
-
-        point = work.point(time_program(entities), gain, size, terms.constant, **what)
-        if _close(point, options):
-            return point
-        return _by_tangents(component, entities, options)
-
-    return specialist
+    point = work.point(time_program(entities), gain, size, terms.constant, **what)
+    return point if _close(point, options) else _by_tangents(component, entities, options)
 
 
 def _close(point: Point, options: Options) -> bool:

@@ -7,17 +7,22 @@ has Gavel's row that these parts sum to at most 1.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from hetopt.data.entities import Entities
 from hetopt.models.concave import CompletionTime
 from hetopt.models.gavel.arrays import Least, least_program, time_program
 from hetopt.models.gavel.finish_time import FinishTime
-from hetopt.models.gavel.interior import concave_specialist, solve_finish_time, solve_least, solve_profit
+from hetopt.models.gavel.interior import solve_concave, solve_finish_time, solve_least, solve_profit
 from hetopt.models.gavel.parts import InOrder, LeastRatio, SoonestEnd, TimeFraction
 from hetopt.models.gavel.water_filling import WaterFilling
 from hetopt.models.objectives import WeightedRate
 from hetopt.programs.formulation import Formulation
+from hetopt.programs.linear import LinearProgram
+from hetopt.solving.options import Options
+from hetopt.solving.point import Point
 
 
 def max_min_fairness(*, scale_by_demand: bool = True, tenant_gpus: float = np.inf) -> Formulation:
@@ -64,33 +69,52 @@ def finish_time_fairness() -> Formulation:
 def mean_completion_time() -> Formulation:
     """The least sum of (weighted) work left over rate, [FFT, section 2.3]."""
     part = CompletionTime()
-    return Formulation((part, TimeFraction()), specialist=concave_specialist(part), title="Gavel mean completion time")
+    return Formulation(
+        (part, TimeFraction()), specialist=partial(solve_concave, part), title="Gavel mean completion time"
+    )
 
 
-def water_filling() -> WaterFilling:
-    """Max-min fairness among the least, then among the next, and so on, [Gavel, section 4.3]."""
-    return WaterFilling()
+def water_filling(*, scale_by_demand: bool = True, time_limit: float | None = None) -> WaterFilling:
+    """Max-min fairness among the least, then among the next, and so on, [Gavel, section 4.3].
+
+    Settings as in :class:`~hetopt.models.gavel.water_filling.WaterFilling`.
+    """
+    return WaterFilling(scale_by_demand, time_limit=time_limit)
 
 
 def _least(part: LeastRatio | SoonestEnd, title: str, tenant_gpus: float = np.inf) -> Formulation:
-    def rows(entities: Entities) -> Least:
-        return Least(*part.scaled(entities), part.name)
-
     parts = (part, TimeFraction(tenant_gpus))
     if tenant_gpus != np.inf:
         return Formulation(parts, title=title)
     return Formulation(
-        parts,
-        compile=lambda entities: least_program(entities, rows(entities)),
-        specialist=lambda entities, options: solve_least(entities, rows(entities), options),
-        title=title,
+        parts, compile=partial(_least_program, part), specialist=partial(_solve_least, part), title=title
     )
+
+
+def _rows(part: LeastRatio | SoonestEnd, entities: Entities) -> Least:
+    return Least(*part.scaled(entities), part.name)
+
+
+def _least_program(part: LeastRatio | SoonestEnd, entities: Entities) -> LinearProgram:
+    return least_program(entities, _rows(part, entities))
+
+
+def _solve_least(part: LeastRatio | SoonestEnd, entities: Entities, options: Options) -> Point:
+    return solve_least(entities, _rows(part, entities), options)
 
 
 def _profit(part: WeightedRate | InOrder, title: str) -> Formulation:
     return Formulation(
         (part, TimeFraction()),
-        compile=lambda entities: time_program(entities, part.profit(entities)),
-        specialist=lambda entities, options: solve_profit(entities, part.profit(entities), options),
+        compile=partial(_profit_program, part),
+        specialist=partial(_solve_profit, part),
         title=title,
     )
+
+
+def _profit_program(part: WeightedRate | InOrder, entities: Entities) -> LinearProgram:
+    return time_program(entities, part.profit(entities))
+
+
+def _solve_profit(part: WeightedRate | InOrder, entities: Entities, options: Options) -> Point:
+    return solve_profit(entities, part.profit(entities), options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,10 +12,12 @@ from hetopt.certificate import certify
 from hetopt.data.entities import Kind, check_kind
 from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
+from hetopt.errors import NotSolved
 from hetopt.models.gavel.arrays import Least, least_program
 from hetopt.models.gavel.parts import LeastRatio, TimeFraction
 from hetopt.programs.formulation import Formulation
 from hetopt.solving.highs import Session
+from hetopt.solving.options import Options
 from hetopt.tolerances import EQUAL, STAGE
 
 
@@ -32,31 +35,41 @@ class WaterFilling:
         See :class:`~hetopt.models.gavel.parts.LeastRatio`.
     kind:
         ``"tenants"`` or ``"jobs"``; None: tenants where there are any.
+    time_limit:
+        Seconds for all programs together, or None.
 
     Raises
     ------
     InvalidOption
-        Another kind.
+        Another kind; a time limit that is not positive.
+    NotSolved
+        On a call: the time limit is over before all are settled.
     InvalidInstance
         On a call: see :func:`~hetopt.data.present.present_entities`.
     """
 
     scale_by_demand: bool = True
     kind: Kind | None = None
+    time_limit: float | None = None
 
     def __post_init__(self) -> None:
         check_kind("WaterFilling.kind", self.kind)
+        Options(time_limit=self.time_limit)  # refuses what is no limit
 
     def __call__(self, instance: Instance, state: None = None) -> tuple[Allocation, None]:
         """The allocation; its certificate is about the least ratio."""
+        began, options = time.perf_counter(), Options(time_limit=self.time_limit).started()
         entities = present_entities(instance, self.kind, "WaterFilling")
         part = LeastRatio(self.scale_by_demand)
         table, growth = part.scaled(entities)
         n, k = entities.shape
-        session = Session(least_program(entities, Least(table, growth, part.name)), presolve=False)
+        session = Session(least_program(entities, Least(table, growth, part.name)), options, presolve=False)
         level_column, open_ = n * k, growth > 0
         first = point = session.solve()
+        seconds, passes = point.seconds, 1
         while True:
+            if point.status == "time_limit":
+                raise NotSolved(f"not settled within time_limit={self.time_limit:g} s; raise it", "time_limit")
             level = float(point.x[level_column])
             dual = point.row_dual
             assert dual is not None
@@ -69,7 +82,9 @@ class WaterFilling:
             if not open_.any():
                 break
             point = session.solve()
+            seconds, passes = seconds + point.seconds, passes + 1
         formulation = Formulation((part, TimeFraction()), kind=self.kind)
         last = replace(point, objective=first.objective, bound=first.bound, method="water filling")
+        last = replace(last, seconds=seconds, passes=passes)
         share = np.maximum(point.share, 0.0)
-        return Allocation(entities, share, certify(formulation, entities, last, point.seconds)), None
+        return Allocation(entities, share, certify(formulation, entities, last, time.perf_counter() - began)), None
