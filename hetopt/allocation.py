@@ -7,10 +7,29 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from hetopt.certificate import Certificate
-from hetopt.checks import FrozenDict
-from hetopt.data.entities import Entities, Floats
+from hetopt.checks import FrozenDict, shown
+from hetopt.data.entities import Entities, Floats, read_only
+from hetopt.errors import InvalidPlan
+
+
+def _table(entities: Entities, values: ArrayLike, key: str) -> Floats:
+    """``values`` as (n, k) floats that cannot be changed.
+
+    Raises
+    ------
+    InvalidPlan
+        They are no such table.
+    """
+    try:
+        table = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise InvalidPlan(f"{key} is {shown(values)}; it must be a table of numbers") from None
+    if table.shape != entities.shape:
+        raise InvalidPlan(f"{key} has shape {table.shape}; it must be {entities.shape}, entities x GPU types")
+    return read_only(table)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +51,7 @@ class Allocation:
     certificate: Certificate
 
     def __post_init__(self) -> None:
-        self.x.flags.writeable = False
+        object.__setattr__(self, "x", _table(self.entities, self.x, "x"))
 
     @property
     def share(self) -> pd.DataFrame:
@@ -91,7 +110,9 @@ class Plan:
     certificate: Certificate | None = None
 
     def __post_init__(self) -> None:
-        self.x.flags.writeable = False
+        object.__setattr__(self, "x", _table(self.entities, self.x, "x"))
+        if self.owed is not None:
+            object.__setattr__(self, "owed", _table(self.entities, self.owed, "owed"))
         object.__setattr__(self, "given_up", FrozenDict(self.given_up))
 
     @property
@@ -137,6 +158,15 @@ class Placement:
     hosts: Mapping[str, Mapping[str, Mapping[str, int]]]
     waiting: Mapping[str, str] = field(default_factory=dict)
     given_up: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        hosts = {
+            job: FrozenDict({server: FrozenDict(gpus) for server, gpus in there.items()})
+            for job, there in self.hosts.items()
+        }
+        object.__setattr__(self, "hosts", FrozenDict(hosts))
+        object.__setattr__(self, "waiting", FrozenDict(self.waiting))
+        object.__setattr__(self, "given_up", FrozenDict(self.given_up))
 
     @property
     def table(self) -> pd.DataFrame:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import hetopt
@@ -71,7 +72,7 @@ WRONG: list[tuple[str, type[hetopt.HetoptError], Callable[[], object]]] = [
         lambda: hetopt.export(oef.cooperative(), wrong(TENANTS), NONE),
     ),
     (
-        "WaterFilling(scale_by_demand=True, kind=None) is a procedure",
+        "is a procedure, not a program; there is nothing to export",
         hetopt.InvalidOption,
         lambda: hetopt.export(gavel.water_filling(), "nowhere.lp", JOBS),
     ),
@@ -102,3 +103,18 @@ def test_the_first_round_of_a_policy_is_exported(tmp_path: Path) -> None:
     program = hetopt.from_json(file)
     plan = hetopt.solve(fft.FFT(round_seconds=300.0), JOBS)
     assert hetopt.optimise(program).objective == pytest.approx(plan.certificate.objective)
+
+
+def test_results_do_not_share_the_callers_arrays() -> None:
+    """What is changed afterwards changes no result, and no result can be changed."""
+    x = np.eye(2)
+    plan = hetopt.Plan(TENANTS.entities(), x, owed=x)
+    x[0, 0] = 7
+    assert plan.x.tolist() == [[1, 0], [0, 1]]
+    with pytest.raises(ValueError, match="read-only"):
+        plan.x[0, 0] = 3
+    placement = hetopt.Placement({"j": {"s": {"T4": 1}}})
+    with pytest.raises(TypeError, match="read-only"):
+        placement.hosts["j"]["s"]["T4"] = 2  # type: ignore[index]
+    with pytest.raises(hetopt.InvalidPlan, match=r"x has shape \(1, 2\); it must be \(2, 2\)"):
+        hetopt.Plan(TENANTS.entities(), wrong([[1, 0]]))

@@ -182,8 +182,8 @@ def test_water_filling_counts_its_programs_and_its_time() -> None:
     assert 0 < certificate.solver_seconds <= certificate.seconds
     rows = np.random.default_rng(0).random((300, 8)) + 0.1
     many = hetopt.Instance.from_jobs(rows, 1, 1, [20] * 8)
-    with pytest.raises(NotSolved, match="time_limit=1e-06 s"):
-        hetopt.solve(gavel.water_filling(time_limit=1e-6), many)
+    with pytest.raises(NotSolved, match="time_limit="):
+        hetopt.solve(gavel.water_filling(time_limit=EQUAL), many)
     with pytest.raises(InvalidOption, match="time_limit is 0"):
         gavel.water_filling(time_limit=0)
 

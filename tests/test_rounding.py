@@ -287,7 +287,7 @@ def test_most_due_packing_equals_enumeration(data: st.DataObject) -> None:
     capacity = data.draw(st.lists(st.integers(1, 4), min_size=k, max_size=k))
     demand = data.draw(st.lists(st.integers(1, max(capacity)), min_size=n, max_size=n))
     due = np.array(data.draw(st.lists(st.integers(-8, 8), min_size=n * k, max_size=n * k))).reshape(n, k) / 8
-    x = most_due(Instance.from_jobs(np.ones((n, k)), demand, [1] * n, capacity).entities(), due)
+    x = most_due(Instance.from_jobs(np.ones((n, k)), demand, [1] * n, capacity).entities(), due, hetopt.Options())
     value = (x * due * np.array(demand)[:, None]).sum()
     best = 0.0
     for choice in itertools.product([None, *range(k)], repeat=n):

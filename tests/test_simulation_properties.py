@@ -14,8 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetopt import HierarchicalPlacer, Instance, Job, MoreWorkersFirst, Overheads, Plan, Tenant, WholeGPUs, simulate
+from hetopt.comparison import of_one_demand
+from hetopt.errors import InvalidInstance
 from hetopt.models import oef
 from hetopt.proofs.strategies import job_instances
+from hetopt.registry import make_policy, policy_names
 from hetopt.simulation.log import Log
 from hetopt.tolerances import EQUAL, WORK
 
@@ -144,6 +147,20 @@ def test_random_policies(seconds: float | None, instance: Instance, seed: int, p
     check(logs[0], instance, seconds)
     for name in ("jobs", "spans", "events", "throughput", "rounds"):
         pd.testing.assert_frame_equal(getattr(logs[0], name), getattr(logs[1], name))
+
+
+@pytest.mark.parametrize("name", policy_names())
+@given(instance=cases(), placed=st.sampled_from([None, HierarchicalPlacer(), MoreWorkersFirst()]))
+@settings(max_examples=6)
+def test_every_policy_by_name_finishes_all_jobs(name: str, instance: Instance, placed: Any) -> None:
+    """Rounded and placed, in rounds: the same invariants; who is about tenants refuses at once."""
+    if name == "allox":
+        instance = of_one_demand(instance)
+    if name.startswith("oef-") or name == "gandiva-fair":
+        with pytest.raises(InvalidInstance, match="is about tenants"):
+            simulate(make_policy(name), instance, round_seconds=300.0)
+        return
+    check(simulate(make_policy(name), instance, round_seconds=300.0, placer=placed, max_rounds=2000), instance, 300.0)
 
 
 @given(instance=cases())

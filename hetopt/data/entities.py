@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 import pandas as pd
@@ -19,12 +19,21 @@ if TYPE_CHECKING:
 
 Floats: TypeAlias = NDArray[np.float64]
 Kind: TypeAlias = Literal["tenants", "jobs"]
+Number = TypeVar("Number", bound=np.generic)
 
 
 def check_kind(key: str, kind: str | None) -> None:
     """Raise :class:`~hetopt.errors.InvalidOption` unless ``kind`` is one, or None."""
     if not (kind is None or (isinstance(kind, str) and kind in get_args(Kind))):
         raise InvalidOption(f"{key} is {kind!r}; it must be 'tenants', 'jobs' or None")
+
+
+def read_only(array: NDArray[Number]) -> NDArray[Number]:
+    """``array``, or a copy of it where it could still be changed."""
+    if array.flags.writeable:
+        array = array.copy()
+        array.flags.writeable = False
+    return array
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,9 +81,9 @@ class Entities:
     any_type: Floats | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        for array in (self.any_type, self.speed, self.demand, self.weight, self.owner, self.capacity, self.held):
-            if array is not None:
-                array.flags.writeable = False
+        for key in ("any_type", "speed", "demand", "weight", "owner", "capacity", "held"):
+            if (array := getattr(self, key)) is not None:
+                object.__setattr__(self, key, read_only(array))
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -34,17 +34,21 @@ class WholeJobs:
     most_owed:
         Rounds that a job can be owed at most per GPU type; more is forgiven. Shares that no sequence of packings
         reaches (two jobs of three GPUs on four) would pile up and be repaid at the cost of those who come later.
+    time_limit:
+        Seconds for the search, after which the best packing found is taken; None: until one is proven best.
 
     Raises
     ------
     InvalidOption
-        ``most_owed`` is below 1.
+        ``most_owed`` is below 1; a time limit that is not positive.
     """
 
     most_owed: float = 4.0
+    time_limit: float | None = 10.0
 
     def __post_init__(self) -> None:
         at_least(self.most_owed, "WholeJobs.most_owed", 1, InvalidOption)
+        Options(time_limit=self.time_limit)  # refuses what is no limit
 
     def __call__(self, allocation: Allocation, instance: Instance, state: Ledger | None = None) -> tuple[Plan, Ledger]:
         """The jobs that run now, and what is owed from now on."""
@@ -53,7 +57,7 @@ class WholeJobs:
             raise InvalidOption("WholeJobs rounds shares of jobs; for those of tenants take hetopt.WholeGPUs")
         names = keys(entities, instance)
         due = deviations.read(state, names, entities.types) + deviations.to_ticks(allocation.x)
-        x = most_due(entities, due / TICKS)
+        x = most_due(entities, due / TICKS, Options(time_limit=self.time_limit))
         owed = due - np.rint(x).astype(np.int64) * TICKS
         kept = np.minimum(owed, int(self.most_owed * TICKS))
         gpus = entities.gpus(x)
@@ -65,13 +69,15 @@ class WholeJobs:
         return plan, deviations.write(kept, names, entities.types)
 
 
-def most_due(entities: Entities, due: Floats) -> Floats:
+def most_due(entities: Entities, due: Floats, options: Options) -> Floats:
     """(n, k) zeros and ones: the packing, one GPU type per job, with the most due GPUs; only where something is due.
 
     Parameters
     ----------
     due:
         (n, k) rounds due to each job on each type.
+    options:
+        Of the search.
     """
     n, k = entities.shape
     open_ = (due > 0) & entities.allowed
@@ -93,5 +99,5 @@ def most_due(entities: Entities, due: Floats) -> Floats:
         col_names=Names(len(job), lambda i: f"share[{entities.names[job[i]]},{entities.types[kind[i]]}]"),
     )
     x = np.zeros((n, k))
-    x[job, kind] = np.rint(optimise(program, Options()).x)
+    x[job, kind] = np.rint(optimise(program, options).x)
     return x
