@@ -160,6 +160,5 @@ def shown(value: Any) -> str:
 def expect(kind: type[V], value: Any, key: str, error: type[HetoptError] = InvalidInstance) -> V:
     """``value`` if it is a ``kind``."""
     if not isinstance(value, kind):
-        article = "an" if kind.__name__[0] in "AEIO" else "a"
-        raise error(f"{key} is {shown(value)}; it must be {article} {kind.__name__}")
+        raise error(f"{key} is {shown(value)}, which is no hetopt {kind.__name__}")
     return value

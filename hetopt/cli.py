@@ -53,7 +53,7 @@ def _options(
 def _run(policy: Formulation | Policy, instance: Instance, options: Options, name: str) -> Allocation | Plan:
     """What the policy decides; errors say of which file."""
     if options != Options() and not isinstance(policy, Formulation):
-        raise InvalidOption("this policy has its own options; give them with --set instead of --solver, --exact …")
+        raise InvalidOption("this policy is a procedure, not a program for a solver; leave out --solver, --exact …")
     with about(name, instance):
         return solve(policy, instance, options) if isinstance(policy, Formulation) else solve(policy, instance)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import pyomo.environ as pyo
@@ -10,9 +12,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hetopt.data.entities import Entities, Floats
-from hetopt.data.worth import most_at_once, worth
+from hetopt.data.fractions import ExactEntities
+from hetopt.data.worth import Numbers, most_at_once, usable, worth
 from hetopt.programs.formulation import Block, Expression, Measure, Model
-from hetopt.programs.rows import Rows
+from hetopt.programs.rows import ExactRow, Rows
 from hetopt.solving.point import Point
 from hetopt.tolerances import VIOLATED
 
@@ -30,12 +33,13 @@ def nearest_powers(size: Floats) -> Floats:
 def envy(entities: Entities, share: Floats) -> Floats:
     """(n, n) how much e would gain, per unit of weight, with o's GPUs: positive where e envies o.
 
-    ``weight[e] * (e's rate with o's GPUs) - weight[o] * rate[e]``, divided by ``weight[o]``.
+    ``weight[e] * (e's rate with o's GPUs) - weight[o] * rate[e]``, divided by ``weight[o]``. Of a gang larger than its
+    own a job uses as many GPUs as it has workers.
     """
     gpus = entities.gpus(share)
     other = entities.per_gpu @ gpus.T
     own = np.diag(other)
-    return np.asarray(other * (entities.weight[:, None] / entities.weight[None, :]) - own[:, None])
+    return np.asarray(other * usable(entities.weight, most_at_once(entities)) - own[:, None])
 
 
 @dataclass(frozen=True)
@@ -45,8 +49,8 @@ class EnvyFree:
     Rows, for all e != o:
     ``weight[o] * sum_k v[e,k] gpus[e,k]  >=  weight[e] * sum_k v[e,k] gpus[o,k]``
     with v the speed per GPU; divided by :meth:`sizes`. Weighted as replicas of the entity would be,
-    [OEF, section 4.2.3]. Of jobs it asks more than :func:`hetopt.auditing.envy_free` does, for which GPUs beyond the
-    gang's size are worth nothing: that is no linear row, but follows from these.
+    [OEF, section 4.2.3]. For jobs the right side is at most ``weight[o] * demand[e] / demand[o] * sum_k v[e,k]
+    gpus[o,k]``: in the time of a larger gang than its own, a job uses as many GPUs as it has workers.
 
     Parameters
     ----------
@@ -96,9 +100,27 @@ class EnvyFree:
 
     def _coefficients(self, entities: Entities, first: Ints, second: Ints) -> tuple[Floats, Floats]:
         """(r, k) and (r, k): the rows ``own . share[first] - other . share[second] >= 0``."""
-        pi, demand = entities.weight[:, None], entities.demand[:, None]
         v = entities.per_gpu[first] / self.sizes(entities, first, second)[:, None]
-        return pi[second] * v * demand[first], pi[first] * v * demand[second]
+        own, other = _claims(entities, first, second)
+        return own[:, None] * v, other[:, None] * v
+
+    def exact_rows(self, entities: Entities, names: Collection[str]) -> dict[str, ExactRow]:
+        """Those of ``names`` that are rows of this component, in fractions."""
+        exact = ExactEntities.of(entities)
+        pairs = {
+            self._name(entities, e, o): (e, o) for e, o in zip(*map(np.ndarray.tolist, _pairs(entities)), strict=True)
+        }
+        found = [(name, *pairs[name]) for name in names if name in pairs]
+        first, second = (np.array([pair[i] for pair in found], dtype=np.intp) for i in (1, 2))
+        v, claims = exact.per_gpu, _claims(exact, first, second)
+        rows = {}
+        for (name, e, o), size, mine, others in zip(found, self.sizes(entities, first, second), *claims, strict=True):
+            own = {(e, j): mine * value / Fraction(size) for j, value in enumerate(v[e])}
+            rows[name] = ExactRow({**own, **{(o, j): -others * value / Fraction(size) for j, value in enumerate(v[e])}})
+        return rows
+
+    def _name(self, entities: Entities, e: int, o: int) -> str:
+        return f"{self.name}.row[{entities.names[e]},{entities.names[o]}]"
 
     def rows(self, entities: Entities, first: Ints, second: Ints) -> Rows:
         """The rows ``row[first, second]`` of pairs of entities (positions), in one array operation."""
@@ -110,14 +132,21 @@ class EnvyFree:
         data = np.concatenate([own, -other], axis=1)
         index = np.repeat(np.arange(r), 2 * k)
         matrix = sparse.csr_array(sparse.coo_array((data.ravel(), (index, columns.ravel())), shape=(r, n * k)))
-        names = [
-            f"{self.name}.row[{entities.names[e]},{entities.names[o]}]" for e, o in zip(first, second, strict=True)
-        ]
+        names = [self._name(entities, e, o) for e, o in zip(first.tolist(), second.tolist(), strict=True)]
         return Rows(matrix, np.zeros(r), np.full(r, np.inf), names)
 
     def measure(self, entities: Entities, share: Floats) -> Measure:
         """The largest envy, relative to the rate with the whole cluster."""
         return Measure(violation=max(0.0, float((envy(entities, share) / _whole(entities)[:, None]).max())))
+
+
+def _claims(entities: Entities | ExactEntities, first: Ints, second: Ints) -> tuple[Numbers, Numbers]:
+    """(r,) and (r,): what the own share and the other's are multiplied by, besides the speed per GPU."""
+    pi, demand = entities.weight, entities.demand
+    most = pi[first] * demand[second]
+    if entities.kind == "jobs":
+        most = np.minimum(most, pi[second] * demand[first])
+    return pi[second] * demand[first], most
 
 
 def _pairs(entities: Entities) -> tuple[Ints, Ints]:
@@ -153,6 +182,16 @@ class SharingIncentive:
             block.row[name] = (float(fair[e] / size[e]), model.weighted_row(e, table[e]), None)
         return 0
 
+    def exact_rows(self, entities: Entities, names: Collection[str]) -> dict[str, ExactRow]:
+        """Those of ``names`` that are rows of this component, in fractions."""
+        exact, size = ExactEntities.of(entities), nearest_powers(self.fair(entities))
+        fair = _fair(exact, None if most_at_once(entities) is None else exact.demand)
+        rows = {}
+        for e, name in enumerate(entities.names):
+            own = {(e, j): v / Fraction(size[e]) for j, v in enumerate(exact.speed[e])}
+            rows[f"{self.name}.row[{name}]"] = ExactRow(own, lower=fair[e] / Fraction(size[e]))
+        return {name: row for name, row in rows.items() if name in names}
+
     def measure(self, entities: Entities, share: Floats) -> Measure:
         """The largest shortfall, relative to the fair rate."""
         fair = self.fair(entities)
@@ -161,8 +200,12 @@ class SharingIncentive:
 
     def fair(self, entities: Entities) -> Floats:
         """(n,) rate with the own part of the cluster."""
-        part = entities.weight / entities.weight.sum()
-        return worth(entities.per_gpu, part[:, None] * entities.capacity, most_at_once(entities))
+        return _fair(entities, most_at_once(entities))
+
+
+def _fair(entities: Entities | ExactEntities, most: Numbers | None) -> Numbers:
+    part = entities.weight / entities.weight.sum()
+    return worth(entities.per_gpu, part[:, None] * entities.capacity, most)
 
 
 @dataclass(frozen=True)
@@ -198,6 +241,16 @@ class EqualRates:
         size = self.sizes(entities)
         growth = np.where(entities.fair_rate > 0, entities.weight * (self.unit(entities) / size), 0.0)
         return entities.speed / size[:, None], growth
+
+    def exact_rows(self, entities: Entities, names: Collection[str]) -> dict[str, ExactRow]:
+        """Those of ``names`` that are rows of this component, in fractions."""
+        exact, size, unit = ExactEntities.of(entities), self.sizes(entities), Fraction(self.unit(entities))
+        rows = {}
+        for e, name in enumerate(entities.names):
+            own = {(e, j): v / Fraction(size[e]) for j, v in enumerate(exact.speed[e])}
+            growth = exact.weight[e] * unit / Fraction(size[e]) if entities.fair_rate[e] > 0 else Fraction(0)
+            rows[f"{self.name}.row[{name}]"] = ExactRow(own, own={f"{self.name}.level": -growth})
+        return {name: row for name, row in rows.items() if name in names}
 
     def measure(self, entities: Entities, share: Floats) -> Measure:
         """The spread of rate per weight, relative to its largest value."""

@@ -14,7 +14,8 @@ import hetopt
 from hetopt import auditing
 from hetopt.comparison import compare
 from hetopt.envy import largest_envy
-from hetopt.models import fft, oef
+from hetopt.models import fft, gavel, oef
+from hetopt.models.objectives import WeightedRate
 from hetopt.proofs.strategies import job_instances, shares, tenant_instances
 from hetopt.tolerances import EQUAL
 
@@ -250,12 +251,42 @@ def test_free_reuse_sees_gains_that_virtual_users_cannot():
         auditing.pareto_efficient(instance, table, level="even split")
 
 
-def test_what_is_not_decided_in_rational_numbers_says_so():
-    instance = hetopt.Instance.from_jobs([[1, 1]], demand=[1], work=[9], capacity=[1, 1])
-    verdict = hetopt.audit(instance, [[1, 0]], exact=True).pareto_efficient
-    assert verdict.holds is None
-    assert "time_limited=False" in verdict.why
-    assert hetopt.audit(instance, [[1, 0]], exact=True, time_limited=False).pareto_efficient.holds is False
+@given(st.data(), st.booleans())
+def test_exact_verdicts_where_time_is_limited(data, waste):
+    """Jobs, and tenants taken for jobs of one GPU: as the float program says, and every witness holds in Fractions."""
+    instance = data.draw(
+        st.one_of(job_instances(jobs=(1, 4), zeros=True), tenant_instances(tenants=(1, 4), types=(1, 3)))
+    )
+    table = data.draw(shares(instance, waste=waste))
+    verdict = auditing.pareto_efficient(instance, table, exact=True, time_limited=True)
+    assert verdict.holds is bool(best_total_gain(instance, table.astype(float), row_limit=True) <= EQUAL)
+    if verdict.holds:
+        assert verdict.exact == 0
+        return
+    held, types = auditing.holdings(instance, table, exact=True, time_limited=True), instance.entities().types
+    better = np.array([[verdict.witness.bundles[e].get(t, Fraction(0)) for t in types] for e in held.names])
+    assert (better >= 0).all()
+    assert (better.sum(axis=0) <= held.capacity).all()
+    after = held.worth(better)
+    assert (after >= held.rate).all()
+    assert (after > held.rate).any()
+
+
+def test_an_exact_optimum_of_jobs_is_audited_exactly():
+    """Thirds of speeds and of weights: efficient to the last digit, and not any more once a little is left."""
+    instance = hetopt.Instance.from_jobs(
+        [[1, 1 / 3], [2 / 7, 1]], demand=[2, 1], work=[9, 9], capacity=[2, 1], weight=[1.003, 2.7]
+    )
+    allocation = hetopt.solve(gavel.max_min_fairness() + WeightedRate(), instance, exact=True)
+    assert hetopt.audit(instance, allocation, exact=True).pareto_efficient.exact == 0
+    less = np.asarray(allocation.certificate.exact.share) * Fraction(10**12 - 1, 10**12)
+    assert hetopt.audit(instance, less, exact=True).pareto_efficient.holds is False
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_where_nobody_can_use_anything_nothing_can_be_gained(exact):
+    instance = hetopt.Instance.from_speedups([[0, 1]], capacity=[1, 0])
+    assert auditing.pareto_efficient(instance, [[0, 0]], exact=exact).holds
 
 
 def test_whole_tenants_have_no_limit_of_time():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hetopt
-from hetopt.models import fft, gavel, oef
+from hetopt.models import fft, gandiva_fair, gavel, oef
 from hetopt.models.fairness import EnvyFree
 from hetopt.models.switching import SwitchingCost
 
@@ -45,11 +45,11 @@ WRONG: list[tuple[str, type[hetopt.HetoptError], Callable[[], object]]] = [
     ),
     ("the rows of the table of shares differ", hetopt.InvalidInstance, lambda: hetopt.audit(TENANTS, [[1, 2], [3]])),
     ("table of shares has shape ()", hetopt.InvalidInstance, lambda: hetopt.audit(TENANTS, NONE)),
-    ("it must be an Instance", hetopt.InvalidInstance, lambda: hetopt.audit(wrong([[1]]), [[1]])),
+    ("which is no hetopt Instance", hetopt.InvalidInstance, lambda: hetopt.audit(wrong([[1]]), [[1]])),
     ("the policy is 'oef'; it must be a policy", hetopt.InvalidOption, lambda: hetopt.solve(wrong("oef"), TENANTS)),
-    ("it must be an Instance", hetopt.InvalidInstance, lambda: hetopt.solve(oef.cooperative(), wrong([[1, 2]]))),
+    ("which is no hetopt Instance", hetopt.InvalidInstance, lambda: hetopt.solve(oef.cooperative(), wrong([[1, 2]]))),
     (
-        "options is {'gap': 1}; it must be an Options",
+        "options is {'gap': 1}, which is no hetopt Options",
         hetopt.InvalidOption,
         lambda: hetopt.solve(oef.cooperative(), TENANTS, wrong({"gap": 1})),
     ),
@@ -58,10 +58,37 @@ WRONG: list[tuple[str, type[hetopt.HetoptError], Callable[[], object]]] = [
         hetopt.InvalidOption,
         lambda: hetopt.solve(oef.cooperative(), TENANTS, timelimit=3),
     ),
-    ("FFT.options is 3; it must be an Options", hetopt.InvalidOption, lambda: fft.FFT(options=wrong(3))),
+    (
+        "the policy is 'oef-cooperative'; it must be a policy, such as hetopt.models.oef.cooperative(); "
+        "hetopt.registry.make_policy finds one by name",
+        hetopt.InvalidOption,
+        lambda: hetopt.audit(TENANTS, [[1, 0], [0, 1]], policy=wrong("oef-cooperative")),
+    ),
+    ("the policy is 'fft'", hetopt.InvalidOption, lambda: hetopt.simulate(wrong("fft"), JOBS)),
+    (
+        "kinds is 'over'; it must be a sequence, e.g. ('over',)",
+        hetopt.InvalidOption,
+        lambda: hetopt.auditing.strategy_proof(TENANTS, oef.cooperative(), kinds=wrong("over")),
+    ),
+    (
+        "the shares hold what is no number",
+        hetopt.InvalidInstance,
+        lambda: hetopt.audit(TENANTS, [["1/2", "1"], ["x", "0"]], exact=True),
+    ),
+    (
+        "GandivaFair is a procedure of its own",
+        hetopt.InvalidOption,
+        lambda: hetopt.solve(gandiva_fair.gandiva_fair(), TENANTS, exact=True),
+    ),
+    (
+        "state is {'rho': 1}, which is no hetopt FFTState",
+        hetopt.InvalidOption,
+        lambda: fft.FFT()(JOBS, wrong({"rho": 1})),
+    ),
+    ("FFT.options is 3, which is no hetopt Options", hetopt.InvalidOption, lambda: fft.FFT(options=wrong(3))),
     ("3 is not a component", hetopt.InvalidFormulation, lambda: fft.FFT() + (wrong(3))),
     ("components is 3; it must be a sequence", hetopt.InvalidFormulation, lambda: hetopt.Formulation(wrong(3))),
-    ("it must be an Instance", hetopt.InvalidInstance, lambda: hetopt.simulate(wrong(JOBS), wrong(fft.FFT()))),
+    ("which is no hetopt Instance", hetopt.InvalidInstance, lambda: hetopt.simulate(fft.FFT(), wrong(fft.FFT()))),
     ("until is '5'", hetopt.InvalidOption, lambda: hetopt.simulate(fft.FFT(), JOBS, until=wrong("5"))),
     ("WholeJobs.most_owed is '3'", hetopt.InvalidOption, lambda: hetopt.WholeJobs(wrong("3"))),
     ("WholeJobs.most_owed is inf", hetopt.InvalidOption, lambda: hetopt.WholeJobs(math.inf)),

@@ -34,15 +34,17 @@ def at(entities: Entities, share: np.ndarray) -> Point:
 
 @given(INSTANCES, st.data())
 def test_envy_is_what_one_would_gain_with_the_other_ones_gpus(inst: Instance, data: st.DataObject) -> None:
-    """By loops: GPUs of the other, scaled to one's own weight, at one's own speed per GPU."""
+    """By loops: GPUs of the other, scaled to one's own weight, at one's own speed; a gang uses no more of them."""
     e = inst.entities()
     share = drawn_share(data, e)
     table = envy(e, share)
     for one in range(len(e.names)):
         own = sum(e.speed[one] * share[one])
         for other in range(len(e.names)):
-            gpus = share[other] * e.demand[other] * e.weight[one] / e.weight[other]
-            seen = sum(e.speed[one] / e.demand[one] * gpus)
+            at_a_time = e.demand[other] * e.weight[one] / e.weight[other]
+            if e.kind == "jobs":
+                at_a_time = min(at_a_time, e.demand[one])
+            seen = sum(e.speed[one] / e.demand[one] * at_a_time * share[other])
             assert table[one, other] == pytest.approx(seen - own, rel=EQUAL, abs=EQUAL)
 
 

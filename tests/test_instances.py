@@ -17,6 +17,7 @@ import hetopt
 from hetopt import instances
 from hetopt.instances import Expected, exact
 from hetopt.models import oef
+from hetopt.registry import make_policy
 from hetopt.tolerances import EQUAL, scale
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
@@ -237,6 +238,17 @@ def test_fft_table_1() -> None:
     assert sum(row("fft/table1", "optimum").correct["jct"]) == row("fft/table1", "optimum").correct["value"]
     reduction = 1 - row("fft/table1", "optimum").correct["value"] / row("fft/table1", "gavel").correct["value"]
     assert reduction == row("fft/table1", "reduction").correct["value"]
+
+
+@pytest.mark.parametrize("name", instances.names())
+def test_the_policy_that_is_named_gives_what_is_said(name: str) -> None:
+    for said in instances.expected(name).values():
+        if said.policy:
+            allocation = hetopt.solve(make_policy(said.policy), instances.load(name))
+            if "total" in said.correct:
+                assert float(allocation.rate.sum()) == pytest.approx(float(said.correct["total"]), rel=EQUAL)
+            if "rate" in said.correct:
+                assert allocation.rate.tolist() == pytest.approx([float(r) for r in said.correct["rate"]], rel=EQUAL)
 
 
 def test_fft_figures_2_and_3_have_the_stated_durations() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from hetopt.auditing.feasibility import capacity_verdict
+from hetopt.auditing.gains import exact_efficiency_in_time
 from hetopt.auditing.holdings import Holdings, Level, Result, bundle, holdings
 from hetopt.auditing.trades import exact_efficiency
 from hetopt.auditing.verdict import Verdict, judged, undecided
@@ -47,7 +48,8 @@ def pareto_efficient(
     ----------
     instance, result, exact, tolerance, time_limited:
         As in :func:`~hetopt.auditing.fairness.envy_free`. In exact mode the answer is a proof either way (see
-        :mod:`hetopt.auditing.trades`), and a negative slack is the gain of the trade found, not of the best.
+        :mod:`hetopt.auditing.trades` and, where time is limited, :mod:`hetopt.auditing.gains`), and a negative slack
+        is the gain of the trade found, not of the best.
     level:
         ``"job type"`` or ``"free reuse"``; after an even split a rate is no longer a function of the GPUs held.
 
@@ -55,8 +57,7 @@ def pareto_efficient(
     -------
     Verdict
         Its witness is a :class:`~hetopt.auditing.witnesses.Dominated`. Undecided where the audited result itself
-        uses more than there is, so that it cannot be compared with allocations that do not; and for ``exact`` where
-        time is limited, which the proof by trades does not know.
+        uses more than there is, so that it cannot be compared with allocations that do not.
 
     Raises
     ------
@@ -69,10 +70,10 @@ def pareto_efficient(
     capacity = capacity_verdict(held, tolerance)
     if not capacity.holds:
         return undecided(NAME, f"the allocation itself is not possible: {capacity.explain()}")
-    if exact and held.most is not None:
-        return undecided(NAME, "in rational numbers it is decided only without a limit of time: time_limited=False")
+    if not (held.whole_or_none > 0).any():  # nothing is worth anything to anybody
+        return judged(NAME, held.one * 0, Dominated({}, {}, {}), tolerance=tolerance)
     if exact:
-        return exact_efficiency(held)
+        return exact_efficiency(held) if held.most is None else exact_efficiency_in_time(held)
     held = _shrunk(held)
     try:
         y = _best_reply(held)

@@ -14,11 +14,10 @@ from numpy.typing import ArrayLike
 from hetopt.allocation import Allocation, Plan
 from hetopt.checks import expect
 from hetopt.data.entities import Entities
+from hetopt.data.fractions import fractions
 from hetopt.data.instance import Instance
 from hetopt.data.worth import Numbers, most_at_once, tempting, worth
 from hetopt.errors import InvalidInstance, InvalidOption
-from hetopt.rationals import rational
-from hetopt.tolerances import RATIONAL_DENOMINATOR
 
 Result: TypeAlias = Allocation | Plan | pd.DataFrame | ArrayLike
 """What can be audited; a table or array holds shares, entities x GPU types (floats or Fractions)."""
@@ -73,8 +72,12 @@ class Holdings:
     @cached_property
     def whole(self) -> Numbers:
         """(n,) rate with the whole cluster; 1 where that is 0 (the size by which slacks are divided)."""
-        whole = self.worth(self.capacity)
-        return np.where(whole > 0, whole, self.one)
+        return np.where(self.whole_or_none > 0, self.whole_or_none, self.one)
+
+    @cached_property
+    def whole_or_none(self) -> Numbers:
+        """(n,) rate with the whole cluster."""
+        return self.worth(self.capacity)
 
     def worth(self, gpus: Numbers) -> Numbers:
         """(n,) rate of each with its row of ``gpus`` (n, k), or with the same (k,)."""
@@ -162,13 +165,6 @@ def holdings(
     return single if level == "job type" else _by_owner(single, instance, entities, level)
 
 
-def fractions(values: ArrayLike) -> Numbers:
-    """``values`` as Fractions: floats as the simple fractions that they round, Fractions as they are."""
-    array = np.asarray(values)
-    read = [v if isinstance(v, Fraction) else rational(float(v), RATIONAL_DENOMINATOR) for v in array.ravel().tolist()]
-    return np.array([*read, None], dtype=object)[:-1].reshape(array.shape)  # None keeps numpy from guessing a type
-
-
 def _entities(instance: Instance, result: Result) -> Entities:
     """The instance's entities of the kind that ``result`` is about; a bare array is about the default kind."""
     if isinstance(result, Allocation | Plan):
@@ -201,7 +197,10 @@ def _gpus(entities: Entities, result: Result, exact: bool) -> Numbers:
         table = _table(result)
     if table.shape != entities.shape:
         raise InvalidInstance(f"the table of shares has shape {table.shape}; it must be {entities.shape}")
-    table = fractions(table) if exact else table.astype(float)
+    try:
+        table = fractions(table) if exact else table.astype(float)
+    except (TypeError, ValueError):
+        raise InvalidInstance("the shares hold what is no number; give floats or Fractions") from None
     if not np.isfinite(table.astype(float)).all():
         raise InvalidInstance("the shares hold NaN or infinite numbers; every share must be a number")
     if isinstance(result, Plan):
@@ -219,7 +218,8 @@ def _table(result: Any) -> Numbers:
 def _exact_share(result: Allocation) -> Numbers:
     if result.certificate.exact is None:
         raise InvalidOption(
-            "this allocation holds floats only; for an exact audit solve with hetopt.solve(…, exact=True)"
+            "this allocation holds floats only; for an exact audit solve with hetopt.solve(…, exact=True), or audit "
+            "its table .share, whose floats are then read as the simple fractions that they round"
         )
     return np.asarray(result.certificate.exact.share)
 

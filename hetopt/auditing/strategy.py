@@ -12,7 +12,7 @@ from hetopt.auditing.verdict import Verdict
 from hetopt.checks import at_least
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
-from hetopt.solving.road import Policy
+from hetopt.solving.road import Policy, check_policy
 from hetopt.tolerances import EQUAL
 
 KINDS: tuple[Lie, ...] = ("over", "under", "mixed", "coalition", "job type")
@@ -75,6 +75,7 @@ def strategy_proof(
     InvalidOption
         Unknown kind, scale or liar, a budget below 2, a negative time limit.
     """
+    check_policy(policy)
     _check(kinds, scale, worth, budget)
     seconds = math.inf if time_limit is None else at_least(time_limit, "time_limit", 0.0, InvalidOption)
     search = Search(instance, policy, int(budget), scale, worth, seconds, time_limited)
@@ -84,6 +85,8 @@ def strategy_proof(
 
 def _check(kinds: tuple[Lie, ...], scale: str, worth: str, budget: float) -> None:
     at_least(budget, "budget", 2, InvalidOption)
+    if isinstance(kinds, str):
+        raise InvalidOption(f"kinds is {kinds!r}; it must be a sequence, e.g. ({kinds!r},)")
     for value, known, key in (
         *((kind, Lie, "kinds") for kind in kinds),
         (scale, Scale, "scale"),

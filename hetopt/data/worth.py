@@ -56,6 +56,10 @@ def tempting(
 ) -> Numbers:
     """(len(rows), n) rate of the row's entity with the column's GPUs times ``weight[row] / weight[column]``.
 
+    Who can use so many at a time has them when the other has them: of a gang of ``most[o]`` GPUs that runs part of the
+    time, e uses ``min(weight[e] / weight[o] most[o], most[e])`` in that time. Where the other has more GPUs than it can
+    use all the time, they count as averages, as in :func:`worth`.
+
     Parameters
     ----------
     value, gpus, most:
@@ -71,7 +75,14 @@ def tempting(
     order = np.argsort(-value, axis=1, kind="stable")
     best = np.take_along_axis(value, order, axis=1)
     used = ((best[:, [j]], per_weight[order[:, j]]) for j in range(value.shape[1]))
-    return _used(used, most[rows, None] / mine) * mine  # c times the GPUs, at most m = c times (the GPUs, at most m/c)
+    on_average = _used(used, most[rows, None] / mine) * mine  # up to m of c times the GPUs: c times (m/c of the GPUs)
+    return np.asarray(np.minimum(on_average, (value @ gpus.T) * usable(weight, most, rows)))
+
+
+def usable(weight: Numbers, most: Numbers | None, rows: slice | list[int] = slice(None)) -> Numbers:
+    """(len(rows), n) part of the column's GPUs, times the ratio of weights, that the row's entity can use."""
+    ratio = weight[rows, None] / weight
+    return np.asarray(ratio if most is None else np.minimum(ratio, most[rows, None] / most))
 
 
 def _used(types: Iterable[tuple[Numbers, Numbers]], left: Numbers) -> Numbers:

@@ -17,7 +17,7 @@ Components know nothing of each other; they meet in the shared variables of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
@@ -30,7 +30,7 @@ from pyomo.core.expr import LinearExpression
 from hetopt.data.entities import Entities, Floats, Kind, check_kind
 from hetopt.data.present import present_entities
 from hetopt.errors import InvalidFormulation
-from hetopt.programs.rows import Rows
+from hetopt.programs.rows import ExactRow, Rows
 
 if TYPE_CHECKING:
     from hetopt.allocation import Allocation
@@ -116,6 +116,15 @@ class Stated(Protocol):
 
     def every_row(self, entities: Entities) -> Rows:
         """All rows that ``add`` leaves out; none where ``add`` has stated them."""
+        ...
+
+
+@runtime_checkable
+class Rational(Protocol):
+    """A component whose coefficients are products of the instance's numbers: it states them without rounding, too."""
+
+    def exact_rows(self, entities: Entities, names: Collection[str]) -> Mapping[str, ExactRow]:
+        """Those rows of the component that are named in ``names``."""
         ...
 
 

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+
+
+@dataclass(frozen=True, eq=False)
+class ExactRow:
+    """A row in fractions, where floats hold rounded products of the numbers of an instance.
+
+    Attributes
+    ----------
+    share:
+        (e, j) -> coefficient on ``share[e, j]``.
+    own:
+        Name of a column that the component declared -> coefficient.
+    lower:
+        The bound from below where it is a product, too; None: as in the program.
+    """
+
+    share: Mapping[tuple[int, int], Fraction]
+    own: Mapping[str, Fraction] = field(default_factory=dict)
+    lower: Fraction | None = None
 
 
 @dataclass(frozen=True, eq=False)

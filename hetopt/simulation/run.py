@@ -16,7 +16,7 @@ from hetopt.simulation.engine import Engine
 from hetopt.simulation.log import Log
 from hetopt.simulation.overheads import Overhead, Overheads
 from hetopt.simulation.pipeline import Pipeline
-from hetopt.solving.road import Policy
+from hetopt.solving.road import Policy, check_policy
 
 
 def simulate(
@@ -85,6 +85,7 @@ def simulate(
     >>> round(float(log.jobs["jct"].sum()) / 300, 4)
     7.1111
     """
+    check_policy(policy)
     expect(Instance, instance, "instance").entities("jobs")
     seconds = getattr(policy, "round_seconds", None) if round_seconds is None else round_seconds
     if seconds is not None:

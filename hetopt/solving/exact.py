@@ -6,7 +6,7 @@ as 1/3): the claim is about those. Everything else is proven for them without to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -17,13 +17,13 @@ from scipy import sparse
 
 from hetopt.errors import InvalidOption, NotSolved
 from hetopt.programs.linear import LinearProgram, Objective
-from hetopt.programs.rows import Rows
+from hetopt.programs.rows import ExactRow, Rows
 from hetopt.rationals import digits
 from hetopt.solving.highs import Session
 from hetopt.solving.kernel import Rational, SingularError
 from hetopt.solving.options import Options
 from hetopt.solving.point import AT_LOWER, AT_UPPER, BASIC, Basis, Point
-from hetopt.solving.rational_program import RationalProgram, entries, fraction, read
+from hetopt.solving.rational_program import RationalProgram, entries, fraction, on_columns, read
 from hetopt.solving.rational_simplex import InfeasibleError, LimitError, UnboundedError, Vertex, maximise
 from hetopt.tolerances import EQUAL, FEASIBILITY, FINE, scale
 
@@ -114,7 +114,15 @@ class ExactOptimum:
         return self
 
 
-def exact_optimum(point: Point, every: Rows | None = None) -> ExactOptimum:
+Known = Callable[[Collection[str]], Mapping[str, ExactRow]]
+"""Rows by name in fractions, of those whose coefficients are rounded products."""
+
+
+def _none_known(_: Collection[str]) -> Mapping[str, ExactRow]:
+    return {}
+
+
+def exact_optimum(point: Point, every: Rows | None = None, known: Known = _none_known) -> ExactOptimum:
     """The exact optimum of the program that ``point`` solves in floats.
 
     Parameters
@@ -123,27 +131,29 @@ def exact_optimum(point: Point, every: Rows | None = None) -> ExactOptimum:
         Of a linear program, e.g. from :func:`hetopt.optimise`; its basis, if it has one, is the start.
     every:
         All rows that may be left out of ``point.program``; those that the exact optimum violates are added.
+    known:
+        Gives rows in fractions where the program holds rounded products, such as weights times speedups. Other
+        coefficients are read as the simple fractions that they round, see :func:`~hetopt.rationals.rational`.
 
     Raises
     ------
     InvalidOption
         The program has integer columns.
     NotSolved
-        Read in rationals the program has no optimum: it holds only within a tolerance.
-        Products of long numbers (weights times speedups) are rounded when they become coefficients; a program that
-        leaves no room, such as equal shares of one type, then has room for nothing.
+        Read in rationals the program has no optimum: it holds only within a tolerance, as where products of long
+        numbers were rounded and the program leaves no room.
     """
     if point.program.integer.any():
         raise InvalidOption("the program has integer columns; exact optima are for linear programs")
     base, objectives = _without_kept(point.program)
     start, steps, unique = (point.basis if len(objectives) == 1 else None), 0, None
     while True:
-        stages, more = _staged(base, objectives, start)
+        stages, more = _staged(base, objectives, start, known)
         steps += more
         last = stages[-1]
-        violated = _violated(base, every, last.value)
+        violated = _violated(base, every, last.value, known)
         if not violated.any():
-            unique, violated = _uniqueness(base, every, last)
+            unique, violated = _uniqueness(base, every, last, known)
         if every is None or not violated.any():
             return _result(base, objectives, stages, unique, steps)
         base, start = _with(base, every, violated), None
@@ -157,13 +167,15 @@ def _without_kept(program: LinearProgram) -> tuple[LinearProgram, list[Objective
     return replace(program.without_rows(rows) if rows else program, earlier=()), objectives
 
 
-def _staged(base: LinearProgram, objectives: Sequence[Objective], start: Basis | None) -> tuple[list[Vertex], int]:
+def _staged(
+    base: LinearProgram, objectives: Sequence[Objective], start: Basis | None, known: Known
+) -> tuple[list[Vertex], int]:
     """The optimum of each objective among those of the ones before, and the steps taken.
 
     The optima of an objective are the points at which every variable with a price stays where it is. Holding those
     keeps a stage exactly, without a row.
     """
-    rational, stages, steps = RationalProgram.of(base), list[Vertex](), 0
+    rational, stages, steps = RationalProgram.of(base, known(base.row_names)), list[Vertex](), 0
     for objective in objectives:
         rational = rational.with_cost(read(objective.c))
         vertex, more = _optimum(base, rational, start)
@@ -212,7 +224,7 @@ def _float_vertex(base: LinearProgram, rational: RationalProgram, start: Basis |
     return Vertex.of(rational, [*basis.columns.tolist(), *basis.rows.tolist()])
 
 
-def _violated(base: LinearProgram, every: Rows | None, value: Sequence[Rational]) -> NDArray[np.bool_]:
+def _violated(base: LinearProgram, every: Rows | None, value: Sequence[Rational], known: Known) -> NDArray[np.bool_]:
     """Which of ``every`` row the exact x violates: floats pass those with room to spare, rationals decide the rest."""
     if every is None or not len(every):
         return np.zeros(0, dtype=bool)
@@ -222,7 +234,10 @@ def _violated(base: LinearProgram, every: Rows | None, value: Sequence[Rational]
     near = (activity - every.lower < size) | (every.upper - activity < size)
     found = np.zeros(len(every), dtype=bool)
     where = np.flatnonzero(near)
-    for i, row in zip(where, entries(sparse.csr_array(matrix[where])), strict=True):
+    names = [every.names[i] for i in where.tolist()]
+    rows = known(names)
+    for i, name, row in zip(where, names, entries(sparse.csr_array(matrix[where])), strict=True):
+        row = on_columns(rows[name], base) if name in rows else row
         exact = sum((v * value[j] for j, v in row if value[j]), fmpq(0))
         found[i] = _outside(exact, every.lower[i], every.upper[i])
     return found
@@ -239,7 +254,9 @@ def _with(base: LinearProgram, every: Rows, chosen: NDArray[np.bool_]) -> Linear
     return base.extended(base.on_columns(every)[where], every.lower[where], every.upper[where], names)
 
 
-def _uniqueness(base: LinearProgram, every: Rows | None, optimum: Vertex) -> tuple[bool | None, NDArray[np.bool_]]:
+def _uniqueness(
+    base: LinearProgram, every: Rows | None, optimum: Vertex, known: Known
+) -> tuple[bool | None, NDArray[np.bool_]]:
     """Whether no other point is optimal, or rows that must be added before that can be said.
 
     A second program moves the variables that are at a bound without a price as far from it as the optimal points
@@ -256,7 +273,7 @@ def _uniqueness(base: LinearProgram, every: Rows | None, optimum: Vertex) -> tup
         except LimitError:
             return None, none
         if other is not None:
-            return False, _violated(base, every, other)
+            return False, _violated(base, every, other, known)
     return True, none
 
 

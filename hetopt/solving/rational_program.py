@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
@@ -13,6 +13,7 @@ from scipy import sparse
 
 from hetopt.data.entities import Floats
 from hetopt.programs.linear import LinearProgram
+from hetopt.programs.rows import ExactRow
 from hetopt.rationals import rational
 from hetopt.solving.kernel import Entries, Rational
 from hetopt.tolerances import RATIONAL_DENOMINATOR
@@ -22,8 +23,28 @@ def read(values: Floats) -> list[Rational]:
     """Every float as the fraction meant; each distinct value is read once."""
     distinct, where = np.unique(np.asarray(values, dtype=float), return_inverse=True)
     fractions = [rational(v, RATIONAL_DENOMINATOR) for v in distinct.tolist()]
-    exact = [fmpq(f.numerator, f.denominator) for f in fractions]
+    exact = [_fmpq(f) for f in fractions]
     return [exact[i] for i in where.tolist()]
+
+
+def on_columns(row: ExactRow, program: LinearProgram) -> list[tuple[int, Rational]]:
+    """The (column, value) pairs of a row, zeros left out."""
+    assert program.share is not None
+    pairs = [(int(program.share[e, j]), value) for (e, j), value in row.share.items()]
+    pairs += [(program.column[name], value) for name, value in row.own.items()]
+    return [(column, _fmpq(value)) for column, value in sorted(pairs) if value]
+
+
+def _transposed(by_row: Entries, columns: int) -> Entries:
+    by_column: Entries = [[] for _ in range(columns)]
+    for i, row in enumerate(by_row):
+        for j, value in row:
+            by_column[j].append((i, value))
+    return by_column
+
+
+def _fmpq(value: Fraction) -> Rational:
+    return fmpq(value.numerator, value.denominator)
 
 
 def fraction(value: Rational) -> Fraction:
@@ -62,14 +83,20 @@ class RationalProgram:
     upper: list[Rational | None]
 
     @classmethod
-    def of(cls, program: LinearProgram) -> RationalProgram:
-        """``program`` (its last objective, without the offset) in rationals."""
-        m, _ = program.shape
+    def of(cls, program: LinearProgram, known: Mapping[str, ExactRow] | None = None) -> RationalProgram:
+        """``program`` (its last objective, without the offset) in rationals; rows in ``known`` as they are there."""
+        m, n = program.shape
+        by_row = entries(sparse.csr_array(program.A))
+        lower = _bounds([program.col_lower, program.row_lower])
+        for i, name in enumerate(program.row_names) if known else ():
+            if (row := known.get(name)) is not None:  # type: ignore[union-attr]
+                by_row[i] = on_columns(row, program)
+                lower[n + i] = lower[n + i] if row.lower is None else _fmpq(row.lower)
         return cls(
-            by_row=entries(sparse.csr_array(program.A)),
-            by_column=entries(sparse.csc_array(program.A)),
+            by_row=by_row,
+            by_column=_transposed(by_row, n),
             cost=[*read(program.c), *[fmpq(0)] * m],
-            lower=_bounds([program.col_lower, program.row_lower]),
+            lower=lower,
             upper=_bounds([program.col_upper, program.row_upper]),
         )
 

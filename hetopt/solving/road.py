@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Protocol, overload, runtime_checkable
 
@@ -16,9 +16,9 @@ from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption, NotSolved
 from hetopt.programs.compiling import from_pyomo
-from hetopt.programs.formulation import Formulation, Lazy, Stated, components_of
+from hetopt.programs.formulation import Formulation, Lazy, Rational, Stated, components_of
 from hetopt.programs.linear import LinearProgram
-from hetopt.programs.rows import Rows
+from hetopt.programs.rows import ExactRow, Rows
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
 from hetopt.solving.point import Point, Status
@@ -80,16 +80,25 @@ def solve(
     >>> hetopt.solve(oef.cooperative(), inst).certificate.objective
     5.25
     """
-    if not callable(what):
-        raise InvalidOption(
-            f"the policy is {shown(what)}; it must be a policy, such as hetopt.models.oef.cooperative()"
-        )
+    check_policy(what)
     expect(Instance, instance, "instance")
     if isinstance(what, Formulation):
         return solve_formulation(what, instance, _options(options, settings))
     if options is not None or settings:
-        raise InvalidOption(f"{type(what).__name__} is a policy: give its options when making it, not to solve()")
+        raise InvalidOption(
+            f"{type(what).__name__} is a procedure of its own, not a formulation that solve() hands to a solver; it "
+            "has only the settings that it is made with"
+        )
     return what(instance)[0]
+
+
+def check_policy(what: object) -> None:
+    """Raise :class:`InvalidOption` for what cannot be asked."""
+    if not callable(what):
+        hint = "; hetopt.registry.make_policy finds one by name" if isinstance(what, str) else ""
+        raise InvalidOption(
+            f"the policy is {shown(what)}; it must be a policy, such as hetopt.models.oef.cooperative(){hint}"
+        )
 
 
 def _options(options: Options | None, settings: dict[str, Any]) -> Options:
@@ -135,8 +144,19 @@ def _general(
     if program.integer.any():
         raise InvalidOption("exact is True, but the program has integer columns; exact optima are for linear programs")
     point = optimise(program, options, lazy_rows(formulation, entities))
-    exact = exact_optimum(point, every).agreeing_with(point)
+    exact = exact_optimum(point, every, exact_rows(formulation, entities)).agreeing_with(point)
     return exact.as_point(point), exact
+
+
+def exact_rows(formulation: Formulation, entities: Entities) -> Callable[[Collection[str]], dict[str, ExactRow]]:
+    """Rows by name in fractions, of the components that can state them."""
+    parts = components_of(formulation, Rational)
+
+    def known(names: Collection[str]) -> dict[str, ExactRow]:
+        wanted = set(names)
+        return {name: row for part in parts for name, row in part.exact_rows(entities, wanted).items()}
+
+    return known
 
 
 def compile_program(formulation: Formulation, instance: Instance, options: Options | None = None) -> LinearProgram:

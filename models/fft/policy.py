@@ -186,6 +186,7 @@ class FFT:
         entities = _present(instance)
         if state is None:
             state = FFTState(instance.time)
+        expect(FFTState, state, "state", InvalidOption)
         if instance.time < state.time:
             raise InvalidInstance(
                 f"time is {instance.time:g} s, before the last call at {state.time:g} s; a policy cannot go back"

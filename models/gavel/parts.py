@@ -6,16 +6,21 @@ Learning Workloads, OSDI 2020.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal
+from fractions import Fraction
+from typing import Any, Literal
 
 import numpy as np
 import pyomo.environ as pyo
+from numpy.typing import NDArray
 
 from hetopt.checks import at_least
 from hetopt.data.entities import Entities, Floats
+from hetopt.data.fractions import ExactEntities
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.programs.formulation import Block, Expression, Measure, Model
+from hetopt.programs.rows import ExactRow
 
 
 def fastest_rate(entities: Entities) -> Floats:
@@ -125,7 +130,21 @@ class LeastRatio(_Least):
 
     def base(self, entities: Entities) -> Floats:
         """(n,) rate that makes the level 1."""
-        return entities.fair_rate if self.scale_by_demand else np.asarray(entities.fair_rate * entities.demand)
+        return self._base(entities)
+
+    def _base(self, entities: Entities | ExactEntities) -> NDArray[Any]:
+        return np.asarray(entities.fair_rate if self.scale_by_demand else entities.fair_rate * entities.demand)
+
+    def exact_rows(self, entities: Entities, names: Collection[str]) -> dict[str, ExactRow]:
+        """Those of ``names`` that are rows of this component, in fractions; of any size, which changes no row."""
+        exact = ExactEntities.of(entities)
+        base = self._base(exact)
+        rows = {}
+        for e, name in enumerate(entities.names):
+            size = base[e] or exact.speed[e].max() or Fraction(1)
+            own = {(e, j): v / size for j, v in enumerate(exact.speed[e])}
+            rows[f"{self.name}.row[{name}]"] = ExactRow(own, own={f"{self.name}.level": -base[e] / size})
+        return {name: row for name, row in rows.items() if name in names}
 
 
 @dataclass(frozen=True)
