@@ -27,6 +27,7 @@ from hetopt.proofs.strategies import linear_programs, tenant_instances
 from hetopt.rationals import rational
 from hetopt.solving.exact import ExactOptimum, exact_optimum
 from hetopt.solving.kernel import Kernel, SingularError
+from hetopt.solving.options import Options
 from hetopt.solving.point import AT_LOWER, BASIC
 from hetopt.solving.rational_program import RationalProgram
 from hetopt.solving.rational_simplex import InfeasibleError, LimitError, UnboundedError, Vertex, maximise
@@ -409,3 +410,13 @@ def test_exact_audits_agree_with_exact_optima_of_long_numbers(data: st.DataObjec
         assert hetopt.audit(instance, allocation, exact=True).sharing_incentive.holds
     equal = holdings(instance, hetopt.solve(NONCOOPERATIVE, instance, exact=True), exact=True)
     assert len(set((equal.rate / equal.weight).tolist())) == 1
+
+
+def test_the_time_limit_holds_for_exact_steps() -> None:
+    """The optimum in floats is at hand, and no time is left for the rational one."""
+    instance = hetopt.instances.load("oef/eq6")
+    point = hetopt.optimise(hetopt.compile_program(COOPERATIVE, instance))
+    late = replace(Options(time_limit=1.0), deadline=0.0)
+    with pytest.raises(NotSolved, match="time_limit=1 s"):
+        exact_optimum(point, options=late)
+    assert exact_optimum(point, options=Options(time_limit=60.0)).objective == F(21, 4)

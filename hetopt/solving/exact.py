@@ -24,7 +24,7 @@ from hetopt.solving.kernel import Rational, SingularError
 from hetopt.solving.options import Options
 from hetopt.solving.point import AT_LOWER, AT_UPPER, BASIC, Basis, Point
 from hetopt.solving.rational_program import RationalProgram, entries, fraction, on_columns, read
-from hetopt.solving.rational_simplex import InfeasibleError, LimitError, UnboundedError, Vertex, maximise
+from hetopt.solving.rational_simplex import Check, InfeasibleError, LimitError, UnboundedError, Vertex, maximise
 from hetopt.tolerances import EQUAL, FEASIBILITY, FINE, scale
 
 STEPS_FOR_UNIQUENESS = 200
@@ -122,7 +122,17 @@ def _none_known(_: Collection[str]) -> Mapping[str, ExactRow]:
     return {}
 
 
-def exact_optimum(point: Point, every: Rows | None = None, known: Known = _none_known) -> ExactOptimum:
+@dataclass(frozen=True)
+class _Asked:
+    """What all steps need to know: rows in fractions, and when to stop."""
+
+    known: Known
+    check: Check
+
+
+def exact_optimum(
+    point: Point, every: Rows | None = None, known: Known = _none_known, options: Options | None = None
+) -> ExactOptimum:
     """The exact optimum of the program that ``point`` solves in floats.
 
     Parameters
@@ -134,6 +144,8 @@ def exact_optimum(point: Point, every: Rows | None = None, known: Known = _none_
     known:
         Gives rows in fractions where the program holds rounded products, such as weights times speedups. Other
         coefficients are read as the simple fractions that they round, see :func:`~hetopt.rationals.rational`.
+    options:
+        For their time limit.
 
     Raises
     ------
@@ -141,19 +153,20 @@ def exact_optimum(point: Point, every: Rows | None = None, known: Known = _none_
         The program has integer columns.
     NotSolved
         Read in rationals the program has no optimum: it holds only within a tolerance, as where products of long
-        numbers were rounded and the program leaves no room.
+        numbers were rounded and the program leaves no room. Or the time limit is over.
     """
     if point.program.integer.any():
         raise InvalidOption("the program has integer columns; exact optima are for linear programs")
+    asked = _Asked(known, (options or Options()).started().check_time)
     base, objectives = _without_kept(point.program)
     start, steps, unique = (point.basis if len(objectives) == 1 else None), 0, None
     while True:
-        stages, more = _staged(base, objectives, start, known)
+        stages, more = _staged(base, objectives, start, asked)
         steps += more
         last = stages[-1]
-        violated = _violated(base, every, last.value, known)
+        violated = _violated(base, every, last.value, asked)
         if not violated.any():
-            unique, violated = _uniqueness(base, every, last, known)
+            unique, violated = _uniqueness(base, every, last, asked)
         if every is None or not violated.any():
             return _result(base, objectives, stages, unique, steps)
         base, start = _with(base, every, violated), None
@@ -168,17 +181,17 @@ def _without_kept(program: LinearProgram) -> tuple[LinearProgram, list[Objective
 
 
 def _staged(
-    base: LinearProgram, objectives: Sequence[Objective], start: Basis | None, known: Known
+    base: LinearProgram, objectives: Sequence[Objective], start: Basis | None, asked: _Asked
 ) -> tuple[list[Vertex], int]:
     """The optimum of each objective among those of the ones before, and the steps taken.
 
     The optima of an objective are the points at which every variable with a price stays where it is. Holding those
     keeps a stage exactly, without a row.
     """
-    rational, stages, steps = RationalProgram.of(base, known(base.row_names)), list[Vertex](), 0
+    rational, stages, steps = RationalProgram.of(base, asked.known(base.row_names)), list[Vertex](), 0
     for objective in objectives:
         rational = rational.with_cost(read(objective.c))
-        vertex, more = _optimum(base, rational, start)
+        vertex, more = _optimum(base, rational, start, asked)
         stages.append(vertex)
         steps += more
         if len(stages) < len(objectives):
@@ -193,15 +206,16 @@ def _face(vertex: Vertex) -> RationalProgram:
 
 
 def _optimum(
-    base: LinearProgram, rational: RationalProgram, start: Basis | None, limit: int | None = None
+    base: LinearProgram, rational: RationalProgram, start: Basis | None, asked: _Asked, limit: int | None = None
 ) -> tuple[Vertex, int]:
     """The exact optimum of ``rational``, from the basis at which a float solver leaves it."""
+    asked.check()
     try:
         vertex = _float_vertex(base, rational, start)
         try:
-            return maximise(vertex, limit)
+            return maximise(vertex, limit, asked.check)
         except SingularError:
-            return maximise(Vertex.of_rows(rational), limit)
+            return maximise(Vertex.of_rows(rational), limit, asked.check)
     except InfeasibleError:
         raise NotSolved(
             f"read as fractions, the program is infeasible: it holds only within tolerances; {SHORTER}", "infeasible"
@@ -224,7 +238,7 @@ def _float_vertex(base: LinearProgram, rational: RationalProgram, start: Basis |
     return Vertex.of(rational, [*basis.columns.tolist(), *basis.rows.tolist()])
 
 
-def _violated(base: LinearProgram, every: Rows | None, value: Sequence[Rational], known: Known) -> NDArray[np.bool_]:
+def _violated(base: LinearProgram, every: Rows | None, value: Sequence[Rational], asked: _Asked) -> NDArray[np.bool_]:
     """Which of ``every`` row the exact x violates: floats pass those with room to spare, rationals decide the rest."""
     if every is None or not len(every):
         return np.zeros(0, dtype=bool)
@@ -235,7 +249,7 @@ def _violated(base: LinearProgram, every: Rows | None, value: Sequence[Rational]
     found = np.zeros(len(every), dtype=bool)
     where = np.flatnonzero(near)
     names = [every.names[i] for i in where.tolist()]
-    rows = known(names)
+    rows = asked.known(names)
     for i, name, row in zip(where, names, entries(sparse.csr_array(matrix[where])), strict=True):
         row = on_columns(rows[name], base) if name in rows else row
         exact = sum((v * value[j] for j, v in row if value[j]), fmpq(0))
@@ -255,7 +269,7 @@ def _with(base: LinearProgram, every: Rows, chosen: NDArray[np.bool_]) -> Linear
 
 
 def _uniqueness(
-    base: LinearProgram, every: Rows | None, optimum: Vertex, known: Known
+    base: LinearProgram, every: Rows | None, optimum: Vertex, asked: _Asked
 ) -> tuple[bool | None, NDArray[np.bool_]]:
     """Whether no other point is optimal, or rows that must be added before that can be said.
 
@@ -269,15 +283,17 @@ def _uniqueness(
     free = any(optimum.status[j] not in (AT_LOWER, AT_UPPER) for j in idle)
     for way in (1, -1) if free else (1,):
         try:
-            other = _farthest(base, optimum, idle, way)
-        except LimitError:
+            other = _farthest(base, optimum, idle, way, asked)
+        except (LimitError, NotSolved):  # too many steps, or the time is over
             return None, none
         if other is not None:
-            return False, _violated(base, every, other, known)
+            return False, _violated(base, every, other, asked)
     return True, none
 
 
-def _farthest(base: LinearProgram, optimum: Vertex, idle: Sequence[int], way: int) -> list[Rational] | None:
+def _farthest(
+    base: LinearProgram, optimum: Vertex, idle: Sequence[int], way: int, asked: _Asked
+) -> list[Rational] | None:
     """Values of the optimal point farthest from ``optimum`` along the ``idle`` variables, None if there is no other."""
     program, n = _face(optimum), optimum.program.shape[1]
     cost, bounds = [fmpq(0)] * n, []
@@ -287,7 +303,7 @@ def _farthest(base: LinearProgram, optimum: Vertex, idle: Sequence[int], way: in
         bounds.append((j, *_room(program, j, here, sign)))
         for column, v in [(j, fmpq(1))] if j < n else program.by_row[j - n]:
             cost[column] += sign * v
-    there, _ = _optimum(base, program.within(bounds).with_cost(cost), None, STEPS_FOR_UNIQUENESS)
+    there, _ = _optimum(base, program.within(bounds).with_cost(cost), None, asked, STEPS_FOR_UNIQUENESS)
     moved = any(there.value[j] != optimum.value[j] for j in idle)
     return there.value if moved else None
 

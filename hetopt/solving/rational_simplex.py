@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -189,7 +190,15 @@ def _dot(entries: list[tuple[int, Rational]], values: list[Rational]) -> Rationa
     return sum((v * values[j] for j, v in entries if values[j]), ZERO)
 
 
-def maximise(start: Vertex, limit: int | None = None) -> tuple[Vertex, int]:
+Check = Callable[[], None]
+"""Asked before each step; raises what ends the search."""
+
+
+def never(*_: object) -> None:
+    """Nothing ends the search."""
+
+
+def maximise(start: Vertex, limit: int | None = None, check: Check = never) -> tuple[Vertex, int]:
     """An optimal vertex, proven: within all bounds, and no variable attractive; and the steps it took.
 
     A start that is neither within its bounds nor without attractive variables gets costs under which nothing is
@@ -199,6 +208,8 @@ def maximise(start: Vertex, limit: int | None = None) -> tuple[Vertex, int]:
     ----------
     limit:
         Steps allowed, or None.
+    check:
+        Asked before each step: raises what ends the search.
 
     Raises
     ------
@@ -209,9 +220,9 @@ def maximise(start: Vertex, limit: int | None = None) -> tuple[Vertex, int]:
     """
     vertex, steps = start, 0
     if vertex.outside():
-        vertex, steps = _dual(_unattractive(vertex), limit)
+        vertex, steps = _dual(_unattractive(vertex), limit, check)
         vertex = Vertex(start.program, vertex.status)
-    return _primal(vertex, limit, steps)
+    return _primal(vertex, limit, steps, check)
 
 
 def _unattractive(vertex: Vertex) -> Vertex:
@@ -227,19 +238,20 @@ def _unattractive(vertex: Vertex) -> Vertex:
     return Vertex(replace(vertex.program, cost=cost), tuple(status))
 
 
-def _count(steps: int, limit: int | None) -> int:
+def _count(steps: int, limit: int | None, check: Check) -> int:
+    check()
     if limit is not None and steps >= limit:
         raise LimitError(f"no optimum within {limit} exact steps")
     return steps + 1
 
 
-def _primal(vertex: Vertex, limit: int | None, steps: int) -> tuple[Vertex, int]:
+def _primal(vertex: Vertex, limit: int | None, steps: int, check: Check) -> tuple[Vertex, int]:
     """Primal steps; Bland's rule from the first step that gains nothing until one gains, so it ends."""
     stalled = False
     while attractive := vertex.attractive():
         price = vertex.price
         q = attractive[0] if stalled else max(attractive, key=lambda j: abs(price[j]))
-        steps = _count(steps, limit)
+        steps = _count(steps, limit, check)
         vertex, length = _primal_step(vertex, q)
         stalled = length == 0
     return vertex, steps
@@ -265,12 +277,12 @@ def _primal_step(vertex: Vertex, q: int) -> tuple[Vertex, Rational]:
     return vertex.exchanged(q, *leaving), length
 
 
-def _dual(vertex: Vertex, limit: int | None) -> tuple[Vertex, int]:
+def _dual(vertex: Vertex, limit: int | None, check: Check) -> tuple[Vertex, int]:
     """Dual steps until all is within bounds; Bland's rule while they gain nothing."""
     stalled, steps = False, 0
     while outside := vertex.outside():
         p = outside[0][0] if stalled else max(outside, key=lambda pair: pair[1])[0]
-        steps = _count(steps, limit)
+        steps = _count(steps, limit, check)
         low = vertex.program.lower[p]
         below = low is not None and vertex.value[p] < low
         entering, ratio = _dual_choice(vertex, p, 1 if below else -1)

@@ -144,7 +144,7 @@ def _general(
     if program.integer.any():
         raise InvalidOption("exact is True, but the program has integer columns; exact optima are for linear programs")
     point = optimise(program, options, lazy_rows(formulation, entities))
-    exact = exact_optimum(point, every, exact_rows(formulation, entities)).agreeing_with(point)
+    exact = exact_optimum(point, every, exact_rows(formulation, entities), options).agreeing_with(point)
     return exact.as_point(point), exact
 
 
