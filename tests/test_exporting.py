@@ -61,6 +61,18 @@ def test_highs_reads_back_the_same_program(tmp_path_factory: Any, program: Linea
 
 
 @pytest.mark.parametrize("ending", ["lp", "mps"])
+@pytest.mark.parametrize("column", ["x", "constant"])
+def test_gurobi_reads_the_same_optimum(tmp_path: Path, ending: str, column: str) -> None:
+    """With a constant in the objective, which it would take for a variable in an LP file."""
+    gurobipy = pytest.importorskip("gurobipy")
+    program = replace(lp([1, 2], [(-INF, [3, 1], 4)], [(0, 1), (0, 1)]), offset=-7.5, col_names=[column, "y"])
+    model = gurobipy.read(str(hetopt.export(program, tmp_path / f"p.{ending}")))
+    model.Params.OutputFlag = 0
+    model.optimize()
+    assert model.ObjVal == pytest.approx(Session(program).solve().objective)
+
+
+@pytest.mark.parametrize("ending", ["lp", "mps"])
 def test_bounds_of_every_kind_survive(tmp_path: Path, ending: str) -> None:
     box = [(-INF, INF), (-INF, 2.5), (-1.5, INF), (0, INF), (1, 1), (-3, -1), (0, 0.1), (-INF, -1)]
     program = lp([1, 1, -1, -1, 1, 1, 1, 1], [(-INF, [1.0] * 8, 1 / 3), (-2, [1.0, *[0.0] * 7], 7)], box)

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from hetopt.errors import InvalidOption
 from hetopt.programs.linear import LinearProgram
-from hetopt.programs.names import lp_name, objective_name
+from hetopt.programs.names import constant_name, lp_name, objective_name
 
 TERMS_PER_LINE = 5
 
@@ -19,6 +19,7 @@ TERMS_PER_LINE = 5
 def lp_text(program: LinearProgram) -> str:
     """``program`` (its last objective) as a CPLEX LP file; ranges are written as two rows, ``name`` and ``name~high``.
 
+    A constant of the objective is written as a column that is fixed at 1: Gurobi takes a bare number for a variable.
     Numbers are written so that reading them gives the same floats.
 
     Raises
@@ -31,9 +32,12 @@ def lp_text(program: LinearProgram) -> str:
         raise InvalidOption("the program has no columns, and an LP file must name one; write MPS or JSON")
     gains, goal = np.flatnonzero(program.c), objective_name(program.row_names)
     lines = ["Maximize", *_sum(goal, gains, program.c[gains], names)]
+    constant = []
     if program.offset:
-        lines.append(f" {_signed(program.offset)}")
-    lines += ["Subject To", *_rows(program, names), "Bounds", *_bounds(program, names)]
+        name = constant_name(program.col_names)
+        lines.append(f"  {_signed(program.offset)} {name}")
+        constant = [f" {name} = 1.0"]
+    lines += ["Subject To", *_rows(program, names), "Bounds", *_bounds(program, names), *constant]
     whole = [names[j] for j in np.flatnonzero(program.integer)]
     if whole:
         lines += ["General", *(f" {name}" for name in whole)]

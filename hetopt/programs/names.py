@@ -69,5 +69,10 @@ def objective_name(rows: Sequence[str]) -> str:
     return "objective" if "objective" not in rows else "~objective"
 
 
+def constant_name(columns: Sequence[str]) -> str:
+    """A name for the column that stands for the objective's constant, as :func:`objective_name`."""
+    return "constant" if "constant" not in columns else "~constant"
+
+
 def _unescape(text: str) -> str:
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
