@@ -117,8 +117,10 @@ def _settings(made: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
 
 def _is_policy(parameters: Mapping[str, inspect.Parameter]) -> bool:
     """Whether something with these parameters decides on an instance rather than makes a policy."""
-    first = next(iter(parameters.values()), None)
-    return first is not None and first.name == "instance" and first.default is inspect.Parameter.empty
+    first, second = [*parameters.values(), None, None][:2]
+    if first is None or first.default is not inspect.Parameter.empty:
+        return False
+    return first.name == "instance" or (second is not None and second.name == "state")
 
 
 def _raised(problem: Exception) -> str:

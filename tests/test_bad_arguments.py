@@ -86,6 +86,12 @@ WRONG: list[tuple[str, type[hetopt.HetoptError], Callable[[], object]]] = [
         lambda: fft.FFT()(JOBS, wrong({"rho": 1})),
     ),
     ("FFT.options is 3, which is no hetopt Options", hetopt.InvalidOption, lambda: fft.FFT(options=wrong(3))),
+    ("EnvyFree is a class; add one of it: EnvyFree()", hetopt.InvalidFormulation, lambda: fft.FFT() + wrong(EnvyFree)),
+    (
+        "must return a pair: an Allocation or Plan, and its state",
+        hetopt.InvalidPlan,
+        lambda: hetopt.simulate(wrong(lambda *_: (None, None)), JOBS, round_seconds=300.0),
+    ),
     ("3 is not a component", hetopt.InvalidFormulation, lambda: fft.FFT() + (wrong(3))),
     ("components is 3; it must be a sequence", hetopt.InvalidFormulation, lambda: hetopt.Formulation(wrong(3))),
     ("which is no hetopt Instance", hetopt.InvalidInstance, lambda: hetopt.simulate(fft.FFT(), wrong(fft.FFT()))),
@@ -122,7 +128,7 @@ def test_parts_are_added_from_either_side() -> None:
     assert hetopt.solve(left, held).certificate.objective == pytest.approx(
         hetopt.solve(right, held).certificate.objective
     )
-    assert fft.FFT(60.0) + EnvyFree() == fft.FFT(60.0, extra=(EnvyFree(),))
+    assert EnvyFree() + fft.FFT(60.0) == fft.FFT(60.0) + EnvyFree() == fft.FFT(60.0, extra=(EnvyFree(),))
 
 
 def test_the_first_round_of_a_policy_is_exported(tmp_path: Path) -> None:

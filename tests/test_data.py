@@ -525,6 +525,12 @@ def test_jobs_hold_what_they_are_placed_on() -> None:
     assert placed.entities("jobs").held.tolist() == [[1, 0], [0, 1], [0, 0]]  # type: ignore[union-attr]
 
 
+def test_who_is_placed_elsewhere_holds_other_gpus() -> None:
+    moved = DAY.replace(placed={"now": {"gpu1-0": {"GPU1": 1}}})
+    assert moved.held == {"now": {"GPU1": 1}}
+    assert DAY.replace(time=60).held == DAY.held
+
+
 def test_tenants_and_jobs_may_hold_the_same_gpus() -> None:
     """A tenant's GPUs are those that its jobs run on; averages over time are rounded."""
     both = Instance(ONE, tenants("a", "b", "c"), (job(tenant="a"),), held={"a": {"T4": 1}, "j": {"T4": 1}})

@@ -20,6 +20,8 @@ number = 7
 def bad_key(): return {}["a"]
 def bad_value(size: int = 1): raise ValueError("no such size")
 def nothing(): return 5
+def short(inst, state=None): return first(inst)
+def bad(instance, state=None): return 3
 def first(instance, state=None, part=1.0):
     """All of everything to the first."""
     import hetopt
@@ -57,6 +59,9 @@ def test_a_function_of_the_instance_is_a_policy_itself(folder: Path) -> None:
     for settings, part in (({}, 1.0), ({"part": 0.5}, 0.5)):
         policy = make_policy("own_policies:first", settings)
         assert hetopt.solve(policy, instance).x.tolist() == [[part, part], [0, 0]]
+    assert hetopt.solve(make_policy("own_policies:short"), instance).x.tolist() == [[1, 1], [0, 0]]
+    with pytest.raises(hetopt.InvalidPlan, match="policy bad has answered 3; it must return a pair"):
+        hetopt.solve(make_policy("own_policies:bad"), instance)
     assert description("own_policies:first") == "All of everything to the first."
     with pytest.raises(InvalidOption, match="has no setting 'size'"):
         make_policy("own_policies:first", {"size": 2})

@@ -225,6 +225,14 @@ def test_settings_out_of_range_are_refused() -> None:
         simulate(oef.cooperative(), one, round_seconds=MINUTE, rounder=hetopt.AsPrinted())
 
 
+@pytest.mark.parametrize("policy", [gavel.fifo(), gavel.shortest_job_first(), gavel.max_min_fairness()], ids=str)
+def test_sharing_in_time_needs_rounds(policy: Formulation) -> None:
+    """Also where three quarters of the time of a gang of four are whole GPUs."""
+    work = (Job("a", {"A": 1.0}, 9.0, 4), Job("b", {"A": 1.0}, 9.0, 3, arrival=0.0))
+    with pytest.raises(InvalidOption, match="shares GPUs in time, which needs rounds"):
+        simulate(policy, Instance(Cluster.of({"A": 6}), jobs=work))
+
+
 def test_formulations_are_policies_of_the_simulator() -> None:
     """A formulation over jobs, fluid, event-driven: two jobs, two types, each gets all of one."""
     policy = Formulation((TotalRate(), gavel.TimeFraction()), kind="jobs")

@@ -21,7 +21,7 @@ from hetopt.data.instance import Instance
 from hetopt.data.worth import most_at_once
 from hetopt.data.worth import worth as rate_with
 from hetopt.errors import InvalidFormulation, InvalidInstance, InvalidOption, NotSolved
-from hetopt.solving.road import Policy
+from hetopt.solving.road import Policy, ask
 
 NAME = "strategy_proof"
 
@@ -50,7 +50,7 @@ class Search:
     ) -> None:
         self.deadline = time.perf_counter() + seconds
         self.instance, self.policy, self.left, self.worth = instance, policy, budget - 1, worth
-        self.honest = policy(instance)[0]
+        self.honest = ask(policy, instance)[0]
         holdings(instance, self.honest)  # refuses a result about others
         self.reports = Reports(instance, self.honest.entities.kind, scale)
         self.truth = self.reports.entities
@@ -92,7 +92,7 @@ class Search:
 
     def after(self, report: Report) -> tuple[Allocation | Plan, Floats]:
         """The result under a report, and everyone's true rate."""
-        result = self.policy(self.reports.apply(report))[0]
+        result = ask(self.policy, self.reports.apply(report))[0]
         rate = self.rates(result)
         if report.kind == "tenant" and self.worth == "free reuse":
             fake = gpus_of(result)[result.entities.owner == len(self.people)].sum(axis=0)

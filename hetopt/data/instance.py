@@ -247,7 +247,13 @@ class Instance:
         return tables(self)
 
     def replace(self, **changes: Any) -> Instance:
-        """A copy with some fields changed; ``held`` may be an (n, k) array in the order of :meth:`entities`."""
+        """A copy with some fields changed; ``held`` may be an (n, k) array in the order of :meth:`entities`.
+
+        Where ``placed`` changes and ``held`` does not, jobs hold what they are placed on then.
+        """
+        if "placed" in changes and "held" not in changes:
+            moved = {*self.placed, *changes["placed"]}
+            changes["held"] = {name: gpus for name, gpus in self.held.items() if name not in moved}
         if "held" in changes and not isinstance(changes["held"], Mapping):
             names = tenant_entity_names(self) or [j.name for j in self.jobs]
             changes = arrays.with_held(changes, names, self.cluster)

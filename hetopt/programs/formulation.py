@@ -185,6 +185,8 @@ class Formulation:
             raise InvalidFormulation(f"components is {self.components!r}; it must be a sequence of components")
         object.__setattr__(self, "components", tuple(self.components))
         for part in self.components:
+            if isinstance(part, type):
+                raise InvalidFormulation(f"{part.__name__} is a class; add one of it: {part.__name__}()")
             if not isinstance(part, Component):
                 raise InvalidFormulation(f"{part!r} is not a component: it needs a name and a method add(block, model)")
             if not part.name.isidentifier() or part.name in RESERVED:

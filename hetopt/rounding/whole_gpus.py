@@ -21,7 +21,7 @@ from hetopt.errors import InvalidOption
 from hetopt.rounding import deviations, gangs
 from hetopt.rounding.deviations import IDLE, TICKS, Ints, Ledger
 from hetopt.rounding.whole_jobs import WholeJobs
-from hetopt.solving.road import Policy
+from hetopt.solving.road import Policy, ask
 
 Usable = Literal["any", "smallest", "sums"]
 
@@ -260,7 +260,7 @@ class Rounded:
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Plan, tuple[Any, Any]]:
         """The rounded result, and (policy's state, rounder's state)."""
         own, owed = state if state is not None else (None, None)
-        result, own = self.policy(instance, own)
+        result, own = ask(self.policy, instance, own)
         if isinstance(result, Plan):
             return result, (own, owed)
         plan, owed = self.rounder(result, instance, owed)

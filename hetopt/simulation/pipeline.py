@@ -19,7 +19,7 @@ from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.placement import Placer
 from hetopt.rounding.whole_gpus import ByKind, Rounder
 from hetopt.selection import LongestStarved, Selection
-from hetopt.solving.road import Policy
+from hetopt.solving.road import Policy, ask
 from hetopt.tolerances import FEASIBILITY, INTEGRAL
 
 
@@ -82,7 +82,7 @@ class Pipeline:
             Shares of GPUs where there are neither rounds nor ``fluid``, or fluid shares of tenants.
         """
         own, owed, starved = state if state is not None else (None, None, None)
-        result, own = self.policy(instance, own)
+        result, own = ask(self.policy, instance, own)
         if isinstance(result, Allocation) and self.fluid:
             return _fluid(result), (own, owed, starved)
         if isinstance(result, Allocation):
@@ -101,7 +101,7 @@ class Pipeline:
         if self.rounds:
             return self.rounder(result, instance, owed)
         gpus = result.entities.gpus(result.x)
-        if np.abs(gpus - np.rint(gpus)).max(initial=0.0) > INTEGRAL * max(1.0, float(result.entities.demand.max())):
+        if np.abs(result.x - np.rint(result.x)).max(initial=0.0) > INTEGRAL:  # gangs (and tenants' GPUs) whole
             raise InvalidOption(
                 f"{type(self.policy).__name__} shares GPUs in time, which needs rounds: give round_seconds (the papers "
                 "take 300), or fluid=True to run shares of jobs as rates"

@@ -14,7 +14,7 @@ from hetopt.certificate import certify
 from hetopt.checks import choices, expect, shown
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
-from hetopt.errors import InvalidOption, NotSolved
+from hetopt.errors import InvalidOption, InvalidPlan, NotSolved
 from hetopt.programs.compiling import from_pyomo
 from hetopt.programs.formulation import Formulation, Lazy, Rational, Stated, components_of
 from hetopt.programs.linear import LinearProgram
@@ -69,6 +69,8 @@ def solve(
     ------
     NotSolved
         No usable solution; for an infeasible program with the conflicting rows.
+    InvalidPlan
+        The policy returns something else than a result and its state.
     InvalidInstance, InvalidFormulation, InvalidOption
         Bad input; nothing has been solved.
 
@@ -89,7 +91,24 @@ def solve(
             f"{type(what).__name__} is a procedure of its own, not a formulation that solve() hands to a solver; it "
             "has only the settings that it is made with"
         )
-    return what(instance)[0]
+    return ask(what, instance)[0]
+
+
+def ask(policy: Policy, instance: Instance, *state: Any) -> tuple[Allocation | Plan, Any]:
+    """What ``policy`` answers: the result, and the state for the next call.
+
+    Raises
+    ------
+    InvalidPlan
+        It answers something else.
+    """
+    answer: Any = policy(instance, *state)
+    if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], Allocation | Plan)):
+        name = getattr(policy, "__name__", type(policy).__name__)
+        raise InvalidPlan(
+            f"policy {name} has answered {shown(answer)}; it must return a pair: an Allocation or Plan, and its state"
+        )
+    return answer
 
 
 def check_policy(what: object) -> None:

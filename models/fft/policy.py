@@ -120,6 +120,8 @@ class FFT:
         """This policy with one more component in ``extra``."""
         return replace(self, extra=(*self.extra, component))
 
+    __radd__ = __add__
+
     def __call__(self, instance: Instance, state: FFTState | None = None) -> tuple[Plan, FFTState]:
         """The GPU type of every job for the round that begins now, and the state for the next call.
 
