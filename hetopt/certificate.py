@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from hetopt.checks import shown
 from hetopt.data.entities import Entities, Floats
+from hetopt.errors import InvalidFormulation
 from hetopt.programs.formulation import Formulation, Measure, Measured
 from hetopt.solving.point import Point
 from hetopt.tolerances import EQUAL, TRUSTED, scale
@@ -25,8 +27,9 @@ class Certificate:
     ----------
     status:
         ``"optimal"``, ``"gap"`` (proven up to :attr:`gap`), ``"time_limit"``, ``"inaccurate"`` (the shares violate a
-        row by more than rounding: the numbers of the instance are too far apart for the solver), or ``"rule"`` (made
-        by a rule that claims no optimum, such as equal division; the bound is then the largest total rate).
+        row, or gain more than the bound allows, by more than rounding: the numbers of the instance are too far apart
+        for the solver, or a component measures another gain than it gives to the model), or ``"rule"`` (made by a rule
+        that claims no optimum, such as equal division; the bound is then the largest total rate).
     objective:
         The gains of priority 0 (where no gain has that, of the highest). Measured on the shares from the instance's
         arrays, where every component can do so (``measured`` is then True); else what the solver reports. Costs count
@@ -120,6 +123,8 @@ def measure(formulation: Formulation, entities: Entities, share: Floats, priorit
             complete = False
             continue
         own = part.measure(entities, share)
+        if not isinstance(own, Measure):
+            raise InvalidFormulation(f"{part.name!r}: measure(entities, share) returned {shown(own)}; return a Measure")
         violation = max(violation, own.violation)
         if getattr(part, "priority", 0) == priority:
             gain += own.gain
@@ -157,7 +162,7 @@ def certify(
 
 def _status(point: Point, objective: float, bound: float, own: Measure) -> str:
     """What the solver says, unless the measurements on the shares say otherwise."""
-    if own.violation > TRUSTED:
+    if own.violation > TRUSTED or objective - bound > TRUSTED * scale(bound, objective, own.size):
         return "inaccurate"
     if point.status == "optimal" and bound - objective > EQUAL * scale(bound, objective, own.size):
         return "gap"

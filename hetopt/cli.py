@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +22,7 @@ from hetopt.files.saving import check_folder, check_free, check_writable
 from hetopt.programs.formulation import Formulation
 from hetopt.registry import description, make_policy, policy_names
 from hetopt.solving.options import Options
-from hetopt.solving.road import Policy, optimise, solve
+from hetopt.solving.road import Policy, solve
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="Who should get which GPU when."
@@ -102,12 +103,17 @@ def audit_command(
 ) -> None:
     """Say which fairness properties hold for what a policy decides, and why not otherwise."""
     from hetopt.auditing import audit
+    from hetopt.auditing.verdict import undecided
 
     chosen, instance = named_policy(policy, settings), present(file, moment)
     with console.working(f"auditing {policy} on {file}"):
         result = _run(chosen, instance, Options(), file)
         with about(file, instance):
             verdicts = audit(instance, result, policy=chosen if search > 0 else None, time_limit=search or None)
+            if search <= 0:
+                verdicts = replace(
+                    verdicts, strategy_proof=undecided("strategy_proof", "not searched for (--search 0)")
+                )
     if as_json:
         print(json.dumps(verdicts.as_dict(), indent=2, default=str))
     else:
@@ -143,17 +149,13 @@ def export_command(
     overwrite: Overwrite = False,
 ) -> None:
     """Write the program of a formulation as LP, MPS or JSON with readable names."""
-    from hetopt.programs.exporting import export, stated_program
+    from hetopt.programs.exporting import export
 
     check_free(out, overwrite=overwrite)
     check_writable(out)
     chosen, instance = named_policy(policy, settings), present(file, moment)
     with about(file, instance):
-        program = stated_program(chosen, instance)
-        if program.earlier and out.suffix.lower() in (".lp", ".mps"):  # these formats hold a single objective
-            program = optimise(program).program
-            console.say("the objectives before the last were maximised; they stand as rows earlier_stage[...]")
-    export(program, out, overwrite=overwrite)
+        export(chosen, out, instance, overwrite=overwrite)
     console.say(f"written: {out}")
 
 

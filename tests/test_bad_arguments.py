@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import highspy
 import numpy as np
 import pytest
 
@@ -92,6 +93,16 @@ WRONG: list[tuple[str, type[hetopt.HetoptError], Callable[[], object]]] = [
         hetopt.InvalidPlan,
         lambda: hetopt.simulate(wrong(lambda *_: (None, None)), JOBS, round_seconds=300.0),
     ),
+    (
+        "cooperative cannot be called with an instance; if it makes a policy, give cooperative()",
+        hetopt.InvalidOption,
+        lambda: hetopt.solve(wrong(oef.cooperative), TENANTS),
+    ),
+    (
+        "placer is the class HierarchicalPlacer; give one of it: HierarchicalPlacer()",
+        hetopt.InvalidOption,
+        lambda: hetopt.simulate(fft.FFT(), JOBS, placer=wrong(hetopt.HierarchicalPlacer)),
+    ),
     ("3 is not a component", hetopt.InvalidFormulation, lambda: fft.FFT() + (wrong(3))),
     ("components is 3; it must be a sequence", hetopt.InvalidFormulation, lambda: hetopt.Formulation(wrong(3))),
     ("which is no hetopt Instance", hetopt.InvalidInstance, lambda: hetopt.simulate(fft.FFT(), wrong(fft.FFT()))),
@@ -129,6 +140,24 @@ def test_parts_are_added_from_either_side() -> None:
         hetopt.solve(right, held).certificate.objective
     )
     assert EnvyFree() + fft.FFT(60.0) == fft.FFT(60.0) + EnvyFree() == fft.FFT(60.0, extra=(EnvyFree(),))
+
+
+@pytest.mark.parametrize("form", ["lp", "mps"])
+def test_a_later_round_is_exported_with_what_is_owed(tmp_path: Path, form: str) -> None:
+    """The file's optimum is that of the second stage in the next round; owing changes it."""
+    policy, states = fft.FFT(round_seconds=300.0), []
+    one = hetopt.Instance.from_jobs([[8], [8]], 1, work=[16, 64], capacity=[1])
+    for state in (None, policy(one)[1]):
+        later = one.replace(time=0.0 if state is None else 300.0)
+        highs = highspy.Highs()
+        highs.silent()
+        highs.readModel(str(hetopt.export(policy, tmp_path / f"round.{form}", later, state=state, overwrite=True)))
+        highs.run()
+        states.append(highs.getObjectiveValue())
+        plan, _ = policy(later, state)
+        assert plan.certificate is not None
+        assert states[-1] == pytest.approx(plan.certificate.objective)
+    assert states[0] != states[1]
 
 
 def test_the_first_round_of_a_policy_is_exported(tmp_path: Path) -> None:

@@ -196,3 +196,28 @@ def test_a_status_says_what_was_measured() -> None:
             return hetopt.Measure(violation=10 * TRUSTED)
 
     assert hetopt.solve(Formulation((TotalRate(), Broken())), INST).certificate.status == "inaccurate"
+
+
+@dataclass(frozen=True)
+class Boast:
+    """A component whose measure says more than its model."""
+
+    told: Any
+    name: str = "boast"
+
+    def add(self, block: Any, model: Any) -> int:
+        return 0
+
+    def measure(self, entities: Any, share: Any) -> Any:
+        return self.told
+
+
+def test_a_measure_above_the_bound_is_no_optimum() -> None:
+    instance = hetopt.instances.load("oef/eq6")
+    agreeing = hetopt.solve(oef.cooperative() + Boast(hetopt.Measure()), instance).certificate
+    assert (agreeing.status, agreeing.objective) == ("optimal", pytest.approx(5.25))
+    certificate = hetopt.solve(oef.cooperative() + Boast(hetopt.Measure(gain=99.0)), instance).certificate
+    assert certificate.objective == pytest.approx(104.25)
+    assert certificate.status == "inaccurate"
+    with pytest.raises(hetopt.InvalidFormulation, match="returned 3; return a Measure"):
+        hetopt.solve(oef.cooperative() + Boast(3), instance)

@@ -62,6 +62,7 @@ def test_audit_says_who_gains_by_what_lie(run: Run, two: Path) -> None:
     assert verdicts["strategy_proof"]["holds"] is False
     assert "u1" in verdicts["strategy_proof"]["explanation"]
     code, out, _ = run("audit", two, "-p", "oef-cooperative", "--search", "0")
+    assert "not searched for (--search 0)" in " ".join(out.split())
     assert "undecided" in out
 
 

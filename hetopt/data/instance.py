@@ -251,7 +251,7 @@ class Instance:
 
         Where ``placed`` changes and ``held`` does not, jobs hold what they are placed on then.
         """
-        if "placed" in changes and "held" not in changes:
+        if "held" not in changes and isinstance(changes.get("placed"), Mapping):
             moved = {*self.placed, *changes["placed"]}
             changes["held"] = {name: gpus for name, gpus in self.held.items() if name not in moved}
         if "held" in changes and not isinstance(changes["held"], Mapping):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from scipy import sparse
 
@@ -18,7 +19,7 @@ from hetopt.programs.json_file import json_text
 from hetopt.programs.linear import LinearProgram
 from hetopt.programs.lp_file import lp_text
 from hetopt.programs.mps_file import mps_text
-from hetopt.solving.road import Policy, compile_program, every_row
+from hetopt.solving.road import Policy, compile_program, every_row, optimise
 
 
 def export(
@@ -27,6 +28,7 @@ def export(
     instance: Instance | None = None,
     *,
     form: str | None = None,
+    state: Any = None,
     overwrite: bool = False,
 ) -> Path:
     """Write a program to a file, which appears whole or not at all.
@@ -35,7 +37,9 @@ def export(
     ----------
     what:
         A program, or a formulation together with ``instance``; rows that a formulation adds lazily are all written.
-        Of a policy that solves a program each round (``hetopt.models.fft.FFT()``) it is the first round's.
+        Of a policy that solves a program each round (``hetopt.models.fft.FFT()``) it is that of the round that begins
+        with ``state``. LP and MPS files hold a single objective: of a formulation or policy with several priorities
+        the first ones are maximised before, and stand in the file as the rows that keep them.
     path:
         Where to.
     instance:
@@ -44,6 +48,8 @@ def export(
         ``"lp"`` (CPLEX LP), ``"mps"`` (free MPS) or ``"json"``; None: as the ending of ``path`` says. Names in LP
         and MPS files are written by ``lp_name`` and ``mps_name`` of :mod:`hetopt.programs.names` and can be read back;
         JSON keeps them as they are.
+    state:
+        Of the policy, from the round before; None: its first round.
     overwrite:
         Whether to replace a file that is there.
 
@@ -68,7 +74,10 @@ def export(
     if kind not in _WRITERS:
         raise InvalidOption(f"the format is {kind!r}; it must be one of {', '.join(_WRITERS)} (form=…, or the ending)")
     check_free(target, overwrite=overwrite)
-    save(_WRITERS[kind](_tidy(_program(what, instance))), target, overwrite=overwrite)
+    program = what if isinstance(what, LinearProgram) else stated_program(what, instance, state)
+    if program.earlier and kind in ("lp", "mps") and not isinstance(what, LinearProgram):
+        program = optimise(program).program
+    save(_WRITERS[kind](_tidy(program)), target, overwrite=overwrite)
     return target
 
 
@@ -80,12 +89,8 @@ def _tidy(program: LinearProgram) -> LinearProgram:
     return replace(program, A=matrix, **{key: getattr(program, key) + 0.0 for key in arrays})
 
 
-def _program(what: LinearProgram | Formulation | Policy, instance: Instance | None) -> LinearProgram:
-    return what if isinstance(what, LinearProgram) else stated_program(what, instance)
-
-
-def stated_program(what: Formulation | Policy, instance: Instance | None) -> LinearProgram:
-    """The program of a formulation, or of a policy's first round, with every row that would be added lazily."""
+def stated_program(what: Formulation | Policy, instance: Instance | None, state: Any = None) -> LinearProgram:
+    """The program of a formulation, or of a policy's next round, with every row that would be added lazily."""
     if instance is None:
         raise InvalidOption("instance is None; a formulation is exported together with its data: instance=…")
     formulation = what
@@ -93,7 +98,7 @@ def stated_program(what: Formulation | Policy, instance: Instance | None) -> Lin
         make = getattr(what, "formulation", None)
         if make is None:
             raise InvalidOption(f"{shown(what)} is a procedure, not a program; there is nothing to export")
-        formulation = make(instance)
+        formulation = make(instance, state)
     rows = every_row(formulation, formulation.entities(instance))
     return compile_program(formulation, instance).with_rows(rows)
 

@@ -94,6 +94,9 @@ def simulate(
     at_least(patience, "patience", 1, InvalidOption)
     if until != math.inf and not at_least(until, "until", 0.0, InvalidOption) > instance.time:
         raise InvalidOption(f"until is {until!r} s; it must be later than instance.time = {instance.time:g} s")
+    for key, step in (("rounder", rounder), ("selection", selection), ("placer", placer), ("overheads", overheads)):
+        if isinstance(step, type):
+            raise InvalidOption(f"{key} is the class {step.__name__}; give one of it: {step.__name__}()")
     steps = (rounder or ByKind(), selection or LongestStarved(), placer)
     pipeline = Pipeline(policy, *steps, rounds=seconds is not None, fluid=fluid)
     engine = Engine(instance, pipeline, overheads or Overheads(), seconds, patience)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 from dataclasses import fields, replace
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Protocol, overload, runtime_checkable
 
 import numpy as np
@@ -118,6 +119,13 @@ def check_policy(what: object) -> None:
         raise InvalidOption(
             f"the policy is {shown(what)}; it must be a policy, such as hetopt.models.oef.cooperative(){hint}"
         )
+    try:
+        signature(what).bind(None)
+    except ValueError:  # some callables written in C tell nothing
+        return
+    except TypeError:
+        name = getattr(what, "__name__", type(what).__name__)
+        raise InvalidOption(f"{name} cannot be called with an instance; if it makes a policy, give {name}()") from None
 
 
 def _options(options: Options | None, settings: dict[str, Any]) -> Options:
