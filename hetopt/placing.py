@@ -87,7 +87,10 @@ class FirstRound:
         others = [i for i, job in enumerate(self.instance.jobs) if owner_of(job, tenants) == owner]
         used = int(self.decision.gpus[others].sum())
         demand = self.instance.job[name].demand
-        need = f"it needs {demand} of one type" if demand > 1 else "it needs one on which it runs"
+        jobs = self.instance.entities("jobs")
+        able = [t for t, ok in zip(jobs.types, jobs.allowed[jobs.position[name]], strict=True) if ok]
+        kinds = "one type" if len(able) == len(jobs.types) else " or ".join(able)
+        need = f"it needs {demand} of {kinds}"
         others_use = f", its other jobs use {used}" if used else ""
         return f"{row} is due {share:.4g} GPUs and has {mine} in this round{others_use}; {need}"
 

@@ -133,3 +133,17 @@ def test_solve_says_what_its_columns_are(run: Run) -> None:
     slow = min(v for job in LAB.jobs for v in job.throughput.values() if v)
     assert not np.isclose(slow, 0)
     assert f"{slow:.6g}" in run("instances", "lab36/jobs")[1], "small speeds keep their digits"
+
+
+def test_place_names_the_types_that_a_waiting_job_needs(run: Run, tmp_path: Path) -> None:
+    """Due T4 of 16 GB, while the job's memory fits a V100 alone."""
+    types = (hetopt.GPUType("T4", 16e9), hetopt.GPUType("V100", 32e9))
+    cluster = hetopt.Cluster(types, (hetopt.Server("a", {"T4": 2}), hetopt.Server("b", {"V100": 2})))
+    tenants = tuple(hetopt.Tenant(name, {"T4": 1.0, "V100": v}) for name, v in (("u", 1.0), ("v", 9.0)))  # type: ignore[arg-type]
+    jobs = (
+        hetopt.Job("large", {"T4": 1.0, "V100": 1.0}, 10, 1, tenant="u", memory_bytes=20e9),
+        hetopt.Job("fast", {"T4": 1.0, "V100": 9.0}, 10, 2, tenant="v"),
+    )
+    write(hetopt.Instance(cluster, tenants, jobs), tmp_path / "f.yaml")
+    _, out, _ = run("place", tmp_path / "f.yaml", "-p", "efficiency-only", "--json")
+    assert json.loads(out)["waiting"]["large"].endswith("; it needs 1 of V100")
