@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -80,10 +81,12 @@ def jobs(draw: Draw, cluster: Cluster, name: str, owners: tuple[Tenant, ...]) ->
     stages: list[Stage] = []
     if draw(st.booleans()):
         first = draw(st.integers(1, demand))
-        parts = filter(None, (first, demand - first))
-        stages = [Stage(k, draw(AMOUNTS), draw(AMOUNTS), draw(AMOUNTS), draw(AMOUNTS)) for k in parts]
+        stages = [draw(_stages(gpus)) for gpus in (first, demand - first) if gpus]
+        if len(stages) == 2 and draw(st.booleans()):  # what enters is what leaves the stage before
+            enters = stages[0].replicas * stages[0].output_bytes / stages[1].replicas
+            stages[1] = replace(stages[1], input_bytes=enters)
     more: dict[str, Any] = {key: draw(AMOUNTS) for key in ("arrival", "checkpoint_bytes", "dataset_bytes")}
-    more |= {key: draw(st.none() | NAMES) for key in ("dataset", "utility")}
+    more |= {key: draw(st.none() | NAMES) for key in ("dataset", "utility", "group")}
     owner = draw(st.none() | st.sampled_from(owners)) if owners else None
     if owner is not None:
         more |= {"tenant": owner.name, "job_type": draw(st.none() | st.sampled_from([k.name for k in owner.job_types]))}
@@ -99,6 +102,15 @@ def jobs(draw: Draw, cluster: Cluster, name: str, owners: tuple[Tenant, ...]) ->
         stages=tuple(stages),
         **more,
     )
+
+
+@st.composite
+def _stages(draw: Draw, gpus: int) -> Stage:
+    """A stage on so many GPUs."""
+    slices = draw(st.sampled_from([t for t in range(1, gpus + 1) if gpus % t == 0]))
+    more = {key: draw(AMOUNTS) for key in ("slice_bytes", "token_bytes")}
+    times = [draw(AMOUNTS) for _ in range(3)]
+    return Stage(gpus // slices, *times, draw(st.floats(0, 1e9, allow_subnormal=False)), slices=slices, **more)
 
 
 @st.composite

@@ -55,6 +55,8 @@ def _holds(key: str, schema: Any, value: Any, root: Any) -> bool:
             return not isinstance(value, str) or len(value) >= rule
         case "minimum":
             return not number or value >= rule
+        case "maximum":
+            return not number or value <= rule
         case "exclusiveMinimum":
             return not number or value > rule
     raise AssertionError(f"the schema has the keyword {key!r}, which this judge does not know")

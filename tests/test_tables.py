@@ -115,7 +115,7 @@ PLACED = pd.DataFrame({"T4": [1], "V100": [0]}, index=pd.MultiIndex.from_tuples(
         ({"jobs": JOBS.assign(parallelism="expert")}, "row 'j' of table jobs: jobs['j'].parallelism is 'expert'"),
         ({"jobs": JOBS.assign(stages="")}, "jobs has the unknown column 'stages'"),
         ({"stages": STAGES.drop(columns="replicas")}, "row ('j', 1) of table stages: replicas is missing"),
-        ({"stages": STAGES.assign(replicas=2)}, "jobs['j'].stages have 2 replicas; they must sum to demand = 1"),
+        ({"stages": STAGES.assign(replicas=2)}, "jobs['j'].stages have 2 GPUs; they must sum to demand = 1"),
         ({"stages": pd.concat([STAGES, STAGES])}, "row ('j', 1) of table stages occurs twice"),
         (
             {"stages": STAGES.rename(index={1: "a"}, level=1)},

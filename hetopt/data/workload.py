@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 
 from hetopt.checks import MOST, FrozenDict, count, mapping, members, number, text, unique
 from hetopt.errors import InvalidInstance
+from hetopt.tolerances import EQUAL, scale
 
 
 class Parallelism(StrEnum):
@@ -108,18 +110,34 @@ def _only_type(speedup: Mapping[str, float], key: str) -> JobType:
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of a pipeline-parallel job (A-SRPT, section III).
+    """One stage of a job's pipeline: consecutive layers, copied for data parallelism [ASRPT, section III].
 
     Parameters
     ----------
     replicas:
-        Data-parallel copies k_s of the stage, one GPU each.
+        Data-parallel copies k_s of the stage.
     forward_s, backward_s:
-        Time of one micro-batch through one replica, in seconds.
+        Time of one iteration through one replica, in seconds, on the GPU type on which the job is fastest; on others
+        they grow as the job's throughput falls.
     parameter_bytes:
-        Gradients exchanged in an AllReduce among the replicas, in bytes.
+        Gradients h_s exchanged in an AllReduce among the replicas in one iteration, in bytes.
     output_bytes:
-        Activations that one replica hands to the next stage in one iteration, in bytes.
+        Activations d_out that one replica hands to the next stage in one iteration, in bytes.
+    input_bytes:
+        Activations d_in that one replica takes from the stage before, in bytes. What leaves one stage enters the next,
+        so it follows from the stage before; where it is given, it is checked.
+    slices:
+        GPUs of one server over which tensor parallelism splits each replica [ASRPT, section VI].
+    slice_bytes:
+        What these exchange in AllReduces in one iteration, in bytes.
+    token_bytes:
+        Tokens that two replicas of the stage exchange in one iteration on average, both ways together, in bytes: the
+        traffic of expert parallelism, where each replica holds a group of experts [ASRPT, section VI].
+
+    Raises
+    ------
+    InvalidInstance
+        Negative numbers or NaN, no replica, no slice.
     """
 
     replicas: int
@@ -127,11 +145,23 @@ class Stage:
     backward_s: float
     parameter_bytes: float = 0.0
     output_bytes: float = 0.0
+    input_bytes: float | None = None
+    slices: int = 1
+    slice_bytes: float = 0.0
+    token_bytes: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "replicas", count(self.replicas, "stages[].replicas", least=1))
-        for key in ("forward_s", "backward_s", "parameter_bytes", "output_bytes"):
+        for key in ("replicas", "slices"):
+            object.__setattr__(self, key, count(getattr(self, key), f"stages[].{key}", least=1))
+        for key in ("forward_s", "backward_s", "parameter_bytes", "output_bytes", "slice_bytes", "token_bytes"):
             object.__setattr__(self, key, number(getattr(self, key), f"stages[].{key}"))
+        if self.input_bytes is not None:
+            object.__setattr__(self, "input_bytes", number(self.input_bytes, "stages[].input_bytes"))
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all replicas."""
+        return self.replicas * self.slices
 
 
 @dataclass(frozen=True)
@@ -164,16 +194,20 @@ class Job:
     parallelism:
         Kind of parallelism; decides who is packed first.
     stages:
-        Pipeline stages where known (A-SRPT); their replicas sum to ``demand``.
+        Pipeline stages where known [ASRPT, section III]; their GPUs sum to ``demand``.
     utility:
         Name of the utility of the completion time (Hadar), e.g. ``"effective-throughput"``, or None.
     job_type:
         Name of the tenant's job type that it is of; None where the tenant has a single one.
+    group:
+        What submissions of the same training share (a hash of user, script, dataset …), or None: its past tells how
+        long it will train [ASRPT, section IV-C].
 
     Raises
     ------
     InvalidInstance
-        Anything negative, NaN, all-zero throughput, stages that do not add up.
+        Anything negative, NaN, all-zero throughput, stages that do not add up, or between which more or less enters
+        than leaves.
     """
 
     name: str
@@ -191,6 +225,7 @@ class Job:
     stages: tuple[Stage, ...] = ()
     utility: str | None = None
     job_type: str | None = None
+    group: str | None = None
 
     def __post_init__(self) -> None:
         key = f"jobs[{text(self.name, 'job name')!r}]"
@@ -200,7 +235,7 @@ class Job:
         object.__setattr__(self, "demand", count(self.demand, f"{key}.demand", least=1))
         for name in ("arrival", "memory_bytes", "checkpoint_bytes", "dataset_bytes"):
             object.__setattr__(self, name, number(getattr(self, name), f"{key}.{name}"))
-        for name in ("tenant", "dataset", "utility", "job_type"):
+        for name in ("tenant", "dataset", "utility", "job_type", "group"):
             if getattr(self, name) is not None:
                 text(getattr(self, name), f"{key}.{name}")
         try:
@@ -209,6 +244,21 @@ class Job:
             kinds = ", ".join(Parallelism)
             raise InvalidInstance(f"{key}.parallelism is {self.parallelism!r}; it must be one of {kinds}") from None
         object.__setattr__(self, "stages", members(self.stages, Stage, f"{key}.stages"))
-        workers = sum(s.replicas for s in self.stages)
+        workers = sum(s.gpus for s in self.stages)
         if self.stages and workers != self.demand:
-            raise InvalidInstance(f"{key}.stages have {workers} replicas; they must sum to demand = {self.demand}")
+            raise InvalidInstance(f"{key}.stages have {workers} GPUs; they must sum to demand = {self.demand}")
+        _check_flow(self.stages, f"{key}.stages")
+
+
+def _check_flow(stages: tuple[Stage, ...], key: str) -> None:
+    """What all replicas of a stage hand on is what all replicas of the next take in: k_{s-1} d_out = k_s d_in."""
+    for i, (before, stage) in enumerate(pairwise((None, *stages))):
+        if stage is None or stage.input_bytes is None:
+            continue
+        leaves = 0.0 if before is None else before.replicas * before.output_bytes
+        enters = stage.replicas * stage.input_bytes
+        if abs(leaves - enters) > EQUAL * scale(leaves, enters):
+            raise InvalidInstance(
+                f"{key}[{i}].input_bytes is {stage.input_bytes:g}, so {enters:g} bytes enter its {stage.replicas} "
+                f"replicas, but {leaves:g} leave the stage before; it must be {leaves / stage.replicas:g}"
+            )

@@ -68,7 +68,7 @@ def _real(strict: bool) -> Any:
     text = {"type": "string", "pattern": MORE_TEXT if strict else LEAST_TEXT}
     return (
         BeforeValidator(lambda value: _checked(to_number(value), checks.number, wanted, strict=strict)),
-        WithJsonSchema({"anyOf": [{"type": "number", limit: 0}, text]}),
+        WithJsonSchema({"anyOf": [{"type": "number", limit: 0, "maximum": checks.MOST}, text]}),
     )
 
 
@@ -76,7 +76,7 @@ def _whole(least: int) -> Any:
     wanted = f"a whole number >= {least}"
     return (
         BeforeValidator(partial(_checked, check=checks.count, wanted=wanted, least=least)),
-        WithJsonSchema({"type": "integer", "minimum": least}),
+        WithJsonSchema({"type": "integer", "minimum": least, "maximum": checks.MOST_COUNTED}),
     )
 
 
@@ -211,15 +211,23 @@ class StagePart(Part):
     """A stage of a pipeline-parallel job."""
 
     replicas: Natural
-    """Data-parallel copies, one GPU each."""
+    """Data-parallel copies."""
     forward_s: Amount
-    """Time of one micro-batch forwards through one replica, in seconds."""
+    """Time of one iteration forwards through one replica, in seconds, on the GPU type on which the job is fastest."""
     backward_s: Amount
     """The same backwards, in seconds."""
     parameter_bytes: Amount = 0.0
     """Gradients exchanged in an AllReduce among the replicas, in bytes."""
     output_bytes: Amount = 0.0
     """Activations that one replica hands on in one iteration, in bytes."""
+    input_bytes: Amount | None = None
+    """Activations that one replica takes in one iteration, in bytes; follows from the stage before, else checked."""
+    slices: Natural = 1
+    """GPUs of one server over which tensor parallelism splits each replica."""
+    slice_bytes: Amount = 0.0
+    """What these exchange in AllReduces in one iteration, in bytes."""
+    token_bytes: Amount = 0.0
+    """Tokens that two replicas exchange in one iteration on average, in bytes (expert parallelism)."""
 
 
 class JobPart(Part):
@@ -244,11 +252,13 @@ class JobPart(Part):
     dataset_bytes: Amount = 0.0
     parallelism: Literal["data", "tensor", "pipeline"] = Parallelism.DATA.value
     stages: list[StagePart] = Field(default_factory=list)
-    """Replicas of all stages sum to ``demand``."""
+    """GPUs of all stages sum to ``demand``."""
     utility: Name | None = None
     """Name of the utility of the completion time."""
     job_type: Name | None = None
     """Name of the tenant's job type that it is of."""
+    group: Name | None = None
+    """What submissions of the same training share, e.g. a hash of user, script and dataset."""
 
 
 class InstancePart(Part):
