@@ -8,6 +8,7 @@ tangents stop once it is within ``Options.gap``. So a concave gain goes with any
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -120,15 +121,15 @@ class Terms:
     constant: float = 0.0
 
 
-class Concave:
+class Concave(ABC):
     """Base of components with a separable concave gain; see the module's docstring."""
 
     name: str
     shape: Shape
 
+    @abstractmethod
     def terms(self, entities: Entities) -> Terms:
         """Who gains how much."""
-        raise NotImplementedError
 
     def add(self, block: Block, model: Model) -> Expression:
         """The columns ``gain[e]`` with first tangents ``tangent[e, i]``; the gain."""

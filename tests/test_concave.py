@@ -15,7 +15,7 @@ from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models import ceei, gavel
 from hetopt.models.concave import CompletionTime, Concave, Logarithm, LogRate, Reciprocal, Shape
 from hetopt.models.fairness import EnvyFree
-from hetopt.models.gavel.parts import TimeFraction
+from hetopt.models.gavel.parts import TimeFraction, _Least
 from hetopt.models.switching import SwitchingCost
 from hetopt.programs.formulation import Formulation, Lazy
 from hetopt.proofs.strategies import job_instances, tenant_instances, with_held
@@ -38,6 +38,14 @@ def test_shapes_are_what_they_say(shape: Shape) -> None:
     assert shape.value(np.zeros(1)) == -np.inf
     tangent = shape.value(y)[:, None] + shape.slope(y)[:, None] * (y[None, :] - y[:, None])
     assert (tangent >= shape.value(y)[None, :] - EQUAL).all()
+
+
+@pytest.mark.parametrize(("base", "method"), [(Concave, "terms"), (_Least, "base")])
+def test_a_part_that_leaves_out_its_own_method_cannot_be_made(base: type, method: str) -> None:
+    """It is refused where it is made, not where it is first solved."""
+    with pytest.raises(TypeError, match=rf"abstract .*\b{method}\b"):
+        type("Unfinished", (base,), {"name": "unfinished"})()
+    assert type("Finished", (base,), {"name": "finished", method: lambda _, entities: entities})().name == "finished"
 
 
 @pytest.mark.parametrize(("part", "make"), [(LogRate(), tenant_instances), (CompletionTime(), job_instances)])

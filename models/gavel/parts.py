@@ -6,6 +6,7 @@ Learning Workloads, OSDI 2020.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
@@ -74,7 +75,7 @@ class TimeFraction:
         return Measure(violation=max(0.0, float(share.sum(axis=1).max()) / limit - 1.0))
 
 
-class _Least:
+class _Least(ABC):
     """Largest least rate: gain = level, a column; rows, for all e: ``rate[e] >= base[e] * level``.
 
     Who can use no GPU of which there are any has base 0 and holds nobody back; where that is everybody, the level is 0.
@@ -82,9 +83,9 @@ class _Least:
 
     name: str
 
+    @abstractmethod
     def base(self, entities: Entities) -> Floats:
         """(n,) rate that makes the level 1."""
-        raise NotImplementedError
 
     def scaled(self, entities: Entities) -> tuple[Floats, Floats]:
         """(n, k) and (n,): the rows ``table[e] @ share[e] >= growth[e] * level``, in numbers of size 1."""
