@@ -1,0 +1,120 @@
+"""What each server's own replicas cost: an iteration is as long as the worst server's contents.
+
+Under :class:`~hetopt.pipelines.iteration_time.Asynchronous` the seconds of a stage on a server depend on nothing but
+the replicas of it and of its neighbours on that server. So with c replicas of stage s among the contents x of a server
+
+    seconds[s] = base[s, c] - sum_r saving[s, r] x[r]   where c > 0,
+
+and an iteration takes the largest of these over all servers. Local search and the exact program rest on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetopt.data.entities import Floats
+from hetopt.pipelines.iteration_time import Asynchronous
+from hetopt.pipelines.pipeline import Pipeline
+from hetopt.pipelines.servers import Servers
+
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """Of servers with the same bandwidths.
+
+    Attributes
+    ----------
+    base:
+        (S, K+1) seconds of an iteration of each stage by its replicas here, as if nothing of its neighbours were here.
+    saving:
+        (S, S) seconds that each replica of another stage here saves.
+    """
+
+    base: Floats
+    saving: Floats
+
+    def seconds(self, contents: Whole) -> Floats:
+        """(..., S) seconds of each stage for (..., S) contents; zero where it is absent."""
+        found = self.base[np.arange(len(self.base)), contents] - contents @ self.saving.T
+        return np.where(contents > 0, found, 0.0)
+
+
+def costs(pipeline: Pipeline, nic: float, intra: float, timing: Asynchronous) -> Costs:
+    """For servers with so much bandwidth per GPU to others and among their own, in bytes/s."""
+    t, k, most = pipeline.slices, pipeline.replicas, int(pipeline.replicas.max())
+    out, within = 1 / (t * nic), 1 / (t * intra)
+    computing = pipeline.forward + timing.backward * pipeline.backward
+    slicing = 2 * (t - 1) * pipeline.slice_bytes / t / intra
+    alone = computing + slicing + pipeline.exchanged * out - pipeline.tokens * within
+    count = np.arange(most + 1)
+    split = (pipeline.reduced * out)[:, None] / np.maximum(count, 1)
+    reduce = np.where(count == k[:, None], (pipeline.reduced * within)[:, None], split)
+    base = alone[:, None] + timing.reduce * reduce
+    base[:, 0] = 0.0
+    return Costs(base, pipeline.links * (out - within)[:, None])
+
+
+class Room:
+    """The servers as contents see them: how much room, and which :class:`Costs` hold there."""
+
+    def __init__(self, pipeline: Pipeline, servers: Servers, timing: Asynchronous) -> None:
+        self.pipeline, self.servers, self.timing = pipeline, servers, timing
+        pairs = list(zip(servers.nic.tolist(), servers.intra.tolist(), strict=True))
+        distinct = list(dict.fromkeys(pairs))
+        self.costs = [costs(pipeline, nic, intra, timing) for nic, intra in distinct]
+        self.kind = [distinct.index(pair) for pair in pairs]
+        self.free: list[int] = servers.free.tolist()
+
+    def like(self, m: int) -> tuple[int, int]:
+        """What equal servers have in common: bandwidths and free GPUs."""
+        return self.kind[m], self.free[m]
+
+    def seconds(self, counts: Whole) -> Floats:
+        """(M, S) seconds of each stage on each server, for (M, S) contents."""
+        if len(self.costs) == 1:
+            return self.costs[0].seconds(counts)
+        rows = [self.costs[kind].seconds(row) for kind, row in zip(self.kind, counts, strict=True)]
+        return np.array(rows)
+
+    def iteration(self, counts: Whole) -> float:
+        """Seconds of an iteration for (M, S) contents."""
+        return float(self.seconds(counts).max())
+
+    @cached_property
+    def bound(self) -> float:
+        """Seconds that no placement can fall below: some part of every stage has at most half of its replicas.
+
+        Either a stage is whole on a server, or its smallest part has at most half of its replicas; at best with as much
+        of its neighbours beside it as the largest server has room for.
+        """
+        least = float(self.timing.least(self.pipeline, self.servers))
+        for s, k in enumerate(self.pipeline.replicas.tolist()):
+            best = [self._best(s, c) for c in range(1, k + 1)]
+            least = max(least, min(best[-1], min(best[: k // 2], default=np.inf)))
+        return least
+
+    def best(self, s: int, c: int, m: int) -> float:
+        """At least so many seconds for stage s with c replicas on server m: with the best neighbours beside it."""
+        cost, slices = self.costs[self.kind[m]], self.pipeline.slices
+        left = self.free[m] - c * int(slices[s])
+        if left < 0:
+            return np.inf
+        value = float(cost.base[s, c] - cost.saving[s, s] * c)
+        beside = [r for r in (s - 1, s + 1) if 0 <= r < len(self.pipeline)]
+        for r in sorted(beside, key=lambda r: -cost.saving[s, r] / slices[r]):
+            if cost.saving[s, r] > 0:  # a fraction of a replica only makes the bound weaker
+                fit = min(float(self.pipeline.replicas[r]), left / float(slices[r]))
+                value -= float(cost.saving[s, r]) * fit
+                left -= fit * float(slices[r])
+        return value
+
+    def _best(self, s: int, c: int) -> float:
+        largest = {kind: max(range(len(self.free)), key=lambda m: (self.kind[m] == kind, self.free[m]))
+                   for kind in range(len(self.costs))}  # fmt: skip
+        return min(self.best(s, c, m) for m in largest.values())

@@ -1,0 +1,65 @@
+"""What the two exact GPU mappings share: a Pyomo model with a start, and counts read back from its solution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyomo.environ as pyo
+from pyomo.core.expr import LinearExpression
+
+from hetopt.errors import NotSolved
+from hetopt.programs.compiling import from_pyomo
+from hetopt.solving.backends import run
+from hetopt.solving.highs import Session
+from hetopt.solving.options import Options
+from hetopt.solving.point import Point
+
+
+def linear(terms: Iterable[tuple[float, Any]]) -> Any:
+    """The sum of coefficient times variable, in the form that compiles fastest."""
+    pairs = list(terms)
+    return LinearExpression(
+        constant=0, linear_coefs=[float(value) for value, _ in pairs], linear_vars=[variable for _, variable in pairs]
+    )
+
+
+def solve_from(model: Any, options: Options, *, presolve: bool = True) -> Point | None:
+    """Solve ``model``, whose variables hold a start; afterwards they hold the solution.
+
+    Parameters
+    ----------
+    presolve:
+        False where HiGHS's presolve takes longer than it saves.
+
+    Returns
+    -------
+    Point | None
+        What the solver claims; None where the time limit came before any point, and the variables hold the start.
+
+    Raises
+    ------
+    NotSolved
+        For other reasons than the time limit; the start is a solution, so there always is one.
+    SolverUnavailable
+        The solver is unknown, not installed or not licensed.
+    """
+    program = from_pyomo(model)
+    free = [v for v in model.component_data_objects(pyo.Var, active=True) if not v.fixed]
+    start = np.array([v.value for v in free], dtype=float)
+    try:
+        if options.solver == "highs":
+            session = Session(program, options, presolve=presolve)
+            session.start_from(start)
+            point = session.solve()
+        else:
+            point = run(program, options, start)
+    except NotSolved as problem:
+        if problem.status != "time_limit":
+            raise
+        return None
+    whole = np.where(program.integer, np.rint(point.x), point.x)
+    for variable, value in zip(free, whole.tolist(), strict=True):
+        variable.set_value(value, skip_validation=True)
+    return point

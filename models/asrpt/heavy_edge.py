@@ -1,0 +1,159 @@
+"""Heavy-Edge, the greedy GPU mapping of [ASRPT, section IV-B]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+import numpy as np
+
+from hetopt.errors import InvalidInstance
+from hetopt.pipelines.allreduce import AllReduce
+from hetopt.pipelines.graph import JobGraph, job_graph
+from hetopt.pipelines.iteration_time import Asynchronous, Timing
+from hetopt.pipelines.mapping import GPUMapping, Stopwatch, check_room
+from hetopt.pipelines.pipeline import Pipeline
+from hetopt.pipelines.servers import Servers
+
+
+@dataclass(frozen=True)
+class HeavyEdge:
+    """Fill servers in the order of their free GPUs, always along the heaviest edge [ASRPT, section IV-B].
+
+    Where more GPUs are free than the job needs, it takes those of the servers with most free GPUs. Servers are filled
+    in descending order of the GPUs taken. A server that gets all that is left takes it; one with a single GPU takes the
+    vertex of least total edge weight; any other starts with the heaviest edge between two vertices that are left and
+    adds, one by one, the vertex at the heaviest edge to those it has, or, where no edge connects, any vertex.
+
+    The paper leaves ties open. Here the server that comes first goes first, an edge by its vertices (the earlier in the
+    server first, then the earlier outside), a vertex by its stage and replica; "any vertex" is the first, too.
+    Vertices of several slices go only where all of them have room.
+
+    Parameters
+    ----------
+    allreduce:
+        Edges of a stage's replicas.
+    timing:
+        How the mapping is judged; it does not change the mapping.
+    """
+
+    allreduce: AllReduce = AllReduce.RING
+    timing: Timing = field(default_factory=Asynchronous)
+
+    def __call__(self, pipeline: Pipeline, servers: Servers) -> GPUMapping:
+        """The mapping.
+
+        Raises
+        ------
+        InvalidInstance
+            There is no room, or sliced replicas do not fit as they are filled in.
+        """
+        watch = Stopwatch()
+        check_room(pipeline, servers)
+        graph = job_graph(pipeline, self.allreduce)
+        server = heavy_edge(graph, taken(pipeline, servers.free.tolist()))
+        return GPUMapping(graph, servers, np.array(server), self.timing, "heavy-edge", seconds=watch.seconds)
+
+
+def taken(pipeline: Pipeline, free: Sequence[int]) -> list[int]:
+    """GPUs to use per server: those of the servers with most free GPUs [ASRPT, Algorithm 1, line 9].
+
+    A job with slices is offered all of them, since parts of a server may be useless to it.
+    """
+    if pipeline.slices.max() > 1:
+        return list(free)
+    left, use = pipeline.gpus, [0] * len(free)
+    for m in sorted(range(len(free)), key=lambda m: -free[m]):
+        use[m] = min(free[m], left)
+        left -= use[m]
+        if not left:
+            break
+    return use
+
+
+def heavy_edge(graph: JobGraph, free: Sequence[int]) -> list[int]:
+    """Server of each vertex, for so many GPUs to use on each server; 0 where one shall not be used.
+
+    Raises
+    ------
+    InvalidInstance
+        Sliced replicas are left over.
+    """
+    filling = _Filling(graph)
+    for m in sorted((m for m in range(len(free)) if free[m]), key=lambda m: -free[m]):
+        if not filling.left:
+            break
+        filling.fill(m, free[m])
+    if filling.left:
+        raise InvalidInstance(
+            f"Heavy-Edge finds no room for {filling.left} of the {len(graph)} replicas of job "
+            f"{graph.pipeline.name!r}: all GPUs of a sliced replica must be on one server"
+        )
+    return filling.server
+
+
+class _Filling:
+    """Servers so far: -1 where a vertex has none yet."""
+
+    def __init__(self, graph: JobGraph) -> None:
+        self.size = graph.size.tolist()
+        self.neighbours = graph.neighbours
+        self.total = graph.total_weight
+        self.heaviest = iter(graph.heaviest_first)
+        self.server = [-1] * len(graph)
+        self.left = len(graph)
+        self.gpus_left = sum(self.size)
+
+    def fill(self, m: int, room: int) -> None:
+        if self.gpus_left <= room:
+            for v in self._rest():
+                self._put(v, m)
+        elif room == 1:
+            single = [v for v in self._rest() if self.size[v] == 1]
+            if single:
+                self._put(min(single, key=lambda v: (self.total[v], v)), m)
+        else:
+            self._grow(m, room)
+
+    def _rest(self) -> list[int]:
+        return [v for v, m in enumerate(self.server) if m < 0]
+
+    def _put(self, v: int, m: int) -> None:
+        self.server[v] = m
+        self.left -= 1
+        self.gpus_left -= self.size[v]
+
+    def _grow(self, m: int, room: int) -> None:
+        edges: list[tuple[float, int, int]] = []  # (-bytes, vertex here, vertex left) of those that touch the server
+        for v in self._first_pair(room):
+            room -= self.size[v]
+            self._put(v, m)
+            self._push(edges, v)
+        while room and self.left:
+            v = self._next(edges, room)
+            if v < 0:
+                return
+            room -= self.size[v]
+            self._put(v, m)
+            self._push(edges, v)
+
+    def _push(self, edges: list[tuple[float, int, int]], v: int) -> None:
+        server = self.server
+        for weight, u in self.neighbours[v]:
+            if server[u] < 0:
+                heappush(edges, (-weight, v, u))
+
+    def _first_pair(self, room: int) -> tuple[int, ...]:
+        """The heaviest edge between two vertices that are left; edges that are gone stay gone."""
+        for a, b in self.heaviest:
+            if self.server[a] < 0 and self.server[b] < 0:
+                return (a, b) if self.size[a] + self.size[b] <= room else ()
+        return ()
+
+    def _next(self, edges: list[tuple[float, int, int]], room: int) -> int:
+        while edges:
+            v = heappop(edges)[2]
+            if self.server[v] < 0 and self.size[v] <= room:
+                return v
+        return next((v for v in self._rest() if self.size[v] <= room), -1)

@@ -1,0 +1,219 @@
+"""The GPU mapping that sends fewest bytes between servers, as an integer program."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyomo.environ as pyo
+
+from hetopt.models.asrpt.contents import Whole
+from hetopt.models.asrpt.exact_mapping import linear, solve_from
+from hetopt.models.asrpt.heavy_edge import HeavyEdge
+from hetopt.models.asrpt.partitions import least_cuts
+from hetopt.pipelines.allreduce import AllReduce
+from hetopt.pipelines.graph import JobGraph, job_graph
+from hetopt.pipelines.iteration_time import Asynchronous, Timing
+from hetopt.pipelines.mapping import GPUMapping, Mapper, Stopwatch, check_room, in_order
+from hetopt.pipelines.pipeline import Pipeline
+from hetopt.pipelines.servers import Servers
+from hetopt.solving.options import Options
+
+Step = tuple[int, int, int, int, int]
+"""(free GPUs of the server, stage from 0, GPUs used before it, replicas of the stage before, replicas of it)."""
+
+
+@dataclass(frozen=True)
+class MinimumCut:
+    """Minimise the weight of the edges between servers: the graph partition of [ASRPT, section IV-B].
+
+    Servers with as many free GPUs are alike, and so are replicas of a stage. A server goes through the stages one by
+    one and takes some replicas of each; whole f[g, s, u, a, c] counts the servers with g free GPUs that have used u of
+    them before stage s, took a replicas of the stage before and take c of stage s. With n_g such servers and N[s, c] =
+    sum f[g, s, u, a, c] over g, u, a,
+
+        maximise  sum links[s-1, s] a c f + sum tokens_s c (c-1)/2 f  -  AllReduce
+        subject to
+        sum_c f[g, 1, 0, 0, c] = n_g
+        sum_a f[g, s, u, a, c] = sum_d f[g, s+1, u + slices_s c, c, d]      what leaves stage s enters stage s + 1
+        sum_c c N[s, c] = k_s                                            every replica is somewhere
+
+    A ring of k > 2 replicas in p > 1 parts is cut p times, a ring of two once, so its AllReduce costs ``2 (k-1)/k h``
+    for each part that is not the whole (half of that for k = 2). For trees binary w[s, P] chooses a partition P of the
+    stage by its sizes, N[s, c] = sum_P (parts of size c in P) w[s, P], at the cost of the least cut with such parts.
+    The relaxation, nearly integral already, splits all servers at once into such walks.
+
+    Parameters
+    ----------
+    start:
+        Mapper whose result the search begins with and never falls below.
+    allreduce:
+        Edges of a stage's replicas.
+    timing:
+        How the mapping is judged; it does not change the mapping.
+    options:
+        Solver, time limit (the gap is then told), gap, threads, seed.
+
+    Raises
+    ------
+    InvalidOption
+        When called: trees of more replicas than can be enumerated.
+    """
+
+    start: Mapper = field(default_factory=HeavyEdge)
+    allreduce: AllReduce = AllReduce.RING
+    timing: Timing = field(default_factory=Asynchronous)
+    options: Options = field(default_factory=Options)
+
+    def __call__(self, pipeline: Pipeline, servers: Servers) -> GPUMapping:
+        """The mapping; its bound is in bytes.
+
+        Raises
+        ------
+        InvalidInstance
+            There is no room.
+        SolverUnavailable
+            The solver is unknown, not installed or not licensed.
+        """
+        watch = Stopwatch()
+        graph, model = job_graph(pipeline, self.allreduce), self.build(pipeline, servers)
+        point = solve_from(model, self.options, presolve=False)
+        chosen = {step: n for step, f in model.f.items() if (n := round(pyo.value(f)))}
+        counts = _counts(pipeline, servers, chosen)
+        if self.allreduce is AllReduce.RING:
+            server = in_order(counts)
+        else:
+            server = _by_partition(graph, counts, self.allreduce)
+        bound = -point.bound * pyo.value(model.unit) if point else 0.0
+        status = point.status if point else "time_limit"
+        return GPUMapping(graph, servers, server, self.timing, "exact-cut", bound, status, watch.seconds)
+
+    def build(self, pipeline: Pipeline, servers: Servers) -> Any:
+        """The Pyomo model; its variables hold the start, and ``model.unit`` is the unit of its objective in bytes."""
+        check_room(pipeline, servers)
+        model = pyo.ConcreteModel(name=f"{pipeline.name}: minimum cut")
+        most = float(max(pipeline.links.max(), pipeline.reduced.max()))
+        model.unit = pyo.Param(initialize=most or 1.0)
+        alike = Counter(servers.free.tolist())
+        model.f = pyo.Var(list(_steps(pipeline, alike)), domain=pyo.NonNegativeIntegers, initialize=0)
+        for (g, *_), f in model.f.items():
+            f.setub(alike[g])
+        start = self.start(pipeline, servers)
+        for m, contents in enumerate(start.replicas.T.tolist()):
+            for step in _walk(pipeline, int(servers.free[m]), contents):
+                model.f[step].value += 1
+        _rows(model, pipeline, alike)
+        costs = [_linked(pipeline), *_reducing(model, pipeline, self.allreduce, start.replicas)]
+        inside = [(-_inside(pipeline, step), f) for step, f in model.f.items()]
+        every = [(value / most if most else 0.0, f) for value, f in [*inside, *costs[1:]] if value]
+        model.bytes = pyo.Objective(expr=linear(every) + costs[0] / pyo.value(model.unit), sense=pyo.minimize)
+        return model
+
+
+def _linked(pipeline: Pipeline) -> float:
+    """Bytes between replicas of different stages, and tokens, if all were apart."""
+    k = pipeline.replicas
+    across = sum(pipeline.links[s, s + 1] * k[s] * k[s + 1] for s in range(len(k) - 1))
+    return float(across + (pipeline.tokens * k * (k - 1) / 2).sum())
+
+
+def _inside(pipeline: Pipeline, step: Step) -> float:
+    """Bytes that stay in a server by taking this step."""
+    _, s, _, a, c = step
+    linked = pipeline.links[s - 1, s] * a * c if s else 0.0
+    return float(linked + pipeline.tokens[s] * c * (c - 1) / 2)
+
+
+def _steps(pipeline: Pipeline, alike: Counter[int]) -> Iterator[Step]:
+    for g in sorted(alike, reverse=True):
+        there = {(0, 0)}  # (GPUs used, replicas of the stage before)
+        for s, (k, t) in enumerate(zip(pipeline.replicas.tolist(), pipeline.slices.tolist(), strict=True)):
+            after = set()
+            for u, a in sorted(there):
+                for c in range(min(k, (g - u) // t) + 1):
+                    yield g, s, u, a, c
+                    after.add((u + t * c, c))
+            there = after
+
+
+def _walk(pipeline: Pipeline, g: int, contents: list[int]) -> Iterator[Step]:
+    used, before = 0, 0
+    for s, c in enumerate(contents):
+        yield g, s, used, before, c
+        used, before = used + c * int(pipeline.slices[s]), c
+
+
+def _rows(model: Any, pipeline: Pipeline, alike: Counter[int]) -> None:
+    enter: dict[tuple[int, int, int, int], list[tuple[float, Any]]] = {}
+    last, taken = len(pipeline) - 1, [[] for _ in range(len(pipeline))]  # type: list[list[tuple[float, Any]]]
+    for (g, s, u, a, c), f in model.f.items():
+        enter.setdefault((g, s, u, a), []).append((-1, f))
+        if s < last:
+            enter.setdefault((g, s + 1, u + c * int(pipeline.slices[s]), c), []).append((1, f))
+        if c:
+            taken[s].append((c, f))
+    model.walk, model.placed = pyo.ConstraintList(), pyo.ConstraintList()
+    for (g, s, _, _), terms in enter.items():
+        model.walk.add(linear(terms) == (0 if s else -alike[g]))
+    for s, terms in enumerate(taken):
+        model.placed.add(linear(terms) == int(pipeline.replicas[s]))
+
+
+def _reducing(model: Any, pipeline: Pipeline, algorithm: AllReduce, start: Whole) -> list[tuple[float, Any]]:
+    """(bytes, variable) of the AllReduces' cuts."""
+    parts: list[dict[int, list[Any]]] = [{} for _ in range(len(pipeline))]  # stage -> count -> variables
+    for (_, s, _, _, c), f in model.f.items():
+        if c:
+            parts[s].setdefault(c, []).append(f)
+    if algorithm is AllReduce.RING:
+        return [
+            (float(pipeline.reduced[s]) / (2 if k == 2 else 1), f)
+            for s, k in enumerate(pipeline.replicas.tolist())
+            for c, own in parts[s].items()
+            if c < k
+            for f in own
+        ]
+    cuts = [least_cuts(k, algorithm) for k in pipeline.replicas.tolist()]
+    model.w = pyo.Var([(s, sizes) for s, cut in enumerate(cuts) for sizes in cut], domain=pyo.Binary, initialize=0)
+    model.sizes = pyo.ConstraintList()
+    for s, cut in enumerate(cuts):
+        model.sizes.add(linear((1, model.w[s, sizes]) for sizes in cut) == 1)
+        model.w[s, tuple(sorted(filter(None, start[s].tolist()), reverse=True))].value = 1
+        for c in range(1, int(pipeline.replicas[s]) + 1):
+            chosen = [(-sizes.count(c), model.w[s, sizes]) for sizes in cut if c in sizes]
+            model.sizes.add(linear([*((1, f) for f in parts[s].get(c, ())), *chosen]) == 0)
+    return [
+        (cut * float(pipeline.reduced[s]) / 2, model.w[s, sizes])
+        for s, found in enumerate(cuts)
+        for sizes, (cut, _) in found.items()
+    ]
+
+
+def _counts(pipeline: Pipeline, servers: Servers, chosen: dict[Step, int]) -> Whole:
+    """(S, M) counts, by following a walk for each server."""
+    left = Counter(chosen)
+    counts = np.zeros((len(pipeline), len(servers)), dtype=np.int64)
+    by_node: dict[tuple[int, int, int, int], list[Step]] = {}
+    for step in chosen:
+        by_node.setdefault(step[:4], []).append(step)
+    for m, g in enumerate(servers.free.tolist()):
+        used, before = 0, 0
+        for s in range(len(pipeline)):
+            step = next(step for step in by_node[g, s, used, before] if left[step])
+            left[step] -= 1
+            counts[s, m] = before = step[4]
+            used += before * int(pipeline.slices[s])
+    return counts
+
+
+def _by_partition(graph: JobGraph, counts: Whole, algorithm: AllReduce) -> Whole:
+    """(V,) servers for (S, M) counts, so that each stage's AllReduce is cut least."""
+    server = []
+    for s, row in enumerate(counts):
+        there = sorted(np.flatnonzero(row).tolist(), key=lambda m: -row[m])
+        sizes = tuple(int(row[m]) for m in there)
+        server += [there[part] for part in least_cuts(int(graph.pipeline.replicas[s]), algorithm)[sizes][1]]
+    return np.array(server)

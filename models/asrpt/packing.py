@@ -1,0 +1,95 @@
+"""Placements of whole stages: starts for local search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from hetopt.models.asrpt.contents import Room, Whole
+from hetopt.pipelines.pipeline import Pipeline
+
+
+def packings(pipeline: Pipeline, room: Room) -> list[Whole]:
+    """(M, S) contents of a few placements.
+
+    Neighbouring stages are joined in groups, those first that would lose most apart; after each join the groups are
+    packed into the fullest server that has room, once the largest group first, once the one that loses most when
+    split. Groups without room in one server are split. Placements that slices make impossible are left out.
+    """
+    gpus = (pipeline.replicas * pipeline.slices).tolist()
+    split = [_split_loss(pipeline, room, s) for s in range(len(pipeline))]
+    made = []
+    for groups in _groupings(pipeline, room):
+        size = [sum(gpus[s] for s in group) for group in groups]
+        loss = [max(split[s] for s in group) for group in groups]
+        for key in (size, loss):
+            order = sorted(range(len(groups)), key=lambda g: -key[g])
+            if (packed := _packed(pipeline, room.free, [(groups[g], size[g]) for g in order])) is not None:
+                made.append(packed)
+    return made
+
+
+def _groupings(pipeline: Pipeline, room: Room) -> Iterator[list[range]]:
+    """Stages in groups: first each its own, then with one more join each time."""
+    joined = [False] * (len(pipeline) - 1)  # whether stages s and s + 1 are in one group
+    gpus = (pipeline.replicas * pipeline.slices).tolist()
+    yield _groups(joined)
+    for s in sorted(range(len(joined)), key=lambda s: -_apart(pipeline, room, s)):
+        joined[s] = True
+        group = next(group for group in _groups(joined) if s in group)
+        if sum(gpus[group.start : group.stop]) > max(room.free):
+            joined[s] = False
+        else:
+            yield _groups(joined)
+
+
+def _groups(joined: Sequence[bool]) -> list[range]:
+    ends = [s + 1 for s, together in enumerate(joined) if not together] + [len(joined) + 1]
+    return [range(first, end) for first, end in zip([0, *ends], ends, strict=False)]
+
+
+def _apart(pipeline: Pipeline, room: Room, s: int) -> float:
+    """Seconds of stage s or s + 1, whichever is slower, whole on one server with its other neighbour but not this."""
+    base, saving, k = room.costs[0].base, room.costs[0].saving, pipeline.replicas
+    here = base[s, k[s]] - (saving[s, s - 1] * k[s - 1] if s else 0.0)
+    after = base[s + 1, k[s + 1]] - (saving[s + 1, s + 2] * k[s + 2] if s + 2 < len(k) else 0.0)
+    return max(float(here), float(after))
+
+
+def _split_loss(pipeline: Pipeline, room: Room, s: int) -> float:
+    """Seconds of stage s with half of its replicas on a server."""
+    half = int(pipeline.replicas[s]) // 2
+    return float(room.costs[0].base[s, half]) if half else 0.0
+
+
+def _packed(pipeline: Pipeline, free: Sequence[int], groups: list[tuple[range, int]]) -> Whole | None:
+    room = list(free)
+    x = np.zeros((len(room), len(pipeline)), dtype=np.int64)
+    late = []
+    for group, size in groups:
+        fits = [m for m, n in enumerate(room) if n >= size]
+        if not fits:
+            late.append(group)
+            continue
+        m = min(fits, key=lambda m: room[m])
+        x[m, group.start : group.stop] = pipeline.replicas[group.start : group.stop]
+        room[m] -= size
+    return x if all(_split(pipeline, x, room, group) for group in late) else None
+
+
+def _split(pipeline: Pipeline, x: Whole, room: list[int], group: range) -> bool:
+    """Fill the servers with most room with the stages of ``group``, in order; False where a replica fits nowhere."""
+    m = max(range(len(room)), key=lambda m: room[m])
+    for s in group:
+        left, slices = int(pipeline.replicas[s]), int(pipeline.slices[s])
+        while left:
+            if room[m] < slices:
+                m = max(range(len(room)), key=lambda m: room[m])
+            n = min(left, room[m] // slices)
+            if not n:
+                return False
+            x[m, s] += n
+            room[m] -= n * slices
+            left -= n
+    return True
