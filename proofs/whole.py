@@ -108,9 +108,10 @@ def jobs(draw: Draw, cluster: Cluster, name: str, owners: tuple[Tenant, ...]) ->
 def _stages(draw: Draw, gpus: int) -> Stage:
     """A stage on so many GPUs."""
     slices = draw(st.sampled_from([t for t in range(1, gpus + 1) if gpus % t == 0]))
-    more = {key: draw(AMOUNTS) for key in ("slice_bytes", "token_bytes")}
-    times = [draw(AMOUNTS) for _ in range(3)]
-    return Stage(gpus // slices, *times, draw(st.floats(0, 1e9, allow_subnormal=False)), slices=slices, **more)
+    keys = ("forward_s", "backward_s", "parameter_bytes", "slice_bytes", "token_bytes")
+    more: dict[str, Any] = {key: draw(AMOUNTS) for key in keys}
+    output = draw(st.floats(0, 1e9, allow_subnormal=False))
+    return Stage(gpus // slices, slices=slices, output_bytes=output, **more)
 
 
 @st.composite

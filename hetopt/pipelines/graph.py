@@ -86,7 +86,7 @@ class JobGraph:
     def cut(self, server: NDArray[np.int64]) -> Any:
         """Bytes on edges between vertices of different servers; (..., V) servers give (...) sums."""
         ends = np.asarray(server)[..., self.edges]
-        return np.where(ends[..., 0] != ends[..., 1], self.weight, 0).sum(axis=-1)[()]
+        return np.asarray(np.where(ends[..., 0] != ends[..., 1], self.weight, 0).sum(axis=-1))[()]
 
     def counts(self, server: NDArray[np.int64], servers: int) -> NDArray[np.int64]:
         """(S, M) replicas of each stage on each of so many servers, for (V,) servers of the vertices."""

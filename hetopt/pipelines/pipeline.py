@@ -94,7 +94,8 @@ class Pipeline:
 
     def exact(self) -> Pipeline:
         """The same with every number the fraction that its float is."""
-        return replace(self, **{item.name: as_fractions(getattr(self, item.name)) for item in fields(self)[3:]})
+        made: dict[str, Any] = {item.name: as_fractions(getattr(self, item.name)) for item in fields(self)[3:]}
+        return replace(self, **made)
 
     @cached_property
     def gpus(self) -> int:

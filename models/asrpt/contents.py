@@ -33,7 +33,7 @@ class Costs:
     base:
         (S, K+1) seconds of an iteration of each stage by its replicas here, as if nothing of its neighbours were here.
     saving:
-        (S, S) seconds that each replica of another stage here saves.
+        (S, S) seconds that each replica of another stage here saves; zero on the diagonal.
     """
 
     base: Floats
@@ -51,13 +51,15 @@ def costs(pipeline: Pipeline, nic: float, intra: float, timing: Asynchronous) ->
     out, within = 1 / (t * nic), 1 / (t * intra)
     computing = pipeline.forward + timing.backward * pipeline.backward
     slicing = 2 * (t - 1) * pipeline.slice_bytes / t / intra
-    alone = computing + slicing + pipeline.exchanged * out - pipeline.tokens * within
+    alone = computing + slicing + (pipeline.exchanged - pipeline.tokens) * out
     count = np.arange(most + 1)
+    own = (pipeline.tokens * (out - within))[:, None] * np.maximum(count - 1, 0)
     split = (pipeline.reduced * out)[:, None] / np.maximum(count, 1)
     reduce = np.where(count == k[:, None], (pipeline.reduced * within)[:, None], split)
-    base = alone[:, None] + timing.reduce * reduce
+    base = alone[:, None] - own + timing.reduce * reduce
     base[:, 0] = 0.0
-    return Costs(base, pipeline.links * (out - within)[:, None])
+    others = pipeline.links * (1 - np.eye(len(pipeline)))
+    return Costs(base, others * (out - within)[:, None])
 
 
 class Room:
@@ -102,10 +104,10 @@ class Room:
     def best(self, s: int, c: int, m: int) -> float:
         """At least so many seconds for stage s with c replicas on server m: with the best neighbours beside it."""
         cost, slices = self.costs[self.kind[m]], self.pipeline.slices
-        left = self.free[m] - c * int(slices[s])
+        left = float(self.free[m] - c * slices[s])
         if left < 0:
             return np.inf
-        value = float(cost.base[s, c] - cost.saving[s, s] * c)
+        value = float(cost.base[s, c])
         beside = [r for r in (s - 1, s + 1) if 0 <= r < len(self.pipeline)]
         for r in sorted(beside, key=lambda r: -cost.saving[s, r] / slices[r]):
             if cost.saving[s, r] > 0:  # a fraction of a replica only makes the bound weaker

@@ -113,7 +113,7 @@ def _sorted(counts: Whole, room: Room) -> Whole:
 
 def _model(room: Room, start: Whole) -> Any:
     pipeline, stages, servers = room.pipeline, range(len(room.pipeline)), range(len(room.free))
-    unit = room.iteration(start.T)
+    unit = room.iteration(start.T) or 1.0
     model = pyo.ConcreteModel(name=f"{pipeline.name}: minimum alpha")
     model.unit = pyo.Param(initialize=unit)
     choices = [
@@ -126,7 +126,7 @@ def _model(room: Room, start: Whole) -> Any:
     model.y = pyo.Var(choices, domain=pyo.Binary)
     model.z = pyo.Var(bounds=(min(1.0, room.bound / unit * (1 - PROVEN)), 1 + PROVEN), initialize=1.0)
     model.seconds = pyo.Objective(expr=model.z, sense=pyo.minimize)
-    here: list[list[Counted]] = [[[] for _ in servers] for _ in stages]
+    here: list[list[list[Counted]]] = [[[] for _ in servers] for _ in stages]
     for (s, m, c), y in model.y.items():
         y.value = int(start[s - 1, m] == c)
         here[s - 1][m].append((c, y))

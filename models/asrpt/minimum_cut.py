@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -106,10 +106,11 @@ class MinimumCut:
             for step in _walk(pipeline, int(servers.free[m]), contents):
                 model.f[step].value += 1
         _rows(model, pipeline, alike)
-        costs = [_linked(pipeline), *_reducing(model, pipeline, self.allreduce, start.replicas)]
-        inside = [(-_inside(pipeline, step), f) for step, f in model.f.items()]
-        every = [(value / most if most else 0.0, f) for value, f in [*inside, *costs[1:]] if value]
-        model.bytes = pyo.Objective(expr=linear(every) + costs[0] / pyo.value(model.unit), sense=pyo.minimize)
+        terms = [(-_inside(pipeline, step), f) for step, f in model.f.items()]
+        terms += _reducing(model, pipeline, self.allreduce, start.replicas)
+        unit = pyo.value(model.unit)
+        every = linear((value / unit, variable) for value, variable in terms if value)
+        model.bytes = pyo.Objective(expr=every + _linked(pipeline) / unit, sense=pyo.minimize)
         return model
 
 
@@ -148,7 +149,8 @@ def _walk(pipeline: Pipeline, g: int, contents: list[int]) -> Iterator[Step]:
 
 def _rows(model: Any, pipeline: Pipeline, alike: Counter[int]) -> None:
     enter: dict[tuple[int, int, int, int], list[tuple[float, Any]]] = {}
-    last, taken = len(pipeline) - 1, [[] for _ in range(len(pipeline))]  # type: list[list[tuple[float, Any]]]
+    taken: list[list[tuple[float, Any]]] = [[] for _ in range(len(pipeline))]
+    last = len(pipeline) - 1
     for (g, s, u, a, c), f in model.f.items():
         enter.setdefault((g, s, u, a), []).append((-1, f))
         if s < last:
@@ -177,19 +179,25 @@ def _reducing(model: Any, pipeline: Pipeline, algorithm: AllReduce, start: Whole
             for f in own
         ]
     cuts = [least_cuts(k, algorithm) for k in pipeline.replicas.tolist()]
-    model.w = pyo.Var([(s, sizes) for s, cut in enumerate(cuts) for sizes in cut], domain=pyo.Binary, initialize=0)
+    indices = [(s, _label(sizes)) for s, cut in enumerate(cuts) for sizes in cut]
+    model.w = pyo.Var(indices, domain=pyo.Binary, initialize=0)
     model.sizes = pyo.ConstraintList()
     for s, cut in enumerate(cuts):
-        model.sizes.add(linear((1, model.w[s, sizes]) for sizes in cut) == 1)
-        model.w[s, tuple(sorted(filter(None, start[s].tolist()), reverse=True))].value = 1
+        model.sizes.add(linear((1, model.w[s, _label(sizes)]) for sizes in cut) == 1)
+        model.w[s, _label(sorted(filter(None, start[s].tolist()), reverse=True))].value = 1
         for c in range(1, int(pipeline.replicas[s]) + 1):
-            chosen = [(-sizes.count(c), model.w[s, sizes]) for sizes in cut if c in sizes]
+            chosen = [(-sizes.count(c), model.w[s, _label(sizes)]) for sizes in cut if c in sizes]
             model.sizes.add(linear([*((1, f) for f in parts[s].get(c, ())), *chosen]) == 0)
     return [
-        (cut * float(pipeline.reduced[s]) / 2, model.w[s, sizes])
+        (cut * float(pipeline.reduced[s]) / 2, model.w[s, _label(sizes)])
         for s, found in enumerate(cuts)
         for sizes, (cut, _) in found.items()
     ]
+
+
+def _label(sizes: Iterable[int]) -> str:
+    """``3+1``: Pyomo takes no tuples within indices."""
+    return "+".join(map(str, sizes))
 
 
 def _counts(pipeline: Pipeline, servers: Servers, chosen: dict[Step, int]) -> Whole:

@@ -1,0 +1,186 @@
+"""The exact GPU mappings and local search, against enumeration."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from hetopt import instances
+from hetopt.data.workload import Job, Stage
+from hetopt.errors import InvalidInstance, InvalidOption, SolverUnavailable
+from hetopt.models.asrpt.heavy_edge import HeavyEdge
+from hetopt.models.asrpt.local_search import LocalSearch
+from hetopt.models.asrpt.minimum_alpha import MinimumAlpha
+from hetopt.models.asrpt.minimum_cut import MinimumCut
+from hetopt.models.asrpt.partitions import MOST_REPLICAS, least_cuts
+from hetopt.pipelines.allreduce import AllReduce
+from hetopt.pipelines.graph import job_graph
+from hetopt.pipelines.iteration_time import Asynchronous, Synchronous
+from hetopt.pipelines.pipeline import Pipeline
+from hetopt.pipelines.servers import Servers
+from hetopt.proofs.pipelines import every_placement, servers_for, staged_jobs
+from hetopt.solving.options import Options
+from hetopt.tolerances import EQUAL, PROVEN, SUPPORT
+
+
+@st.composite
+def cases(draw: st.DrawFn, **job: Any) -> tuple[Pipeline, Servers]:
+    pipeline = Pipeline.of(draw(staged_jobs(**job)))
+    servers = draw(servers_for(pipeline.gpus + draw(st.integers(0, 3)), most=3, alike=draw(st.booleans())))
+    assume(any(True for _ in every_placement(pipeline, servers)))
+    try:
+        HeavyEdge()(pipeline, servers)
+    except InvalidInstance:  # it need not find room for slices
+        assume(False)
+    return pipeline, servers
+
+
+@given(cases(slices=True, tokens=True), st.sampled_from([Asynchronous(), Asynchronous(0.5, 0.25)]))
+def test_minimum_alpha(case: Any, timing: Asynchronous) -> None:
+    pipeline, servers = case
+    least = min(float(timing(pipeline, x, servers)) for x in every_placement(pipeline, servers))
+    found = MinimumAlpha(timing=timing)(pipeline, servers)
+    assert found.iteration_seconds == pytest.approx(least, rel=EQUAL, abs=EQUAL)
+    assert found.bound is not None
+    assert found.bound <= least * (1 + EQUAL)
+    assert found.bound == pytest.approx(least, rel=EQUAL * 10, abs=EQUAL)
+    assert found.status in ("optimal", "gap")
+
+
+@given(cases(slices=True, tokens=True), st.sampled_from(AllReduce))
+def test_minimum_cut(case: Any, allreduce: AllReduce) -> None:
+    """Against all ways to give every replica a server."""
+    pipeline, servers = case
+    graph = job_graph(pipeline, allreduce)
+    every = np.array(list(product(range(len(servers)), repeat=len(graph))))
+    used = np.array([[(graph.size * (row == m)).sum() for m in range(len(servers))] for row in every])
+    least = float(graph.cut(every[(used <= servers.free).all(axis=1)]).min())
+    found = MinimumCut(allreduce=allreduce)(pipeline, servers)
+    assert found.cut_bytes == pytest.approx(least, rel=EQUAL, abs=EQUAL)
+    assert found.bound == pytest.approx(least, rel=EQUAL, abs=EQUAL * float(graph.weight.sum()))
+    assert found.status in ("optimal", "gap")
+
+
+@given(cases(slices=True, tokens=True), st.sampled_from([Asynchronous(), Asynchronous(0.5, 0.25)]))
+def test_local_search_lies_between_the_optimum_and_heavy_edge(case: Any, timing: Asynchronous) -> None:
+    pipeline, servers = case
+    least = min(float(timing(pipeline, x, servers)) for x in every_placement(pipeline, servers))
+    found = LocalSearch(timing=timing)(pipeline, servers)
+    assert least * (1 - PROVEN) <= found.iteration_seconds
+    assert found.iteration_seconds <= HeavyEdge(timing=timing)(pipeline, servers).iteration_seconds * (1 + PROVEN)
+    assert found.bound is not None
+    assert found.bound <= least * (1 + PROVEN)
+    if found.status == "optimal":
+        assert found.iteration_seconds == pytest.approx(least, rel=EQUAL, abs=EQUAL)
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 10_000), st.sampled_from([(8, 8, 12), (16, 4, 16)]))
+def test_at_the_size_of_the_papers_models(seed: int, size: tuple[int, int, int]) -> None:
+    """Too large to enumerate: the two programs and the heuristics check each other, and bounds check all."""
+    pipeline, servers = random_case(np.random.default_rng(seed), *size)
+    mappers = (HeavyEdge(), LocalSearch(), MinimumAlpha(), MinimumCut())
+    heavy, local, alpha, cut = (mapper(pipeline, servers) for mapper in mappers)
+    assert alpha.iteration_seconds <= min(local.iteration_seconds, cut.iteration_seconds) * (1 + EQUAL)
+    assert cut.cut_bytes <= min(heavy.cut_bytes, local.cut_bytes, alpha.cut_bytes) * (1 + EQUAL)
+    assert local.iteration_seconds <= heavy.iteration_seconds * (1 + PROVEN)
+    assert local.bound is not None
+    assert local.bound <= alpha.iteration_seconds * (1 + EQUAL)
+    assert alpha.bound == pytest.approx(alpha.iteration_seconds, rel=EQUAL * 2)
+    assert cut.bound == pytest.approx(cut.cut_bytes, rel=EQUAL * 2)
+
+
+def random_case(rng: np.random.Generator, stages: int, most: int, servers: int) -> tuple[Pipeline, Servers]:
+    k = rng.integers(1, most + 1, stages)
+    times, sizes = rng.uniform(0.005, 0.1, (stages, 2)), 10 ** rng.uniform(5, 8.5, (stages, 2))
+    made = [Stage(int(n), *t, *b) for n, t, b in zip(k, times.tolist(), sizes.tolist(), strict=True)]
+    job = Job("random", {"V100": 1.0}, 1, int(k.sum()), stages=tuple(made))
+    while (free := rng.integers(1, 9, servers)).sum() < k.sum():
+        pass
+    return Pipeline.of(job), Servers.alike(free.tolist(), gpus=8)
+
+
+def test_the_least_cut_need_not_have_the_shortest_iteration() -> None:
+    """Three replicas are enough; decided in fractions over all placements, and found by both programs."""
+    name = "refuted/asrpt-cut-alpha"
+    instance, said = instances.load(name), instances.expected(name)
+    pipeline, servers = Pipeline.of(instance.job["three"]), Servers.of(instance, "GPU")
+    exact, graph = Asynchronous(), job_graph(pipeline.exact())
+    every = [np.array(v) for v in product(range(2), repeat=3) if v.count(0) <= 2 and v.count(1) <= 1]
+    judged = {tuple(v): (graph.cut(v), exact(graph.pipeline, graph.counts(v, 2), servers.exact())[()]) for v in every}
+    cuts, alphas = (sorted(column) for column in zip(*judged.values(), strict=True))
+    least, shortest = said["least_cut"].correct, said["shortest_iteration"].correct
+    assert cuts[0] < cuts[1], "the least cut is unique"
+    assert (cuts[0], alphas[0]) == (least["cut"], shortest["alpha"])
+    for mapper, row in ((MinimumCut(), least), (MinimumAlpha(), shortest)):
+        found = mapper(pipeline, servers)
+        assert judged[tuple(found.server.tolist())] == (row["cut"], row["alpha"])
+        assert [v for v, m in found.where.items() if m == "server2"] == [row["alone"]]
+
+
+@pytest.mark.parametrize("mapper", [MinimumAlpha, MinimumCut])
+def test_gurobi_agrees(mapper: Any) -> None:
+    pipeline, servers = random_case(np.random.default_rng(5), 4, 3, 3)
+    try:
+        there = mapper(options=Options(solver="gurobi"))(pipeline, servers)
+    except SolverUnavailable as problem:
+        pytest.skip(str(problem))
+    here = mapper()(pipeline, servers)
+    assert there.iteration_seconds == pytest.approx(here.iteration_seconds, rel=EQUAL) or mapper is MinimumCut
+    assert there.bound == pytest.approx(here.bound, rel=EQUAL * 2)
+
+
+@pytest.mark.parametrize("mapper", [MinimumAlpha, MinimumCut])
+def test_stopped_by_the_time_limit_it_tells_the_gap(mapper: Any) -> None:
+    """At once: the start is returned, with a bound below it."""
+    pipeline, servers = random_case(np.random.default_rng(6), 8, 8, 12)
+    found = mapper(start=HeavyEdge(), options=Options(time_limit=SUPPORT))(pipeline, servers)
+    value = found.iteration_seconds if mapper is MinimumAlpha else found.cut_bytes
+    assert found.status == "time_limit"
+    assert found.bound is not None
+    assert found.bound <= value * (1 + EQUAL)
+    assert (found.replicas.sum(axis=1) == pipeline.replicas).all()
+
+
+def test_the_models_are_readable_pyomo() -> None:
+    """Names of variables say stage, server and count; the start is feasible."""
+    pipeline, servers = random_case(np.random.default_rng(1), 3, 2, 3)
+    model = MinimumAlpha(start=HeavyEdge()).build(pipeline, servers)
+    assert {name.split("[")[0] for name in (v.name for v in model.component_data_objects())} >= {"y", "z", "placed"}
+    for row in [*model.placed.values(), *model.room.values(), *model.pace.values(), *model.order.values()]:
+        assert row.lslack() >= -EQUAL
+        assert row.uslack() >= -EQUAL
+
+
+@given(st.integers(1, 7), st.data())
+def test_least_cuts_of_a_ring_are_its_parts(replicas: int, data: st.DataObject) -> None:
+    """A ring in p > 1 parts is cut p times, whichever sizes they have; a ring of two once."""
+    for sizes, (halves, parts) in least_cuts(replicas, AllReduce.RING).items():
+        assert sorted((parts.count(i) for i in range(len(sizes))), reverse=True) == list(sizes)
+        cuts = 0 if len(sizes) == 1 else 1 if replicas == 2 else len(sizes)
+        assert halves == 2 * cuts
+
+
+def test_trees_of_many_replicas_are_refused() -> None:
+    job = Job("j", {"G": 1.0}, 1, MOST_REPLICAS + 1, stages=(Stage(MOST_REPLICAS + 1, 1, 1),))
+    with pytest.raises(InvalidOption, match=r"a stage has 11 replicas.*Use allreduce='ring', or Heavy-Edge"):
+        MinimumCut(allreduce=AllReduce.TREE)(Pipeline.of(job), Servers.alike([8, 8]))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: LocalSearch(divisions=-1), "LocalSearch.divisions is -1"),
+        (lambda: LocalSearch(timing=Synchronous()), "LocalSearch.timing is Synchronous"),  # type: ignore[arg-type]
+        (lambda: MinimumAlpha(timing=Synchronous()), "MinimumAlpha.timing is Synchronous"),  # type: ignore[arg-type]
+    ],
+)
+def test_settings_out_of_range(make: Any, message: str) -> None:
+    with pytest.raises(InvalidOption) as problem:
+        make()
+    assert message in str(problem.value)
