@@ -20,6 +20,9 @@ from hetopt.proofs.strategies import job_instances, tenant_instances
 from hetopt.solving.point import Point
 from hetopt.tolerances import EQUAL, FEASIBILITY, FINE, PROVEN, SUPPORT, scale
 
+TOO_SHORT = 1e-3
+"""Seconds: a small part of what a market of 150 tenants takes, yet a limit that may be given."""
+
 
 def plain(components: tuple[object, ...], inst: Instance) -> float:
     """Optimum without specialist and array road."""
@@ -129,7 +132,7 @@ def test_the_specialist_is_what_solve_takes_unless_told_otherwise() -> None:
 
 def test_time_limit_is_kept() -> None:
     with pytest.raises(hetopt.NotSolved, match="time_limit"):
-        hetopt.solve(oef.cooperative(), market(150, 8, 0), time_limit=1e-3)
+        hetopt.solve(oef.cooperative(), market(150, 8, 0), time_limit=TOO_SHORT)
 
 
 @given(st.integers(1, 30), st.integers(1, 4), st.integers(0, 10**6))

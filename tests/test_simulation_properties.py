@@ -81,7 +81,7 @@ def check(log: Log, instance: Instance, seconds: float | None) -> None:
         assert np.allclose(own["work"], rate * trained, rtol=EQUAL, atol=EQUAL * job.work)
         assert row["switches"] <= len(own) - 1
         if seconds is not None:
-            assert (np.isclose(own["start"] % seconds, 0) | np.isclose(own["start"] % seconds, seconds)).all()
+            assert (own["start"] % seconds == 0).all()
             first = np.ceil(job.arrival / seconds)
             assert row["rounds"] == np.ceil(row["finish"] / seconds - EQUAL) - first
     _check_capacity(spans, instance)
