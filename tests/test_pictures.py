@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,7 @@ from matplotlib.figure import Figure
 import hetopt
 from hetopt.comparison import compare
 from hetopt.errors import InvalidOption, UnusableFile
-from hetopt.lettering import label, lacking
+from hetopt.lettering import label, lacking, lettering
 from hetopt.models import baselines, gavel, oef
 from hetopt.overview import DOT, apart, overview
 from hetopt.pictures import check_picture_path, draw, draw_envy, draw_prices, draw_shares, save
@@ -103,6 +105,15 @@ def test_no_name_brings_a_warning_or_is_lost(tmp_path: Path, ending: str) -> Non
         text = path.read_text(encoding="utf-8")
         for shown in ("机器学习", "$\\alpha$ [lab]", "_hidden", "/llm", "Zoë", "_T4$", "机器 $x$ and _y"):
             assert shown in text
+
+
+@pytest.mark.parametrize(
+    "said", ["Glyph 26426 (\\N{CJK}) missing from font(s) DejaVu Sans.", "constrained_layout not applied", "Glyph 1"]
+)
+def test_other_warnings_are_heard_while_a_picture_is_drawn(said: str) -> None:
+    """Only letters missing from our own pictures are expected: not other warnings, nor the same in others' pictures."""
+    with lettering(()), pytest.raises(UserWarning, match=re.escape(said)):
+        warnings.warn(said, UserWarning, stacklevel=1)
 
 
 @pytest.mark.parametrize("n", [1, 4, 9, 24, 60])
