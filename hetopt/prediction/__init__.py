@@ -1,0 +1,1 @@
+"""How long a job will train, told from what finished before."""
