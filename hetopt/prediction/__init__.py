@@ -1,1 +1,1 @@
-"""How long a job will train, told from what finished before."""
+"""How much work a job will be, told from jobs that went before."""

@@ -1,0 +1,1 @@
+"""Generated traces: tables of jobs over time that are like those of real clusters."""

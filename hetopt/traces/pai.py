@@ -1,0 +1,185 @@
+"""Jobs that are like those of Alibaba's PAI cluster in 2020, with the recurrence that its users are known for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hetopt.checks import at_least
+from hetopt.data.entities import Floats
+from hetopt.errors import InvalidOption
+
+DAY = 86_400.0
+"""Seconds."""
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class PAILike:
+    """Generator of jobs that recur in groups.
+
+    The public part of the trace that could be had tells neither the group nor the user of a job, so recurrence is
+    generated from what is published of it: groups of equal training have a number of jobs, a user, a number of GPUs and
+    a usual length each; their jobs come at random times and differ little in length. Numbers come from fits that were
+    made for this project, to rows of the PAI trace [MLaaS] (CC-BY-4.0, modified: fitted) or to its published figures.
+
+    Parameters
+    ----------
+    group_exponent, largest_group:
+        A group has k jobs with probability proportional to ``k ** -group_exponent``, k <= ``largest_group``. Solves
+        that 65 % of the jobs are in groups of five or more [ASRPT, section IV-C3].
+    users, user_mean, user_sd:
+        Number of users [MLaaS]; each owns groups in proportion to a lognormal number, with this mean and standard
+        deviation of its logarithm: from the published 50th and 95th percentile of instances per user.
+    single_gpu:
+        Share of the groups that use one GPU, over 0.7 in the trace [ASRPT, section V-B]. Other shares give the
+        workloads of [ASRPT, Fig. 7]; groups that use one GPU under a small share also do so under a larger one.
+    gpus_mean, gpus_sd, most_gpus:
+        GPUs of the other groups: a lognormal number, rounded up, between 2 and ``most_gpus``; from published
+        percentiles.
+    long, short_mean, short_sd, long_mean, long_sd:
+        Usual length of a group in seconds: lognormal, of one of two kinds, ``long`` being the share of the second; mean
+        and standard deviation of its logarithm. Fitted to 3,761 jobs (largest difference of the distributions 0.034).
+    spread:
+        Standard deviation of the logarithm of a job's length within its group. This is not published but calibrated
+        (:func:`~hetopt.traces.calibration.calibrate`).
+    jobs_per_day:
+        Arrivals, a Poisson process: 758,223 jobs in 63.9 days [ASRPT, section V-A].
+    load:
+        Arrivals come this many times as fast.
+
+    Raises
+    ------
+    InvalidOption
+        A number out of its range.
+    """
+
+    group_exponent: float = 2.1632
+    largest_group: int = 20_000
+    users: int = 1_300
+    user_mean: float = 5.193
+    user_sd: float = 2.783
+    single_gpu: float = 0.77
+    gpus_mean: float = 2.05
+    gpus_sd: float = 1.18
+    most_gpus: int = 800
+    long: float = 0.4895
+    short_mean: float = 4.6539
+    short_sd: float = 1.3644
+    long_mean: float = 8.0195
+    long_sd: float = 1.5239
+    spread: float = 0.02
+    jobs_per_day: float = 11_866.0
+    load: float = 1.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            _check(field.name, getattr(self, field.name))
+
+    def table(self, jobs: int, seed: int = 0) -> pd.DataFrame:
+        """So many jobs in the order in which they arrive.
+
+        Parameters
+        ----------
+        jobs:
+            How many, >= 1.
+        seed:
+            The same seed gives the same jobs; those of two shares ``single_gpu`` differ in their GPUs only.
+
+        Returns
+        -------
+        DataFrame
+            ``job`` (``j1``, ``j2``, …), ``arrival`` and ``duration`` in seconds (whole seconds, as in the trace),
+            ``gpus``, ``user``, ``group``.
+
+        Raises
+        ------
+        InvalidOption
+            ``jobs`` is no whole number >= 1, or ``seed`` none >= 0.
+        """
+        jobs, seed = _whole(jobs, "jobs", 1), _whole(seed, "seed", 0)
+        streams = [np.random.default_rng([seed, part]) for part in range(5)]  # so that parts do not shift each other
+        size = self._sizes(jobs, streams[0])
+        group = streams[0].permutation(np.repeat(np.arange(len(size)), size))
+        user = self._users(len(size), streams[1])
+        seconds = np.exp(self._usual(len(size), streams[2])[group] + self.spread * streams[3].standard_normal(jobs))
+        gaps = streams[3].exponential(DAY / (self.jobs_per_day * self.load), jobs)
+        columns = {
+            "job": _names("j", jobs)[np.arange(jobs)],
+            "arrival": np.cumsum(gaps),
+            "duration": np.ceil(seconds),
+            "gpus": self._gpus(len(size), streams[4])[group],
+            "user": _names("u", self.users)[user[group]],
+            "group": _names("g", len(size))[group],
+        }
+        return pd.DataFrame(columns)
+
+    def _sizes(self, jobs: int, random: np.random.Generator) -> Integers:
+        """Sizes of groups with so many jobs in all; the last is cut.
+
+        Drawn from strata of equal probability, a group from each: few large groups hold many of the jobs, and without
+        this a short trace would be anything.
+        """
+        k = np.arange(1, self.largest_group + 1)
+        probability = k**-self.group_exponent
+        probability /= probability.sum()
+        below, mean = np.cumsum(probability), float(probability @ k)
+        sizes = np.zeros(0, dtype=np.int64)
+        while (left := jobs - int(sizes.sum())) > 0:
+            n = int(np.ceil(left / mean))
+            drawn = (random.permutation(n) + random.random(n)) / n
+            more = k[np.minimum(np.searchsorted(below, drawn, side="right"), len(k) - 1)]
+            sizes = np.concatenate([sizes, more])
+        ends = np.cumsum(sizes)
+        last = int(np.searchsorted(ends, jobs))
+        sizes[last] -= ends[last] - jobs
+        return sizes[: last + 1]
+
+    def _users(self, groups: int, random: np.random.Generator) -> Integers:
+        part = random.lognormal(self.user_mean, self.user_sd, self.users)
+        return random.choice(self.users, groups, p=part / part.sum())
+
+    def _usual(self, groups: int, random: np.random.Generator) -> Floats:
+        """Logarithm of the usual length of each group in seconds."""
+        long, normal = random.random(groups) < self.long, random.standard_normal(groups)
+        return np.where(long, self.long_mean + self.long_sd * normal, self.short_mean + self.short_sd * normal)
+
+    def _gpus(self, groups: int, random: np.random.Generator) -> Integers:
+        single, several = random.random(groups) < self.single_gpu, random.standard_normal(groups)
+        many = np.ceil(np.exp(self.gpus_mean + self.gpus_sd * several))
+        return np.where(single, 1, np.clip(many, 2, self.most_gpus)).astype(np.int64)
+
+
+def _names(letter: str, number: int) -> NDArray[np.object_]:
+    return np.array([f"{letter}{i + 1}" for i in range(number)], dtype=object)
+
+
+WHOLE = {"largest_group": (1, 10**6), "users": (1, 10**6), "most_gpus": (2, 10**6)}
+"""Least and most of what is counted."""
+
+ABOVE_ZERO = ("jobs_per_day", "load")
+
+MOST = {"group_exponent": 10.0, "single_gpu": 1.0, "long": 1.0, "mean": 20.0, "sd": 5.0, "spread": 5.0}
+"""By name or its end: shares are at most 1, and with the others all numbers that are drawn stay finite."""
+
+
+def _check(key: str, value: float) -> None:
+    name = f"PAILike.{key}"
+    if key in WHOLE:
+        _whole(value, name, *WHOLE[key])
+        return
+    number = at_least(value, name, 0.0, InvalidOption, strict=key in ABOVE_ZERO)
+    most = MOST.get(key, MOST.get(key.rpartition("_")[2], number))
+    if number > most:
+        raise InvalidOption(f"{name} is {value!r}; it must be at most {most:g}")
+
+
+def _whole(value: float, key: str, least: int, most: int = 10**8) -> int:
+    number = at_least(value, key, least, InvalidOption)
+    if number != int(number) or number > most:
+        raise InvalidOption(f"{key} is {value!r}; it must be a whole number from {least} to {most}")
+    return int(number)
