@@ -1,0 +1,202 @@
+"""Which layers of a network make a stage, and how many replicas it gets: the planner behind [ASRPT, section V-A].
+
+The planner is ours, in the spirit of the dynamic programs of PipeDream and of the paper's reference [20]: it minimises
+the time of the slowest stage [ASRPT, eq. 7], not knowing yet where replicas will be. So every replica is given what it
+has for certain, its part of the network card, unless told otherwise: the plan then minimises alpha_max.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hetopt.checks import at_least
+from hetopt.data.workload import Stage
+from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.models.asrpt.layers import BACKWARD, Network
+from hetopt.pipelines.servers import Numbers
+
+V100_BYTES = 32e9
+"""Memory of a V100 (its larger version), in bytes."""
+
+NIC = 1.25e9
+"""Bytes/s of a 10 Gbit/s card, B_inter [ASRPT, section V-B]."""
+
+NIC_SHARE = NIC / 8
+"""Bytes/s of a 10 Gbit/s card that come with each of a server's eight GPUs: B_inter / g [ASRPT, section V-B]."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Every stage that there could be: layers [i, j) in k replicas, for L layers and up to G GPUs.
+
+    Attributes
+    ----------
+    seconds:
+        (L, L + 1, G + 1) seconds of one iteration; infinite where i >= j, where a replica has not enough memory or
+        would have less than one sample of the mini-batch, and for k = 0.
+    sent:
+        (L, L + 1, G + 1) bytes that all replicas of it send and take in one iteration.
+    """
+
+    seconds: Numbers
+    sent: Numbers
+
+
+def costs(network: Network, gpus: int, *, memory_bytes: float, bandwidth: float) -> Costs:
+    """What each possible stage costs.
+
+    A replica computes its share of the mini-batch, exchanges activations and gradients with both neighbours and
+    reduces gradients with the other replicas [ASRPT, eqs. 4 to 7; 5 and 6 as repaired], all at ``bandwidth``:
+
+        ((1 + 2) forward + 2 (taken + handed on) / bandwidth) / k + 2 (k-1)/k h / bandwidth
+    """
+    length = len(network.layers)
+    computed, reduced, needed = (
+        _between(column) for column in (network.work, network.parameter_bytes, network.memory_bytes)
+    )
+    handed = np.concatenate([[0.0], network.output_bytes])
+    exchanged = 2 * (handed[:length, None] + handed[None, :])
+    k = np.arange(gpus + 1)
+    sent = exchanged[:, :, None] + 2 * np.maximum(k - 1, 0) * reduced[:, :, None]
+    possible = np.arange(length)[:, None] < np.arange(length + 1)
+    allowed = (possible & (needed <= memory_bytes))[:, :, None] & (k >= 1) & (k <= network.mini_batch)
+    work = (1 + BACKWARD) * computed[:, :, None] / network.speed + sent / bandwidth
+    seconds = np.divide(work, k, out=np.full(work.shape, np.inf), where=allowed)
+    return Costs(seconds, sent)
+
+
+def _between(column: Numbers) -> Numbers:
+    """(L, L + 1) sums of entries i, …, j - 1."""
+    total = np.concatenate([[0.0], np.cumsum(column)])
+    return np.asarray(total[None, :] - total[:-1, None])
+
+
+def plan(
+    network: Network,
+    gpus: int,
+    *,
+    max_stages: int | None = None,
+    memory_bytes: float = V100_BYTES,
+    bandwidth: float = NIC_SHARE,
+) -> tuple[Stage, ...]:
+    """The stages on that many GPUs whose slowest one is fastest; of these the fewest, and then those that send least.
+
+    Exact: all stage times are sorted, and the smallest is found within which a dynamic program over layers and GPUs
+    still finds stages. O(L^2 G^2) for each of some twenty programs.
+
+    Parameters
+    ----------
+    network:
+        What is trained.
+    gpus:
+        GPUs, all of which are used.
+    max_stages:
+        Stages at most (default: any number).
+    memory_bytes:
+        Memory of one GPU in bytes. Parameters and gradients of a stage must fit; activations are not counted.
+    bandwidth:
+        Bytes/s that each replica has for all that it sends (default: its part of a 10 Gbit/s card).
+
+    Raises
+    ------
+    InvalidOption
+        A number that is not positive.
+    InvalidInstance
+        No way to use just so many GPUs: a layer or the network does not fit, or there are more GPUs than all layers
+        have samples to share.
+    """
+    count = _whole(gpus, "gpus")
+    most = len(network.layers) if max_stages is None else _whole(max_stages, "max_stages")
+    at_least(memory_bytes, "memory_bytes", 0.0, InvalidOption, strict=True)
+    at_least(bandwidth, "bandwidth", 0.0, InvalidOption, strict=True)
+    table = costs(network, count, memory_bytes=memory_bytes, bandwidth=bandwidth)
+    limit = _bottleneck(table, count, most)
+    if limit is None:
+        raise InvalidInstance(_impossible(network, count, most, memory_bytes))
+    cuts = _cuts(table, count, limit)
+    return tuple(_stage(network, *cut) for cut in cuts)
+
+
+def _whole(value: int, key: str) -> int:
+    result = at_least(value, key, 1, InvalidOption)
+    if result != int(result):
+        raise InvalidOption(f"{key} is {value!r}; it must be a whole number >= 1")
+    return int(result)
+
+
+def _bottleneck(table: Costs, gpus: int, most: int) -> float | None:
+    """The smallest time within which at most so many stages are possible; None where no time suffices."""
+    times = np.unique(table.seconds[np.isfinite(table.seconds)])
+    low, high = 0, len(times)
+    while low < high:
+        middle = (low + high) // 2
+        ones = np.where(table.seconds <= times[middle], 1.0, np.inf)
+        if _least(ones)[0][-1, gpus] <= most:
+            high = middle
+        else:
+            low = middle + 1
+    return float(times[low]) if low < len(times) else None
+
+
+def _cuts(table: Costs, gpus: int, limit: float) -> list[tuple[int, int, int]]:
+    """(i, j, k) of the stages within that time: the fewest, and of these those that send least."""
+    bound = 1 + table.sent.max() * table.sent.shape[0]  # more than all stages of a plan send
+    value, first, replicas = _least(np.where(table.seconds <= limit, 1 + table.sent / bound, np.inf))
+    cuts, end, left = [], value.shape[0] - 1, gpus
+    while end:
+        start, k = int(first[end, left]), int(replicas[end, left])
+        cuts.append((start, end, k))
+        end, left = start, left - k
+    return cuts[::-1]
+
+
+def _least(price: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """Least sum of prices over stages that cover layers [0, j) with g GPUs, with start and replicas of the last one.
+
+    Each is (L + 1, G + 1); infinite where there are none.
+    """
+    length, _, width = price.shape
+    value = np.full((length + 1, width), np.inf)
+    value[0, 0] = 0.0
+    first, replicas = (np.zeros((length + 1, width), dtype=np.int64) for _ in range(2))
+    for j in range(1, length + 1):
+        for k in range(1, width):
+            usable = np.flatnonzero(np.isfinite(price[:j, j, k]))
+            if not usable.size:
+                continue
+            sums = value[usable, : width - k] + price[usable, j, k][:, None]
+            best = sums.argmin(axis=0)
+            least = sums[best, np.arange(width - k)]
+            better = np.flatnonzero(least < value[j, k:])
+            value[j, k + better], first[j, k + better] = least[better], usable[best[better]]
+            replicas[j, k + better] = k
+    return value, first, replicas
+
+
+def _stage(network: Network, start: int, end: int, k: int) -> Stage:
+    """Layers [start, end) in k replicas, each with its share of the mini-batch."""
+    forward = float(network.work[start:end].sum()) / network.speed / k
+    return Stage(
+        replicas=k,
+        forward_s=forward,
+        backward_s=BACKWARD * forward,
+        parameter_bytes=float(network.parameter_bytes[start:end].sum()),
+        output_bytes=float(network.output_bytes[end - 1]) / k,
+    )
+
+
+def _impossible(network: Network, gpus: int, most: int, memory_bytes: float) -> str:
+    """Why there is no plan."""
+    head = f"{network.name} cannot be trained on {gpus} GPUs: "
+    largest = int(network.memory_bytes.argmax())
+    if network.memory_bytes[largest] > memory_bytes:
+        layer, need = network.layers[largest].name, network.memory_bytes[largest]
+        return f"{head}layer {layer!r} needs {need:g} bytes, a GPU has {memory_bytes:g}"
+    stages = min(most, len(network.layers))
+    if gpus > stages * network.mini_batch:
+        full = stages * network.mini_batch
+        return f"{head}{stages} stages of {network.mini_batch} samples have work for {full} GPUs at most"
+    total, stages = float(network.memory_bytes.sum()), min(stages, gpus)
+    return f"{head}whole layers of {total:g} bytes do not fit into {stages} stages of {memory_bytes:g} bytes"
