@@ -19,7 +19,7 @@ from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.files import saving
 from hetopt.lettering import label, lettering
 from hetopt.pictures import COLOURS, check_picture_path
-from hetopt.prediction.predictor import Predictor
+from hetopt.prediction.predictors import Predictor
 from hetopt.tolerances import EQUAL
 
 PERCENT = (0, 1, 5, 10, 25, 50, 100)

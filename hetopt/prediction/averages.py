@@ -5,13 +5,13 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 
 from hetopt.data.entities import Floats
 from hetopt.data.workload import Job
-from hetopt.prediction.predictor import Learner
+from hetopt.prediction.predictors import Learner
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,9 @@ class _GroupLearner:
         tally = self._own().tally
         return np.array([0.0 if job.group is None else tally.of(job.group) for job in jobs])
 
-    def copy(self) -> Learner:
+    def copy(self) -> Self:
         """The same notes."""
-        twin = _GroupLearner.__new__(_GroupLearner)
+        twin = type(self).__new__(type(self))
         twin._notes, twin._seen = self._notes, self._seen
         return twin
 

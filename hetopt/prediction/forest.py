@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from hetopt.checks import at_least
 from hetopt.data.entities import Floats
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidOption
-from hetopt.prediction.predictor import Learner
+from hetopt.prediction.predictors import Learner
 
 Kind: TypeAlias = tuple[str, str | None]
 """Group and user of a job: all that the forest looks at."""
@@ -93,9 +93,9 @@ class _ForestLearner:
         value = self._value
         return np.array([0.0 if job.group is None else value.get((job.group, job.tenant), 0.0) for job in jobs])
 
-    def copy(self) -> Learner:
+    def copy(self) -> Self:
         """The same forest."""
-        twin = _ForestLearner.__new__(_ForestLearner)
+        twin = type(self).__new__(type(self))
         twin.__dict__.update(self.__dict__)
         return twin
 

@@ -9,7 +9,7 @@ from hetopt.checks import at_least, expect
 from hetopt.errors import InvalidOption
 from hetopt.prediction.accuracy import trial
 from hetopt.prediction.forest import RandomForest
-from hetopt.prediction.predictor import Predictor
+from hetopt.prediction.predictors import Predictor
 from hetopt.traces.jobs import as_jobs
 from hetopt.traces.pai import PAILike
 
