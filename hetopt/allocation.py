@@ -101,6 +101,10 @@ class Plan:
         What this step lost, by name, in GPUs (e.g. ``"starved"``, ``"idle"``).
     certificate:
         Of the program that made the plan, if one did.
+    placement:
+        Servers of the jobs, where the policy itself chooses them; None where a placer shall.
+    wake:
+        Second at which the policy wants to be asked again if nothing happens before; None for no wish.
     """
 
     entities: Entities
@@ -108,6 +112,8 @@ class Plan:
     owed: Floats | None = None
     given_up: Mapping[str, float] = field(default_factory=dict)
     certificate: Certificate | None = None
+    placement: Placement | None = None
+    wake: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "x", _table(self.entities, self.x, "x"))
@@ -153,11 +159,14 @@ class Placement:
         Jobs of the plan that found no place, with the reason.
     given_up:
         What packing lost, by name (e.g. ``"split"``: jobs on more servers than needed; ``"moved"``).
+    replicas:
+        Job -> server -> replicas of each of its stages there, where stages are known and mapped.
     """
 
     hosts: Mapping[str, Mapping[str, Mapping[str, int]]]
     waiting: Mapping[str, str] = field(default_factory=dict)
     given_up: Mapping[str, float] = field(default_factory=dict)
+    replicas: Mapping[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         hosts = {
@@ -167,6 +176,8 @@ class Placement:
         object.__setattr__(self, "hosts", FrozenDict(hosts))
         object.__setattr__(self, "waiting", FrozenDict(self.waiting))
         object.__setattr__(self, "given_up", FrozenDict(self.given_up))
+        replicas = {job: FrozenDict({m: tuple(n) for m, n in own.items()}) for job, own in self.replicas.items()}
+        object.__setattr__(self, "replicas", FrozenDict(replicas))
 
     @property
     def table(self) -> pd.DataFrame:

@@ -103,6 +103,22 @@ class Pipeline:
         return int((self.replicas * self.slices).sum())
 
     @cached_property
+    def sliced(self) -> bool:
+        """Whether some replica needs several GPUs of one server."""
+        return bool((self.slices > 1).any())
+
+    @cached_property
+    def silent(self) -> bool:
+        """Whether its GPUs exchange nothing, so that it matters to nobody where they are."""
+        talks = (self.reduced > 0).any() or (self.tokens > 0).any() or self.sliced
+        return len(self) == 1 and not talks
+
+    @cached_property
+    def slice_counts(self) -> tuple[int, ...]:
+        """The slices as plain numbers."""
+        return tuple(self.slices.tolist())
+
+    @cached_property
     def computing(self) -> Numbers:
         """(S,) seconds of computation in one iteration, [ASRPT, eq. 4]."""
         return self.forward + self.backward

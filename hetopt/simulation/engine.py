@@ -50,7 +50,7 @@ class Life:
 
 
 class Engine:
-    """A simulation between two events."""
+    """A simulation between two events; the policy is asked with all that is present."""
 
     def __init__(
         self, instance: Instance, pipeline: Pipeline, overheads: Overhead, seconds: float | None, patience: int
@@ -60,6 +60,7 @@ class Engine:
         self.pipeline, self.overheads = pipeline, overheads
         self.memory: tuple[Any, Any, Any] | None = None
         self.round, self.decisions, self.quiet, self.changed = 0, 0, 0, False
+        self.wake = math.inf  # when the policy wants to be asked again if nothing happens before
         self.view = View(instance)
         self.record = Recorder(float(sum(instance.cluster.capacity.values())), self.view.column)
         self.lives = [Life(j, i, instance.work_left(j.name)) for i, j in enumerate(instance.jobs)]
@@ -69,10 +70,10 @@ class Engine:
         self.present: dict[str, Life] = {}
         self.ending: list[tuple[float, int, Life]] = []
         for life in unfinished:
-            life.last = where_at_first(instance, life.job, pipeline.placer is not None)
+            life.last = where_at_first(instance, life.job, pipeline.places)
             if life.last is not None:
                 life.running, life.start, life.since = True, self.time, self.time
-                self.record.start(self.time, life.job.name, life.last)
+                self.record.start(self.time, life.job.name, life.job.tenant, life.last)
 
     def step(self, until: float, limit: float) -> bool:
         """Go to the next event and handle all that happens then; False when the simulation is over."""
@@ -97,7 +98,7 @@ class Engine:
 
     def _next_decision(self) -> float:
         if self.seconds is None:
-            return self.time if self.changed else math.inf
+            return self.time if self.changed else max(self.time, self.wake)
         return self.began + self.round * self.seconds
 
     def _round_at(self, time: float) -> int:
@@ -140,9 +141,8 @@ class Engine:
     def _book(self, life: Life, work: float | None = None) -> float:
         """Book what a running job has done since it was last asked; ``work`` where that is known."""
         begun = min(max(life.since, life.ready), self.time)
-        trained, lost = self.time - begun, begun - life.since
-        work = min(life.rate * trained, life.left) if work is None else work
-        self.record.progress(life.job.name, work, trained, lost, life.speedup)
+        work = min(life.rate * (self.time - begun), life.left) if work is None else work
+        self.record.progress(life.job.name, work, begun - life.since, life.speedup)
         life.left -= work
         life.since = self.time
         return work
@@ -151,7 +151,7 @@ class Engine:
         """Book what was done, ask the policy, and let the jobs run as it says."""
         work = sum([self._book(life) for life in self.present.values() if life.running])
         self.record.end_round(self.time)
-        self.changed = False
+        self.changed, self.wake = False, math.inf
         if not self.present:
             self.round = self._round_at(self.coming[0].job.arrival) if self.coming else self.round
             return
@@ -162,6 +162,7 @@ class Engine:
         decision, self.memory = self.pipeline(self.view.instance(self.time, self.present), self.memory)
         self.decisions += 1
         self.round += 1
+        self.wake = math.inf if decision.wake is None else decision.wake
         self._carry_out(decision)
 
     def _carry_out(self, decision: Decision) -> None:
@@ -186,13 +187,13 @@ class Engine:
             lost = 0.0 if self.pipeline.fluid else self.overheads(life.job, life.last, where, self.cluster)
             life.ready = self.time + lost
             life.switches += life.last is not None and life.last != where
-            self.record.start(self.time, life.job.name, where)
+            self.record.start(self.time, life.job.name, life.job.tenant, where)
         life.running, life.last, life.since, life.rate = True, where, self.time, rate
         life.speedup = self.view.speedup(life.job.name, gpus, rate)
 
     def _stop(self, life: Life) -> None:
         life.running, life.rate = False, 0.0
-        self.record.stop(self.time, life.job.name, life.job.tenant)
+        self.record.stop(self.time, life.job.name)
 
     def _close(self, time: float) -> bool:
         """The end: book what was done until then."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from hetopt.data.entities import Floats
 from hetopt.simulation.overheads import Where
 
 
@@ -82,23 +83,25 @@ class Log:
         return f"Log({done} of {len(self.jobs)} jobs finished, mean jct {self.jobs['jct'].mean():g} s)\n{self.jobs}"
 
 
-@dataclass
+@dataclass(slots=True)
 class _Span:
+    """A job on the same GPUs; training begins after the seconds lost."""
+
+    job: str
+    tenant: str | None
     start: float
     where: Where
+    end: float = 0.0
     lost: float = 0.0
     work: float = 0.0
+    speedup: float = 0.0
 
-
-@dataclass
-class _Round:
-    start: float
-    present: int
-    running: int
-    gpus: float
-    given_up: Mapping[str, float]
-    trained: float = 0.0
-    normalised: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    def row(self) -> tuple[Any, ...]:
+        """As in :data:`SPANS`."""
+        types = "+".join(dict.fromkeys(t for _, t in self.where))
+        servers = "+".join(dict.fromkeys(server for server, _ in self.where if server))
+        gpus = sum(self.where.values())
+        return self.job, self.tenant, self.start, self.end, types, servers, gpus, self.lost, self.work
 
 
 class Recorder:
@@ -108,85 +111,88 @@ class Recorder:
         """``tenants``: job -> column of the throughput table, for the jobs that belong to a tenant."""
         self.capacity, self.tenants = capacity, tenants
         self.events: list[tuple[float, str, str | None]] = []
-        self.spans: list[dict[str, Any]] = []
-        self.rounds: list[dict[str, Any]] = []
-        self.throughput: list[dict[str, float]] = []
+        self.spans: list[_Span] = []
+        self.rounds: list[tuple[Any, ...]] = []
         self._open: dict[str, _Span] = {}
-        self._round: _Round | None = None
+        self._round: tuple[Any, ...] | None = None
 
     def event(self, time: float, kind: Kind, job: str | None = None) -> None:
         """Note an event."""
-        self.events.append((time, kind.name.lower(), job))
+        self.events.append((time, NAMES[kind], job))
 
     def begin_round(self, time: float, present: int, running: int, gpus: float, given_up: Mapping[str, float]) -> None:
         """A decision: so many jobs run on so many GPUs from now on."""
-        self._round = _Round(time, present, running, gpus, dict(given_up))
+        self._round = (time, present, running, gpus, dict(given_up))
 
     def end_round(self, time: float) -> None:
         """The time of that decision is over."""
         current, self._round = self._round, None
-        if current is None or time <= current.start:
-            return
-        length = time - current.start
-        self.rounds.append(
-            {
-                "start": current.start,
-                "end": time,
-                "present": current.present,
-                "running": current.running,
-                "held": current.gpus * length,
-                "trained": current.trained,
-                "utilisation": current.trained / (self.capacity * length),
-                "given_up": current.given_up,
-            }
-        )
-        self.throughput.append({name: value / length for name, value in current.normalised.items()})
+        if current is not None and time > current[0]:
+            start, present, running, gpus, given_up = current
+            self.rounds.append((start, time, present, running, gpus * (time - start), given_up))
 
-    def start(self, time: float, job: str, where: Where) -> None:
+    def start(self, time: float, job: str, tenant: str | None, where: Where) -> None:
         """``job`` begins on ``where``."""
-        self._open[job] = _Span(time, where)
+        self._open[job] = _Span(job, tenant, time, where)
 
-    def progress(self, job: str, work: float, trained: float, lost: float, speedup: float) -> None:
-        """``job`` did ``work`` in ``trained`` seconds after ``lost`` ones; ``speedup``: its normalised throughput."""
+    def progress(self, job: str, work: float, lost: float, speedup: float) -> None:
+        """``job`` did ``work`` after ``lost`` seconds; ``speedup``: its normalised throughput."""
         span = self._open[job]
         span.work += work
         span.lost += lost
-        if self._round is not None:
-            self._round.trained += trained * sum(span.where.values())
-            if job in self.tenants:
-                self._round.normalised[self.tenants[job]] += trained * speedup
+        span.speedup = speedup
 
-    def stop(self, time: float, job: str, tenant: str | None) -> None:
+    def stop(self, time: float, job: str) -> None:
         """``job`` leaves its GPUs."""
         span = self._open.pop(job)
-        if time <= span.start:
-            return
-        self.spans.append(
-            {
-                "job": job,
-                "tenant": tenant,
-                "start": span.start,
-                "end": time,
-                "gpu_type": "+".join(dict.fromkeys(t for _, t in span.where)),
-                "servers": "+".join(dict.fromkeys(server for server, _ in span.where if server)),
-                "gpus": sum(span.where.values()),
-                "lost": span.lost,
-                "work": span.work,
-            }
-        )
+        if time > span.start:
+            span.end = time
+            self.spans.append(span)
 
     def log(self, jobs: list[dict[str, Any]]) -> Log:
         """The finished log; ``jobs`` are the rows of its first table."""
         table = pd.DataFrame(jobs, columns=JOBS).set_index("job")
         table["rounds"] = table["rounds"].astype("Int64")
-        spans = pd.DataFrame(self.spans, columns=SPANS).sort_values(["start", "job"], kind="stable", ignore_index=True)
-        rounds = pd.DataFrame(self.rounds, columns=ROUNDS)
-        columns = list(dict.fromkeys(self.tenants.values()))
-        throughput = pd.DataFrame(self.throughput, columns=pd.Index(columns, name="tenant"), index=rounds.index)
+        rows = [span.row() for span in self.spans]
+        spans = pd.DataFrame(rows, columns=SPANS).sort_values(["start", "job"], kind="stable", ignore_index=True)
+        rounds = pd.DataFrame(self.rounds, columns=[c for c in ROUNDS if c not in ("trained", "utilisation")])
+        length = rounds["end"] - rounds["start"]
+        trained = self._trained(self.spans, [float(sum(span.where.values())) for span in self.spans], rounds)
+        rounds.insert(5, "trained", trained)
+        rounds.insert(6, "utilisation", trained / (self.capacity * length))
         events = pd.DataFrame(self.events, columns=["time", "kind", "job"])
-        return Log(table, spans, rounds, events, throughput.fillna(0.0), self.capacity)
+        return Log(table, spans, rounds, events, self._throughput(rounds), self.capacity)
+
+    def _throughput(self, rounds: pd.DataFrame) -> pd.DataFrame:
+        """(decisions, tenants) mean normalised throughput."""
+        own: dict[str, list[_Span]] = {name: [] for name in self.tenants.values()}
+        for span in self.spans if own else ():
+            if span.job in self.tenants:
+                own[self.tenants[span.job]].append(span)
+        length = (rounds["end"] - rounds["start"]).to_numpy()
+        columns = {n: self._trained(spans, [s.speedup for s in spans], rounds) / length for n, spans in own.items()}
+        return pd.DataFrame(columns, columns=pd.Index(list(own), name="tenant"), index=rounds.index)
+
+    def _trained(self, spans: list[_Span], rates: list[float], rounds: pd.DataFrame) -> Floats:
+        """(decisions,) integral of the rates of all spans that train, from each decision to the next."""
+        begins = np.array([span.start + span.lost for span in spans])
+        ends = np.array([span.end for span in spans])
+        upto = integral(begins, np.maximum(ends, begins), np.array(rates, dtype=float))
+        found: Floats = upto(rounds["end"].to_numpy(dtype=float)) - upto(rounds["start"].to_numpy(dtype=float))
+        return found
 
 
+def integral(begins: Floats, ends: Floats, rates: Floats) -> Callable[[Floats], Floats]:
+    """The function t -> integral up to t of the sum of ``rates``, each of which holds from its begin to its end."""
+    if not len(begins):
+        return lambda t: np.zeros(len(t))
+    times, inverse = np.unique(np.concatenate([begins, ends]), return_inverse=True)
+    steps = np.bincount(inverse, weights=np.concatenate([rates, -rates]), minlength=len(times))
+    area = np.concatenate([[0.0], np.cumsum(np.cumsum(steps)[:-1] * np.diff(times))])
+    return lambda t: np.interp(t, times, area)
+
+
+NAMES = {kind: kind.name.lower() for kind in Kind}
 JOBS = ["job", "tenant", "arrival", "start", "finish", "jct", "starvation", "switches", "rounds", "work", "done"]
 SPANS = ["job", "tenant", "start", "end", "gpu_type", "servers", "gpus", "lost", "work"]
 ROUNDS = ["start", "end", "present", "running", "held", "trained", "utilisation", "given_up"]

@@ -19,6 +19,8 @@ from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.placement import Placer
 from hetopt.rounding.whole_gpus import ByKind, Rounder
 from hetopt.selection import LongestStarved, Selection
+from hetopt.simulation.online import Online
+from hetopt.simulation.speeds import Speeds, StageSpeeds
 from hetopt.solving.road import Policy, ask
 from hetopt.tolerances import FEASIBILITY, INTEGRAL
 
@@ -39,6 +41,8 @@ class Decision:
         Servers, where a placer was given.
     given_up:
         What rounding, selection and placement lost, by name.
+    wake:
+        Second at which the policy wants to be asked again if nothing happens before; None for no wish.
     """
 
     entities: Entities
@@ -46,6 +50,7 @@ class Decision:
     rate: Floats
     placement: Placement | None = None
     given_up: Mapping[str, float] = field(default_factory=dict)
+    wake: float | None = None
 
 
 @dataclass(frozen=True)
@@ -57,11 +62,14 @@ class Pipeline:
     policy:
         ``policy(instance, state) -> (Allocation | Plan, state)`` over tenants or jobs.
     rounder, selection, placer:
-        The steps that follow; without a placer jobs get GPU types, but no servers.
+        The steps that follow; without a placer jobs get GPU types, but no servers. A policy that places jobs itself
+        needs none.
     rounds:
         Whether decisions come in rounds of equal length; only then can shares be rounded.
     fluid:
         Run an allocation over jobs as rates, without rounding.
+    speeds:
+        Work per second where stages are mapped to servers.
     """
 
     policy: Policy
@@ -70,6 +78,12 @@ class Pipeline:
     placer: Placer | None = None
     rounds: bool = True
     fluid: bool = False
+    speeds: Speeds = field(default_factory=StageSpeeds)
+
+    @property
+    def places(self) -> bool:
+        """Whether jobs get servers."""
+        return self.placer is not None or isinstance(self.policy, Online)
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Decision, tuple[Any, Any, Any]]:
         """The decision now, and the states of policy, rounder and selection.
@@ -109,13 +123,21 @@ class Pipeline:
         return Plan(result.entities, np.rint(gpus), certificate=result.certificate), owed
 
     def _placed(self, plan: Plan, instance: Instance) -> Decision:
-        x, given_up, placement = np.rint(plan.x), dict(plan.given_up), None
-        if self.placer is not None:
+        x, given_up, placement = np.rint(plan.x), dict(plan.given_up), plan.placement
+        if placement is None and self.placer is not None:
             placement = self.placer(plan, instance)
+        if placement is not None:
             check_placement(plan, placement, instance)
             x = np.where([[name not in placement.waiting] for name in plan.entities.names], x, 0.0)
             given_up |= placement.given_up
-        return Decision(plan.entities, x, gang_rate(plan.entities, x), placement, given_up)
+        rate = gang_rate(plan.entities, x)
+        if placement is not None and placement.replicas:
+            check_replicas(placement, instance)
+            rate_of = self.speeds.on(instance.cluster)
+            for name, replicas in placement.replicas.items():
+                at = plan.entities.position[name]
+                rate[at] = rate_of(instance.job[name], placement.hosts[name], replicas) if x[at].any() else 0.0
+        return Decision(plan.entities, x, rate, placement, given_up, plan.wake)
 
 
 def _fluid(result: Allocation) -> Decision:
@@ -163,6 +185,24 @@ def check_gangs(entities: Entities, gpus: Floats) -> None:
         raise InvalidPlan(
             f"the plan gives job {entities.names[e]!r} {total[e]:g} GPUs; it runs on {entities.demand[e]:g} or on none"
         )
+
+
+def check_replicas(placement: Placement, instance: Instance) -> None:
+    """Raise :class:`InvalidPlan` unless the replicas of each mapped job are all there, on the GPUs that it has."""
+    for name, there in placement.replicas.items():
+        stages, hosts = instance.job[name].stages, placement.hosts.get(name, {})
+        for s, stage in enumerate(stages):
+            placed = sum(own[s] for own in there.values())
+            if placed != stage.replicas:
+                raise InvalidPlan(
+                    f"job {name!r} has {placed} replicas of stage {s + 1} placed; it has {stage.replicas}"
+                )
+        for server, own in there.items():
+            used = sum(n * stage.slices for n, stage in zip(own, stages, strict=True))
+            if used != (gpus := sum(hosts.get(server, {}).values())):
+                raise InvalidPlan(
+                    f"the stages of job {name!r} use {used} GPUs of server {server!r}; it has {gpus} there"
+                )
 
 
 def check_placement(plan: Plan, placement: Placement, instance: Instance) -> None:

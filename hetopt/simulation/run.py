@@ -14,8 +14,11 @@ from hetopt.rounding.whole_gpus import ByKind, Rounder
 from hetopt.selection import LongestStarved, Selection
 from hetopt.simulation.engine import Engine
 from hetopt.simulation.log import Log
+from hetopt.simulation.online import Online
+from hetopt.simulation.online_engine import OnlineEngine
 from hetopt.simulation.overheads import Overhead, Overheads
 from hetopt.simulation.pipeline import Pipeline
+from hetopt.simulation.speeds import Speeds, StageSpeeds
 from hetopt.solving.road import Policy, check_policy
 
 
@@ -29,6 +32,7 @@ def simulate(
     selection: Selection | None = None,
     placer: Placer | None = None,
     overheads: Overhead | None = None,
+    speeds: Speeds | None = None,
     until: float = math.inf,
     max_rounds: int | None = None,
     patience: int = 1000,
@@ -56,6 +60,9 @@ def simulate(
     overheads:
         Seconds lost by starting and moving; default :class:`~hetopt.simulation.overheads.Overheads`: the transfer of
         checkpoints.
+    speeds:
+        Work per second of jobs whose stages are mapped to servers. Default: the policy's attribute of that name, else
+        :class:`~hetopt.simulation.speeds.StageSpeeds`.
     until, max_rounds:
         Stop at this second, or after so many decisions; what is unfinished has no finish time.
     patience:
@@ -94,14 +101,26 @@ def simulate(
     at_least(patience, "patience", 1, InvalidOption)
     if until != math.inf and not at_least(until, "until", 0.0, InvalidOption) > instance.time:
         raise InvalidOption(f"until is {until!r} s; it must be later than instance.time = {instance.time:g} s")
-    for key, step in (("rounder", rounder), ("selection", selection), ("placer", placer), ("overheads", overheads)):
+    for key, step in (
+        ("rounder", rounder),
+        ("selection", selection),
+        ("placer", placer),
+        ("overheads", overheads),
+        ("speeds", speeds),
+    ):
         if isinstance(step, type):
             raise InvalidOption(f"{key} is the class {step.__name__}; give one of it: {step.__name__}()")
     steps = (rounder or ByKind(), selection or LongestStarved(), placer)
-    pipeline = Pipeline(policy, *steps, rounds=seconds is not None, fluid=fluid)
-    engine = Engine(instance, pipeline, overheads or Overheads(), seconds, patience)
+    physics = speeds or getattr(policy, "speeds", None) or StageSpeeds()
+    engine: Engine
+    if isinstance(policy, Online) and seconds is None and not instance.held and not fluid:
+        engine = OnlineEngine(policy, instance, overheads or Overheads(), physics)
+    else:
+        pipeline = Pipeline(policy, *steps, rounds=seconds is not None, fluid=fluid, speeds=physics)
+        engine = Engine(instance, pipeline, overheads or Overheads(), seconds, patience)
     with Progress(disable=not progress, transient=True) as bar:
         task = bar.add_task("jobs finished", total=len(instance.jobs))
         while engine.step(until, limit):
-            bar.update(task, completed=engine.finished)
+            if progress:
+                bar.update(task, completed=engine.finished)
     return engine.log()

@@ -1,0 +1,217 @@
+"""Schedulers that start jobs and never interrupt them: A-SRPT's Algorithm 1, and the baselines it is compared with."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Any, Self
+
+from hetopt.models.asrpt.fleet import Fleet, Offer
+from hetopt.models.asrpt.tasks import Task
+from hetopt.models.asrpt.virtual_machine import Number, VirtualMachine
+
+
+@dataclass(frozen=True, eq=False)
+class Started:
+    """A job that starts, and what it gets until it is finished."""
+
+    task: Task
+    offer: Offer
+
+
+class NonPreemptive:
+    """What all of them share: GPUs in use, and the servers that a job is offered [ASRPT, Algorithm 1, lines 8-23].
+
+    Jobs whose iteration can take ``heavy`` times as long when scattered as on the fewest servers are heavy in
+    communication: they get GPUs of the servers with most free ones. All others get those of the servers with least. A
+    job goes to the fastest of its GPU types that has enough GPUs free.
+
+    Parameters
+    ----------
+    fleets:
+        One for each GPU type; None for types without GPUs.
+    heavy:
+        COMM_HEAVY.
+    """
+
+    def __init__(self, fleets: Sequence[Fleet | None], heavy: Any) -> None:
+        self.fleets, self.heavy = list(fleets), heavy
+        self.running: dict[str, Offer] = {}
+
+    def copy(self) -> Self:
+        """An independent one in the same state."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made.fleets = [fleet and fleet.copy() for fleet in self.fleets]
+        made.running = dict(self.running)
+        return made
+
+    def arrive(self, time: Number, task: Task) -> None:
+        """``task`` is there from ``time`` on; times never decrease."""
+        raise NotImplementedError
+
+    def decide(self, time: Number) -> list[Started]:
+        """The jobs that start at ``time``, after all arrivals and completions up to then have been told."""
+        raise NotImplementedError
+
+    @property
+    def wake(self) -> Number:
+        """When something may start though no job arrives or finishes before; infinity for never."""
+        return math.inf
+
+    def finish(self, name: str) -> None:
+        """A running job is done."""
+        offer = self.running.pop(name)
+        self._fleet(offer).release(offer)
+
+    def adopt(self, name: str, offer: Offer) -> None:
+        """A job runs already."""
+        self._fleet(offer).take(offer)
+        self.running[name] = offer
+
+    def _fleet(self, offer: Offer) -> Fleet:
+        fleet = self.fleets[offer.fleet]
+        assert fleet is not None
+        return fleet
+
+    def _fits(self, task: Task) -> bool:
+        return any((fleet := self.fleets[c.fleet]) is not None and fleet.available >= task.gpus for c in task.choices)
+
+    def _offer(self, task: Task) -> tuple[Offer, bool] | None:
+        """The best offer now and whether the job is heavy in communication there; None where there is no room."""
+        for choice in task.choices:
+            fleet = self.fleets[choice.fleet]
+            assert fleet is not None
+            if fleet.available >= task.gpus:
+                is_heavy = bool(choice.most >= self.heavy * choice.least)
+                if (offer := fleet.offer(choice.pipeline, consolidate=is_heavy)) is not None:
+                    return offer, is_heavy
+        return None
+
+    def _start(self, task: Task, offer: Offer) -> Started:
+        self.adopt(task.name, offer)
+        return Started(task, offer)
+
+
+class ShortestRemaining(NonPreemptive):
+    """A-SRPT: the order in which a virtual single machine completes the jobs [ASRPT, Algorithm 1].
+
+    The head of the queue starts as soon as enough GPUs are free. If it is heavy in communication and the GPUs offered
+    make its iteration more than ``heavy`` times the least, it is delayed, and all behind it, until it is offered better
+    ones or ``delay g/G n~ alpha~_min`` seconds have passed (lines 15-20). Any improvement is accepted (line 18).
+    """
+
+    def __init__(self, fleets: Sequence[Fleet | None], heavy: Any, delay: Any) -> None:
+        super().__init__(fleets, heavy)
+        self.delay = delay
+        self.gpus = sum(fleet.total for fleet in fleets if fleet is not None)
+        self.virtual = VirtualMachine()
+        self.tasks: dict[str, Task] = {}
+        self.queue: deque[Task] = deque()
+        self.delayed: tuple[Task, Any, Number] | None = None  # (head, iteration that was offered, deadline)
+
+    def copy(self) -> Self:
+        """An independent one in the same state."""
+        made = super().copy()
+        made.virtual, made.tasks, made.queue = self.virtual.copy(), dict(self.tasks), deque(self.queue)
+        return made
+
+    def size(self, task: Task) -> Any:
+        """Seconds on the virtual machine, ``g/G n~ alpha~_min``."""
+        return task.gpus * task.seconds / self.gpus
+
+    def arrive(self, time: Number, task: Task) -> None:
+        """``task`` is there from ``time`` on."""
+        self.tasks[task.name] = task
+        self.virtual.arrive(time, task.name, self.size(task))
+
+    @property
+    def wake(self) -> Number:
+        """The end of a delay, or, where nobody waits for GPUs, the next completion on the virtual machine."""
+        if self.delayed is not None:
+            return self.delayed[2]
+        return math.inf if self.queue else self.virtual.next
+
+    def decide(self, time: Number) -> list[Started]:
+        """The jobs that start at ``time``."""
+        self.queue.extend(self.tasks.pop(name) for name in self.virtual.completed(time))
+        started: list[Started] = []
+        while self.delayed is not None or self.queue:
+            begun = self._head(time) if self.delayed is None else self._delayed_head(time, *self.delayed)
+            if begun is None:
+                break
+            started.append(begun)
+        return started
+
+    def _head(self, time: Number) -> Started | None:
+        task = self.queue[0]
+        found = self._offer(task)
+        if found is None:
+            return None
+        offer, is_heavy = found
+        self.queue.popleft()
+        least = next(choice.least for choice in task.choices if choice.fleet == offer.fleet)
+        deadline = time + self.delay * self.size(task)
+        if is_heavy and offer.seconds > self.heavy * least and deadline > time:
+            self.delayed = (task, offer.seconds, deadline)
+            return None
+        return self._start(task, offer)
+
+    def _delayed_head(self, time: Number, task: Task, seconds: Any, deadline: Number) -> Started | None:
+        found = self._offer(task)
+        assert found is not None, "GPUs are not given to others while the head is delayed"
+        if found[0].seconds < seconds or time >= deadline:
+            self.delayed = None
+            return self._start(task, found[0])
+        return None
+
+
+class InOrder(NonPreemptive):
+    """Jobs in ascending order of a key; who arrived first goes first among equals.
+
+    Parameters
+    ----------
+    key:
+        ``"duration"``: predicted seconds; ``"workload"``: these times GPUs; ``"submission"``: time of arrival.
+    conserving:
+        True: whoever fits starts, in that order (work-conserving); False: nobody overtakes the first.
+    """
+
+    def __init__(self, fleets: Sequence[Fleet | None], heavy: Any, key: str, *, conserving: bool) -> None:
+        super().__init__(fleets, heavy)
+        self.key, self.conserving = key, conserving
+        self.counter = 0
+        self.queues: dict[Any, list[tuple[Any, int, Task]]] = {}  # who needs the same -> heap
+
+    def copy(self) -> Self:
+        """An independent one in the same state."""
+        made = super().copy()
+        made.queues = {key: list(heap) for key, heap in self.queues.items()}
+        return made
+
+    def arrive(self, time: Number, task: Task) -> None:
+        """``task`` is there from ``time`` on."""
+        self.counter += 1
+        rank = {"duration": task.seconds, "workload": task.seconds * task.gpus, "submission": time}[self.key]
+        need: tuple[Any, ...] | None = (task.gpus, tuple(c.fleet for c in task.choices)) if self.conserving else None
+        if need is not None and task.choices[0].pipeline.sliced:
+            need = (*need, task.choices[0].pipeline)  # whether slices fit is not a matter of free GPUs alone
+        heappush(self.queues.setdefault(need, []), (rank, self.counter, task))
+
+    def decide(self, time: Number) -> list[Started]:
+        """The jobs that start at ``time``."""
+        started: list[Started] = []
+        open_queues = [heap for heap in self.queues.values() if heap and self._fits(heap[0][2])]
+        while open_queues:
+            heap = min(open_queues, key=lambda heap: heap[0][:2])
+            task = heap[0][2]
+            if (found := self._offer(task)) is not None:
+                heappop(heap)
+                started.append(self._start(task, found[0]))
+            else:
+                open_queues.remove(heap)
+            open_queues = [heap for heap in open_queues if heap and self._fits(heap[0][2])]
+        return started
