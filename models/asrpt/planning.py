@@ -7,7 +7,10 @@ has for certain, its part of the network card, unless told otherwise: the plan t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import repeat
+from typing import NamedTuple
 
 import numpy as np
 
@@ -81,7 +84,7 @@ def plan(
     memory_bytes: float = V100_BYTES,
     bandwidth: float = NIC_SHARE,
 ) -> tuple[Stage, ...]:
-    """The stages on that many GPUs whose slowest one is fastest; of these the fewest, and then those that send least.
+    """The stages on that many GPUs whose slowest one is fastest; of these those that send least, then the fewest.
 
     Exact: all stage times are sorted, and the smallest is found within which a dynamic program over layers and GPUs
     still finds stages. O(L^2 G^2) for each of some twenty programs.
@@ -115,8 +118,7 @@ def plan(
     limit = _bottleneck(table, count, most)
     if limit is None:
         raise InvalidInstance(_impossible(network, count, most, memory_bytes))
-    cuts = _cuts(table, count, limit)
-    return tuple(_stage(network, *cut) for cut in cuts)
+    return tuple(_stage(network, *cut) for cut in _cuts(table, count, limit, most))
 
 
 def _whole(value: int, key: str) -> int:
@@ -132,47 +134,79 @@ def _bottleneck(table: Costs, gpus: int, most: int) -> float | None:
     low, high = 0, len(times)
     while low < high:
         middle = (low + high) // 2
-        ones = np.where(table.seconds <= times[middle], 1.0, np.inf)
-        if _least(ones)[0][-1, gpus] <= most:
+        fewest = _least(np.where(table.seconds <= times[middle], 1.0, np.inf))
+        if fewest.value[-1, gpus] <= most:
             high = middle
         else:
             low = middle + 1
     return float(times[low]) if low < len(times) else None
 
 
-def _cuts(table: Costs, gpus: int, limit: float) -> list[tuple[int, int, int]]:
-    """(i, j, k) of the stages within that time: the fewest, and of these those that send least."""
-    bound = 1 + table.sent.max() * table.sent.shape[0]  # more than all stages of a plan send
-    value, first, replicas = _least(np.where(table.seconds <= limit, 1 + table.sent / bound, np.inf))
-    cuts, end, left = [], value.shape[0] - 1, gpus
-    while end:
-        start, k = int(first[end, left]), int(replicas[end, left])
-        cuts.append((start, end, k))
-        end, left = start, left - k
-    return cuts[::-1]
+def _cuts(table: Costs, gpus: int, limit: float, most: int) -> list[tuple[int, int, int]]:
+    """(i, j, k) of at most so many stages within that time: those that send least, and of these the fewest."""
+    length = table.seconds.shape[0]
+    price = np.where(table.seconds <= limit, 2 * length * table.sent + 1, np.inf)  # bytes first: stages are <= length
+    cuts = _followed(repeat(_least(price)), gpus)
+    if len(cuts) <= most:
+        return cuts
+    tables = [_least(price, _start(length, gpus))]
+    while len(tables) < most:
+        tables.append(_least(price, tables[-1].value))
+    best = min(range(most), key=lambda s: float(tables[s].value[-1, gpus]))
+    return _followed(tables[best::-1], gpus)
 
 
-def _least(price: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Least sum of prices over stages that cover layers [0, j) with g GPUs, with start and replicas of the last one.
+class _Least(NamedTuple):
+    """(L + 1, G + 1) least sums of prices over stages that cover layers [0, j) with g GPUs; infinite where none do.
 
-    Each is (L + 1, G + 1); infinite where there are none.
+    ``first`` and ``replicas`` are of the last of these stages.
     """
-    length, _, width = price.shape
-    value = np.full((length + 1, width), np.inf)
+
+    value: Numbers
+    first: Numbers
+    replicas: Numbers
+
+
+def _start(length: int, gpus: int) -> Numbers:
+    """Sums before any stage."""
+    value = np.full((length + 1, gpus + 1), np.inf)
     value[0, 0] = 0.0
-    first, replicas = (np.zeros((length + 1, width), dtype=np.int64) for _ in range(2))
+    return value
+
+
+def _least(price: Numbers, before: Numbers | None = None) -> _Least:
+    """Least sums over any number of stages, or with just one stage more than those of ``before``."""
+    length, _, width = price.shape
+    value = _start(length, width - 1)
+    source = value if before is None else before
+    if before is not None:
+        value[0, 0] = np.inf
+    first, replicas = (np.zeros(value.shape, dtype=np.int64) for _ in range(2))
     for j in range(1, length + 1):
         for k in range(1, width):
             usable = np.flatnonzero(np.isfinite(price[:j, j, k]))
             if not usable.size:
                 continue
-            sums = value[usable, : width - k] + price[usable, j, k][:, None]
+            sums = source[usable, : width - k] + price[usable, j, k][:, None]
             best = sums.argmin(axis=0)
             least = sums[best, np.arange(width - k)]
             better = np.flatnonzero(least < value[j, k:])
             value[j, k + better], first[j, k + better] = least[better], usable[best[better]]
             replicas[j, k + better] = k
-    return value, first, replicas
+    return _Least(value, first, replicas)
+
+
+def _followed(tables: Iterable[_Least], gpus: int) -> list[tuple[int, int, int]]:
+    """(i, j, k) of the stages, each from the next of the tables, the last stage first."""
+    cuts: list[tuple[int, int, int]] = []
+    end, left = -1, gpus
+    for table in tables:
+        if end == 0:
+            break
+        start, end, k = int(table.first[end, left]), end % len(table.value), int(table.replicas[end, left])
+        cuts.append((start, end, k))
+        end, left = start, left - k
+    return cuts[::-1]
 
 
 def _stage(network: Network, start: int, end: int, k: int) -> Stage:
