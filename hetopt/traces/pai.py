@@ -72,7 +72,7 @@ class PAILike:
     short_sd: float = 1.3644
     long_mean: float = 8.0195
     long_sd: float = 1.5239
-    spread: float = 0.02
+    spread: float = 0.053
     jobs_per_day: float = 11_866.0
     load: float = 1.0
 
@@ -125,7 +125,7 @@ class PAILike:
         this a short trace would be anything.
         """
         k = np.arange(1, self.largest_group + 1)
-        probability = k**-self.group_exponent
+        probability = k.astype(float) ** -self.group_exponent
         probability /= probability.sum()
         below, mean = np.cumsum(probability), float(probability @ k)
         sizes = np.zeros(0, dtype=np.int64)
