@@ -11,6 +11,7 @@ import hetopt
 from hetopt import instances
 from hetopt.models.asrpt import language, networks, vision
 from hetopt.models.asrpt.layers import BACKWARD, HALF, SINGLE
+from hetopt.models.asrpt.planning import NIC_SHARE, plan
 
 PARAMETERS = {  # as the authors' or PyTorch's own programs count them
     "vgg19": 143_667_240,
@@ -169,6 +170,15 @@ def test_columns_are_sums_over_the_layers(name: str) -> None:
 
 
 # Instances
+
+
+def test_a_job_of_one_server_counts_on_the_whole_card() -> None:
+    """Planned for an eighth of the card, eight GPUs would train VGG19 no quicker than one; so, seven times."""
+    alone, eight = (networks.configuration("vgg19", gpus) for gpus in (1, 8))
+    assert eight.throughput["V100"] > 7 * alone.throughput["V100"]
+    shunned = plan(networks.network("vgg19"), 8, bandwidth=NIC_SHARE)
+    slowest = max(s.forward_s + s.backward_s for s in shunned)
+    assert 1 / slowest < 1.01 * alone.throughput["V100"]
 
 
 @pytest.mark.parametrize("name", networks.NAMES)

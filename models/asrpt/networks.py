@@ -5,8 +5,8 @@ assumed besides stands here, once:
 
 - Mini-batches are those of Table I. Image classification sees ImageNet; BERT and XLNet see 384 tokens of SQuAD 2.0;
   T5 and GPT see 512, as in section V-A.
-- Time is operations / (peak of a V100 x efficiency), backwards twice as much as forwards (:data:`~hetopt.models.asrpt.
-  layers.BACKWARD`). Element-wise operations, the optimiser and the loading of data take none.
+- Time is operations / (peak of a V100 x efficiency), backwards twice as much as forwards. Element-wise operations, the
+  optimiser and the loading of data take none.
 - Numbers are of 32 bits for images and of 16 bits for language; see :data:`~hetopt.models.asrpt.layers.SINGLE` and
   :data:`~hetopt.models.asrpt.layers.HALF`. Activations are recomputed and count for no memory.
 - Stages come from :func:`hetopt.models.asrpt.planning.plan`.
