@@ -25,6 +25,9 @@ from hetopt.tolerances import EQUAL
 PERCENT = (0, 1, 5, 10, 25, 50, 100)
 """Relative errors, in percent of the actual work, within which :func:`errors` counts jobs."""
 
+LINES = ("-", "--", ":", "-.")
+"""Styles in turn, so that lines that lie on each other are both seen."""
+
 
 class Trial(NamedTuple):
     """What predictors said of jobs that they had not seen.
@@ -116,7 +119,8 @@ def draw(predicted: Mapping[str, ArrayLike], actual: ArrayLike, title: str = "")
         for i, (name, said) in enumerate(predicted.items()):
             off = _relative(said, work, name)
             shares = [100 * _share_within(off, p) for p in grid]
-            axes.plot(100 * grid, shares, color=COLOURS[i % len(COLOURS)], label=label(name, i + 1, 40))
+            style = LINES[i % len(LINES)]
+            axes.plot(100 * grid, shares, style, color=COLOURS[i % len(COLOURS)], label=label(name, i + 1, 40))
         axes.set_xlim(0, 100)
         axes.set_ylim(0, 102)
         axes.set_xlabel("error of the prediction, at most (% of the job's work)")

@@ -45,8 +45,10 @@ class PAILike:
         Usual length of a group in seconds: lognormal, of one of two kinds, ``long`` being the share of the second; mean
         and standard deviation of its logarithm. Fitted to 3,761 jobs (largest difference of the distributions 0.034).
     spread:
-        Standard deviation of the logarithm of a job's length within its group. This is not published but calibrated
-        (:func:`~hetopt.traces.calibration.calibrate`).
+        Standard deviation of the logarithm of a job's length within its group. This is not published but calibrated by
+        :func:`~hetopt.traces.calibration.calibrate`: the random forest is then within 10 % for 60.3, 59.9 and 60.2 % of
+        the last fifth of 150,000 jobs (seeds 0, 1, 2), and for 61.1 % of 758,223, where [ASRPT, Fig. 4] has about 60 %.
+        Equal lengths would give 64.5 %, since 20 % of the jobs are of groups not seen before.
     jobs_per_day:
         Arrivals, a Poisson process: 758,223 jobs in 63.9 days [ASRPT, section V-A].
     load:
