@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import cached_property
 from heapq import heappop, heappush
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -208,7 +209,7 @@ def fastest_uses(pipeline: Pipeline, servers: Servers) -> Uses:
     found: dict[tuple[int, ...], Fraction] = {}
     for x in every_placement(pipeline, servers):
         use = tuple((pipeline.slices @ x).tolist())
-        seconds = Asynchronous()(pipeline, x, servers)[()]
+        seconds: Any = Asynchronous()(pipeline, x, servers)[()]
         found[use] = min(found.get(use, seconds), seconds)
     return found
 

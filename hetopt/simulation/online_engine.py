@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from heapq import heappush
 
 from hetopt.data.instance import Instance
@@ -39,8 +40,11 @@ class OnlineEngine(Engine):
     def _decide(self) -> None:
         """Ask the scheduler, and let the jobs that it starts run."""
         self.record.end_round(self.time)
+        self.changed, self.wake = False, math.inf
+        if not self.present:
+            return
         self.record.event(self.time, Kind.DECIDE)
-        self.changed, self.decisions = False, self.decisions + 1
+        self.decisions += 1
         for start in self.scheduler.decide(self.time):
             self._begin(self._known(start), start)
         self.wake = self.scheduler.wake

@@ -13,6 +13,7 @@ from hetopt.allocation import Placement, Plan
 from hetopt.checks import at_least
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
+from hetopt.data.present import present_entities
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.asrpt.fleet import Fleet, Offer
@@ -50,9 +51,19 @@ class Events:
         return made
 
     def arrive(self, time: float, job: Job) -> None:
-        """``job`` has arrived."""
+        """``job`` has arrived.
+
+        Raises
+        ------
+        InvalidInstance
+            The cluster never has room for it, or one of its name was withdrawn before.
+        """
+        if job.name in self.scheduler.gone:
+            raise InvalidInstance(f"a job {job.name!r} was withdrawn before; give the new one another name")
         self.present[job.name] = job
         choices = self.choices.of(job)
+        if not choices:  # until there are GPUs that it can run on
+            return
         self.scheduler.arrive(time, Task(job.name, job.demand, choices, float(self.learner.predict([job])[0])))
 
     def finish(self, time: float, job: Job) -> None:
@@ -60,6 +71,14 @@ class Events:
         del self.present[job.name]
         self.scheduler.finish(job.name)
         self.learner.observe([job])
+
+    def leave(self, time: float, job: Job) -> None:
+        """``job`` is no longer there: done if it ran, else withdrawn."""
+        if job.name in self.scheduler.running:
+            self.finish(time, job)
+        else:
+            del self.present[job.name]
+            self.scheduler.withdraw(job.name)
 
     def decide(self, time: float) -> list[Start]:
         """The jobs that start."""
@@ -152,19 +171,24 @@ class NonPreemptivePolicy(ABC):
     def __call__(self, instance: Instance, state: Events | None = None) -> tuple[Plan, Events]:
         """Who runs where from now on; the state remembers who waits in which order, and what was learned.
 
-        Jobs that are no longer in ``instance`` count as finished, those that are new as arrived when they say.
+        Jobs that are no longer in ``instance`` count as finished if they ran, else as withdrawn; those that are new as
+        arrived when they say.
+
+        Raises
+        ------
+        InvalidInstance
+            No jobs, jobs that arrive later or that no GPU type has room for, a state of another cluster; see
+            :meth:`online`.
         """
+        present_entities(instance, "jobs", type(self).__name__)
         events = self.online(instance) if state is None else state.copy()
         if events.cluster != instance.cluster:
             raise InvalidInstance("the state is of another cluster; begin anew with state=None")
         for name in [name for name in events.present if name not in instance.job]:
-            gone = events.present[name]
-            if name not in events.scheduler.running:
-                raise InvalidInstance(f"job {name!r} waits for GPUs and is no longer in the instance; begin anew")
-            events.finish(instance.time, gone)
+            events.leave(instance.time, events.present[name])
         new = [job for job in instance.jobs if job.name not in events.present]
         for job in sorted(new, key=lambda job: job.arrival):
-            events.arrive(min(job.arrival, instance.time), job)
+            events.arrive(job.arrival, job)
         events.decide(instance.time)
         return _plan(instance, events), events
 

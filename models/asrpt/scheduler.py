@@ -40,13 +40,14 @@ class NonPreemptive:
     def __init__(self, fleets: Sequence[Fleet | None], heavy: Any) -> None:
         self.fleets, self.heavy = list(fleets), heavy
         self.running: dict[str, Offer] = {}
+        self.gone: set[str] = set()  # withdrawn while they waited
 
     def copy(self) -> Self:
         """An independent one in the same state."""
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
         made.fleets = [fleet and fleet.copy() for fleet in self.fleets]
-        made.running = dict(self.running)
+        made.running, made.gone = dict(self.running), set(self.gone)
         return made
 
     def arrive(self, time: Number, task: Task) -> None:
@@ -66,6 +67,17 @@ class NonPreemptive:
         """A running job is done."""
         offer = self.running.pop(name)
         self._fleet(offer).release(offer)
+
+    def withdraw(self, name: str) -> None:
+        """A job that waits shall not run any more."""
+        self.gone.add(name)
+
+    def _withdrawn(self, task: Task) -> bool:
+        """Whether ``task`` was withdrawn; asked once, when its turn comes."""
+        if task.name not in self.gone:
+            return False
+        self.gone.remove(task.name)
+        return True
 
     def adopt(self, name: str, offer: Offer) -> None:
         """A job runs already."""
@@ -139,7 +151,12 @@ class ShortestRemaining(NonPreemptive):
         """The jobs that start at ``time``."""
         self.queue.extend(self.tasks.pop(name) for name in self.virtual.completed(time))
         started: list[Started] = []
+        if self.delayed is not None and self._withdrawn(self.delayed[0]):
+            self.delayed = None
         while self.delayed is not None or self.queue:
+            if self.delayed is None and self._withdrawn(self.queue[0]):
+                self.queue.popleft()
+                continue
             begun = self._head(time) if self.delayed is None else self._delayed_head(time, *self.delayed)
             if begun is None:
                 break
@@ -204,6 +221,9 @@ class InOrder(NonPreemptive):
     def decide(self, time: Number) -> list[Started]:
         """The jobs that start at ``time``."""
         started: list[Started] = []
+        for heap in self.queues.values():
+            while heap and self._withdrawn(heap[0][2]):
+                heappop(heap)
         open_queues = [heap for heap in self.queues.values() if heap and self._fits(heap[0][2])]
         while open_queues:
             heap = min(open_queues, key=lambda heap: heap[0][:2])
@@ -211,6 +231,8 @@ class InOrder(NonPreemptive):
             if (found := self._offer(task)) is not None:
                 heappop(heap)
                 started.append(self._start(task, found[0]))
+                while heap and self._withdrawn(heap[0][2]):
+                    heappop(heap)
             else:
                 open_queues.remove(heap)
             open_queues = [heap for heap in open_queues if heap and self._fits(heap[0][2])]

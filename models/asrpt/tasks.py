@@ -69,7 +69,8 @@ class Choices:
         self._kept: dict[tuple[Any, ...], tuple[tuple[Stage, ...], tuple[Choice, ...]]] = {}
 
     def of(self, job: Job) -> tuple[Choice, ...]:
-        """The GPU types that ``job`` may run on, the fastest first, then in the cluster's order.
+        """The GPU types that ``job`` may run on, the fastest first, then in the cluster's order; none where those that
+        it could run on have no GPUs now, say because servers are drained.
 
         Raises
         ------
@@ -83,17 +84,20 @@ class Choices:
         return self._kept[key][1]
 
     def _made(self, job: Job) -> tuple[Choice, ...]:
-        found = []
+        found, able = [], False
         for i, (t, fleet) in enumerate(zip(self.cluster.gpu_types, self.fleets, strict=True)):
             speed = job.throughput.get(t.name, 0.0)
             too_large = t.memory_bytes is not None and job.memory_bytes > t.memory_bytes
-            if fleet is None or speed <= 0 or too_large or fleet.total < job.demand:
+            if fleet is None or speed <= 0 or too_large:
+                continue
+            able = True
+            if fleet.total < job.demand:
                 continue
             pipeline = Pipeline.of(job, t.name)
             if (least := fleet.fewest(pipeline)) is not None:
                 most = fleet.timing.most(pipeline, fleet.servers)
                 found.append((-speed, i, Choice(i, pipeline, least, most)))
-        if not found:
+        if able and not found:
             raise InvalidInstance(
                 f"jobs[{job.name!r}] needs {job.demand} GPUs of one type, and memory and servers for its stages; "
                 "the cluster never has room for it"

@@ -1,0 +1,294 @@
+"""A-SRPT and its baselines over time, against a reading of Algorithm 1 job by job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from asrpt_oracles import Machines, asrpt, in_order
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import hetopt
+from hetopt import Cluster, Instance, Job, Server, Stage
+from hetopt.errors import InvalidInstance, InvalidOption, InvalidPlan, Stalled
+from hetopt.models.asrpt import (
+    ASRPT,
+    LocalSearch,
+    Ordered,
+    Synchronous,
+    spjf,
+    spwf,
+    wcs_duration,
+    wcs_subtime,
+    wcs_workload,
+)
+from hetopt.models.asrpt.policies import NonPreemptivePolicy
+from hetopt.pipelines.pipeline import Pipeline
+from hetopt.pipelines.servers import Servers
+from hetopt.proofs.pipelines import staged_jobs
+from hetopt.tolerances import EQUAL
+
+POLICIES = [ASRPT(), ASRPT(delay=0), ASRPT(comm_heavy=1, delay=3), spjf(), spwf(), wcs_duration(), wcs_workload()]
+POLICIES += [wcs_subtime()]
+
+
+@dataclass(frozen=True)
+class Guess:
+    """Predicts what it was told, whatever the truth."""
+
+    work: tuple[tuple[str, float], ...]
+
+    def learner(self) -> Any:
+        return self
+
+    def observe(self, jobs: Any) -> None:
+        pass
+
+    def predict(self, jobs: Any) -> Any:
+        return np.array([dict(self.work)[job.name] for job in jobs])
+
+    def copy(self) -> Any:
+        return self
+
+
+@st.composite
+def online_instances(draw: st.DrawFn, *, most_jobs: int = 6) -> Instance:
+    """Jobs with stages, some slow to communicate, on a few servers alike; iterations take more than no time."""
+    servers, gpus = draw(st.sampled_from([(1, 4), (2, 2), (2, 3), (3, 2), (4, 1)]))
+    nic = draw(st.integers(1, 4))
+    cluster = Cluster.of(
+        {"GPU": servers * gpus}, gpus_per_server=gpus, nic_bytes_per_s=nic * gpus, intra_bytes_per_s=nic * gpus * 8
+    )
+    jobs = []
+    for i in range(draw(st.integers(1, most_jobs))):
+        job = draw(staged_jobs(most_gpus=min(servers * gpus, 4), most_stages=3))
+        first = replace(job.stages[0], forward_s=job.stages[0].forward_s + 1)
+        arrival, work = draw(st.integers(0, 30)), draw(st.integers(1, 8)) / 2
+        jobs.append(replace(job, name=f"j{i + 1}", stages=(first, *job.stages[1:]), arrival=arrival, work=work))
+    return Instance(cluster, jobs=tuple(sorted(jobs, key=lambda job: job.arrival)))
+
+
+def exact_parts(instance: Instance, heavy: Any) -> tuple[list[Job], list[Pipeline], Machines]:
+    jobs = list(instance.jobs)
+    return jobs, [Pipeline.of(j).exact() for j in jobs], Machines(Servers.of(instance, "GPU").exact(), heavy)
+
+
+def same(log: hetopt.Log, machines: Machines) -> None:
+    for name, ran in machines.ran.items():
+        assert log.jobs.loc[name, "start"] == pytest.approx(float(ran.start), rel=EQUAL, abs=EQUAL)
+        assert log.jobs.loc[name, "finish"] == pytest.approx(float(ran.end), rel=EQUAL, abs=EQUAL)
+
+
+@settings(max_examples=80)
+@given(online_instances(), st.sampled_from([1.0, 1.5, 2.5]), st.sampled_from([0.0, 0.5, 4.0]), st.data())
+def test_algorithm_1(instance: Instance, heavy: float, delay: float, data: st.DataObject) -> None:
+    """With predictions of any kind, 0 for unseen jobs among them."""
+    guessed = [data.draw(st.sampled_from([0.0, job.work, 2 * job.work, 1.0])) for job in instance.jobs]
+    policy = ASRPT(Guess(tuple(zip(instance.job, guessed, strict=True))), comm_heavy=heavy, delay=delay)
+    jobs, pipelines, machines = exact_parts(instance, Fraction(heavy))
+    asrpt(jobs, pipelines, [Fraction(n) for n in guessed], machines, Fraction(delay))
+    moments = [t for ran in machines.ran.values() for t in (ran.start, ran.end)]
+    gaps = [abs(float(a - b)) for a in moments for b in moments if a != b]
+    assume(not gaps or min(gaps) > EQUAL)  # what floats cannot tell apart may happen in another order
+    same(hetopt.simulate(policy, instance), machines)
+
+
+@settings(max_examples=60)
+@given(online_instances(), st.sampled_from(["duration", "workload", "submission"]), st.booleans())
+def test_baselines(instance: Instance, key: Any, conserving: bool) -> None:
+    jobs, pipelines, machines = exact_parts(instance, Fraction(3, 2))
+    seconds = [Fraction(j.work) * machines.fewest(p) for j, p in zip(jobs, pipelines, strict=True)]
+    keys = {
+        "duration": seconds,
+        "workload": [s * p.gpus for s, p in zip(seconds, pipelines, strict=True)],
+        "submission": [j.arrival for j in jobs],
+    }[key]
+    close = [abs(float(a - b)) for a in keys for b in keys if a != b]
+    assume(not close or min(close) > EQUAL)
+    in_order(jobs, pipelines, keys, machines, conserving)
+    moments = [t for ran in machines.ran.values() for t in (ran.start, ran.end)]
+    gaps = [abs(float(a - b)) for a in moments for b in moments if a != b]
+    assume(not gaps or min(gaps) > EQUAL)
+    same(hetopt.simulate(Ordered(key=key, conserving=conserving), instance), machines)
+
+
+class Asked:
+    """A policy that is asked with the whole instance each time."""
+
+    def __init__(self, policy: NonPreemptivePolicy) -> None:
+        self.policy, self.speeds = policy, policy.speeds
+
+    def __call__(self, instance: Instance, state: Any = None) -> Any:
+        return self.policy(instance, state)
+
+
+@settings(max_examples=60)
+@given(online_instances(), st.sampled_from(POLICIES))
+def test_both_roads_lead_to_the_same_schedule(instance: Instance, policy: NonPreemptivePolicy) -> None:
+    """Told of each event, or asked with the whole instance and given back its state."""
+    told, asked = hetopt.simulate(policy, instance), hetopt.simulate(Asked(policy), instance)
+    columns = ["start", "finish", "switches", "done"]
+    for column in columns:
+        assert told.jobs[column].tolist() == pytest.approx(asked.jobs[column].tolist(), rel=EQUAL, abs=EQUAL)
+    assert (told.spans[["job", "servers", "gpus"]] == asked.spans[["job", "servers", "gpus"]]).all().all()
+    assert told.utilisation == pytest.approx(asked.utilisation, rel=EQUAL)
+
+
+@settings(max_examples=40)
+@given(online_instances(), st.sampled_from(POLICIES))
+def test_nobody_is_interrupted_and_no_gpu_given_twice(instance: Instance, policy: NonPreemptivePolicy) -> None:
+    log = hetopt.simulate(policy, instance)
+    assert len(log.spans) == len(instance.jobs)
+    assert (log.jobs["done"] == log.jobs["work"]).all()
+    assert (log.rounds["held"] <= log.capacity * (log.rounds["end"] - log.rounds["start"]) * (1 + EQUAL)).all()
+    assert (log.jobs["start"] >= log.jobs["arrival"]).all()
+
+
+@settings(max_examples=15)
+@given(online_instances(most_jobs=3))
+def test_parts_recombine(instance: Instance) -> None:
+    """Another mapper, another model of an iteration: the simulation takes the same for true."""
+    for policy in (ASRPT(mapper=LocalSearch()), ASRPT(timing=Synchronous(4)), spjf()):
+        log = hetopt.simulate(policy, instance)
+        assert log.jobs["finish"].notna().all()
+    local, heavy = hetopt.simulate(ASRPT(mapper=LocalSearch()), instance), hetopt.simulate(ASRPT(), instance)
+    if len(instance.jobs) == 1:
+        assert local.makespan <= heavy.makespan * (1 + EQUAL)
+
+
+def staged(name: str, gpus: int, output: float, **fields: Any) -> Job:
+    stages = tuple(Stage(1, 1, 0, output_bytes=output if i + 1 < gpus else 0) for i in range(gpus))
+    return Job(name, {"GPU": 1.0}, fields.pop("work", 10), gpus, stages=stages, **fields)
+
+
+def test_light_jobs_leave_the_large_holes_to_heavy_ones() -> None:
+    """Lines 9 and 22: on servers with 1 and 2 free GPUs."""
+    servers = (Server("small", {"GPU": 1}), Server("large", {"GPU": 2}))
+    cluster = Cluster((hetopt.GPUType("GPU"),), servers)
+    light = Job("light", {"GPU": 1.0}, 100)
+    heavy = staged("heavy", 2, 1e9, arrival=1)
+    log = hetopt.simulate(wcs_subtime(), Instance(cluster, jobs=(light, heavy)))
+    assert dict(zip(log.spans["job"], log.spans["servers"], strict=True)) == {"light": "small", "heavy": "large"}
+
+
+def test_a_heavy_job_waits_for_better_gpus_no_longer_than_its_delay() -> None:
+    """Two servers of two GPUs, each with one in use until 40 and 60: apart, an iteration takes 1 + 8 seconds."""
+    cluster = Cluster.of({"GPU": 4}, gpus_per_server=2, nic_bytes_per_s=0.5, intra_bytes_per_s=1e9)
+    blockers = (Job("a", {"GPU": 1.0}, 40), Job("b", {"GPU": 1.0}, 60))
+    heavy = staged("heavy", 2, 1, arrival=1)
+    running = Instance(
+        cluster, jobs=(*blockers, heavy), placed={"a": {"gpu-0": {"GPU": 1}}, "b": {"gpu-1": {"GPU": 1}}}
+    )
+    starts = {}
+    for delay in (0.0, 1.0, 100.0):
+        # 1 iteration takes 1 s at best; on the virtual machine 10 * 2/4 = 5 s, done at 6
+        log = hetopt.simulate(ASRPT(delay=delay), running)
+        starts[delay] = (log.jobs.loc["heavy", "start"], log.jobs.loc["heavy", "finish"])
+    assert starts[0.0] == pytest.approx((6, 6 + 10 * 9))
+    assert starts[1.0] == pytest.approx((11, 11 + 10 * 9)), "after one virtual duration it takes what there is"
+    assert starts[100.0] == pytest.approx((40, 50), rel=EQUAL), "as soon as a server is whole"
+
+
+def test_jobs_go_to_the_fastest_type_that_has_room() -> None:
+    cluster = Cluster.of({"T4": 1, "V100": 1})
+    jobs = tuple(Job(f"j{i}", {"T4": 1.0, "V100": 4.0}, 8) for i in range(2))
+    log = hetopt.simulate(wcs_subtime(), Instance(cluster, jobs=jobs))
+    assert log.jobs["finish"].tolist() == [2, 8]
+    assert log.spans["gpu_type"].tolist() == ["V100", "T4"]
+
+
+def test_slices_wait_for_a_server_that_has_room_for_all() -> None:
+    """Tensor parallelism: four GPUs of one server, of which one is in use until 50."""
+    cluster = Cluster.of({"GPU": 8}, gpus_per_server=4)
+    small = tuple(Job(f"s{i}", {"GPU": 1.0}, 50) for i in range(2))
+    sliced = Job("sliced", {"GPU": 1.0}, 5, 4, stages=(Stage(1, 1, 0, slices=4),), arrival=1)
+    placed = {f"s{i}": {f"gpu-{i}": {"GPU": 1}} for i in range(2)}
+    log = hetopt.simulate(wcs_subtime(), Instance(cluster, jobs=(*small, sliced), placed=placed))
+    assert log.jobs.loc["sliced", "start"] == 50
+
+
+def test_a_withdrawn_job_does_not_hold_up_the_others() -> None:
+    cluster = Cluster.of({"GPU": 1})
+    jobs = tuple(Job(f"j{i}", {"GPU": 1.0}, 10 + i) for i in range(3))
+    for policy in (spjf(), ASRPT()):
+        plan, state = policy(Instance(cluster, jobs=jobs, time=100))
+        assert plan.assigned == {"j0": "GPU", "j1": None, "j2": None}
+        left = (jobs[0], jobs[2])
+        plan, state = policy(Instance(cluster, jobs=left, time=100), state)
+        plan, state = policy(Instance(cluster, jobs=left[1:], time=110), state)
+        assert plan.assigned == {"j2": "GPU"}
+
+
+def test_a_name_that_was_withdrawn_cannot_come_again_before_its_turn() -> None:
+    cluster = Cluster.of({"GPU": 1})
+    jobs = tuple(Job(f"j{i}", {"GPU": 1.0}, 10 + i) for i in range(2))
+    _, state = ASRPT()(Instance(cluster, jobs=jobs))
+    _, state = ASRPT()(Instance(cluster, jobs=jobs[:1]), state)
+    with pytest.raises(InvalidInstance, match="a job 'j1' was withdrawn before; give the new one another name"):
+        ASRPT()(Instance(cluster, jobs=jobs), state)
+
+
+def test_the_state_given_is_not_changed() -> None:
+    cluster = Cluster.of({"GPU": 1})
+    jobs = tuple(Job(f"j{i}", {"GPU": 1.0}, 10) for i in range(2))
+    _, state = spjf()(Instance(cluster, jobs=jobs))
+    first = [spjf()(Instance(cluster, jobs=jobs[1:], time=10), state)[0].assigned for _ in range(2)]
+    assert first == [{"j1": "GPU"}] * 2
+
+
+def test_a_job_that_never_fits_stalls_and_is_named() -> None:
+    cluster = Cluster((hetopt.GPUType("T4"), hetopt.GPUType("gone")), (Server("a", {"T4": 1}),))
+    jobs = (Job("fits", {"T4": 1.0, "gone": 1.0}, 5), Job("never", {"T4": 0.0, "gone": 1.0}, 5))
+    with pytest.raises(Stalled, match="1 jobs are unfinished: never"):
+        hetopt.simulate(wcs_subtime(), Instance(cluster, jobs=jobs))
+
+
+class Twice(Ordered):
+    """Starts the same job again."""
+
+    def online(self, instance: Instance) -> Any:
+        events = super().online(instance)
+        decide = events.decide
+        events.decide = lambda time: (lambda started: started * 2)(decide(time))  # type: ignore[method-assign]
+        return events
+
+
+def test_what_the_scheduler_says_is_checked() -> None:
+    cluster = Cluster.of({"GPU": 1})
+    with pytest.raises(InvalidPlan, match="the policy starts job 'j', which runs"):
+        hetopt.simulate(Twice(), Instance(cluster, jobs=(Job("j", {"GPU": 1.0}, 5),)))
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: ASRPT(delay=-1), InvalidOption, "ASRPT.delay is -1"),
+        (lambda: ASRPT(comm_heavy=0.5), InvalidOption, "ASRPT.comm_heavy is 0.5; it must be a finite number >= 1"),
+        (lambda: ASRPT(mapper=LocalSearch), InvalidOption, "mapper is the class LocalSearch; give one of it"),  # type: ignore[arg-type]
+        (lambda: Ordered(key="size"), InvalidOption, "Ordered.key is 'size'; it must be one of duration, workload"),  # type: ignore[arg-type]
+        (lambda: Ordered(conserving=1), InvalidOption, "Ordered.conserving is 1; it must be True or False"),  # type: ignore[arg-type]
+    ],
+)
+def test_settings_out_of_range(make: Any, error: Any, message: str) -> None:
+    with pytest.raises(error) as problem:
+        make()
+    assert message in str(problem.value)
+
+
+def test_bad_instances_are_refused_in_one_line() -> None:
+    empty = Cluster((hetopt.GPUType("GPU"),), (Server("a", {"GPU": 1}), Server("none", {})))
+    job = Job("j", {"GPU": 1.0}, 5)
+    with pytest.raises(InvalidInstance, match=r"servers\['none'\] has no GPU; leave it out"):
+        ASRPT()(Instance(empty, jobs=(job,)))
+    sliced = Job("big", {"GPU": 1.0}, 5, 2, stages=(Stage(1, 1, 0, slices=2),))
+    with pytest.raises(InvalidInstance, match=r"jobs\['big'\] needs 2 GPUs of one type, and memory and servers"):
+        ASRPT()(Instance(Cluster.of({"GPU": 2}, gpus_per_server=1), jobs=(sliced,)))
+    with pytest.raises(InvalidInstance, match="ASRPT is about jobs, and the instance has none"):
+        ASRPT()(Instance.from_speedups([[1]], [1]))
+    one, two = Instance(Cluster.of({"GPU": 1}), jobs=(job,)), Instance(Cluster.of({"GPU": 2}), jobs=(job,))
+    with pytest.raises(InvalidInstance, match="the state is of another cluster"):
+        ASRPT()(two, ASRPT()(one)[1])
