@@ -1,4 +1,4 @@
-"""Policies by name: announced ones, one's own, and what is said where somebody's code is wrong."""
+"""Policies and GPU mappings by name: announced ones, one's own, and what is said where somebody's code is wrong."""
 
 from __future__ import annotations
 
@@ -10,8 +10,18 @@ import pytest
 
 import hetopt
 from hetopt.errors import HetoptError, InvalidOption
+from hetopt.models.asrpt import ASRPT, AllReduce, Asynchronous, HeavyEdge, LocalSearch, MinimumAlpha, MinimumCut
+from hetopt.pipelines.pipeline import Pipeline
+from hetopt.pipelines.servers import Servers
 from hetopt.programs.formulation import Formulation
-from hetopt.registry import description, make_policy, policy_names
+from hetopt.registry import (
+    description,
+    make_mapper,
+    make_policy,
+    mapper_description,
+    mapper_names,
+    policy_names,
+)
 
 OWN = '''
 from hetopt.models import oef
@@ -115,3 +125,84 @@ def test_where_somebodys_code_fails_is_said(folder: Path) -> None:
 
 def test_settings_that_are_true_or_false_pass() -> None:
     assert make_policy("oef-noncooperative", {"canonical": True}) is not None
+
+
+MAPPERS = '''
+from hetopt.models.asrpt import HeavyEdge, MinimumAlpha
+ready = HeavyEdge()
+number = 7
+def nothing(): return 5
+def bad_value(size: int = 1): raise ValueError("no such size")
+def on_first(pipeline, servers, most=1):
+    """All on the first servers."""
+    return HeavyEdge()(pipeline, servers.take({m: int(servers.free[m]) for m in range(most)}))
+'''
+
+
+@pytest.fixture
+def mappers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own_mappers.py").write_text(MAPPERS)
+
+
+def test_every_announced_mapper_can_be_made_and_says_what_it_does() -> None:
+    assert {"heavy-edge", "local", "exact-alpha", "exact-cut"} <= set(mapper_names())
+    for name in mapper_names():
+        assert make_mapper(name) == pickle.loads(pickle.dumps(make_mapper(name)))
+        assert mapper_description(name)
+
+
+def test_mappers_of_ones_own_work_by_module_and_name(mappers: None) -> None:
+    instance = hetopt.instances.load("asrpt/fig2")
+    pipeline, servers = Pipeline.of(instance.job["job"]), Servers.of(instance, "GPU")
+    assert make_mapper("own_mappers:ready") == HeavyEdge()
+    mapping = make_mapper("own_mappers:on_first", {"most": 3})(pipeline, servers)
+    assert mapping.where == HeavyEdge()(pipeline, servers).where
+    with pytest.raises(hetopt.InvalidInstance, match="needs 6 GPUs; 5 are free"):
+        make_mapper("own_mappers:on_first", {"most": 2})(pipeline, servers)
+    assert mapper_description("own_mappers:on_first") == "All on the first servers."
+
+
+def test_settings_may_be_said_in_words() -> None:
+    """Enums by their member, mappers by their name, dataclasses by their fields; what is an object stays it."""
+    made = make_mapper(
+        "exact-alpha", {"start": "heavy-edge", "timing": {"backward": 0.5}, "options": {"time_limit": 3}}
+    )
+    assert made == MinimumAlpha(HeavyEdge(), Asynchronous(0.5), hetopt.Options(time_limit=3))
+    assert make_mapper("exact-cut", {"allreduce": "tree"}) == MinimumCut(allreduce=AllReduce.TREE)
+    assert make_mapper("local", {"timing": Asynchronous(0.5)}) == LocalSearch(timing=Asynchronous(0.5))
+    assert make_policy("asrpt", {"mapper": "local"}) == ASRPT(mapper=LocalSearch())
+
+
+BAD_MAPPERS: list[tuple[str, dict[str, Any], str]] = [
+    ("heavyedge", {}, "there is no mapping method 'heavyedge'; did you mean 'heavy-edge'?"),
+    ("asrpt", {}, "there is no mapping method 'asrpt'; known: "),
+    (":x", {}, "there is no mapping method ':x'; one of your own is called module:Name"),
+    ("own_mappers:absent", {}, "cannot be loaded from 'own_mappers:absent'"),
+    ("own_mappers:number", {}, "is 7; it must be a function or class"),
+    ("own_mappers:nothing", {}, "makes int, which is not a mapping method(pipeline, servers)"),
+    ("own_mappers:bad_value", {"size": 2}, "ValueError: no such size ("),
+    ("hetopt.models.asrpt:ASRPT", {}, "is a policy, not a mapping method"),
+    ("hetopt.models.oef:cooperative", {}, "is a policy, not a mapping method"),
+    ("local", {"division": 3}, "has no setting 'division'; did you mean 'divisions'?"),
+    ("exact-cut", {"allreduce": "tre"}, "setting allreduce of mapping method 'exact-cut' is 'tre'; it must be one of"),
+    ("exact-alpha", {"start": "heavy"}, "there is no mapping method 'heavy'; did you mean 'heavy-edge'?"),
+    ("exact-alpha", {"start": 3}, "setting start of mapping method 'exact-alpha' is 3; it must be of class Mapper"),
+    ("heavy-edge", {"timing": "slow"}, "is 'slow'; it must be of class Timing"),
+    ("local", {"timing": {"backwards": 1}}, "has no field 'backwards'; did you mean 'backward'?"),
+    ("exact-alpha", {"options": {"time_limit": -1}}, "time_limit is -1; it must be a finite number > 0"),
+]
+
+
+@pytest.mark.parametrize(("name", "settings", "said"), BAD_MAPPERS)
+def test_what_is_wrong_with_a_mapper_is_one_error_of_ours(
+    mappers: None, name: str, settings: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(HetoptError) as caught:
+        make_mapper(name, settings)
+    assert said in str(caught.value)
+
+
+def test_a_mapper_is_no_policy() -> None:
+    with pytest.raises(InvalidOption, match="is a mapping method, not a policy"):
+        make_policy("hetopt.models.asrpt:HeavyEdge")
