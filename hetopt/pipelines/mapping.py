@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import pandas as pd
@@ -40,6 +40,8 @@ class GPUMapping:
         ``"optimal"``, ``"gap"`` or ``"time_limit"`` where something is proven, else ``"heuristic"``.
     seconds:
         Time taken to find it.
+    minimises:
+        What the bound is about: the iteration's ``"seconds"``, or the ``"bytes"`` between servers.
 
     Raises
     ------
@@ -55,6 +57,7 @@ class GPUMapping:
     bound: float | None = None
     status: Status | str = "heuristic"
     seconds: float = 0.0
+    minimises: Literal["seconds", "bytes"] = "seconds"
 
     def __post_init__(self) -> None:
         where = np.array(self.server)
@@ -82,6 +85,14 @@ class GPUMapping:
     def cut_bytes(self) -> Any:
         """Bytes between servers in one iteration: the weight of the cut."""
         return self.graph.cut(self.server)
+
+    @property
+    def gap(self) -> float | None:
+        """Part of the iteration's seconds (or of the bytes cut) that the bound leaves open; None without a bound."""
+        if self.bound is None:
+            return None
+        value = float(self.iteration_seconds if self.minimises == "seconds" else self.cut_bytes)
+        return max(0.0, 1 - float(self.bound) / value) if value > 0 else 0.0
 
     @property
     def table(self) -> pd.DataFrame:

@@ -89,7 +89,7 @@ class MinimumCut:
             server = _by_partition(graph, counts, self.allreduce)
         bound = -point.bound * pyo.value(model.unit) if point else 0.0
         status = point.status if point else "time_limit"
-        return GPUMapping(graph, servers, server, self.timing, "exact-cut", bound, status, watch.seconds)
+        return GPUMapping(graph, servers, server, self.timing, "exact-cut", bound, status, watch.seconds, "bytes")
 
     def build(self, pipeline: Pipeline, servers: Servers) -> Any:
         """The Pyomo model; its variables hold the start, and ``model.unit`` is the unit of its objective in bytes."""
