@@ -170,7 +170,21 @@ def save(result: Allocation | Plan, path: str | Path, title: str = "") -> Path:
     """
     target = Path(path)
     check_picture_path(target)
-    figure, picture = draw(result, title), BytesIO()
+    return save_figure(draw(result, title), target)
+
+
+def save_figure(figure: Figure, path: str | Path) -> Path:
+    """Write a figure of ours to ``path``, over what was there; the file appears whole or not at all.
+
+    Raises
+    ------
+    InvalidOption
+        The ending of ``path`` is not .png, .svg or .pdf, or its folder does not exist.
+    UnusableFile
+        It cannot be written.
+    """
+    target, picture = Path(path), BytesIO()
+    check_picture_path(target)
     with lettering(()):
         figure.savefig(picture, format=target.suffix[1:].lower(), dpi=120)
     saving.save(picture.getvalue(), target, overwrite=True)
@@ -178,7 +192,7 @@ def save(result: Allocation | Plan, path: str | Path, title: str = "") -> Path:
 
 
 def check_picture_path(target: Path) -> None:
-    """Refuse a path that :func:`save` could not write, before any work is done."""
+    """Refuse a path that :func:`save_figure` could not write, before any work is done."""
     if target.suffix.lower() not in FORMATS:
         raise InvalidOption(f"{target} ends in {target.suffix!r}; a picture must end in one of {', '.join(FORMATS)}")
     if not target.parent.is_dir():
