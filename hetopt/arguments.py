@@ -1,4 +1,4 @@
-"""What the words of a command line mean: an instance, a moment, a policy and its settings."""
+"""What the words of a command line mean: an instance, a moment, a policy or mapper and its settings."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hetopt import console
+from hetopt.announced import parameters
 from hetopt.data.extremes import farthest_apart
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidFormulation, InvalidInstance, InvalidOption, InvalidPlan, NotSolved
 from hetopt.files.documents import Fault, from_yaml
+from hetopt.files.saving import check_writable
 from hetopt.programs.formulation import Formulation
-from hetopt.registry import make_policy, named_instance
+from hetopt.registry import MAPPERS, make_mapper, make_policy, named_instance
 from hetopt.solving.options import Options
 from hetopt.solving.road import Policy
+
+if TYPE_CHECKING:
+    from hetopt.pipelines.mapping import Mapper
 
 
 def load(name: str) -> Instance:
@@ -78,11 +83,49 @@ def parse_settings(pairs: list[str] | None) -> dict[str, Any]:
     return settings
 
 
+def named_mapper(name: str, settings: list[str] | None = None, time_limit: float | None = None) -> Mapper:
+    """What maps stages to GPUs under that name, for at most so many seconds per job; as :func:`named_policy`."""
+    _look_here(name)
+    given = parse_settings(settings)
+    if time_limit is not None:
+        if "options" not in parameters(MAPPERS.factory(name)):
+            raise InvalidOption(f"--time-limit: {MAPPERS.what} {name!r} asks no solver; leave it out")
+        options = given.get("options", {})
+        given["options"] = {**options, "time_limit": time_limit} if isinstance(options, dict) else options
+    return make_mapper(name, given)
+
+
+def check_place(policy: str | None, method: str | None, plot: Path | None, **others: object) -> None:
+    """Refuse options of ``hetopt place`` that do not belong together, and a picture that cannot be written.
+
+    ``others`` are those that go with a method alone, by name.
+    """
+    if policy is None and method is None:
+        raise InvalidOption(
+            "say --policy NAME to put jobs on servers, --method NAME to map the stages of jobs to GPUs, or both"
+        )
+    for key, value in {"plot": plot, **others}.items():
+        if value is not None and method is None:
+            raise InvalidOption(f"--{key.replace('_', '-')} is about stages on GPUs; say by which --method too")
+    if policy is not None and others.get("gpu_type") is not None:
+        raise InvalidOption("--gpu-type: the policy chooses the type; leave out one of --policy and --gpu-type")
+    if plot is not None:
+        from hetopt.pictures import check_picture_path
+
+        check_picture_path(plot)
+        check_writable(plot)
+
+
 def named_policy(name: str, settings: list[str] | None = None) -> Formulation | Policy:
     """The policy of that name; ``module:Name`` is also looked for in the current folder."""
+    _look_here(name)
+    return make_policy(name, parse_settings(settings))
+
+
+def _look_here(name: str) -> None:
+    """Let ``module:Name`` find modules of the current folder."""
     if ":" in name and "" not in sys.path:
         sys.path.insert(0, "")
-    return make_policy(name, parse_settings(settings))
 
 
 def solver_options(solver: str, time_limit: float | None, gap: float | None, exact: bool) -> Options:

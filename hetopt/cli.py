@@ -9,20 +9,24 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hetopt import __version__, console, views
 from hetopt.allocation import Allocation, Plan
-from hetopt.arguments import about, load, named_policy, present, solver_options
+from hetopt.arguments import about, check_place, load, named_mapper, named_policy, present, solver_options
 from hetopt.data.instance import Instance
 from hetopt.errors import HetoptError, InvalidOption, NotSolved
 from hetopt.files.saving import check_folder, check_free, check_writable
 from hetopt.programs.formulation import Formulation
-from hetopt.registry import description, make_policy, policy_names
+from hetopt.registry import description, make_policy, mapper_description, mapper_names, policy_names
 from hetopt.solving.options import Options
 from hetopt.solving.road import Policy, solve
+
+if TYPE_CHECKING:
+    from hetopt.pipelines.jobs import Mapped
+    from hetopt.placing import FirstRound
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="Who should get which GPU when."
@@ -122,21 +126,75 @@ def audit_command(
 
 @app.command("place")
 def place_command(
-    file: File, policy: PolicyName, settings: Settings = None, moment: Moment = None, as_json: AsJson = False
+    file: File,
+    policy: Annotated[str | None, typer.Option("--policy", "-p", help="Puts jobs on servers, see `policies`.")] = None,
+    method: Annotated[str | None, typer.Option("--method", "-m", help="Maps stages to GPUs, see `methods`.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A setting of the policy or, without one, of the method: key=value; repeatable."),
+    ] = None,
+    moment: Moment = None,
+    as_json: AsJson = False,
+    job: Annotated[str | None, typer.Option(help="Map the stages of this job only.")] = None,
+    gpu_type: Annotated[str | None, typer.Option(help="Where to map to; default: the fastest with room.")] = None,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds that the method's solver has for a job.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the stages by server: .png, .svg, .pdf.")] = None,
 ) -> None:
-    """Round what a policy decides to whole GPUs and put jobs on servers: which job runs where, what waits and why."""
+    """Put jobs on servers by a policy: which runs where, what waits and why; map their stages to GPUs by a method.
+
+    With a policy, its result is rounded to whole GPUs and placed; a method then maps the stages of each job that runs
+    within the servers that it got. A method alone maps each job that has stages by itself to all free GPUs.
+    """
+    from hetopt.mapping_views import iterations, mappings_json, show_mappings
+    from hetopt.pipelines.jobs import check_stages, map_jobs
+
+    check_place(policy, method, plot, job=job, gpu_type=gpu_type, time_limit=time_limit)
+    mapper = None if method is None else named_mapper(method, settings if policy is None else None, time_limit)
+    chosen = None if policy is None else named_policy(policy, settings)
+    instance = present(file, moment)
+    if mapper is not None:
+        with about(file, instance):
+            check_stages(instance, job)
+    first = None if chosen is None else _first_round(chosen, instance, file, str(policy))
+    mapped = None
+    if mapper is not None:
+        with console.steps(len(instance.jobs)) as step, about(file, instance):
+            hosts = None if first is None else first.hosts
+            mapped = map_jobs(instance, mapper, job=job, gpu_type=gpu_type, hosts=hosts, step=step)
+    if as_json:
+        data: dict[str, Any] = {"instance": instance.name or file, "time": instance.time}
+        placed = {} if first is None else {"policy": policy, **first.as_dict()}
+        print(
+            json.dumps({**data, **placed, **({} if mapped is None else mappings_json(mapped, str(method)))}, indent=2)
+        )
+    else:
+        if first is not None:
+            views.show_placement(first, str(policy), None if mapped is None else iterations(mapped))
+        if mapped is not None:
+            show_mappings(mapped)
+    if plot is not None and mapped is not None:
+        _draw_mappings(mapped, plot, f"{instance.name or file}: stages by server", as_json)
+
+
+def _first_round(policy: Formulation | Policy, instance: Instance, file: str, name: str) -> FirstRound:
     from hetopt.placing import place
 
-    chosen, instance = named_policy(policy, settings), present(file, moment)
-    with console.working(f"placing {policy} on {file}"):
-        result = _run(chosen, instance, Options(), file)
+    with console.working(f"placing {name} on {file}"):
+        result = _run(policy, instance, Options(), file)
         with about(file, instance):
-            first = place(instance, result)
-    if as_json:
-        data = {"instance": instance.name or file, "policy": policy, "time": instance.time}
-        print(json.dumps({**data, **first.as_dict()}, indent=2))
-    else:
-        views.show_placement(first, policy)
+            return place(instance, result)
+
+
+def _draw_mappings(mapped: Mapped, plot: Path, title: str, quiet: bool) -> None:
+    from hetopt.graph_pictures import draw_mapping
+    from hetopt.pictures import save_figure
+
+    if not mapped.mappings:
+        console.note(f"no stages are mapped, so {plot} is not drawn")
+        return
+    save_figure(draw_mapping(mapped.mappings.values(), title), plot)
+    if not quiet:
+        console.say(f"picture: {plot}")
 
 
 @app.command("export")
@@ -188,6 +246,13 @@ def policies_command(as_json: AsJson = False) -> None:
     """List the policies that installed packages announce."""
     listed = {name: description(name) for name in policy_names()}
     print(json.dumps(listed, indent=2)) if as_json else views.show_names(listed, "policies", "what it does")
+
+
+@app.command("methods")
+def methods_command(as_json: AsJson = False) -> None:
+    """List the methods that map the stages of a job to GPUs, as installed packages announce them."""
+    listed = {name: mapper_description(name) for name in mapper_names()}
+    print(json.dumps(listed, indent=2)) if as_json else views.show_names(listed, "methods", "what it does")
 
 
 @app.command("demo")

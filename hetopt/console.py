@@ -25,7 +25,7 @@ MOST_ROWS = 60
 TEXT_WIDTH = 100
 """Columns within which sentences are broken, where the terminal is not narrower."""
 
-LETTERS = {"∞": "inf", "…": "...", "—": "-"}
+LETTERS = {"∞": "inf", "…": "...", "—": "-", "µ": "u"}
 """What the command line itself writes, for streams that cannot hold it."""
 
 
@@ -78,7 +78,7 @@ def steps(total: int) -> Iterator[Callable[[str], None]]:
     """A progress bar on standard error; call what is yielded with the name of each step as it begins."""
     described = TextColumn("{task.description:24}", markup=False)
     columns = (described, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=ERR, transient=True) as progress:
+    with Progress(*columns, console=ERR, transient=True, disable=not ERR.is_terminal) as progress:
         task = progress.add_task("", total=total)
         begun = False
 

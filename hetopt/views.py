@@ -114,10 +114,18 @@ def show_instance(instance: Instance, as_json: bool) -> None:
             show_frame(entities.frame(entities.speed), f"{kind}: {unit} on each GPU type", significant)
 
 
-def show_placement(first: FirstRound, policy: str) -> None:
-    """Which job runs on which GPUs of which servers, what waits and why, and what was given up."""
-    rows = [[job, ", ".join(gpus), ", ".join(servers)] for job, gpus, servers in first.rows]
-    show_table(f"{policy}: jobs on servers in the first round", ["job", "GPUs", "servers"], rows, sentences=2)
+def show_placement(first: FirstRound, policy: str, iteration: Mapping[str, str] | None = None) -> None:
+    """Which job runs on which GPUs of which servers, what waits and why, and what was given up.
+
+    ``iteration`` says what an iteration of a job takes, where that is known.
+    """
+    more = {} if iteration is None else {"iteration": iteration}
+    rows = [
+        [job, ", ".join(gpus), ", ".join(servers), *(readable(of.get(job, "-")) for of in more.values())]
+        for job, gpus, servers in first.rows
+    ]
+    title = f"{policy}: jobs on servers in the first round"
+    show_table(title, ["job", "GPUs", "servers", *more], rows, sentences=2 + len(more))
     if first.waiting:
         show_table("waiting", ["job", "why"], first.waiting.items(), sentences=1)
     used, there = first.decision.gpus.sum(), first.decision.entities.capacity.sum()
