@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,16 +91,50 @@ class Room:
 
     @cached_property
     def bound(self) -> float:
-        """Seconds that no placement can fall below: some part of every stage has at most half of its replicas.
+        """Seconds that no placement can fall below.
 
         Either a stage is whole on a server, or its smallest part has at most half of its replicas; at best with as much
-        of its neighbours beside it as the largest server has room for.
+        of its neighbours beside it as the largest server has room for. And a chain of stages of one replica each must
+        be cut somewhere, if it is too long for one server: at best where that costs least.
         """
         least = float(self.timing.least(self.pipeline, self.servers))
         for s, k in enumerate(self.pipeline.replicas.tolist()):
             best = [self._best(s, c) for c in range(1, k + 1)]
             least = max(least, min(best[-1], min(best[: k // 2], default=np.inf)))
+        for single, chain in groupby(range(len(self.pipeline)), key=lambda s: self.pipeline.replicas[s] == 1):
+            if single:
+                least = max(least, self._chain(list(chain)))
         return least
+
+    def _chain(self, stages: list[int]) -> float:
+        """At least so many seconds for neighbouring stages of one replica each, cut into runs that a server can hold.
+
+        What comes before and after them may lie beside them for nothing.
+        """
+        largest, slices = max(self.free), self.pipeline.slices.tolist()
+        first, last = stages[0], stages[-1]
+        best = {first - 1: 0.0}  # with everything up to this stage cut into runs
+        for end in stages:
+            best[end], used, inner = np.inf, 0, 0.0
+            for start in range(end, first - 1, -1):
+                used += slices[start]
+                if used > largest:
+                    break
+                cut = self._single(start, start > first, end == start and end < last)
+                best[end] = min(best[end], max(best[start - 1], inner, cut))
+                inner = max(inner, self._single(start, False, end == start and end < last))
+        return best[last]
+
+    def _single(self, s: int, cut_before: bool, cut_after: bool) -> float:
+        """Seconds of a stage of one replica with all of its neighbours beside it but those that are cut off."""
+        found = np.inf
+        for cost in self.costs:
+            value = float(cost.base[s, 1])
+            for r, cut in ((s - 1, cut_before), (s + 1, cut_after)):
+                if 0 <= r < len(self.pipeline) and not cut:
+                    value -= max(0.0, float(cost.saving[s, r])) * int(self.pipeline.replicas[r])
+            found = min(found, value)
+        return found
 
     def best(self, s: int, c: int, m: int) -> float:
         """At least so many seconds for stage s with c replicas on server m: with the best neighbours beside it."""

@@ -17,6 +17,11 @@ from hetopt.solving.options import Options
 from hetopt.solving.point import Point
 
 
+def one_minute() -> Options:
+    """Options that stop a search after a minute."""
+    return Options(time_limit=60.0)
+
+
 def linear(terms: Iterable[tuple[float, Any]]) -> Any:
     """The sum of coefficient times variable, in the form that compiles fastest."""
     pairs = list(terms)

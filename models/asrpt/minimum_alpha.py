@@ -11,7 +11,7 @@ import pyomo.environ as pyo
 
 from hetopt.errors import InvalidOption
 from hetopt.models.asrpt.contents import Room, Whole
-from hetopt.models.asrpt.exact_mapping import linear, solve_from
+from hetopt.models.asrpt.exact_mapping import linear, one_minute, solve_from
 from hetopt.models.asrpt.local_search import LocalSearch
 from hetopt.pipelines.iteration_time import Asynchronous
 from hetopt.pipelines.mapping import GPUMapping, Mapper, Stopwatch, check_room, in_order
@@ -46,7 +46,7 @@ class MinimumAlpha:
     timing:
         How long an iteration takes; another than :class:`Asynchronous` is no maximum over servers.
     options:
-        Solver, time limit (the gap is then told), gap, threads, seed.
+        Solver, time limit (a minute by default; the gap is then told), gap, threads, seed.
 
     Raises
     ------
@@ -56,7 +56,7 @@ class MinimumAlpha:
 
     start: Mapper = field(default_factory=LocalSearch)
     timing: Asynchronous = field(default_factory=Asynchronous)
-    options: Options = field(default_factory=Options)
+    options: Options = field(default_factory=one_minute)
 
     def __post_init__(self) -> None:
         if not isinstance(self.timing, Asynchronous):

@@ -11,7 +11,7 @@ import numpy as np
 import pyomo.environ as pyo
 
 from hetopt.models.asrpt.contents import Whole
-from hetopt.models.asrpt.exact_mapping import linear, solve_from
+from hetopt.models.asrpt.exact_mapping import linear, one_minute, solve_from
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.models.asrpt.partitions import least_cuts
 from hetopt.pipelines.allreduce import AllReduce
@@ -55,7 +55,7 @@ class MinimumCut:
     timing:
         How the mapping is judged; it does not change the mapping.
     options:
-        Solver, time limit (the gap is then told), gap, threads, seed.
+        Solver, time limit (a minute by default; the gap is then told), gap, threads, seed.
 
     Raises
     ------
@@ -66,7 +66,7 @@ class MinimumCut:
     start: Mapper = field(default_factory=HeavyEdge)
     allreduce: AllReduce = AllReduce.RING
     timing: Timing = field(default_factory=Asynchronous)
-    options: Options = field(default_factory=Options)
+    options: Options = field(default_factory=one_minute)
 
     def __call__(self, pipeline: Pipeline, servers: Servers) -> GPUMapping:
         """The mapping; its bound is in bytes.

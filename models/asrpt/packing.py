@@ -10,6 +10,10 @@ from hetopt.models.asrpt.contents import Room, Whole
 from hetopt.pipelines.pipeline import Pipeline
 
 
+MOST_GROUPINGS = 16
+"""Of more ways to group the stages, every second, third … is packed: beyond that they hardly differ."""
+
+
 def packings(pipeline: Pipeline, room: Room) -> list[Whole]:
     """(M, S) contents of a few placements.
 
@@ -19,8 +23,8 @@ def packings(pipeline: Pipeline, room: Room) -> list[Whole]:
     """
     gpus = (pipeline.replicas * pipeline.slices).tolist()
     split = [_split_loss(pipeline, room, s) for s in range(len(pipeline))]
-    made = []
-    for groups in _groupings(pipeline, room):
+    groupings, made = list(_groupings(pipeline, room)), []
+    for groups in groupings[:: -(-len(groupings) // MOST_GROUPINGS)]:
         size = [sum(gpus[s] for s in group) for group in groups]
         loss = [max(split[s] for s in group) for group in groups]
         for key in (size, loss):

@@ -1,0 +1,94 @@
+"""From a table of recurring jobs to jobs in stages, as A-SRPT's experiments assign networks [ASRPT, section V-A]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from hetopt.data.cluster import Cluster
+from hetopt.data.instance import Instance
+from hetopt.data.workload import Job
+from hetopt.errors import InvalidInstance
+from hetopt.models.asrpt.fleet import Fleet
+from hetopt.models.asrpt.heavy_edge import HeavyEdge
+from hetopt.models.asrpt.tasks import Choices
+from hetopt.pipelines.iteration_time import Asynchronous
+from hetopt.pipelines.servers import Servers
+
+COLUMNS = ("job", "arrival", "duration", "gpus", "user", "group")
+
+
+def with_networks(table: pd.DataFrame, catalogue: Sequence[Job], cluster: Cluster, *, seed: int = 0) -> Instance:
+    """An instance whose jobs train networks: each group one configuration, drawn once for all of its jobs.
+
+    A group of one GPU gets a configuration of one GPU. Any other gets one of those in the catalogue whose number of
+    GPUs is nearest to its own by ratio, never one: the trace has numbers of GPUs for which nobody planned stages. A job
+    takes as many iterations as fit into its duration on the fewest servers, ``n = duration / alpha~_min``, and at least
+    one.
+
+    Parameters
+    ----------
+    table:
+        As :meth:`hetopt.traces.pai.PAILike.table` makes it: job, arrival (s), duration (s), gpus, user, group.
+    catalogue:
+        Configurations, e.g. those of :func:`hetopt.models.asrpt.networks.configurations`.
+    cluster:
+        Where they run.
+    seed:
+        Of the drawing.
+
+    Raises
+    ------
+    InvalidInstance
+        A column is missing, the catalogue has no configuration of one GPU (or none of more) that is needed, or the
+        cluster has no room for one that is drawn.
+    """
+    if missing := [column for column in COLUMNS if column not in table.columns]:
+        raise InvalidInstance(f"the table has no column {missing[0]!r}; it must have {', '.join(COLUMNS)}")
+    fleets = [
+        Fleet(Servers.of(Instance(cluster), t), HeavyEdge(), Asynchronous(), i) if n else None
+        for i, (t, n) in enumerate(cluster.capacity.items())
+    ]
+    choices, configured = Choices(cluster, fleets), _configured(table, catalogue, seed)
+    jobs = []
+    for row in table.itertuples(index=False):
+        config = configured[row.group]
+        best = choices.of(config)
+        if not best:
+            raise InvalidInstance(f"configuration {config.name!r} can run on none of {', '.join(cluster.type_names)}")
+        jobs.append(
+            Job(
+                str(row.job),
+                config.throughput,
+                work=max(1.0, float(row.duration) / float(best[0].least)),
+                demand=config.demand,
+                arrival=float(row.arrival),
+                tenant=str(row.user),
+                memory_bytes=config.memory_bytes,
+                checkpoint_bytes=config.checkpoint_bytes,
+                parallelism=config.parallelism,
+                stages=config.stages,
+                group=str(row.group),
+            )
+        )
+    return Instance(cluster, jobs=tuple(jobs))
+
+
+def _configured(table: pd.DataFrame, catalogue: Sequence[Job], seed: int) -> dict[str, Job]:
+    """Group -> its configuration."""
+    random = np.random.default_rng(seed)
+    by_gpus: dict[int, list[Job]] = {}
+    for config in catalogue:
+        by_gpus.setdefault(config.demand, []).append(config)
+    several = np.array(sorted(n for n in by_gpus if n > 1))
+    found = {}
+    for group, gpus in table.drop_duplicates("group")[["group", "gpus"]].itertuples(index=False):
+        if gpus == 1 and 1 not in by_gpus:
+            raise InvalidInstance("the catalogue has no configuration of one GPU; add one")
+        if gpus > 1 and not len(several):
+            raise InvalidInstance("the catalogue has no configuration of more than one GPU; add one")
+        near = 1 if gpus == 1 else int(several[np.abs(np.log(several / gpus)).argmin()])
+        found[group] = by_gpus[near][int(random.integers(len(by_gpus[near])))]
+    return found
