@@ -9,7 +9,6 @@ import numpy as np
 from hetopt.models.asrpt.contents import Room, Whole
 from hetopt.pipelines.pipeline import Pipeline
 
-
 MOST_GROUPINGS = 16
 """Of more ways to group the stages, every second, third … is packed: beyond that they hardly differ."""
 
