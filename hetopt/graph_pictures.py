@@ -65,7 +65,7 @@ def draw_mapping(mapping: GPUMapping | Iterable[GPUMapping], title: str = "") ->
     used = dict.fromkeys(name for one in shown for name in _servers(one))
     numbers = {name: i + 1 for i, name in enumerate(used)}
     panels = [_Panel(one, numbers) for one in shown]
-    width = max([WIDTH * (0.62 if len(used) <= 12 else 1), *(panel.width for panel in panels)])
+    width = max([WIDTH * (0.66 if len(used) <= 12 else 1), *(panel.width for panel in panels)])
     above = 0.45 * bool(title)
     height = above + sum(panel.height(width) for panel in panels)
     with lettering((title, *used, *(one.graph.pipeline.name for one in shown))):
