@@ -82,7 +82,8 @@ def test_every_public_name_is_in_the_reference() -> None:
     """Under its own name, or as a member of a module that is documented whole."""
     listed = set(re.findall(r"auto(?:class|function|data):: (\S+)", REFERENCE))
     whole = set(re.findall(r"automodule:: (\S+)", REFERENCE))
-    for package in (hetopt, *(importlib.import_module(f"hetopt.models.{name}") for name in ("fft", "gavel", "oef"))):
+    models = (importlib.import_module(f"hetopt.models.{name}") for name in ("asrpt", "fft", "gavel", "oef"))
+    for package in (hetopt, *models):
         for name in package.__all__:
             home = getattr(getattr(package, name), "__module__", None)
             assert f"{package.__name__}.{name}" in listed or home in whole, f"{name} is not in docs/reference"

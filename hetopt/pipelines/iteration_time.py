@@ -5,7 +5,7 @@ any number of placements, all judged at once. Everything is computed from the pi
 these are fractions, so is the result.
 
 Equations (5) and (6) are misprinted. With b = B_inter / g, the part of the card that comes with each GPU, and t slices
-per replica, a replica on server m exchanges with others, each iteration,
+per replica, a replica on server m exchanges with others, each iteration, ::
 
     inside  = sum_r links[s, r] x[r, m]           bytes within the server (of its tokens those to itself not counted)
     comm    = (exchanged - inside) / (t b) + inside / (t B_intra)
@@ -102,7 +102,7 @@ class Synchronous:
 
     Forwards they all go through the pipeline, then backwards, as in GPipe; each stage reduces when its last micro-batch
     is through. A flow shop of q equal jobs takes ``sum_s p_s + (q-1) max_s p_s``, so with F_s and B_s the time of one
-    micro-batch in stage s (its share of computation and exchange, on the slowest of its servers)
+    micro-batch in stage s (its share of computation and exchange, on the slowest of its servers) ::
 
         sum_s F_s + (q-1) max_s F_s + max_s { sum_{r>=s} B_r + (q-1) max_{r>=s} B_r + reduce_s }
 

@@ -1,7 +1,7 @@
 """What each server's own replicas cost: an iteration is as long as the worst server's contents.
 
 Under :class:`~hetopt.pipelines.iteration_time.Asynchronous` the seconds of a stage on a server depend on nothing but
-the replicas of it and of its neighbours on that server. So with c replicas of stage s among the contents x of a server
+the replicas of it and of its neighbours on that server. So with c replicas of stage s among a server's contents x ::
 
     seconds[s] = base[s, c] - sum_r saving[s, r] x[r]   where c > 0,
 

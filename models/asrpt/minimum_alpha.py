@@ -27,7 +27,7 @@ class MinimumAlpha:
 
     Only counts decide, so replicas of a stage are not told apart. Binary y[s, m, c] says that server m has c replicas
     of stage s; x[s, m] = sum_c c y[s, m, c]. In units of the start's iteration U (``base``, ``saving`` as in
-    :mod:`hetopt.models.asrpt.contents`)
+    :mod:`hetopt.models.asrpt.contents`) ::
 
         minimise  z   subject to
         sum_m x[s, m] = k_s                                    every replica is somewhere

@@ -33,7 +33,7 @@ class MinimumCut:
     Servers with as many free GPUs are alike, and so are replicas of a stage. A server goes through the stages one by
     one and takes some replicas of each; whole f[g, s, u, a, c] counts the servers with g free GPUs that have used u of
     them before stage s, took a replicas of the stage before and take c of stage s. With n_g such servers and N[s, c] =
-    sum f[g, s, u, a, c] over g, u, a,
+    sum f[g, s, u, a, c] over g, u, a, ::
 
         maximise  sum links[s-1, s] a c f + sum tokens_s c (c-1)/2 f  -  AllReduce
         subject to
