@@ -11,7 +11,7 @@ from hetopt.simulation.engine import Engine, Life
 from hetopt.simulation.log import Kind
 from hetopt.simulation.online import Online, Start
 from hetopt.simulation.overheads import Overhead
-from hetopt.simulation.pipeline import Pipeline
+from hetopt.simulation.pipeline import Pipeline, check_replicas
 from hetopt.simulation.speeds import Speeds
 
 
@@ -63,10 +63,12 @@ class OnlineEngine(Engine):
         where = {(server, t): n for server, gpus in start.hosts.items() for t, n in gpus.items() if n}
         for (server, t), n in where.items():
             left = self.free.get((server, t), 0) - n
-            if left < 0 or not life.job.throughput.get(t, 0.0):
-                why = f"{left + n} are free" if left < 0 else "it cannot run there"
+            if n < 0 or left < 0 or not life.job.throughput.get(t, 0.0):
+                why = "fewer than none" if n < 0 else f"{left + n} are free" if left < 0 else "it cannot run there"
                 raise InvalidPlan(f"the policy starts job {life.job.name!r} on {n} GPUs {t!r} of {server!r}; {why}")
             self.free[server, t] = left
+        if start.replicas:
+            check_replicas(life.job, start.hosts, start.replicas)
         life.start, life.running, life.last, life.since = self.time, True, where, self.time
         life.ready = self.time + self.overheads(life.job, None, where, self.cluster)
         life.rate = self.rate_of(life.job, start.hosts, start.replicas)

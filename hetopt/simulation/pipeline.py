@@ -6,7 +6,7 @@ drives a cluster (the simulator, an executor) never has to carry out what cannot
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from hetopt.allocation import Allocation, Placement, Plan
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
+from hetopt.data.workload import Job
 from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.placement import Placer
 from hetopt.rounding.whole_gpus import ByKind, Rounder
@@ -132,9 +133,9 @@ class Pipeline:
             given_up |= placement.given_up
         rate = gang_rate(plan.entities, x)
         if placement is not None and placement.replicas:
-            check_replicas(placement, instance)
             rate_of = self.speeds.on(instance.cluster)
             for name, replicas in placement.replicas.items():
+                check_replicas(instance.job[name], placement.hosts.get(name, {}), replicas)
                 at = plan.entities.position[name]
                 rate[at] = rate_of(instance.job[name], placement.hosts[name], replicas) if x[at].any() else 0.0
         return Decision(plan.entities, x, rate, placement, given_up, plan.wake)
@@ -187,22 +188,33 @@ def check_gangs(entities: Entities, gpus: Floats) -> None:
         )
 
 
-def check_replicas(placement: Placement, instance: Instance) -> None:
-    """Raise :class:`InvalidPlan` unless the replicas of each mapped job are all there, on the GPUs that it has."""
-    for name, there in placement.replicas.items():
-        stages, hosts = instance.job[name].stages, placement.hosts.get(name, {})
-        for s, stage in enumerate(stages):
-            placed = sum(own[s] for own in there.values())
-            if placed != stage.replicas:
-                raise InvalidPlan(
-                    f"job {name!r} has {placed} replicas of stage {s + 1} placed; it has {stage.replicas}"
-                )
-        for server, own in there.items():
-            used = sum(n * stage.slices for n, stage in zip(own, stages, strict=True))
-            if used != (gpus := sum(hosts.get(server, {}).values())):
-                raise InvalidPlan(
-                    f"the stages of job {name!r} use {used} GPUs of server {server!r}; it has {gpus} there"
-                )
+def check_replicas(job: Job, hosts: Mapping[str, Mapping[str, int]], replicas: Mapping[str, Sequence[int]]) -> None:
+    """Raise :class:`InvalidPlan` unless all replicas of the job's stages are placed, on just the GPUs that it has.
+
+    Parameters
+    ----------
+    hosts:
+        Server -> GPU type -> GPUs of the job.
+    replicas:
+        Server -> replicas of each stage.
+    """
+    for server, own in replicas.items():
+        if len(own) != len(job.stages) or min(own, default=0) < 0:
+            raise InvalidPlan(
+                f"job {job.name!r} has {list(own)} replicas of its stages on server {server!r}; "
+                f"it must have a number >= 0 for each of its {len(job.stages)} stages"
+            )
+        used = sum(n * stage.slices for n, stage in zip(own, job.stages, strict=True))
+        if used != (gpus := sum(hosts.get(server, {}).values())):
+            raise InvalidPlan(
+                f"the stages of job {job.name!r} use {used} GPUs of server {server!r}; it has {gpus} there"
+            )
+    for s, stage in enumerate(job.stages):
+        placed = sum(own[s] for own in replicas.values())
+        if placed != stage.replicas:
+            raise InvalidPlan(
+                f"job {job.name!r} has {placed} replicas of stage {s + 1} placed; it has {stage.replicas}"
+            )
 
 
 def check_placement(plan: Plan, placement: Placement, instance: Instance) -> None:
@@ -216,6 +228,8 @@ def check_placement(plan: Plan, placement: Placement, instance: Instance) -> Non
                 raise InvalidPlan(f"job {name!r} is placed on {placed} GPUs of {t!r}; the plan says {row[k]:g}")
         for server, gpus in hosts.items():
             for t, n in gpus.items():
+                if n < 0:
+                    raise InvalidPlan(f"job {name!r} is placed on {n} GPUs of {t!r} on server {server!r}; not below 0")
                 used[server, t] = used.get((server, t), 0) + n
     for (server, t), n in used.items():
         there = instance.cluster.by_name[server].gpus.get(t, 0)
