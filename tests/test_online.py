@@ -102,7 +102,7 @@ def test_replicas_must_be_on_the_gpus_of_their_job(policy: Any, hosts: Any, repl
 @ROADS
 def test_no_server_gives_fewer_than_no_gpus(policy: Any) -> None:
     start = Start("j", {"gpu-0": {"GPU": -1}, "gpu-1": {"GPU": 2}, "gpu-2": {"GPU": 1}})
-    with pytest.raises(InvalidPlan, match="job 'j' .*on -1 GPUs"):
+    with pytest.raises(InvalidPlan, match=r"job 'j' .*on -1 GPUs"):
         hetopt.simulate(policy(start), INSTANCE)
 
 
