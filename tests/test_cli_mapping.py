@@ -90,9 +90,9 @@ def test_many_servers_are_listed_instead(run: Run, tmp_path: Path) -> None:
 
 def test_a_time_limit_tells_the_gap(run: Run) -> None:
     """Far less than the proof takes: the start stays, and what is known of the optimum."""
-    words = ["place", "asrpt/gpt-175b", "-m", "exact-alpha", "--job", "gpt-175b-48", "--time-limit", "0.01"]
+    words = ["place", "asrpt/vgg19", "-m", "exact-alpha", "--job", "vgg19-32", "--time-limit", "0.01"]
     code, out, _ = run(*words, "--json")
-    job = json.loads(out)["mappings"]["gpt-175b-48"]
+    job = json.loads(out)["mappings"]["vgg19-32"]
     assert (code, job["status"]) == (0, "time_limit")
     assert job["gap"] == pytest.approx(1 - job["bound_seconds"] / job["iteration_seconds"])
     assert job["gap"] > EQUAL
