@@ -18,6 +18,7 @@ author = "the hetopt team"
 release = version = hetopt.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "mathml"]
 html_math_renderer = "mathml"
+highlight_language = "text"  # of literal blocks: formulas in docstrings
 html_static_path = ["static"]
 html_css_files = ["mathematics.css"]
 myst_enable_extensions = ["dollarmath", "deflist"]
@@ -52,6 +53,23 @@ def shorten(_app: Sphinx, _what: str, _name: str, _object: Any, _options: Any, *
     return signature
 
 
+COLON = "\0"
+VALUES = ("attribute", "data", "property")
+
+
+def hide_colon(_app: Sphinx, what: str, _name: str, _object: Any, _options: Any, lines: list[str]) -> None:
+    """Before napoleon, which takes what stands before a colon in the first line about a value for its type."""
+    if what in VALUES and lines:
+        lines[0] = lines[0].replace(":", COLON)
+
+
+def show_colon(_app: Sphinx, _what: str, _name: str, _object: Any, _options: Any, lines: list[str]) -> None:
+    """After napoleon."""
+    lines[:] = [line.replace(COLON, ":") for line in lines]
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.connect("autodoc-process-signature", shorten)
+    app.connect("autodoc-process-docstring", hide_colon, priority=400)  # napoleon has 500
+    app.connect("autodoc-process-docstring", show_colon, priority=600)
