@@ -69,7 +69,7 @@ class FirstRound:
         if self.plan.entities.kind == "tenants":
             return self._tenants_reason(name)
         if isinstance(self.result, Plan):
-            return "the policy runs others in this round"
+            return "the policy lets it wait in this round"
         part = float(self.result.x[self.result.entities.position[name]].sum())
         if part <= SUPPORT:
             return "the policy gives it no time"

@@ -33,10 +33,6 @@ def cases(draw: st.DrawFn, **job: Any) -> tuple[Pipeline, Servers]:
     pipeline = Pipeline.of(draw(staged_jobs(**job)))
     servers = draw(servers_for(pipeline.gpus + draw(st.integers(0, 3)), most=3, alike=draw(st.booleans())))
     assume(any(True for _ in every_placement(pipeline, servers)))
-    try:
-        HeavyEdge()(pipeline, servers)
-    except InvalidInstance:  # it need not find room for slices
-        assume(False)
     return pipeline, servers
 
 
@@ -70,6 +66,10 @@ def test_minimum_cut(case: Any, allreduce: AllReduce) -> None:
 def test_local_search_lies_between_the_optimum_and_heavy_edge(case: Any, timing: Asynchronous) -> None:
     pipeline, servers = case
     least = min(float(timing(pipeline, x, servers)) for x in every_placement(pipeline, servers))
+    try:
+        HeavyEdge()(pipeline, servers)
+    except InvalidInstance:  # it need not find room for slices
+        return
     found = LocalSearch(timing=timing)(pipeline, servers)
     assert least * (1 - PROVEN) <= found.iteration_seconds
     assert found.iteration_seconds <= HeavyEdge(timing=timing)(pipeline, servers).iteration_seconds * (1 + PROVEN)
@@ -147,6 +147,27 @@ def test_stopped_by_the_time_limit_it_tells_the_gap(mapper: Any) -> None:
     assert (found.replicas.sum(axis=1) == pipeline.replicas).all()
 
 
+def sliced(*stages: tuple[int, int]) -> Pipeline:
+    """Stages of (replicas, slices)."""
+    made = tuple(Stage(k, 1, 1, output_bytes=1, slices=t) for k, t in stages)
+    return Pipeline.of(Job("sliced", {"G": 1.0}, 1, sum(s.gpus for s in made), stages=made))
+
+
+def test_slices_that_fit_only_in_one_way_are_found() -> None:
+    """Two of one GPU and two of three on servers of four: along the edges the small ones come first and block."""
+    pipeline, servers = sliced((2, 1), (2, 3)), Servers.alike([4, 4])
+    for mapper in (HeavyEdge(), LocalSearch(), MinimumAlpha(), MinimumCut()):
+        assert mapper(pipeline, servers).table.to_numpy().tolist() == [[1, 1], [1, 1]]
+
+
+def test_slices_that_do_not_fit_are_refused_by_the_exact_programs_too() -> None:
+    """Enough GPUs, but 3 + 3 of four and four leave no room for a replica of two."""
+    pipeline, servers = sliced((1, 2), (2, 3)), Servers.alike([4, 4])
+    for mapper in (HeavyEdge(), LocalSearch(), MinimumAlpha(), MinimumCut()):
+        with pytest.raises(InvalidInstance, match="no room"):
+            mapper(pipeline, servers)
+
+
 def test_the_models_are_readable_pyomo() -> None:
     """Names of variables say stage, server and count; the start is feasible."""
     pipeline, servers = random_case(np.random.default_rng(1), 3, 2, 3)
@@ -176,6 +197,7 @@ def test_trees_of_many_replicas_are_refused() -> None:
     ("make", "message"),
     [
         (lambda: LocalSearch(divisions=-1), "LocalSearch.divisions is -1"),
+        (lambda: MinimumCut(allreduce="star"), "MinimumCut.allreduce is 'star'; it must be one of ring, tree"),  # type: ignore[arg-type]
         (lambda: LocalSearch(timing=Synchronous()), "LocalSearch.timing is Synchronous"),  # type: ignore[arg-type]
         (lambda: MinimumAlpha(timing=Synchronous()), "MinimumAlpha.timing is Synchronous"),  # type: ignore[arg-type]
     ],

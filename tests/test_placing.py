@@ -70,7 +70,7 @@ def test_the_reasons_of_policies_over_jobs() -> None:
         "c": "the policy gives it no time",
     }
     plan = hetopt.Plan(inst.entities("jobs"), np.array([[0.0], [3.0], [0.0]]))
-    assert place(inst, plan).waiting == dict.fromkeys("ac", "the policy runs others in this round")
+    assert place(inst, plan).waiting == dict.fromkeys("ac", "the policy lets it wait in this round")
 
 
 def test_a_gang_without_room_on_one_server_waits_with_the_placers_reason() -> None:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeAlias
 
+from hetopt.errors import InvalidOption
+
 Edge: TypeAlias = tuple[int, int]
 """Two ranks, the smaller one first."""
 
@@ -16,6 +18,20 @@ class AllReduce(StrEnum):
 
     RING = "ring"
     TREE = "tree"
+
+
+def algorithm(value: str, owner: str) -> AllReduce:
+    """The algorithm of that name.
+
+    Raises
+    ------
+    InvalidOption
+        There is none.
+    """
+    try:
+        return AllReduce(value)
+    except ValueError:
+        raise InvalidOption(f"{owner}.allreduce is {value!r}; it must be one of {', '.join(AllReduce)}") from None
 
 
 def ring(ranks: int) -> list[Edge]:

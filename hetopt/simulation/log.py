@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -175,21 +175,27 @@ class Recorder:
 
     def _trained(self, spans: list[_Span], rates: list[float], rounds: pd.DataFrame) -> Floats:
         """(decisions,) integral of the rates of all spans that train, from each decision to the next."""
-        begins = np.array([span.start + span.lost for span in spans])
-        ends = np.array([span.end for span in spans])
-        upto = integral(begins, np.maximum(ends, begins), np.array(rates, dtype=float))
-        found: Floats = upto(rounds["end"].to_numpy(dtype=float)) - upto(rounds["start"].to_numpy(dtype=float))
-        return found
+        begins = np.array([span.start + span.lost for span in spans], dtype=float)
+        ends = np.maximum(np.array([span.end for span in spans], dtype=float), begins)
+        bounds = rounds["start"].to_numpy(dtype=float), rounds["end"].to_numpy(dtype=float)
+        return integrals(begins, ends, np.array(rates, dtype=float), *bounds)
 
 
-def integral(begins: Floats, ends: Floats, rates: Floats) -> Callable[[Floats], Floats]:
-    """The function t -> integral up to t of the sum of ``rates``, each of which holds from its begin to its end."""
-    if not len(begins):
-        return lambda t: np.zeros(len(t))
-    times, inverse = np.unique(np.concatenate([begins, ends]), return_inverse=True)
-    steps = np.bincount(inverse, weights=np.concatenate([rates, -rates]), minlength=len(times))
-    area = np.concatenate([[0.0], np.cumsum(np.cumsum(steps)[:-1] * np.diff(times))])
-    return lambda t: np.interp(t, times, area)
+def integrals(begins: Floats, ends: Floats, rates: Floats, starts: Floats, stops: Floats) -> Floats:
+    """(r,) integrals of the sum of ``rates``, each of which holds from its begin to its end, over (r,) intervals.
+
+    The intervals are in order and do not overlap. Between two of all these times the sum is constant; a difference of
+    integrals from the beginning would lose the digits of short intervals.
+    """
+    times = np.unique(np.concatenate([begins, ends, starts, stops]))
+    at = np.concatenate([np.searchsorted(times, begins), np.searchsorted(times, ends)])
+    many = np.bincount(at, weights=np.repeat([1.0, -1.0], len(rates)), minlength=len(times)).cumsum()[:-1]
+    total = np.bincount(at, weights=np.concatenate([rates, -rates]), minlength=len(times)).cumsum()[:-1]
+    area = np.where(many > 0, total, 0.0) * np.diff(times)  # what rounding leaves where nobody is, is nothing
+    inside = np.searchsorted(starts, times[:-1], side="right") - 1
+    there = (inside >= 0) & (times[:-1] < stops[inside])
+    found: Floats = np.bincount(inside[there], weights=area[there], minlength=len(starts)).astype(float)
+    return found
 
 
 NAMES = {kind: kind.name.lower() for kind in Kind}

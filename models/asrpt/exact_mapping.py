@@ -9,12 +9,17 @@ import numpy as np
 import pyomo.environ as pyo
 from pyomo.core.expr import LinearExpression
 
-from hetopt.errors import NotSolved
+from hetopt.errors import InvalidInstance, NotSolved
+from hetopt.models.asrpt.contents import Whole
+from hetopt.pipelines.mapping import Mapper, check_room
+from hetopt.pipelines.pipeline import Pipeline
+from hetopt.pipelines.servers import Servers
 from hetopt.programs.compiling import from_pyomo
 from hetopt.solving.backends import run
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
 from hetopt.solving.point import Point
+from hetopt.tolerances import FEASIBILITY
 
 
 def one_minute() -> Options:
@@ -28,6 +33,23 @@ def linear(terms: Iterable[tuple[float, Any]]) -> Any:
     return LinearExpression(
         constant=0, linear_coefs=[float(value) for value, _ in pairs], linear_vars=[variable for _, variable in pairs]
     )
+
+
+def started(start: Mapper, pipeline: Pipeline, servers: Servers) -> Whole | None:
+    """(S, M) replicas as the mapper ``start`` places them; None where it finds no room for slices, though there may be.
+
+    Raises
+    ------
+    InvalidInstance
+        There is no room.
+    """
+    check_room(pipeline, servers)
+    try:
+        return start(pipeline, servers).replicas
+    except InvalidInstance:
+        if not pipeline.sliced:
+            raise
+        return None
 
 
 def solve_from(model: Any, options: Options, *, presolve: bool = True) -> Point | None:
@@ -46,7 +68,9 @@ def solve_from(model: Any, options: Options, *, presolve: bool = True) -> Point 
     Raises
     ------
     NotSolved
-        For other reasons than the time limit; the start is a solution, so there always is one.
+        For other reasons than the time limit, or by the limit where the variables hold no solution.
+    InvalidInstance
+        There is no solution: slices have no room.
     SolverUnavailable
         The solver is unknown, not installed or not licensed.
     """
@@ -61,7 +85,9 @@ def solve_from(model: Any, options: Options, *, presolve: bool = True) -> Point 
         else:
             point = run(program, options, start)
     except NotSolved as problem:
-        if problem.status != "time_limit":
+        if problem.status == "infeasible":
+            raise InvalidInstance(f"there is no room on the servers: {model.name}; {problem}") from None
+        if problem.status != "time_limit" or program.violation(start) > FEASIBILITY:
             raise
         return None
     whole = np.where(program.integer, np.rint(point.x), point.x)

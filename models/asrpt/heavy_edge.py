@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 import numpy as np
 
 from hetopt.errors import InvalidInstance
-from hetopt.pipelines.allreduce import AllReduce
+from hetopt.pipelines.allreduce import AllReduce, algorithm
 from hetopt.pipelines.graph import JobGraph, job_graph
 from hetopt.pipelines.iteration_time import Asynchronous, Timing
 from hetopt.pipelines.mapping import GPUMapping, Stopwatch, check_room
@@ -28,7 +28,8 @@ class HeavyEdge:
 
     The paper leaves ties open. Here the server that comes first goes first, an edge by its vertices (the earlier in the
     server first, then the earlier outside), a vertex by its stage and replica; "any vertex" is the first, too.
-    Vertices of several slices go only where all of them have room.
+    Vertices of several slices go only where all of them have room; if some are left over, the largest go first, each
+    into the least room, without regard to edges.
 
     Parameters
     ----------
@@ -36,10 +37,18 @@ class HeavyEdge:
         Edges of a stage's replicas.
     timing:
         How the mapping is judged; it does not change the mapping.
+
+    Raises
+    ------
+    InvalidOption
+        ``allreduce`` is none.
     """
 
     allreduce: AllReduce = AllReduce.RING
     timing: Timing = field(default_factory=Asynchronous)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "allreduce", algorithm(self.allreduce, "HeavyEdge"))
 
     def __call__(self, pipeline: Pipeline, servers: Servers) -> GPUMapping:
         """The mapping.
@@ -78,19 +87,29 @@ def heavy_edge(graph: JobGraph, free: Sequence[int]) -> list[int]:
     Raises
     ------
     InvalidInstance
-        Sliced replicas are left over.
+        Sliced replicas are left over even then.
     """
     filling = _Filling(graph)
     for m in sorted((m for m in range(len(free)) if free[m]), key=lambda m: -free[m]):
         if not filling.left:
             break
         filling.fill(m, free[m])
-    if filling.left:
-        raise InvalidInstance(
-            f"Heavy-Edge finds no room for {filling.left} of the {len(graph)} replicas of job "
-            f"{graph.pipeline.name!r}: all GPUs of a sliced replica must be on one server"
-        )
-    return filling.server
+    return _largest_first(graph, list(free)) if filling.left else filling.server
+
+
+def _largest_first(graph: JobGraph, room: list[int]) -> list[int]:
+    """Servers where the largest replicas go first, each into the least room that it fits into."""
+    server = [-1] * len(graph)
+    for v in sorted(range(len(graph)), key=lambda v: -graph.size[v]):
+        fits = [m for m, n in enumerate(room) if n >= graph.size[v]]
+        if not fits:
+            raise InvalidInstance(
+                f"Heavy-Edge finds no room for all {len(graph)} replicas of job {graph.pipeline.name!r}: all GPUs of a "
+                "sliced replica must be on one server"
+            )
+        server[v] = min(fits, key=lambda m: room[m])
+        room[server[v]] -= int(graph.size[v])
+    return server
 
 
 class _Filling:

@@ -16,7 +16,7 @@ from hetopt.errors import InvalidOption
 from hetopt.models.asrpt.contents import Room, Whole
 from hetopt.models.asrpt.heavy_edge import heavy_edge, taken
 from hetopt.models.asrpt.packing import packings
-from hetopt.pipelines.allreduce import AllReduce
+from hetopt.pipelines.allreduce import AllReduce, algorithm
 from hetopt.pipelines.graph import job_graph
 from hetopt.pipelines.iteration_time import Asynchronous
 from hetopt.pipelines.mapping import GPUMapping, Stopwatch, check_room, in_order
@@ -65,6 +65,7 @@ class LocalSearch:
     allreduce: AllReduce = AllReduce.RING
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "allreduce", algorithm(self.allreduce, "LocalSearch"))
         if at_least(self.divisions, "LocalSearch.divisions", 0, InvalidOption) != int(self.divisions):
             raise InvalidOption(f"LocalSearch.divisions is {self.divisions!r}; it must be a whole number >= 0")
         if not isinstance(self.timing, Asynchronous):

@@ -11,10 +11,11 @@ import pyomo.environ as pyo
 
 from hetopt.errors import InvalidOption
 from hetopt.models.asrpt.contents import Room, Whole
-from hetopt.models.asrpt.exact_mapping import linear, one_minute, solve_from
+from hetopt.models.asrpt.exact_mapping import linear, one_minute, solve_from, started
 from hetopt.models.asrpt.local_search import LocalSearch
+from hetopt.pipelines.graph import job_graph
 from hetopt.pipelines.iteration_time import Asynchronous
-from hetopt.pipelines.mapping import GPUMapping, Mapper, Stopwatch, check_room, in_order
+from hetopt.pipelines.mapping import GPUMapping, Mapper, Stopwatch, in_order
 from hetopt.pipelines.pipeline import Pipeline
 from hetopt.pipelines.servers import Servers
 from hetopt.solving.options import Options
@@ -73,28 +74,23 @@ class MinimumAlpha:
             The solver is unknown, not installed or not licensed.
         """
         watch = Stopwatch()
-        first, model = self._built(pipeline, servers)
+        model = self.build(pipeline, servers)
         point = solve_from(model, self.options)
         counts = np.zeros((len(pipeline), len(servers)), dtype=np.int64)
         for (s, m, c), chosen in model.y.items():
             counts[s - 1, m] += c * round(pyo.value(chosen))
         bound = -point.bound * pyo.value(model.unit) if point else Room(pipeline, servers, self.timing).bound
         status = point.status if point else "time_limit"
-        server = in_order(counts)
-        return GPUMapping(first.graph, servers, server, self.timing, "exact-alpha", bound, status, watch.seconds)
+        server, graph = in_order(counts), job_graph(pipeline)
+        return GPUMapping(graph, servers, server, self.timing, "exact-alpha", bound, status, watch.seconds)
 
     def build(self, pipeline: Pipeline, servers: Servers) -> Any:
         """The Pyomo model; its variables hold the start.
 
         Indices of stages count from 1, those of servers from 0; ``model.unit`` is U in seconds.
         """
-        return self._built(pipeline, servers)[1]
-
-    def _built(self, pipeline: Pipeline, servers: Servers) -> tuple[GPUMapping, Any]:
-        check_room(pipeline, servers)
-        first = self.start(pipeline, servers)
-        room = Room(pipeline, servers, self.timing)
-        return first, _model(room, _sorted(first.replicas, room))
+        start, room = started(self.start, pipeline, servers), Room(pipeline, servers, self.timing)
+        return _model(room, None if start is None else _sorted(start, room))
 
 
 Counted = tuple[int, Any]
@@ -111,9 +107,10 @@ def _sorted(counts: Whole, room: Room) -> Whole:
     return done
 
 
-def _model(room: Room, start: Whole) -> Any:
+def _model(room: Room, start: Whole | None) -> Any:
     pipeline, stages, servers = room.pipeline, range(len(room.pipeline)), range(len(room.free))
-    unit = room.iteration(start.T) or 1.0
+    slowest = room.timing.most(pipeline, room.servers) if start is None else room.iteration(start.T)
+    unit = float(slowest) or 1.0
     model = pyo.ConcreteModel(name=f"{pipeline.name}: minimum alpha")
     model.unit = pyo.Param(initialize=unit)
     choices = [
@@ -128,7 +125,7 @@ def _model(room: Room, start: Whole) -> Any:
     model.seconds = pyo.Objective(expr=model.z, sense=pyo.minimize)
     here: list[list[list[Counted]]] = [[[] for _ in servers] for _ in stages]
     for (s, m, c), y in model.y.items():
-        y.value = int(start[s - 1, m] == c)
+        y.value = int(start is not None and start[s - 1, m] == c)
         here[s - 1][m].append((c, y))
     model.placed, model.room, model.one = pyo.ConstraintList(), pyo.ConstraintList(), pyo.ConstraintList()
     model.pace, model.beside, model.order = pyo.ConstraintList(), pyo.ConstraintList(), pyo.ConstraintList()

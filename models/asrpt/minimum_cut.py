@@ -11,13 +11,13 @@ import numpy as np
 import pyomo.environ as pyo
 
 from hetopt.models.asrpt.contents import Whole
-from hetopt.models.asrpt.exact_mapping import linear, one_minute, solve_from
+from hetopt.models.asrpt.exact_mapping import linear, one_minute, solve_from, started
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.models.asrpt.partitions import least_cuts
-from hetopt.pipelines.allreduce import AllReduce
+from hetopt.pipelines.allreduce import AllReduce, algorithm
 from hetopt.pipelines.graph import JobGraph, job_graph
 from hetopt.pipelines.iteration_time import Asynchronous, Timing
-from hetopt.pipelines.mapping import GPUMapping, Mapper, Stopwatch, check_room, in_order
+from hetopt.pipelines.mapping import GPUMapping, Mapper, Stopwatch, in_order
 from hetopt.pipelines.pipeline import Pipeline
 from hetopt.pipelines.servers import Servers
 from hetopt.solving.options import Options
@@ -60,13 +60,16 @@ class MinimumCut:
     Raises
     ------
     InvalidOption
-        When called: trees of more replicas than can be enumerated.
+        ``allreduce`` is none. When called: trees of more replicas than can be enumerated.
     """
 
     start: Mapper = field(default_factory=HeavyEdge)
     allreduce: AllReduce = AllReduce.RING
     timing: Timing = field(default_factory=Asynchronous)
     options: Options = field(default_factory=one_minute)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "allreduce", algorithm(self.allreduce, "MinimumCut"))
 
     def __call__(self, pipeline: Pipeline, servers: Servers) -> GPUMapping:
         """The mapping; its bound is in bytes.
@@ -93,7 +96,7 @@ class MinimumCut:
 
     def build(self, pipeline: Pipeline, servers: Servers) -> Any:
         """The Pyomo model; its variables hold the start, and ``model.unit`` is the unit of its objective in bytes."""
-        check_room(pipeline, servers)
+        start = started(self.start, pipeline, servers)
         model = pyo.ConcreteModel(name=f"{pipeline.name}: minimum cut")
         most = float(max(pipeline.links.max(), pipeline.reduced.max()))
         model.unit = pyo.Param(initialize=most or 1.0)
@@ -101,13 +104,12 @@ class MinimumCut:
         model.f = pyo.Var(list(_steps(pipeline, alike)), domain=pyo.NonNegativeIntegers, initialize=0)
         for (g, *_), f in model.f.items():
             f.setub(alike[g])
-        start = self.start(pipeline, servers)
-        for m, contents in enumerate(start.replicas.T.tolist()):
+        for m, contents in enumerate([] if start is None else start.T.tolist()):
             for step in _walk(pipeline, int(servers.free[m]), contents):
                 model.f[step].value += 1
         _rows(model, pipeline, alike)
         terms = [(-_inside(pipeline, step), f) for step, f in model.f.items()]
-        terms += _reducing(model, pipeline, self.allreduce, start.replicas)
+        terms += _reducing(model, pipeline, self.allreduce, start)
         unit = pyo.value(model.unit)
         every = linear((value / unit, variable) for value, variable in terms if value)
         model.bytes = pyo.Objective(expr=every + _linked(pipeline) / unit, sense=pyo.minimize)
@@ -164,7 +166,7 @@ def _rows(model: Any, pipeline: Pipeline, alike: Counter[int]) -> None:
         model.placed.add(linear(terms) == int(pipeline.replicas[s]))
 
 
-def _reducing(model: Any, pipeline: Pipeline, algorithm: AllReduce, start: Whole) -> list[tuple[float, Any]]:
+def _reducing(model: Any, pipeline: Pipeline, algorithm: AllReduce, start: Whole | None) -> list[tuple[float, Any]]:
     """(bytes, variable) of the AllReduces' cuts."""
     parts: list[dict[int, list[Any]]] = [{} for _ in range(len(pipeline))]  # stage -> count -> variables
     for (_, s, _, _, c), f in model.f.items():
@@ -184,7 +186,8 @@ def _reducing(model: Any, pipeline: Pipeline, algorithm: AllReduce, start: Whole
     model.sizes = pyo.ConstraintList()
     for s, cut in enumerate(cuts):
         model.sizes.add(linear((1, model.w[s, _label(sizes)]) for sizes in cut) == 1)
-        model.w[s, _label(sorted(filter(None, start[s].tolist()), reverse=True))].value = 1
+        if start is not None:
+            model.w[s, _label(sorted(filter(None, start[s].tolist()), reverse=True))].value = 1
         for c in range(1, int(pipeline.replicas[s]) + 1):
             chosen = [(-sizes.count(c), model.w[s, _label(sizes)]) for sizes in cut if c in sizes]
             model.sizes.add(linear([*((1, f) for f in parts[s].get(c, ())), *chosen]) == 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -53,24 +54,25 @@ def with_networks(table: pd.DataFrame, catalogue: Sequence[Job], cluster: Cluste
     ]
     choices, configured = Choices(cluster, fleets), _configured(table, catalogue, seed)
     jobs = []
-    for row in table.itertuples(index=False):
-        config = configured[row.group]
+    columns: list[list[Any]] = [table[column].tolist() for column in COLUMNS]
+    for name, arrival, duration, _, user, group in zip(*columns, strict=True):
+        config = configured[group]
         best = choices.of(config)
         if not best:
             raise InvalidInstance(f"configuration {config.name!r} can run on none of {', '.join(cluster.type_names)}")
         jobs.append(
             Job(
-                str(row.job),
+                str(name),
                 config.throughput,
-                work=max(1.0, float(row.duration) / float(best[0].least)),
+                work=max(1.0, float(duration) / float(best[0].least)),
                 demand=config.demand,
-                arrival=float(row.arrival),
-                tenant=str(row.user),
+                arrival=float(arrival),
+                tenant=str(user),
                 memory_bytes=config.memory_bytes,
                 checkpoint_bytes=config.checkpoint_bytes,
                 parallelism=config.parallelism,
                 stages=config.stages,
-                group=str(row.group),
+                group=str(group),
             )
         )
     return Instance(cluster, jobs=tuple(jobs))
