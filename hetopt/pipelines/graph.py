@@ -112,8 +112,10 @@ def job_graph(pipeline: Pipeline, allreduce: AllReduce = AllReduce.RING) -> JobG
     k = pipeline.replicas.tolist()
     first = np.concatenate([[0], np.cumsum(pipeline.replicas)]).tolist()
     weights: dict[tuple[int, int], Any] = {}
+    reduced, exchanged = pipeline.reduced.tolist(), pipeline.tokens.tolist()
+    links = np.diagonal(pipeline.links, 1).tolist()
     for s, ranks in enumerate(k):
-        half, tokens, at = pipeline.reduced[s] / 2, pipeline.tokens[s], first[s]
+        half, tokens, at = reduced[s] / 2, exchanged[s], first[s]
         for (a, b), times in multiplicities(ranks, AllReduce(allreduce)).items():
             weights[at + a, at + b] = times * half
         if tokens > 0:
@@ -121,7 +123,7 @@ def job_graph(pipeline: Pipeline, allreduce: AllReduce = AllReduce.RING) -> JobG
                 for b in range(a + 1, ranks):
                     weights[at + a, at + b] = weights.get((at + a, at + b), 0) + tokens
         if s + 1 < len(k):
-            link = pipeline.links[s, s + 1]
+            link = links[s]
             weights |= {(at + a, first[s + 1] + b): link for a in range(ranks) for b in range(k[s + 1])}
     pairs = sorted(weights)
     return JobGraph(
