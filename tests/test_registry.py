@@ -184,7 +184,7 @@ BAD_MAPPERS: list[tuple[str, dict[str, Any], str]] = [
     ("own_mappers:bad_value", {"size": 2}, "ValueError: no such size ("),
     ("hetopt.models.asrpt:ASRPT", {}, "is a policy, not a mapping method"),
     ("hetopt.models.oef:cooperative", {}, "is a policy, not a mapping method"),
-    ("local", {"division": 3}, "has no setting 'division'; did you mean 'divisions'?"),
+    ("local", {"step": 3}, "has no setting 'step'; did you mean 'steps'?"),
     ("exact-cut", {"allreduce": "tre"}, "setting allreduce of mapping method 'exact-cut' is 'tre'; it must be one of"),
     ("exact-alpha", {"start": "heavy"}, "there is no mapping method 'heavy'; did you mean 'heavy-edge'?"),
     ("exact-alpha", {"start": 3}, "setting start of mapping method 'exact-alpha' is 3; it must be of class Mapper"),

@@ -34,7 +34,7 @@ class Costs:
     base:
         (S, K+1) seconds of an iteration of each stage by its replicas here, as if nothing of its neighbours were here.
     saving:
-        (S, S) seconds that each replica of another stage here saves; zero on the diagonal.
+        (S, S) seconds that each replica of a neighbouring stage here saves; zero elsewhere.
     """
 
     base: Floats
@@ -42,8 +42,11 @@ class Costs:
 
     def seconds(self, contents: Whole) -> Floats:
         """(..., S) seconds of each stage for (..., S) contents; zero where it is absent."""
-        found = self.base[np.arange(len(self.base)), contents] - contents @ self.saving.T
-        return np.where(contents > 0, found, 0.0)
+        found = self.base[np.arange(len(self.base)), contents]
+        found[..., :-1] -= contents[..., 1:] * np.diagonal(self.saving, 1)
+        found[..., 1:] -= contents[..., :-1] * np.diagonal(self.saving, -1)
+        found *= contents > 0
+        return found
 
 
 def costs(pipeline: Pipeline, nic: float, intra: float, timing: Asynchronous) -> Costs:
@@ -79,15 +82,15 @@ class Room:
         return self.kind[m], self.free[m]
 
     def seconds(self, counts: Whole) -> Floats:
-        """(M, S) seconds of each stage on each server, for (M, S) contents."""
+        """(..., M, S) seconds of each stage on each server, for (..., M, S) contents."""
         if len(self.costs) == 1:
             return self.costs[0].seconds(counts)
-        rows = [self.costs[kind].seconds(row) for kind, row in zip(self.kind, counts, strict=True)]
-        return np.array(rows)
+        rows = [self.costs[kind].seconds(counts[..., m, :]) for m, kind in enumerate(self.kind)]
+        return np.stack(rows, axis=-2)
 
-    def iteration(self, counts: Whole) -> float:
-        """Seconds of an iteration for (M, S) contents."""
-        return float(self.seconds(counts).max())
+    def iteration(self, counts: Whole) -> Floats:
+        """(...) seconds of an iteration for (..., M, S) contents."""
+        return np.asarray(self.seconds(counts).max(axis=(-2, -1)))
 
     @cached_property
     def bound(self) -> float:
@@ -99,8 +102,7 @@ class Room:
         """
         least = float(self.timing.least(self.pipeline, self.servers))
         for s, k in enumerate(self.pipeline.replicas.tolist()):
-            best = [self._best(s, c) for c in range(1, k + 1)]
-            least = max(least, min(best[-1], min(best[: k // 2], default=np.inf)))
+            least = max(least, min(self._best(s, c) for c in (k, *range(1, k // 2 + 1))))
         for single, chain in groupby(range(len(self.pipeline)), key=lambda s: self.pipeline.replicas[s] == 1):
             if single:
                 least = max(least, self._chain(list(chain)))
@@ -138,20 +140,35 @@ class Room:
 
     def best(self, s: int, c: int, m: int) -> float:
         """At least so many seconds for stage s with c replicas on server m: with the best neighbours beside it."""
-        cost, slices = self.costs[self.kind[m]], self.pipeline.slices
-        left = float(self.free[m] - c * slices[s])
+        base, saving = self._numbers[self.kind[m]]
+        replicas, slices = self._stages
+        left: float = self.free[m] - c * slices[s]
         if left < 0:
             return np.inf
-        value = float(cost.base[s, c])
-        beside = [r for r in (s - 1, s + 1) if 0 <= r < len(self.pipeline)]
-        for r in sorted(beside, key=lambda r: -cost.saving[s, r] / slices[r]):
-            if cost.saving[s, r] > 0:  # a fraction of a replica only makes the bound weaker
-                fit = min(float(self.pipeline.replicas[r]), left / float(slices[r]))
-                value -= float(cost.saving[s, r]) * fit
-                left -= fit * float(slices[r])
+        value = base[s][c]
+        beside = [r for r in (s - 1, s + 1) if 0 <= r < len(slices)]
+        for r in sorted(beside, key=lambda r: -saving[s][r] / slices[r]):
+            if saving[s][r] > 0:  # a fraction of a replica only makes the bound weaker
+                fit = min(replicas[r], left / slices[r])
+                value -= saving[s][r] * fit
+                left -= fit * slices[r]
         return value
 
+    @cached_property
+    def _numbers(self) -> list[tuple[list[list[float]], list[list[float]]]]:
+        """Of each kind, the costs as plain numbers: they are read one by one."""
+        return [(cost.base.tolist(), cost.saving.tolist()) for cost in self.costs]
+
+    @cached_property
+    def _stages(self) -> tuple[list[int], list[int]]:
+        """Replicas and slices of the stages."""
+        return self.pipeline.replicas.tolist(), self.pipeline.slices.tolist()
+
     def _best(self, s: int, c: int) -> float:
-        largest = {kind: max(range(len(self.free)), key=lambda m: (self.kind[m] == kind, self.free[m]))
-                   for kind in range(len(self.costs))}  # fmt: skip
-        return min(self.best(s, c, m) for m in largest.values())
+        return min(self.best(s, c, m) for m in self._largest)
+
+    @cached_property
+    def _largest(self) -> list[int]:
+        """Of each kind, a server with most room."""
+        servers = range(len(self.free))
+        return [max(servers, key=lambda m: (self.kind[m] == kind, self.free[m])) for kind in range(len(self.costs))]

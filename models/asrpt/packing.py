@@ -1,7 +1,8 @@
-"""Placements of whole stages: starts for local search."""
+"""Starts for local search: placements of whole stages, and servers filled one after another."""
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -67,18 +68,18 @@ def _split_loss(pipeline: Pipeline, room: Room, s: int) -> float:
 
 
 def _packed(pipeline: Pipeline, free: Sequence[int], groups: list[tuple[range, int]]) -> Whole | None:
-    room = list(free)
+    room = sorted((n, m) for m, n in enumerate(free))  # what is left, fullest server first
     x = np.zeros((len(room), len(pipeline)), dtype=np.int64)
     late = []
     for group, size in groups:
-        fits = [m for m, n in enumerate(room) if n >= size]
-        if not fits:
+        if (at := bisect_left(room, (size, -1))) == len(room):
             late.append(group)
             continue
-        m = min(fits, key=lambda m: room[m])
+        n, m = room.pop(at)
         x[m, group.start : group.stop] = pipeline.replicas[group.start : group.stop]
-        room[m] -= size
-    return x if all(_split(pipeline, x, room, group) for group in late) else None
+        insort(room, (n - size, m))
+    left = [n for _, n in sorted((m, n) for n, m in room)]
+    return x if all(_split(pipeline, x, left, group) for group in late) else None
 
 
 def _split(pipeline: Pipeline, x: Whole, room: list[int], group: range) -> bool:
@@ -96,3 +97,29 @@ def _split(pipeline: Pipeline, x: Whole, room: list[int], group: range) -> bool:
             room[m] -= n * slices
             left -= n
     return True
+
+
+ENTRIES, MOST_FILLS, BEST_FILLS = 20_000, 400, 2
+"""At most so many random orders of servers are filled, and no more than make so many numbers in all; how many of the
+placements are handed on."""
+
+
+def fills(pipeline: Pipeline, room: Room) -> list[Whole]:
+    """(M, S) contents of the best of many placements that fill the servers in random order, the stages in theirs.
+
+    All are judged at once: stage s takes the GPUs that it and the stages before need, less those of the stages before,
+    and a server offers an interval of the same line. Always the same orders. None for jobs with slices, whose replicas
+    such intervals would cut.
+    """
+    free = np.array(room.free)
+    many = min(MOST_FILLS, ENTRIES // (len(free) * len(pipeline)))
+    if pipeline.sliced or not many:
+        return []
+    order = np.random.default_rng(0).random((many, len(free))).argsort(axis=1)
+    end = np.empty_like(order)
+    np.put_along_axis(end, order, free[order].cumsum(axis=1), axis=1)
+    end, needed = end[..., None], np.cumsum(pipeline.replicas)
+    inside = np.minimum(needed, end) - np.maximum(needed - pipeline.replicas, end - free[:, None])
+    contents = np.maximum(inside, 0)
+    best = room.iteration(contents).argsort(kind="stable")[:BEST_FILLS]
+    return list(contents[best])

@@ -1,0 +1,128 @@
+"""The parts of local search, each against a slow reading of what it says. The whole: test_exact_mapping."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from hetopt.data.workload import Job, Stage
+from hetopt.models.asrpt.contents import Room, Whole
+from hetopt.models.asrpt.exchanges import MOST_PARTS, Exchanges, Lookup
+from hetopt.models.asrpt.local_search import LocalSearch
+from hetopt.models.asrpt.packing import fills, packings
+from hetopt.pipelines.iteration_time import Asynchronous
+from hetopt.pipelines.pipeline import Pipeline
+from hetopt.pipelines.servers import Servers
+from hetopt.proofs.pipelines import every_placement, servers_for, staged_jobs
+from hetopt.tolerances import EQUAL
+
+
+@st.composite
+def placements(draw: st.DrawFn) -> tuple[Room, Whole]:
+    """Servers that may differ in bandwidth, and (M, S) contents."""
+    pipeline = Pipeline.of(draw(staged_jobs(most_gpus=7, slices=True, tokens=True)))
+    servers = draw(servers_for(pipeline.gpus + draw(st.integers(0, 3)), most=3, alike=draw(st.booleans())))
+    tables = list(every_placement(pipeline, servers))
+    assume(tables)
+    timing = draw(st.sampled_from([Asynchronous(), Asynchronous(0.5, 0.25)]))
+    return Room(pipeline, servers, timing), np.array(draw(st.sampled_from(tables))).T.copy()
+
+
+@given(placements())
+def test_the_table_says_what_the_model_says(case: Any) -> None:
+    room, x = case
+    lookup = Lookup(room)
+    found = lookup.seconds.take(x @ lookup.strides + lookup.first)
+    assert found == pytest.approx(room.seconds(x), rel=EQUAL, abs=EQUAL)
+
+
+@given(placements(), st.floats(0, 1))
+def test_the_first_exchange_is_the_best_of_all(case: Any, part: float) -> None:
+    room, x = case
+    aim = part * float(room.iteration(x))
+    lookup = Lookup(room)
+    late = np.maximum(lookup.seconds - aim, 0.0)
+    for server in range(len(x)):
+        offered = list(Exchanges(room, lookup).best(x, server, x @ lookup.strides + lookup.first, late))
+        after = [exchanged(x, server, exchange.partner, exchange.gained) for exchange in offered]
+        found = [lateness(room, y, aim) for y in after]
+        every = list(every_exchange(room, x, server))
+        assert bool(offered) == bool(every)
+        assert sorted(found) == pytest.approx(found, rel=EQUAL, abs=EQUAL)
+        if every:
+            assert found[0] == pytest.approx(min(lateness(room, y, aim) for y in every), rel=EQUAL, abs=EQUAL)
+            assert {y.tobytes() for y in after} <= {y.tobytes() for y in every}
+
+
+def exchanged(x: Whole, server: int, partner: int, gained: Whole) -> Whole:
+    y = x.copy()
+    y[server] += gained
+    y[partner] -= gained
+    return y
+
+
+def lateness(room: Room, x: Whole, aim: float) -> float:
+    return float(np.maximum(room.seconds(x) - aim, 0.0).sum())
+
+
+def every_exchange(room: Room, x: Whole, server: int) -> Any:
+    """All other contents of ``server`` and one more that both have room for."""
+    free, slices = np.array(room.free), room.pipeline.slices
+    for m in range(len(x)):
+        both = x[server] + x[m]
+        for first in product(*(range(n + 1) for n in both.tolist())):
+            if m != server and list(first) != x[server].tolist():
+                y = x.copy()
+                y[server], y[m] = first, both - first
+                if (y @ slices <= free).all():
+                    yield y
+
+
+@given(placements())
+def test_starts_are_placements(case: Any) -> None:
+    room, _ = case
+    for x in packings(room.pipeline, room) + fills(room.pipeline, room):
+        assert (x >= 0).all()
+        assert x.sum(axis=0).tolist() == room.pipeline.replicas.tolist()
+        assert (x @ room.pipeline.slices <= room.free).all()
+    assert room.pipeline.sliced or fills(room.pipeline, room)
+
+
+def chain(replicas: list[int], parameters: float = 1e6) -> Pipeline:
+    made = [
+        Stage(k, 0.01, 0.02, output_bytes=1e6, parameter_bytes=parameters * (i + 1)) for i, k in enumerate(replicas)
+    ]
+    return Pipeline.of(Job("chain", {"V100": 1.0}, 1, sum(replicas), stages=tuple(made)))
+
+
+def test_of_a_crowded_server_few_replicas_are_taken_at_a_time() -> None:
+    pipeline = chain([1] * 12)
+    servers = Servers.alike([12, 12], gpus=12)
+    room = Room(pipeline, servers, Asynchronous())
+    lookup = Lookup(room)
+    x = np.array([[1] * 12, [0] * 12])
+    offered = list(Exchanges(room, lookup).best(x, 0, x @ lookup.strides + lookup.first, lookup.seconds))
+    assert offered
+    assert all(np.abs(exchange.gained).sum() == 1 for exchange in offered)
+    assert MOST_PARTS < 2**12
+
+
+def test_more_stages_than_bits() -> None:
+    pipeline = chain([1] * 70)
+    servers = Servers.alike([8] * 10, gpus=8)
+    assert (
+        LocalSearch(steps=5)(pipeline, servers).iteration_seconds
+        <= LocalSearch(steps=0)(pipeline, servers).iteration_seconds
+    )
+
+
+def test_jobs_too_large_for_a_table_are_still_placed() -> None:
+    pipeline = chain([200, 200, 200])
+    servers = Servers.alike([300, 300, 300], gpus=300)
+    assert not Lookup.fits(Room(pipeline, servers, Asynchronous()))
+    assert LocalSearch()(pipeline, servers).replicas.sum() == 600
