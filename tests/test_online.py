@@ -99,6 +99,23 @@ def test_replicas_must_be_on_the_gpus_of_their_job(policy: Any, hosts: Any, repl
     assert message in str(problem.value)
 
 
+@pytest.mark.parametrize(
+    ("placement", "message"),
+    [
+        (Placement({"j": {"gpu-0": {"GPU": 2}}, "k": {"gpu-1": {"GPU": 1}}}), "names job 'k', which the plan"),
+        (Placement({"j": {"gpu-0": {"GPU": 2}}}, replicas={"k": {"gpu-0": (1, 1)}}), "names job 'k', which the plan"),
+        (Placement({"j": {"nowhere": {"GPU": 2}}}), "uses 2 GPUs of 'GPU' on server 'nowhere'; it has 0"),
+    ],
+)
+def test_a_placement_has_jobs_and_servers_that_are_there(placement: Placement, message: str) -> None:
+    def policy(instance: Instance, state: Any = None) -> tuple[Plan, Any]:
+        return Plan(instance.entities("jobs"), np.array([[2.0]]), placement=placement), None
+
+    with pytest.raises(InvalidPlan) as problem:
+        hetopt.simulate(policy, INSTANCE)
+    assert message in str(problem.value)
+
+
 @ROADS
 def test_no_server_gives_fewer_than_no_gpus(policy: Any) -> None:
     start = Start("j", {"gpu-0": {"GPU": -1}, "gpu-1": {"GPU": 2}, "gpu-2": {"GPU": 1}})

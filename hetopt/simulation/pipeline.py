@@ -220,6 +220,9 @@ def check_replicas(job: Job, hosts: Mapping[str, Mapping[str, int]], replicas: M
 def check_placement(plan: Plan, placement: Placement, instance: Instance) -> None:
     """Raise :class:`InvalidPlan` unless every planned job is placed as planned, or waits, and no server is overfull."""
     used: dict[tuple[str, str], int] = {}
+    for name in {**placement.hosts, **placement.replicas}:
+        if name not in plan.entities.position:
+            raise InvalidPlan(f"the placement names job {name!r}, which the plan does not have")
     for name, row in zip(plan.entities.names, plan.x, strict=True):
         hosts = placement.hosts.get(name, {})
         for k, t in enumerate(plan.entities.types):
@@ -232,6 +235,7 @@ def check_placement(plan: Plan, placement: Placement, instance: Instance) -> Non
                     raise InvalidPlan(f"job {name!r} is placed on {n} GPUs of {t!r} on server {server!r}; not below 0")
                 used[server, t] = used.get((server, t), 0) + n
     for (server, t), n in used.items():
-        there = instance.cluster.by_name[server].gpus.get(t, 0)
-        if n > there:
-            raise InvalidPlan(f"the placement uses {n} GPUs of {t!r} on server {server!r}; it has {there}")
+        there = instance.cluster.by_name.get(server)
+        has = there.gpus.get(t, 0) if there else 0
+        if n > has:
+            raise InvalidPlan(f"the placement uses {n} GPUs of {t!r} on server {server!r}; it has {has}")
