@@ -11,9 +11,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from hetopt.data.workload import Job, Stage
+from hetopt.errors import InvalidInstance
 from hetopt.models.asrpt.contents import Room, Whole
 from hetopt.models.asrpt.exchanges import MOST_PARTS, Exchanges, Lookup
+from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.models.asrpt.local_search import LocalSearch
+from hetopt.models.asrpt.minimum_alpha import MinimumAlpha
 from hetopt.models.asrpt.packing import fills, packings
 from hetopt.pipelines.iteration_time import Asynchronous
 from hetopt.pipelines.pipeline import Pipeline
@@ -91,6 +94,23 @@ def test_starts_are_placements(case: Any) -> None:
         assert x.sum(axis=0).tolist() == room.pipeline.replicas.tolist()
         assert (x @ room.pipeline.slices <= room.free).all()
     assert room.pipeline.sliced or fills(room.pipeline, room)
+
+
+def test_room_for_slices_that_heavy_edge_does_not_find() -> None:
+    """Replicas of 3, 2, 2 and 2 GPUs on 4 and 5: the largest goes where it leaves least, and then one is left over."""
+    sliced = [
+        Stage(2, 0.1, 0.1, output_bytes=1, slices=2),
+        Stage(1, 0.1, 0.1, output_bytes=1, slices=2),
+        Stage(1, 0.1, 0.1, slices=3),
+    ]
+    pipeline = Pipeline.of(Job("sliced", {"V100": 1.0}, 1, 9, stages=tuple(sliced)))
+    servers = Servers.alike([4, 5], gpus=8)
+    with pytest.raises(InvalidInstance, match="Heavy-Edge finds no room"):
+        HeavyEdge()(pipeline, servers)
+    found = LocalSearch()(pipeline, servers).iteration_seconds
+    assert found == pytest.approx(MinimumAlpha()(pipeline, servers).iteration_seconds)
+    with pytest.raises(InvalidInstance, match="finds no room"):
+        LocalSearch()(pipeline, Servers.alike([3, 3, 3], gpus=8))
 
 
 def chain(replicas: list[int], parameters: float = 1e6) -> Pipeline:

@@ -8,7 +8,7 @@ import numpy as np
 
 from hetopt.checks import at_least
 from hetopt.data.entities import Floats
-from hetopt.errors import InvalidOption
+from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.asrpt.contents import Room, Whole
 from hetopt.models.asrpt.exchanges import Exchanges, Lookup
 from hetopt.models.asrpt.heavy_edge import heavy_edge, taken
@@ -78,11 +78,17 @@ class LocalSearch:
         watch = Stopwatch()
         check_room(pipeline, servers)
         graph, room = job_graph(pipeline, self.allreduce), Room(pipeline, servers, self.timing)
-        first = np.array(heavy_edge(graph, taken(pipeline, servers.free.tolist())))
-        start = graph.counts(first, len(servers)).T
+        starts = packings(pipeline, room) + fills(pipeline, room)
+        first = None
+        try:
+            first = np.array(heavy_edge(graph, taken(pipeline, servers.free.tolist())))
+            starts.insert(0, graph.counts(first, len(servers)).T)
+        except InvalidInstance:  # the others may find room for slices
+            if not starts:
+                raise
         search = _Search(room, self.steps)
-        best = search.run([start, *packings(pipeline, room), *fills(pipeline, room)])
-        server = first if best is start else in_order(best.T)
+        best = search.run(starts)
+        server = in_order(best.T) if first is None or best is not starts[0] else first
         proven = search.value <= room.bound * (1 + PROVEN)
         status = "optimal" if proven else "heuristic"
         return GPUMapping(graph, servers, server, self.timing, "local", room.bound, status, watch.seconds)

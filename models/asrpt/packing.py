@@ -105,21 +105,24 @@ placements are handed on."""
 
 
 def fills(pipeline: Pipeline, room: Room) -> list[Whole]:
-    """(M, S) contents of the best of many placements that fill the servers in random order, the stages in theirs.
+    """(M, S) contents of the best of many placements: the servers in random order, the stages in theirs, first fit.
 
-    All are judged at once: stage s takes the GPUs that it and the stages before need, less those of the stages before,
-    and a server offers an interval of the same line. Always the same orders. None for jobs with slices, whose replicas
-    such intervals would cut.
+    All are made and judged at once, and always the same orders. Those that slices make impossible are left out.
     """
     free = np.array(room.free)
     many = min(MOST_FILLS, ENTRIES // (len(free) * len(pipeline)))
-    if pipeline.sliced or not many:
-        return []
     order = np.random.default_rng(0).random((many, len(free))).argsort(axis=1)
-    end = np.empty_like(order)
-    np.put_along_axis(end, order, free[order].cumsum(axis=1), axis=1)
-    end, needed = end[..., None], np.cumsum(pipeline.replicas)
-    inside = np.minimum(needed, end) - np.maximum(needed - pipeline.replicas, end - free[:, None])
-    contents = np.maximum(inside, 0)
-    best = room.iteration(contents).argsort(kind="stable")[:BEST_FILLS]
-    return list(contents[best])
+    left, fits = free[order], np.ones(many, dtype=bool)
+    inside = np.empty((*order.shape, len(pipeline)), dtype=np.int64)
+    for s, (k, slices) in enumerate(zip(pipeline.replicas.tolist(), pipeline.slices.tolist(), strict=True)):
+        most = left // slices if slices > 1 else left
+        upto = most.cumsum(axis=1)
+        inside[..., s] = np.minimum(np.maximum(k - (upto - most), 0), most)
+        left = left - slices * inside[..., s]
+        fits &= upto[:, -1] >= k
+    contents = np.empty_like(inside)
+    contents[np.arange(many)[:, None], order] = inside
+    contents = contents[fits]
+    if not len(contents):
+        return []
+    return list(contents[room.iteration(contents).argsort(kind="stable")[:BEST_FILLS]])
