@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from hetopt.data.entities import Floats
-from hetopt.lettering import label, lettering
+from hetopt.lettering import cut, label, labels, lettering
 from hetopt.pictures import COLOURS, WIDTH
 from hetopt.pipelines.layout import Layout, layout
 from hetopt.pipelines.mapping import GPUMapping
@@ -71,7 +71,8 @@ def draw_mapping(mapping: GPUMapping | Iterable[GPUMapping], title: str = "") ->
     with lettering((title, *used, *(one.graph.pipeline.name for one in shown))):
         figure = Figure(figsize=(width, height))
         if title:
-            figure.text(0.5, 1 - 0.28 / height, title, ha="center", va="center", fontsize=13)
+            short = cut(title, int(width / 0.115))  # inches of a letter
+            figure.text(0.5, 1 - 0.28 / height, short, ha="center", va="center", fontsize=13)
         bottom = height - above
         for panel in panels:
             own = panel.height(width)
@@ -112,8 +113,8 @@ class _Panel:
     @cached_property
     def legend(self) -> list[str]:
         """Text for each server that is used."""
-        names = _servers(self.mapping).items()
-        return [f"{label(name, self.numbers[name], 22)}: {n} GPU{'s' * (n != 1)}" for name, n in names]
+        named = dict(zip(self.numbers, labels(self.numbers, 22), strict=True))
+        return [f"{named[name]}: {n} GPU{'s' * (n != 1)}" for name, n in _servers(self.mapping).items()]
 
     def height(self, width: float) -> float:
         return TOP + ROW * (self.page.rows - 1) + 0.5 + LINE * self._lines(width) + 0.35

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import unicodedata
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
+from itertools import takewhile
 
 import matplotlib
 from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
@@ -66,6 +67,23 @@ def _others() -> dict[str, frozenset[int]]:
     return {name: _codes(paths[name]) for name in sorted(paths)}
 
 
+def labels(names: Mapping[str, int], most: int = 24) -> list[str]:
+    """:func:`label` of each name with its number; of names that would look alike, without what they all share."""
+    shown = [label(name, number, most) for name, number in names.items()]
+    if len(set(shown)) == len(shown):
+        return shown
+    every = list(names)
+    head = _shared(every)
+    tail = _shared([name[head:][::-1] for name in every])
+    cores = [("…" if head else "") + name[head : len(name) - tail] + ("…" if tail else "") for name in every]
+    return [label(core, number, most) for core, number in zip(cores, names.values(), strict=True)]
+
+
+def _shared(names: Iterable[str]) -> int:
+    """Letters that all begin with."""
+    return len(list(takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))))
+
+
 def label(name: str, number: int, most: int = 24) -> str:
     """``name``, cut in the middle to ``most`` letters' width; with ``number`` where boxes may stand for its letters.
 
@@ -73,6 +91,11 @@ def label(name: str, number: int, most: int = 24) -> str:
     """
     if lacking(name).difference(*(_others()[font] for font in fonts_for(frozenset(name)))):
         name = f"{name} ({number})"
+    return cut(name, most)
+
+
+def cut(name: str, most: int) -> str:
+    """``name``, cut in the middle to ``most`` letters' width."""
     if _width(name) <= most:
         return name
     head, tail = "", ""

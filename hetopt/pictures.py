@@ -16,7 +16,7 @@ from hetopt.data.entities import Entities, Floats
 from hetopt.envy import envy_ratio
 from hetopt.errors import InvalidOption
 from hetopt.files import saving
-from hetopt.lettering import label, lettering
+from hetopt.lettering import cut, label, labels, lettering
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +43,7 @@ def _shown(entities: Entities) -> list[int]:
 
 
 def _labels(entities: Entities, shown: list[int], most: int = 20) -> list[str]:
-    return [label(entities.names[i], i + 1, most) for i in shown]
+    return labels({entities.names[i]: i + 1 for i in shown}, most)
 
 
 def _of(entities: Entities, shown: list[int]) -> str:
@@ -149,7 +149,7 @@ def draw(result: Allocation | Plan, title: str = "", judged: Allocation | Plan |
         draw_envy(envy, judged)
         for axes in (*rest, *more):
             draw_prices(axes, result)
-        figure.suptitle(title)
+        figure.suptitle(cut(title, int(WIDTH / 0.115)))
         figure.draw_without_rendering()  # places all, with these letters
     return figure
 

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 import hetopt
 from hetopt.comparison import compare
 from hetopt.errors import InvalidOption, UnusableFile
-from hetopt.lettering import label, lacking, lettering
+from hetopt.lettering import label, labels, lacking, lettering
 from hetopt.models import baselines, gavel, oef
 from hetopt.overview import DOT, apart, overview
 from hetopt.pictures import check_picture_path, draw, draw_envy, draw_prices, draw_shares, save
@@ -138,6 +138,22 @@ def test_long_names_keep_both_ends() -> None:
     assert label("short", 1) == "short"
     cut = [label(f"{'x' * 40}/{kind}", 1, 20) for kind in ("llm", "small")]
     assert cut == ["xxxxxxxxxx…xxxxx/llm", "xxxxxxxxxx…xxx/small"]
+
+
+def test_names_that_would_look_alike_lose_what_they_share() -> None:
+    hosts = {f"rack1-node-{i:02d}.cluster.example.org": i for i in range(3)}
+    assert labels(hosts, 16) == ["…0…", "…1…", "…2…"]
+    assert labels({"one": 1, "two": 2}) == ["one", "two"]
+    assert labels({"a": 1}) == ["a"]
+
+
+@given(st.lists(st.text(st.sampled_from("ab"), max_size=9), unique=True, max_size=6))
+def test_labels_are_those_of_each_where_they_differ(names: list[str]) -> None:
+    numbered = {name: i for i, name in enumerate(names)}
+    alone = [label(name, i, 6) for name, i in numbered.items()]
+    together = labels(numbered, 6)
+    assert len(set(together)) >= len(set(alone))
+    assert together == alone or len(set(alone)) < len(alone)
 
 
 @given(st.text(max_size=60), st.integers(4, 30))
