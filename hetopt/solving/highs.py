@@ -248,6 +248,8 @@ class Session:
         is_integer = bool(self._program.integer.any())
         has_dual = not is_integer and bool(solution.dual_valid)
         objective = float(info.objective_function_value)
+        if not np.isfinite(objective):
+            raise NotSolved(f"HiGHS calls the program solved, with an objective of {objective:g}", "error")
         proven = objective if status != "time_limit" else np.inf
         return Point(
             program=self.program,

@@ -18,8 +18,8 @@ from hetopt.programs.compiling import from_pyomo
 from hetopt.solving.backends import run
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
-from hetopt.solving.point import Point
-from hetopt.tolerances import FEASIBILITY
+from hetopt.solving.point import Point, Status
+from hetopt.tolerances import FEASIBILITY, PROVEN
 
 
 def one_minute() -> Options:
@@ -50,6 +50,22 @@ def started(start: Mapper, pipeline: Pipeline, servers: Servers) -> Whole | None
         if not pipeline.sliced:
             raise
         return None
+
+
+def settled(status: Status | str, value: float, bound: float) -> Status | str:
+    """``status``, or ``"optimal"`` where the bound says so, whatever stopped the search."""
+    return "optimal" if value <= bound * (1 + PROVEN) else status
+
+
+def first_servers_first(counts: Whole, servers: Servers) -> Whole:
+    """(S, M) counts with equal servers in the order of what they have: most of the first stages; empty ones last."""
+    kinds: dict[tuple[float, ...], list[int]] = {}
+    for m, kind in enumerate(zip(servers.free.tolist(), servers.nic.tolist(), servers.intra.tolist(), strict=True)):
+        kinds.setdefault(kind, []).append(m)
+    done = counts.copy()
+    for same in kinds.values():
+        done[:, same] = counts[:, sorted(same, key=lambda m: counts[:, m].tolist(), reverse=True)]
+    return done
 
 
 def solve_from(model: Any, options: Options, *, presolve: bool = True) -> Point | None:
@@ -86,7 +102,9 @@ def solve_from(model: Any, options: Options, *, presolve: bool = True) -> Point 
             point = run(program, options, start)
     except NotSolved as problem:
         if problem.status == "infeasible":
-            raise InvalidInstance(f"there is no room on the servers: {model.name}; {problem}") from None
+            raise InvalidInstance(
+                f"there is no room on the servers ({model.name}): all GPUs of a sliced replica must be on one server"
+            ) from None
         if problem.status != "time_limit" or program.violation(start) > FEASIBILITY:
             raise
         return None

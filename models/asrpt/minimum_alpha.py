@@ -11,7 +11,7 @@ import pyomo.environ as pyo
 
 from hetopt.errors import InvalidOption
 from hetopt.models.asrpt.contents import Room, Whole
-from hetopt.models.asrpt.exact_mapping import linear, one_minute, solve_from, started
+from hetopt.models.asrpt.exact_mapping import first_servers_first, linear, one_minute, settled, solve_from, started
 from hetopt.models.asrpt.local_search import LocalSearch
 from hetopt.pipelines.graph import job_graph
 from hetopt.pipelines.iteration_time import Asynchronous
@@ -19,7 +19,7 @@ from hetopt.pipelines.mapping import GPUMapping, Mapper, Stopwatch, in_order
 from hetopt.pipelines.pipeline import Pipeline
 from hetopt.pipelines.servers import Servers
 from hetopt.solving.options import Options
-from hetopt.tolerances import PROVEN
+from hetopt.tolerances import EQUAL, PROVEN
 
 
 @dataclass(frozen=True)
@@ -74,23 +74,26 @@ class MinimumAlpha:
             The solver is unknown, not installed or not licensed.
         """
         watch = Stopwatch()
-        model = self.build(pipeline, servers)
-        point = solve_from(model, self.options)
-        counts = np.zeros((len(pipeline), len(servers)), dtype=np.int64)
-        for (s, m, c), chosen in model.y.items():
-            counts[s - 1, m] += c * round(pyo.value(chosen))
-        bound = -point.bound * pyo.value(model.unit) if point else Room(pipeline, servers, self.timing).bound
-        status = point.status if point else "time_limit"
-        server, graph = in_order(counts), job_graph(pipeline)
-        return GPUMapping(graph, servers, server, self.timing, "exact-alpha", bound, status, watch.seconds)
+        start, room = started(self.start, pipeline, servers), Room(pipeline, servers, self.timing)
+        bound, status, counts = room.bound, "time_limit", start
+        if start is None or room.iteration(start.T) > bound * (1 + PROVEN):
+            model = _model(room, start)
+            if (point := solve_from(model, self.options)) is not None:
+                bound, status = max(bound, -point.bound * pyo.value(model.unit)), point.status
+            counts = np.zeros((len(pipeline), len(servers)), dtype=np.int64)
+            for (s, m, c), chosen in model.y.items():
+                counts[s - 1, m] += c * round(pyo.value(chosen))
+        assert counts is not None
+        counts, graph = first_servers_first(counts, servers), job_graph(pipeline)
+        status = settled(status, float(room.iteration(counts.T)), bound)
+        return GPUMapping(graph, servers, in_order(counts), self.timing, "exact-alpha", bound, status, watch.seconds)
 
     def build(self, pipeline: Pipeline, servers: Servers) -> Any:
         """The Pyomo model; its variables hold the start.
 
         Indices of stages count from 1, those of servers from 0; ``model.unit`` is U in seconds.
         """
-        start, room = started(self.start, pipeline, servers), Room(pipeline, servers, self.timing)
-        return _model(room, None if start is None else _sorted(start, room))
+        return _model(Room(pipeline, servers, self.timing), started(self.start, pipeline, servers))
 
 
 Counted = tuple[int, Any]
@@ -107,7 +110,8 @@ def _sorted(counts: Whole, room: Room) -> Whole:
     return done
 
 
-def _model(room: Room, start: Whole | None) -> Any:
+def _model(room: Room, given: Whole | None) -> Any:
+    start = None if given is None else _sorted(given, room)
     pipeline, stages, servers = room.pipeline, range(len(room.pipeline)), range(len(room.free))
     slowest = room.timing.most(pipeline, room.servers) if start is None else room.iteration(start.T)
     unit = float(slowest) or 1.0
@@ -121,7 +125,7 @@ def _model(room: Room, start: Whole | None) -> Any:
         if room.best(s, c, m) <= unit * (1 + PROVEN)
     ]
     model.y = pyo.Var(choices, domain=pyo.Binary)
-    model.z = pyo.Var(bounds=(min(1.0, room.bound / unit * (1 - PROVEN)), 1 + PROVEN), initialize=1.0)
+    model.z = pyo.Var(bounds=(min(1.0, room.bound / unit) - EQUAL, 1 + EQUAL), initialize=1.0)
     model.seconds = pyo.Objective(expr=model.z, sense=pyo.minimize)
     here: list[list[list[Counted]]] = [[[] for _ in servers] for _ in stages]
     for (s, m, c), y in model.y.items():
@@ -150,7 +154,7 @@ def _stage_rows(model: Any, room: Room, here: list[list[list[Counted]]], s: int,
     beside = [(cost.saving[s, r] * c / unit, y) for r in range(len(here)) for c, y in here[r][m] if cost.saving[s, r]]
     base = [(cost.base[s, c] / unit, y) for c, y in own]
     model.pace.add(linear([(1, model.z), *((-b, y) for b, y in base), *beside]) >= 0)
-    if lacking := [(1 - b, y) for b, y in base if b > 1]:
+    if lacking := [(1 - b, y) for b, y in base if b > 1 + PROVEN]:
         model.beside.add(linear([*beside, *lacking]) >= -PROVEN)
 
 

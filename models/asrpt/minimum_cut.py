@@ -11,7 +11,7 @@ import numpy as np
 import pyomo.environ as pyo
 
 from hetopt.models.asrpt.contents import Whole
-from hetopt.models.asrpt.exact_mapping import linear, one_minute, solve_from, started
+from hetopt.models.asrpt.exact_mapping import first_servers_first, linear, one_minute, settled, solve_from, started
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.models.asrpt.partitions import least_cuts
 from hetopt.pipelines.allreduce import AllReduce, algorithm
@@ -85,13 +85,13 @@ class MinimumCut:
         graph, model = job_graph(pipeline, self.allreduce), self.build(pipeline, servers)
         point = solve_from(model, self.options, presolve=False)
         chosen = {step: n for step, f in model.f.items() if (n := round(pyo.value(f)))}
-        counts = _counts(pipeline, servers, chosen)
+        counts = first_servers_first(_counts(pipeline, servers, chosen), servers)
         if self.allreduce is AllReduce.RING:
             server = in_order(counts)
         else:
             server = _by_partition(graph, counts, self.allreduce)
-        bound = -point.bound * pyo.value(model.unit) if point else 0.0
-        status = point.status if point else "time_limit"
+        bound = max(0.0, -point.bound * pyo.value(model.unit)) if point else 0.0
+        status = settled(point.status if point else "time_limit", float(graph.cut(server)), bound)
         return GPUMapping(graph, servers, server, self.timing, "exact-cut", bound, status, watch.seconds, "bytes")
 
     def build(self, pipeline: Pipeline, servers: Servers) -> Any:
