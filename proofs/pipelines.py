@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import product
-
 import numpy as np
 from hypothesis import strategies as st
 
 from hetopt.data.workload import Job, Stage
-from hetopt.models.asrpt.contents import Whole
-from hetopt.pipelines.pipeline import Pipeline
 from hetopt.pipelines.servers import Servers
 
 NUMBERS = st.integers(0, 12)
@@ -51,21 +46,3 @@ def servers_for(draw: st.DrawFn, gpus: int, *, most: int = 4, fast_inside: bool 
     intra = draw(st.lists(st.integers(least, least + 20), min_size=count, max_size=count)) * (len(free) // count)
     names = tuple(f"server{i + 1}" for i in range(len(free)))
     return Servers(names, np.array(free), np.array(nic, dtype=float), np.array(intra, dtype=float))
-
-
-def every_placement(pipeline: Pipeline, servers: Servers) -> Iterator[Whole]:
-    """All (S, M) tables of replicas for which there is room."""
-    ways = [list(_compositions(k, len(servers))) for k in pipeline.replicas.tolist()]
-    for rows in product(*ways):
-        table = np.array(rows)
-        if (pipeline.slices @ table <= servers.free).all():
-            yield table
-
-
-def _compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
-    if parts == 1:
-        yield (total,)
-        return
-    for first in range(total, -1, -1):
-        for rest in _compositions(total - first, parts - 1):
-            yield (first, *rest)

@@ -24,7 +24,7 @@ from hetopt.models.asrpt.virtual_machine import VirtualMachine
 from hetopt.pipelines.iteration_time import Asynchronous
 from hetopt.pipelines.pipeline import Pipeline
 from hetopt.pipelines.servers import Servers
-from hetopt.proofs.pipelines import every_placement
+from hetopt.proofs.placements import every_placement
 
 MOST_GPUS, MOST_JOBS = 6, 4
 """Up to so many GPUs and jobs the optimum is enumerated within seconds."""

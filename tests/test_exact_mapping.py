@@ -23,7 +23,8 @@ from hetopt.pipelines.graph import job_graph
 from hetopt.pipelines.iteration_time import Asynchronous, Synchronous
 from hetopt.pipelines.pipeline import Pipeline
 from hetopt.pipelines.servers import Servers
-from hetopt.proofs.pipelines import every_placement, servers_for, staged_jobs
+from hetopt.proofs.pipelines import servers_for, staged_jobs
+from hetopt.proofs.placements import every_placement
 from hetopt.solving.options import Options
 from hetopt.tolerances import EQUAL, PROVEN, SUPPORT
 

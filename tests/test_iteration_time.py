@@ -16,7 +16,8 @@ from hetopt.models.asrpt.contents import Room, Whole
 from hetopt.pipelines.iteration_time import Asynchronous, Synchronous, Timing
 from hetopt.pipelines.pipeline import Pipeline
 from hetopt.pipelines.servers import Servers
-from hetopt.proofs.pipelines import every_placement, servers_for, staged_jobs
+from hetopt.proofs.pipelines import servers_for, staged_jobs
+from hetopt.proofs.placements import every_placement
 from hetopt.tolerances import EQUAL, PROVEN
 
 PARTS = st.sampled_from([Fraction(0), Fraction(1, 2), Fraction(1)])

@@ -21,7 +21,8 @@ from hetopt.models.asrpt.packing import fills, packings
 from hetopt.pipelines.iteration_time import Asynchronous
 from hetopt.pipelines.pipeline import Pipeline
 from hetopt.pipelines.servers import Servers
-from hetopt.proofs.pipelines import every_placement, servers_for, staged_jobs
+from hetopt.proofs.pipelines import servers_for, staged_jobs
+from hetopt.proofs.placements import every_placement
 from hetopt.tolerances import EQUAL
 
 
