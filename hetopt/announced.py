@@ -31,11 +31,14 @@ class Announced:
     parameters:
         The two arguments with which such a callable is called. Something whose first required parameter is called as
         the first, or whose second as the second, is itself one.
+    method:
+        That makes it one; where this is not ``__call__``, ``parameters`` are those of the method.
     """
 
     what: str
     group: str
-    parameters: tuple[str, str]
+    parameters: tuple[str, ...]
+    method: str = "__call__"
 
     @cached_property
     def points(self) -> Mapping[str, EntryPoint]:
@@ -94,13 +97,15 @@ class Announced:
             raise
         except Exception as problem:  # whatever the code of somebody else does
             raise InvalidOption(f"{called} cannot be made with {dict(settings)}: {_raised(problem)}") from problem
-        if not callable(result):
-            wanted = ", ".join(self.parameters)
-            raise InvalidOption(f"{name!r} makes {type(result).__name__}, which is not a {self.what}({wanted})")
+        if not callable(getattr(result, self.method, None)):
+            wanted = ("" if self.method == "__call__" else f".{self.method}") + f"({', '.join(self.parameters)})"
+            raise InvalidOption(f"{name!r} makes {type(result).__name__}, which is not a {self.what}{wanted}")
         return result
 
     def includes(self, made: Callable[..., object]) -> bool:
         """Whether ``made`` is itself of this kind, rather than makes one."""
+        if self.method != "__call__":
+            return False  # a name stands for what makes one
         first, second = [*parameters(made).values(), None, None][:2]
         if first is None or first.default is not inspect.Parameter.empty:
             return False
@@ -121,12 +126,15 @@ def parameters(made: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
 
 
 def fitting(made: Callable[..., object], settings: Mapping[str, Any], called: str) -> dict[str, Any]:
-    """The settings as ``made`` annotates them: of text a member of an enum or a mapper, of a mapping a dataclass.
+    """The settings as ``made`` annotates them.
+
+    Of text it makes a member of an enum, a mapper or a predictor; of a mapping a dataclass.
 
     Raises
     ------
     InvalidOption, UnknownName
-        No such member, mapper or field; text, a number, a list or a mapping where an object of another class is due.
+        No such member, mapper, predictor or field; text, a number, a list or a mapping where an object of another class
+        is due.
     """
     try:
         hints = get_type_hints(made)
@@ -157,17 +165,18 @@ def _fitting(value: Any, hint: Any, key: str) -> Any:
                 raise InvalidOption(f"{key} has no field {name!r}; {choices(str(name), names)}")
         made: Any = hint
         return made(**fitting(made, value, key))
-    if isinstance(value, str) and _is_mapper(hint):
-        from hetopt.registry import make_mapper
-
-        return make_mapper(value)
+    if isinstance(value, str) and (make := _made_by_name(hint)):
+        return make(value)
     raise InvalidOption(f"{key} is {value!r}; it must be of class {hint.__name__}")
 
 
-def _is_mapper(hint: type) -> bool:
+def _made_by_name(hint: type) -> Callable[[str], object] | None:
+    """What makes one of that kind from its name; None where they have none."""
     from hetopt.pipelines.mapping import Mapper
+    from hetopt.prediction.predictors import Predictor
+    from hetopt.registry import make_mapper, make_predictor
 
-    return hint is Mapper
+    return make_mapper if hint is Mapper else make_predictor if hint is Predictor else None
 
 
 def _raised(problem: Exception) -> str:

@@ -1,10 +1,10 @@
 """Finds policies, GPU mappings and instances by name, so that the core imports no paper and anybody may add to them.
 
 A package announces a policy by an entry point of the group ``hetopt.policies``: a function without required
-arguments (or a dataclass whose fields have defaults) that returns a Formulation or a policy; and what maps the stages
-of a job to GPUs by one of the group ``hetopt.mappers``: the same for a :class:`~hetopt.pipelines.mapping.Mapper`. It
-announces named instances by one of the group ``hetopt.instances``: a module with ``names() -> list[str]``,
-``describe(name) -> str`` and ``load(name) -> Instance``.
+arguments (or a dataclass whose fields have defaults) that returns a Formulation or a policy; what maps the stages of a
+job to GPUs by one of the group ``hetopt.mappers``: the same for a :class:`~hetopt.pipelines.mapping.Mapper`; and what
+predicts how long jobs are by one of the group ``hetopt.predictors``. It announces named instances by one of the group
+``hetopt.instances``: a module with ``names() -> list[str]``, ``describe(name) -> str`` and ``load(name) -> Instance``.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from hetopt.solving.road import Policy
 
 if TYPE_CHECKING:
     from hetopt.pipelines.mapping import Mapper
+    from hetopt.prediction.predictors import Predictor
 
 POLICIES = Announced("policy", "hetopt.policies", ("instance", "state"))
 MAPPERS = Announced("mapping method", "hetopt.mappers", ("pipeline", "servers"))
+PREDICTORS = Announced("predictor", "hetopt.predictors", (), method="learner")
 INSTANCES = "hetopt.instances"
 
 
@@ -37,6 +39,11 @@ def policy_names() -> list[str]:
 def mapper_names() -> list[str]:
     """Names of all ways to map a job's stages to GPUs that installed packages announce, sorted."""
     return list(MAPPERS.points)
+
+
+def predictor_names() -> list[str]:
+    """Names of all predictors of jobs' lengths that installed packages announce, sorted."""
+    return list(PREDICTORS.points)
 
 
 def factory(name: str) -> Callable[..., Formulation | Policy]:
@@ -60,7 +67,7 @@ def make_policy(name: str, settings: Mapping[str, Any] | None = None) -> Formula
     settings:
         Arguments of the function or class behind the name. Where that is itself a policy, a function
         ``(instance, state=None, …)``, its further arguments. For a setting that is an enum, a mapper or a dataclass
-        may stand the text of its member, its name, or a mapping of its fields.
+        may stand the text of its member, its name (a predictor's as well), or a mapping of its fields.
 
     Raises
     ------
@@ -104,6 +111,27 @@ def make_mapper(name: str, settings: Mapping[str, Any] | None = None) -> Mapper:
     return mapper
 
 
+def make_predictor(name: str, settings: Mapping[str, Any] | None = None) -> Predictor:
+    """The predictor of jobs' lengths under that name, with these settings.
+
+    Parameters
+    ----------
+    name:
+        An announced name (:func:`predictor_names`), or ``module:Name`` of a function or class that makes one.
+    settings:
+        Arguments of that function or class.
+
+    Raises
+    ------
+    UnknownName
+        Nothing is announced under that name, or the module or the attribute does not exist.
+    InvalidOption
+        A setting that it does not have, or does not accept; or it makes no predictor.
+    """
+    predictor: Predictor = PREDICTORS.make(name, dict(settings or {}))
+    return predictor
+
+
 def _refuse(others: Announced, made: Callable[..., object], name: str, wanted: Announced) -> None:
     if others.includes(made):
         raise InvalidOption(f"{name!r} is a {others.what}, not a {wanted.what}")
@@ -130,6 +158,11 @@ def _libraries() -> Mapping[str, Any]:
 def named_instances() -> dict[str, str]:
     """Name of every instance that installed packages bring -> what it is; sorted."""
     return {name: _libraries()[name].describe(name) for name in sorted(_libraries())}
+
+
+def is_named(name: str) -> bool:
+    """Whether an installed package brings an instance of that name."""
+    return name in _libraries()
 
 
 def named_instance(name: str) -> Instance:

@@ -17,14 +17,14 @@ from hetopt import Cluster, Instance, Job, Server, Stage
 from hetopt.errors import InvalidInstance, InvalidOption, InvalidPlan, Stalled
 from hetopt.models.asrpt import (
     ASRPT,
+    SPJF,
+    SPWF,
     LocalSearch,
     Ordered,
     Synchronous,
-    spjf,
-    spwf,
-    wcs_duration,
-    wcs_subtime,
-    wcs_workload,
+    WCSDuration,
+    WCSSubTime,
+    WCSWorkload,
 )
 from hetopt.models.asrpt.policies import NonPreemptivePolicy
 from hetopt.pipelines.pipeline import Pipeline
@@ -32,8 +32,8 @@ from hetopt.pipelines.servers import Servers
 from hetopt.proofs.pipelines import staged_jobs
 from hetopt.tolerances import EQUAL
 
-POLICIES = [ASRPT(), ASRPT(delay=0), ASRPT(comm_heavy=1, delay=3), spjf(), spwf(), wcs_duration(), wcs_workload()]
-POLICIES += [wcs_subtime()]
+POLICIES = [ASRPT(), ASRPT(delay=0), ASRPT(comm_heavy=1, delay=3), SPJF(), SPWF(), WCSDuration(), WCSWorkload()]
+POLICIES += [WCSSubTime()]
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def test_nobody_is_interrupted_and_no_gpu_given_twice(instance: Instance, policy
 @given(online_instances(most_jobs=3))
 def test_parts_recombine(instance: Instance) -> None:
     """Another mapper, another model of an iteration: the simulation takes the same for true."""
-    for policy in (ASRPT(mapper=LocalSearch()), ASRPT(timing=Synchronous(4)), spjf()):
+    for policy in (ASRPT(mapper=LocalSearch()), ASRPT(timing=Synchronous(4)), SPJF()):
         log = hetopt.simulate(policy, instance)
         assert log.jobs["finish"].notna().all()
     local, heavy = hetopt.simulate(ASRPT(mapper=LocalSearch()), instance), hetopt.simulate(ASRPT(), instance)
@@ -171,7 +171,7 @@ def test_light_jobs_leave_the_large_holes_to_heavy_ones() -> None:
     cluster = Cluster((hetopt.GPUType("GPU"),), servers)
     light = Job("light", {"GPU": 1.0}, 100)
     heavy = staged("heavy", 2, 1e9, arrival=1)
-    log = hetopt.simulate(wcs_subtime(), Instance(cluster, jobs=(light, heavy)))
+    log = hetopt.simulate(WCSSubTime(), Instance(cluster, jobs=(light, heavy)))
     assert dict(zip(log.spans["job"], log.spans["servers"], strict=True)) == {"light": "small", "heavy": "large"}
 
 
@@ -196,7 +196,7 @@ def test_a_heavy_job_waits_for_better_gpus_no_longer_than_its_delay() -> None:
 def test_jobs_go_to_the_fastest_type_that_has_room() -> None:
     cluster = Cluster.of({"T4": 1, "V100": 1})
     jobs = tuple(Job(f"j{i}", {"T4": 1.0, "V100": 4.0}, 8) for i in range(2))
-    log = hetopt.simulate(wcs_subtime(), Instance(cluster, jobs=jobs))
+    log = hetopt.simulate(WCSSubTime(), Instance(cluster, jobs=jobs))
     assert log.jobs["finish"].tolist() == [2, 8]
     assert log.spans["gpu_type"].tolist() == ["V100", "T4"]
 
@@ -207,14 +207,14 @@ def test_slices_wait_for_a_server_that_has_room_for_all() -> None:
     small = tuple(Job(f"s{i}", {"GPU": 1.0}, 50) for i in range(2))
     sliced = Job("sliced", {"GPU": 1.0}, 5, 4, stages=(Stage(1, 1, 0, slices=4),), arrival=1)
     placed = {f"s{i}": {f"gpu-{i}": {"GPU": 1}} for i in range(2)}
-    log = hetopt.simulate(wcs_subtime(), Instance(cluster, jobs=(*small, sliced), placed=placed))
+    log = hetopt.simulate(WCSSubTime(), Instance(cluster, jobs=(*small, sliced), placed=placed))
     assert log.jobs.loc["sliced", "start"] == 50
 
 
 def test_a_withdrawn_job_does_not_hold_up_the_others() -> None:
     cluster = Cluster.of({"GPU": 1})
     jobs = tuple(Job(f"j{i}", {"GPU": 1.0}, 10 + i) for i in range(3))
-    for policy in (spjf(), ASRPT()):
+    for policy in (SPJF(), ASRPT()):
         plan, state = policy(Instance(cluster, jobs=jobs, time=100))
         assert plan.assigned == {"j0": "GPU", "j1": None, "j2": None}
         left = (jobs[0], jobs[2])
@@ -235,8 +235,8 @@ def test_a_name_that_was_withdrawn_cannot_come_again_before_its_turn() -> None:
 def test_the_state_given_is_not_changed() -> None:
     cluster = Cluster.of({"GPU": 1})
     jobs = tuple(Job(f"j{i}", {"GPU": 1.0}, 10) for i in range(2))
-    _, state = spjf()(Instance(cluster, jobs=jobs))
-    first = [spjf()(Instance(cluster, jobs=jobs[1:], time=10), state)[0].assigned for _ in range(2)]
+    _, state = SPJF()(Instance(cluster, jobs=jobs))
+    first = [SPJF()(Instance(cluster, jobs=jobs[1:], time=10), state)[0].assigned for _ in range(2)]
     assert first == [{"j1": "GPU"}] * 2
 
 
@@ -244,7 +244,7 @@ def test_a_job_that_never_fits_stalls_and_is_named() -> None:
     cluster = Cluster((hetopt.GPUType("T4"), hetopt.GPUType("gone")), (Server("a", {"T4": 1}),))
     jobs = (Job("fits", {"T4": 1.0, "gone": 1.0}, 5), Job("never", {"T4": 0.0, "gone": 1.0}, 5))
     with pytest.raises(Stalled, match="1 jobs are unfinished: never"):
-        hetopt.simulate(wcs_subtime(), Instance(cluster, jobs=jobs))
+        hetopt.simulate(WCSSubTime(), Instance(cluster, jobs=jobs))
 
 
 class Twice(Ordered):

@@ -119,6 +119,8 @@ def check_policy(what: object) -> None:
         raise InvalidOption(
             f"the policy is {shown(what)}; it must be a policy, such as hetopt.models.oef.cooperative(){hint}"
         )
+    if isinstance(what, type):
+        raise InvalidOption(f"the policy is the class {what.__name__}; give one of it: {what.__name__}()")
     try:
         signature(what).bind(None)
     except ValueError:  # some callables written in C tell nothing

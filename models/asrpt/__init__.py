@@ -4,7 +4,7 @@ from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.models.asrpt.local_search import LocalSearch
 from hetopt.models.asrpt.minimum_alpha import MinimumAlpha
 from hetopt.models.asrpt.minimum_cut import MinimumCut
-from hetopt.models.asrpt.policies import ASRPT, Ordered, spjf, spwf, wcs_duration, wcs_subtime, wcs_workload
+from hetopt.models.asrpt.policies import ASRPT, SPJF, SPWF, Ordered, WCSDuration, WCSSubTime, WCSWorkload
 from hetopt.pipelines.allreduce import AllReduce
 from hetopt.pipelines.graph import job_graph
 from hetopt.pipelines.iteration_time import Asynchronous, Synchronous
@@ -13,6 +13,8 @@ from hetopt.pipelines.servers import Servers
 
 __all__ = [
     "ASRPT",
+    "SPJF",
+    "SPWF",
     "AllReduce",
     "Asynchronous",
     "HeavyEdge",
@@ -23,10 +25,8 @@ __all__ = [
     "Pipeline",
     "Servers",
     "Synchronous",
+    "WCSDuration",
+    "WCSSubTime",
+    "WCSWorkload",
     "job_graph",
-    "spjf",
-    "spwf",
-    "wcs_duration",
-    "wcs_subtime",
-    "wcs_workload",
 ]

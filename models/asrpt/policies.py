@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from hetopt.allocation import Placement, Plan
-from hetopt.checks import at_least
+from hetopt.checks import at_least, shown
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
@@ -57,6 +57,8 @@ class Events:
         ------
         InvalidInstance
             The cluster never has room for it, or one of its name was withdrawn before.
+        InvalidOption
+            The predictor says what is no number of iterations.
         """
         if job.name in self.scheduler.gone:
             raise InvalidInstance(f"a job {job.name!r} was withdrawn before; give the new one another name")
@@ -64,7 +66,10 @@ class Events:
         choices = self.choices.of(job)
         if not choices:  # until there are GPUs that it can run on
             return
-        self.scheduler.arrive(time, Task(job.name, job.demand, choices, float(self.learner.predict([job])[0])))
+        predicted = float(self.learner.predict([job])[0])
+        if not 0 <= predicted < np.inf:
+            raise InvalidOption(f"the predictor says {predicted} for job {job.name!r}; it must be a finite number >= 0")
+        self.scheduler.arrive(time, Task(job.name, job.demand, choices, predicted))
 
     def finish(self, time: float, job: Job) -> None:
         """``job`` is done."""
@@ -134,9 +139,12 @@ class NonPreemptivePolicy(ABC):
 
     def __post_init__(self) -> None:
         at_least(self.comm_heavy, f"{type(self).__name__}.comm_heavy", 1.0, InvalidOption)
-        for key in ("predictor", "mapper", "timing"):
+        for key, method in (("predictor", "learner"), ("mapper", "__call__"), ("timing", "__call__")):
             if isinstance(made := getattr(self, key), type):
                 raise InvalidOption(f"{key} is the class {made.__name__}; give one of it: {made.__name__}()")
+            if not callable(getattr(made, method, None)):
+                hint = f"; hetopt.registry.make_{key} finds one by name" if isinstance(made, str) else ""
+                raise InvalidOption(f"{type(self).__name__}.{key} is {shown(made)}, which is no {key}{hint}")
 
     @abstractmethod
     def scheduler(self, fleets: Sequence[Fleet | None]) -> NonPreemptive:
@@ -155,9 +163,6 @@ class NonPreemptivePolicy(ABC):
         InvalidInstance
             A server without GPUs, a job placed on several GPU types, or on GPUs that its slices do not fit.
         """
-        for server in instance.cluster.servers:
-            if not server.gpus:
-                raise InvalidInstance(f"servers[{server.name!r}] has no GPU; leave it out")
         fleets = [
             Fleet(Servers.of(instance, t, busy=False), self.mapper, self.timing, i) if n else None
             for i, (t, n) in enumerate(instance.cluster.capacity.items())
@@ -274,26 +279,41 @@ class Ordered(NonPreemptivePolicy):
         return InOrder(fleets, self.comm_heavy, self.key, conserving=self.conserving)
 
 
-def spjf(predictor: Predictor | None = None) -> Ordered:
+@dataclass(frozen=True)
+class SPJF(Ordered):
     """SPJF: shortest predicted job first; nobody overtakes it."""
-    return Ordered(predictor or Perfect(), key="duration")
+
+    key: Key = field(default="duration", init=False)
+    conserving: bool = field(default=False, init=False)
 
 
-def spwf(predictor: Predictor | None = None) -> Ordered:
+@dataclass(frozen=True)
+class SPWF(Ordered):
     """SPWF: smallest predicted workload (duration times GPUs) first; nobody overtakes it."""
-    return Ordered(predictor or Perfect(), key="workload")
+
+    key: Key = field(default="workload", init=False)
+    conserving: bool = field(default=False, init=False)
 
 
-def wcs_duration(predictor: Predictor | None = None) -> Ordered:
+@dataclass(frozen=True)
+class WCSDuration(Ordered):
     """WCS-Duration: whoever fits starts, shortest predicted duration first."""
-    return Ordered(predictor or Perfect(), key="duration", conserving=True)
+
+    key: Key = field(default="duration", init=False)
+    conserving: bool = field(default=True, init=False)
 
 
-def wcs_workload(predictor: Predictor | None = None) -> Ordered:
+@dataclass(frozen=True)
+class WCSWorkload(Ordered):
     """WCS-Workload: whoever fits starts, smallest predicted workload first."""
-    return Ordered(predictor or Perfect(), key="workload", conserving=True)
+
+    key: Key = field(default="workload", init=False)
+    conserving: bool = field(default=True, init=False)
 
 
-def wcs_subtime(predictor: Predictor | None = None) -> Ordered:
+@dataclass(frozen=True)
+class WCSSubTime(Ordered):
     """WCS-SubTime: whoever fits starts, in the order of submission."""
-    return Ordered(predictor or Perfect(), key="submission", conserving=True)
+
+    key: Key = field(default="submission", init=False)
+    conserving: bool = field(default=True, init=False)
