@@ -16,7 +16,7 @@ from hetopt.errors import InvalidFormulation, InvalidInstance, InvalidOption, In
 from hetopt.files.documents import Fault, from_yaml
 from hetopt.files.saving import check_writable
 from hetopt.programs.formulation import Formulation
-from hetopt.registry import MAPPERS, make_mapper, make_policy, named_instance
+from hetopt.registry import MAPPERS, is_named, make_mapper, make_policy, named_instance
 from hetopt.solving.options import Options
 from hetopt.solving.road import Policy
 
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 
 def load(name: str) -> Instance:
-    """The instance in a file, or the named one that hetopt brings.
+    """The instance in a file or a folder of CSV files, or the named one that hetopt brings.
+
+    A name goes before a file or folder that is called the same, unless the file has the ending of an instance.
 
     Raises
     ------
@@ -34,9 +36,14 @@ def load(name: str) -> Instance:
     UnknownName, UnusableFile
         There is none.
     """
-    from hetopt.files.instance_files import read
+    from hetopt.files.instance_files import PARSERS, read
+    from hetopt.files.tables import read_csv
 
-    instance = read(name) if Path(name).suffix or Path(name).exists() else named_instance(name)
+    path = Path(name)
+    if path.suffix.lower() not in PARSERS and (is_named(name) or not (path.suffix or path.exists())):
+        instance = named_instance(name)
+    else:
+        instance = read_csv(name) if path.is_dir() else read(name)
     if not instance.tenants and not instance.jobs:
         raise InvalidInstance(f"{name}: has neither tenants nor jobs; add at least one of them")
     return instance

@@ -69,7 +69,8 @@ class FirstRound:
         if self.plan.entities.kind == "tenants":
             return self._tenants_reason(name)
         if isinstance(self.result, Plan):
-            return "the policy lets it wait in this round"
+            again = "" if self.result.wake is None else f", and would decide again at {self.result.wake:.6g} s"
+            return f"the policy lets it wait in this round{again}"
         part = float(self.result.x[self.result.entities.position[name]].sum())
         if part <= SUPPORT:
             return "the policy gives it no time"

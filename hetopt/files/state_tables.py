@@ -55,6 +55,9 @@ def stages_of(table: pd.DataFrame | None) -> dict[Any, list[Stage]]:
             raise InvalidInstance(f"row {name!r} of table stages: {missing[0]} is missing")
         if numbered.setdefault(job, {}).setdefault(number, made := make("stages", name, Stage, **own)) is not made:
             raise InvalidInstance(f"row {name!r} of table stages occurs twice; number the stages of a job 1, 2, …")
+    for job, rows in numbered.items():
+        for absent in (number for number in range(1, len(rows) + 1) if number not in rows):
+            raise InvalidInstance(f"table stages: stage {absent} of job {job!r} is missing; number them 1, 2, …")
     return {job: [rows[number] for number in sorted(rows)] for job, rows in numbered.items()}
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetopt.data.entities import read_only
-from hetopt.pipelines.allreduce import AllReduce, multiplicities
+from hetopt.pipelines.allreduce import AllReduce, algorithm, multiplicities
 from hetopt.pipelines.pipeline import Pipeline
 from hetopt.pipelines.servers import Numbers
 
@@ -108,7 +108,13 @@ def job_graph(pipeline: Pipeline, allreduce: AllReduce = AllReduce.RING) -> JobG
     ----------
     allreduce:
         Ring, or NCCL's trees.
+
+    Raises
+    ------
+    InvalidOption
+        ``allreduce`` is neither.
     """
+    kind = algorithm(allreduce, "job_graph")
     k = pipeline.replicas.tolist()
     first = np.concatenate([[0], np.cumsum(pipeline.replicas)]).tolist()
     weights: dict[tuple[int, int], Any] = {}
@@ -116,7 +122,7 @@ def job_graph(pipeline: Pipeline, allreduce: AllReduce = AllReduce.RING) -> JobG
     links = np.diagonal(pipeline.links, 1).tolist()
     for s, ranks in enumerate(k):
         half, tokens, at = reduced[s] / 2, exchanged[s], first[s]
-        for (a, b), times in multiplicities(ranks, AllReduce(allreduce)).items():
+        for (a, b), times in multiplicities(ranks, kind).items():
             weights[at + a, at + b] = times * half
         if tokens > 0:
             for a in range(ranks):

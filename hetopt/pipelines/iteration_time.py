@@ -147,12 +147,14 @@ class Synchronous:
 
     def _flow(self, part: Parts) -> Numbers:
         q, part = self.micro_batches, _weighted(part, self.backward, self.reduce)
-        forward = (part.forward + part.exchange / 2).max(axis=-1)
-        backward = (part.backward + part.exchange / 2).max(axis=-1)
+        half: Any = Fraction(1, 2) if part.forward.dtype == object else 0.5  # 0 / 2 would be a float among fractions
+        forward = (part.forward + part.exchange * half).max(axis=-1)
+        backward = (part.backward + part.exchange * half).max(axis=-1)
         reduce = part.reduce.max(axis=-1)
-        down = (forward.sum(axis=-1) + (q - 1) * forward.max(axis=-1)) / q
+        each: Any = Fraction(1, int(q)) if part.forward.dtype == object else 1 / q
+        down = (forward.sum(axis=-1) + (q - 1) * forward.max(axis=-1)) * each
         back = backward[..., ::-1]
-        through = (np.add.accumulate(back, axis=-1) + (q - 1) * np.maximum.accumulate(back, axis=-1)) / q
+        through = (np.add.accumulate(back, axis=-1) + (q - 1) * np.maximum.accumulate(back, axis=-1)) * each
         return np.asarray(down + (through[..., ::-1] + reduce).max(axis=-1))
 
 

@@ -11,7 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hetopt.checks import expect
 from hetopt.data.entities import read_only
+from hetopt.data.workload import Job
 from hetopt.errors import InvalidInstance, InvalidPlan
 from hetopt.pipelines.graph import JobGraph
 from hetopt.pipelines.iteration_time import Asynchronous, Timing
@@ -124,6 +126,10 @@ class Mapper(Protocol):
 
 def check_room(pipeline: Pipeline, servers: Servers) -> None:
     """Raise :class:`InvalidInstance` where the servers cannot have room for the job, whatever the mapping."""
+    if isinstance(pipeline, Job):
+        raise InvalidInstance(f"the pipeline is the job {pipeline.name!r}; give Pipeline.of(job)")
+    expect(Pipeline, pipeline, "the pipeline")
+    expect(Servers, servers, "servers")
     if pipeline.gpus > servers.total:
         raise InvalidInstance(f"job {pipeline.name!r} needs {pipeline.gpus} GPUs; {servers.total} are free")
     largest, most = int(pipeline.slices.max()), int(servers.free.max())

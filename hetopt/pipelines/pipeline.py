@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hetopt.checks import known
+from hetopt.checks import expect, known
 from hetopt.data.entities import read_only
 from hetopt.data.workload import Job, Stage
 from hetopt.errors import InvalidInstance
@@ -62,7 +62,7 @@ class Pipeline:
         InvalidInstance
             Two stages exchange nothing, so that the job's graph would fall apart; or it cannot run on that type.
         """
-        fastest = max(job.throughput.values())
+        fastest = max(expect(Job, job, "the job").throughput.values())
         speed = fastest if gpu_type is None else job.throughput[known(gpu_type, job.throughput, job.name, "GPU type")]
         if speed <= 0:
             raise InvalidInstance(f"jobs[{job.name!r}].throughput[{gpu_type!r}] is 0; it cannot run there")

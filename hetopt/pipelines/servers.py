@@ -69,7 +69,7 @@ class Servers:
         """
         named = free if isinstance(free, Mapping) else {f"server{i + 1}": n for i, n in enumerate(free)}
         counts = {name: count(n, f"free[{name!r}]") for name, n in named.items()}
-        size = max(counts.values(), default=1) if gpus is None else count(gpus, "gpus", least=1)
+        size = max([1, *counts.values()]) if gpus is None else count(gpus, "gpus", least=1)
         for name, n in counts.items():
             if n > size:
                 raise InvalidInstance(f"free[{name!r}] is {n}; the server has {size} GPUs")
@@ -93,9 +93,11 @@ class Servers:
         Raises
         ------
         InvalidInstance
-            There is no such type, or none of its GPUs is free.
+            There is no such type, or none of its GPUs is free; a server has no GPU of any type.
         """
         known(gpu_type, instance.cluster.type_names, "gpu_type", "GPU type")
+        for empty in (s.name for s in instance.cluster.servers if not s.gpus):
+            raise InvalidInstance(f"servers[{empty!r}] has no GPU; leave it out")
         used: dict[str, int] = {}
         for hosts in instance.placed.values() if busy else ():
             for server, gpus in hosts.items():

@@ -10,6 +10,7 @@ import numpy as np
 
 from hetopt.data.cluster import Cluster
 from hetopt.data.workload import Job, Stage
+from hetopt.errors import InvalidInstance
 from hetopt.pipelines.iteration_time import Asynchronous, Timing
 from hetopt.pipelines.pipeline import Pipeline
 from hetopt.pipelines.servers import Servers, bandwidths
@@ -68,7 +69,12 @@ class _Rates:
             nic, intra = np.array([self.bandwidth[m] for m in names]).T
             gpus = np.array([sum(hosts[m].values()) for m in names])
             x = np.array([replicas[m] for m in names]).T
-            self.known[key] = 1 / float(self.timing(pipeline, x, Servers(names, gpus, nic, intra)))
+            seconds = float(self.timing(pipeline, x, Servers(names, gpus, nic, intra)))
+            if seconds <= 0:
+                raise InvalidInstance(
+                    f"an iteration of job {job.name!r} takes {seconds:g} s; give its stages seconds > 0"
+                )
+            self.known[key] = 1 / seconds
         return self.known[key]
 
     def _pipeline(self, job: Job, gpu_type: str) -> Pipeline:

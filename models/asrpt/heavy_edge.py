@@ -105,7 +105,7 @@ def _largest_first(graph: JobGraph, room: list[int]) -> list[int]:
         if not fits:
             raise InvalidInstance(
                 f"Heavy-Edge finds no room for all {len(graph)} replicas of job {graph.pipeline.name!r}: all GPUs of a "
-                "sliced replica must be on one server"
+                "sliced replica must be on one server; the exact mappings know whether there is any"
             )
         server[v] = min(fits, key=lambda m: room[m])
         room[server[v]] -= int(graph.size[v])
@@ -164,10 +164,10 @@ class _Filling:
                 heappush(edges, (-weight, v, u))
 
     def _first_pair(self, room: int) -> tuple[int, ...]:
-        """The heaviest edge between two vertices that are left; edges that are gone stay gone."""
+        """The heaviest edge between two vertices that are left and fit; the next server has no more room."""
         for a, b in self.heaviest:
-            if self.server[a] < 0 and self.server[b] < 0:
-                return (a, b) if self.size[a] + self.size[b] <= room else ()
+            if self.server[a] < 0 and self.server[b] < 0 and self.size[a] + self.size[b] <= room:
+                return a, b
         return ()
 
     def _next(self, edges: list[tuple[float, int, int]], room: int) -> int:
