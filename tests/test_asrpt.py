@@ -269,6 +269,8 @@ def test_what_the_scheduler_says_is_checked() -> None:
         (lambda: ASRPT(delay=-1), InvalidOption, "ASRPT.delay is -1"),
         (lambda: ASRPT(comm_heavy=0.5), InvalidOption, "ASRPT.comm_heavy is 0.5; it must be a finite number >= 1"),
         (lambda: ASRPT(mapper=LocalSearch), InvalidOption, "mapper is the class LocalSearch; give one of it"),  # type: ignore[arg-type]
+        (lambda: ASRPT(mapper="local"), InvalidOption, "is 'local', which is no mapper; hetopt.registry.make_mapper"),  # type: ignore[arg-type]
+        (lambda: SPJF(predictor=3), InvalidOption, "SPJF.predictor is 3, which is no predictor"),  # type: ignore[arg-type]
         (lambda: Ordered(key="size"), InvalidOption, "Ordered.key is 'size'; it must be one of duration, workload"),  # type: ignore[arg-type]
         (lambda: Ordered(conserving=1), InvalidOption, "Ordered.conserving is 1; it must be True or False"),  # type: ignore[arg-type]
     ],
@@ -277,6 +279,46 @@ def test_settings_out_of_range(make: Any, error: Any, message: str) -> None:
     with pytest.raises(error) as problem:
         make()
     assert message in str(problem.value)
+
+
+@dataclass(frozen=True)
+class Says:
+    """A predictor, and its learner."""
+
+    value: float
+
+    def learner(self) -> Any:
+        return self
+
+    def predict(self, jobs: Any) -> Any:
+        return np.full(len(jobs), self.value)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1.0])
+@pytest.mark.parametrize("policy", [ASRPT, SPJF])
+def test_a_prediction_is_a_number_of_iterations(policy: Any, value: float) -> None:
+    instance = Instance(Cluster.of({"GPU": 1}), jobs=(Job("j", {"GPU": 1.0}, 5),))
+    with pytest.raises(InvalidOption, match=f"the predictor says {value} for job 'j'; it must be a finite number"):
+        hetopt.simulate(policy(Says(value)), instance)
+
+
+def test_an_iteration_takes_time() -> None:
+    instance = Instance(Cluster.of({"GPU": 1}), jobs=(Job("j", {"GPU": 1.0}, 5, stages=(Stage(1, 0, 0),)),))
+    with pytest.raises(InvalidInstance, match="an iteration of job 'j' takes 0 s; give its stages seconds > 0"):
+        hetopt.simulate(ASRPT(), instance)
+
+
+def test_a_policy_is_no_class() -> None:
+    with pytest.raises(InvalidOption, match=r"the policy is the class ASRPT; give one of it: ASRPT\(\)"):
+        hetopt.simulate(ASRPT, Instance(Cluster.of({"GPU": 1}), jobs=(Job("j", {"GPU": 1.0}, 5),)))
+
+
+def test_baselines_share_the_settings() -> None:
+    assert WCSDuration(mapper=LocalSearch()).mapper == LocalSearch()
+    for named, key, conserving in ((SPJF(), "duration", False), (SPWF(), "workload", False),
+                                   (WCSDuration(), "duration", True), (WCSWorkload(), "workload", True),
+                                   (WCSSubTime(), "submission", True)):  # fmt: skip
+        assert (named.key, named.conserving) == (key, conserving)
 
 
 def test_bad_instances_are_refused_in_one_line() -> None:

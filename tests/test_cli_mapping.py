@@ -13,8 +13,10 @@ import pytest
 import hetopt
 from hetopt import instances, pictures
 from hetopt.data.workload import Job, Stage
+from hetopt.files import tables
 from hetopt.files.instance_files import write
-from hetopt.registry import mapper_names
+from hetopt.programs.formulation import Formulation
+from hetopt.registry import make_policy, mapper_names
 from hetopt.tolerances import EQUAL
 
 Run = Callable[..., tuple[int, str, str]]
@@ -226,6 +228,32 @@ def test_methods_are_listed(run: Run) -> None:
     assert "heavy-edge" in run("methods")[1]
 
 
+def test_a_name_with_a_dot_and_beside_a_folder_of_its_name(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "asrpt" / "fig2").mkdir(parents=True)
+    assert run("place", "asrpt/gpt-6.7b", "-m", "heavy-edge", "--job", "gpt-6.7b-8")[0] == 0
+    assert run("place", "asrpt/fig2", "-m", "heavy-edge")[0] == 0
+
+
+def test_a_folder_of_csv_files_is_placed_like_the_instance_in_it(run: Run, tmp_path: Path) -> None:
+    tables.write_csv(instances.load("asrpt/fig2"), tmp_path / "fig2")
+    said = [json.loads(run("place", where, "-m", "local", "--json")[1]) for where in ("asrpt/fig2", tmp_path / "fig2")]
+    assert said[0]["mappings"]["job"]["where"] == said[1]["mappings"]["job"]["where"]
+    code, _, err = run("place", tmp_path, "-m", "local")
+    assert (code, "servers.csv" in err) == (2, True)
+
+
+def test_who_waits_says_until_when(run: Run) -> None:
+    """A-SRPT starts a job once the virtual machine is done with it."""
+    _, out, _ = run("place", "asrpt/fig2", "-p", "asrpt", "--json")
+    policy = make_policy("asrpt")
+    assert not isinstance(policy, Formulation)
+    plan, _ = policy(instances.load("asrpt/fig2"))
+    assert f"waits in this round, and would decide again at {plan.wake:.6g} s" in out.replace("lets it wait", "waits")
+
+
 M = ["-m", "local"]
 BAD: list[tuple[list[str], str]] = [
     (["asrpt/fig2"], "say --policy NAME to put jobs on servers, --method NAME to map the stages"),
@@ -233,6 +261,8 @@ BAD: list[tuple[list[str], str]] = [
     (["asrpt/fig2", "-m", "no.module:Name"], "mapping method 'no.module:Name' cannot be loaded"),
     (["asrpt/fig2", "-m", "hetopt.models.asrpt:ASRPT"], "is a policy, not a mapping method"),
     (["asrpt/fig2", *M, "--set", "step=3"], "has no setting 'step'; did you mean 'steps'?"),
+    (["asrpt/fig2", "-p", "asrpt-spjf", "--set", "predictor=3"], "predictor of policy 'asrpt-spjf' is 3; it must be"),
+    (["asrpt/fig2", "-p", "asrpt", "--set", "predictor=oracle"], "there is no predictor 'oracle'; known: forest, mean"),
     (["asrpt/fig2", *M, "--set", "steps=half"], "LocalSearch.steps is 'half'"),
     (["asrpt/fig2", *M, "--set", "timing=slow"], "setting timing of mapping method 'local' is 'slow'"),
     (["asrpt/fig2", *M, "--job", "jab"], "there is no job 'jab'; did you mean 'job'?"),

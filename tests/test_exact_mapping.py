@@ -26,7 +26,7 @@ from hetopt.pipelines.servers import Servers
 from hetopt.proofs.pipelines import servers_for, staged_jobs
 from hetopt.proofs.placements import every_placement
 from hetopt.solving.options import Options
-from hetopt.tolerances import EQUAL, PROVEN, SUPPORT
+from hetopt.tolerances import EQUAL, PROVEN, START, SUPPORT
 
 
 @st.composite
@@ -165,8 +165,63 @@ def test_slices_that_do_not_fit_are_refused_by_the_exact_programs_too() -> None:
     """Enough GPUs, but 3 + 3 of four and four leave no room for a replica of two."""
     pipeline, servers = sliced((1, 2), (2, 3)), Servers.alike([4, 4])
     for mapper in (HeavyEdge(), LocalSearch(), MinimumAlpha(), MinimumCut()):
-        with pytest.raises(InvalidInstance, match="no room"):
+        with pytest.raises(InvalidInstance, match=r"no room .*all GPUs of a sliced replica must be on one server"):
             mapper(pipeline, servers)
+
+
+def test_a_start_that_meets_the_bound_is_proven_at_once() -> None:
+    """HiGHS once called this program optimal with an objective of nan, its range was so narrow."""
+    stages = Stage(3, 0.07, 0.02, parameter_bytes=1e6, output_bytes=5e6), Stage(1, 0.07, 0.08, parameter_bytes=5e6)
+    pipeline = Pipeline.of(Job("r", {"V100": 1.0}, 1, 4, stages=stages))
+    for start in (LocalSearch(), HeavyEdge()):
+        found = MinimumAlpha(start=start)(pipeline, Servers.alike([3, 3, 3], gpus=8))
+        assert (found.status, found.gap) == ("optimal", 0)
+
+
+def test_rounding_makes_no_coefficients() -> None:
+    """A stage that takes one rounding error more than the start needed nothing beside it; the row said 2e-16."""
+    numbers = (2, 2, 0.0, 1e5), (1, 2, 0.0, 1e5), (1, 3, 1e9, 0.0)
+    stages = tuple(
+        Stage(k, 0.5, 0.5, parameter_bytes=h, output_bytes=d, slices=t, slice_bytes=1e6) for k, t, h, d in numbers
+    )
+    pipeline, servers = Pipeline.of(Job("j", {"GPU": 1.0}, 1, 9, stages=stages)), Servers.alike([5, 4], gpus=6)
+    least = min(float(Asynchronous()(pipeline, x, servers)) for x in every_placement(pipeline, servers))
+    for start in (LocalSearch(), LocalSearch(steps=0), HeavyEdge()):
+        assert MinimumAlpha(start=start)(pipeline, servers).iteration_seconds == pytest.approx(least)
+
+
+def test_what_a_limit_leaves_open_is_told() -> None:
+    pipeline = Pipeline.of(instances.load("asrpt/vgg19").job["vgg19-32"])
+    servers = Servers.alike([5, 4, 6, 3, 7, 2, 5, 4, 6], gpus=8)
+    for mapper in (MinimumAlpha, MinimumCut):
+        found = mapper(options=Options(time_limit=START))(pipeline, servers)
+        assert found.status == "time_limit"
+        assert found.bound is not None
+        assert 0 <= found.bound < np.inf
+        assert 0 < found.gap <= 1
+    assert found.bound == 0, "bytes: no more is known"
+
+
+def test_of_equal_servers_the_first_are_used() -> None:
+    """A job of two GPUs that fits on one of twelve servers; and of 32 on five of them."""
+    pair = sliced((2, 1))
+    for mapper in (MinimumAlpha(), MinimumCut()):
+        assert mapper(pair, Servers.alike([8] * 12)).server.tolist() == [0, 0]
+        vgg19 = Pipeline.of(instances.load("asrpt/vgg19").job["vgg19-32"])
+        assert set(mapper(vgg19, Servers.alike([8] * 12)).server.tolist()) == set(range(4))
+
+
+def test_more_than_the_arguments_of_a_mapper() -> None:
+    job = Job("j", {"G": 1.0}, 1, 1)
+    for mapper in (HeavyEdge(), LocalSearch(), MinimumAlpha(), MinimumCut()):
+        with pytest.raises(InvalidInstance, match=r"the pipeline is the job 'j'; give Pipeline.of\(job\)"):
+            mapper(job, Servers.alike([1]))  # type: ignore[arg-type]
+        with pytest.raises(InvalidInstance, match=r"servers is \[4, 4\]"):
+            mapper(Pipeline.of(job), [4, 4])  # type: ignore[arg-type]
+    with pytest.raises(InvalidInstance, match="the job is 'vgg19'"):
+        Pipeline.of("vgg19")  # type: ignore[arg-type]
+    with pytest.raises(InvalidOption, match=r"job_graph.allreduce is 'star'"):
+        job_graph(Pipeline.of(job), "star")  # type: ignore[arg-type]
 
 
 def test_the_models_are_readable_pyomo() -> None:

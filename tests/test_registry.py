@@ -10,17 +10,30 @@ import pytest
 
 import hetopt
 from hetopt.errors import HetoptError, InvalidOption
-from hetopt.models.asrpt import ASRPT, AllReduce, Asynchronous, HeavyEdge, LocalSearch, MinimumAlpha, MinimumCut
+from hetopt.models.asrpt import (
+    ASRPT,
+    AllReduce,
+    Asynchronous,
+    HeavyEdge,
+    LocalSearch,
+    MinimumAlpha,
+    MinimumCut,
+    WCSDuration,
+)
 from hetopt.pipelines.pipeline import Pipeline
 from hetopt.pipelines.servers import Servers
+from hetopt.prediction.averages import GroupMedian
+from hetopt.prediction.forest import RandomForest
 from hetopt.programs.formulation import Formulation
 from hetopt.registry import (
     description,
     make_mapper,
     make_policy,
+    make_predictor,
     mapper_description,
     mapper_names,
     policy_names,
+    predictor_names,
 )
 
 OWN = '''
@@ -172,6 +185,24 @@ def test_settings_may_be_said_in_words() -> None:
     assert make_mapper("exact-cut", {"allreduce": "tree"}) == MinimumCut(allreduce=AllReduce.TREE)
     assert make_mapper("local", {"timing": Asynchronous(0.5)}) == LocalSearch(timing=Asynchronous(0.5))
     assert make_policy("asrpt", {"mapper": "local"}) == ASRPT(mapper=LocalSearch())
+    made = make_policy("asrpt-wcs-duration", {"mapper": "local", "predictor": "median", "comm_heavy": 2})
+    assert made == WCSDuration(GroupMedian(), 2, LocalSearch())
+
+
+def test_every_announced_predictor_can_be_made() -> None:
+    """Each says 0 of what it has not seen, but for the one that knows."""
+    job = hetopt.Job("j", {"GPU": 1.0}, 7, group="g")
+    assert {name: make_predictor(name).learner().predict([job])[0] for name in predictor_names()} == {
+        "forest": 0, "mean": 0, "median": 0, "perfect": 7}  # fmt: skip
+    assert make_predictor("forest", {"trees": 5}) == RandomForest(trees=5)
+    for name, settings, message in (
+        ("forrest", {}, "there is no predictor 'forrest'; did you mean 'forest'?"),
+        ("forest", {"tree": 5}, "predictor 'forest' has no setting 'tree'; did you mean 'trees'?"),
+        ("hetopt.models.asrpt:ASRPT", {}, "makes ASRPT, which is not a predictor.learner()"),
+    ):
+        with pytest.raises(hetopt.HetoptError) as problem:
+            make_predictor(name, settings)
+        assert message in str(problem.value)
 
 
 BAD_MAPPERS: list[tuple[str, dict[str, Any], str]] = [

@@ -44,9 +44,14 @@ def test_exact() -> None:
     assert Servers.alike([3], nic_bytes_per_s=0.75).exact().nic.tolist() == [Fraction(1, 4)]
 
 
+EMPTY = Instance(Cluster((GPUType("GPU"),), (Server("a", {"GPU": 1}), Server("none", {"GPU": 0}))))
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: Servers.alike([0, 0]), "server 'server1' has no GPU; leave it out"),
+        (lambda: Servers.of(EMPTY, "GPU"), "servers['none'] has no GPU; leave it out"),
         (lambda: Servers.alike([2, 0]), "server 'server2' has no GPU; leave it out"),
         (lambda: Servers.alike([2, 3], gpus=2), "free['server2'] is 3; the server has 2 GPUs"),
         (lambda: Servers.alike([2], nic_bytes_per_s=0), "nic_bytes_per_s is 0; it must be a finite number > 0"),

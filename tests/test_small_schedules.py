@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from fractions import Fraction
 from itertools import permutations, product
 from typing import Any
@@ -148,3 +150,9 @@ def test_what_is_too_large_is_refused() -> None:
     large = SmallJob(Pipeline.of(Job("j", {"G": 1.0}, 1, 3, stages=(Stage(3, 1, 0),))).exact(), F(0), F(1), F(1))
     with pytest.raises(InvalidOption, match="a job has no room on the servers"):
         SmallCase((large,), small_servers(2, 1, F(1), F(1)))
+
+
+def test_small_cases_need_no_hypothesis() -> None:
+    """Which an installed package does not bring."""
+    hidden = "import sys; sys.modules['hypothesis'] = None; import hetopt.proofs.small_schedules"
+    assert subprocess.run([sys.executable, "-c", hidden], check=False).returncode == 0

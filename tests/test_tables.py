@@ -118,6 +118,10 @@ PLACED = pd.DataFrame({"T4": [1], "V100": [0]}, index=pd.MultiIndex.from_tuples(
         ({"stages": STAGES.assign(replicas=2)}, "jobs['j'].stages have 2 GPUs; they must sum to demand = 1"),
         ({"stages": pd.concat([STAGES, STAGES])}, "row ('j', 1) of table stages occurs twice"),
         (
+            {"stages": STAGES.rename(index={1: 2}, level=1)},
+            "table stages: stage 1 of job 'j' is missing; number them 1, 2, …",
+        ),
+        (
             {"stages": STAGES.rename(index={1: "a"}, level=1)},
             "row ('j', 'a') of table stages: stage is 'a'; it must be",
         ),

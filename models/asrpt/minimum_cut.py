@@ -82,7 +82,7 @@ class MinimumCut:
             The solver is unknown, not installed or not licensed.
         """
         watch = Stopwatch()
-        graph, model = job_graph(pipeline, self.allreduce), self.build(pipeline, servers)
+        model, graph = self.build(pipeline, servers), job_graph(pipeline, self.allreduce)
         point = solve_from(model, self.options, presolve=False)
         chosen = {step: n for step, f in model.f.items() if (n := round(pyo.value(f)))}
         counts = first_servers_first(_counts(pipeline, servers, chosen), servers)
