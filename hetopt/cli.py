@@ -32,7 +32,12 @@ app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="Who should get which GPU when."
 )
 
-File = Annotated[str, typer.Argument(help="An instance file (.yaml, .json), or the name of one that hetopt brings.")]
+File = Annotated[
+    str,
+    typer.Argument(
+        help="An instance file (.yaml, .json), a folder of CSV files, or the name of one that hetopt brings."
+    ),
+]
 PolicyName = Annotated[str, typer.Option("--policy", "-p", help="A name that `hetopt policies` lists, or module:Name.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="A setting of the policy, key=value; repeatable.")]
 Moment = Annotated[

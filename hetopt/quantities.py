@@ -11,6 +11,9 @@ SIZES: Units = ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"
 ALMOST = 1 - 0.5 / 10**4
 """From this part of a unit on four digits round up to it: 999.96 kB are 1 MB, never 1000 kB."""
 
+MOST_WRITTEN_OUT = 1e9
+"""Larger numbers of the largest unit are left with an exponent."""
+
 
 def spell_seconds(value: float) -> str:
     """``0.03644`` as ``36.44 ms``; seconds are not turned into hours."""
@@ -25,4 +28,6 @@ def spell_bytes(value: float) -> str:
 def _spelled(value: float, units: Units) -> str:
     unit, name = next((pair for pair in units if abs(value) >= pair[0] * ALMOST), units[-1])
     text = f"{value / unit:.4g}"
-    return f"{text if 'e' not in text else f'{value / unit:.0f}'} {name}"
+    if "e" in text and abs(value / unit) < MOST_WRITTEN_OUT:
+        text = f"{value / unit:.0f}"
+    return f"{text} {name}"
