@@ -28,7 +28,14 @@ def test_bytes_keep_four_digits(value: float) -> None:
 
 @pytest.mark.parametrize(
     ("value", "spelled"),
-    [(0, "0 s"), (0.03644, "36.44 ms"), (0.99996, "1 s"), (7.361193, "7.361 s"), (86400, "86400 s"), (3e300, "3e+300 s")],
+    [
+        (0, "0 s"),
+        (0.03644, "36.44 ms"),
+        (0.99996, "1 s"),
+        (7.361193, "7.361 s"),
+        (86400, "86400 s"),
+        (3e300, "3e+300 s"),
+    ],
 )
 def test_seconds(value: float, spelled: str) -> None:
     assert spell_seconds(value) == spelled
