@@ -52,8 +52,9 @@ def test_the_first_exchange_is_the_best_of_all(case: Any, part: float) -> None:
     lookup = Lookup(room)
     late = np.maximum(lookup.seconds - aim, 0.0)
     for server in range(len(x)):
-        offered = list(Exchanges(room, lookup).best(x, server, x @ lookup.strides + lookup.first, late))
-        after = [exchanged(x, server, exchange.partner, exchange.gained) for exchange in offered]
+        walk = Exchanges(room, lookup, x, {})
+        offered = list(walk.best(server, late))
+        after = [walk.after(server, exchange) for exchange in offered]
         found = [lateness(room, y, aim) for y in after]
         every = list(every_exchange(room, x, server))
         assert bool(offered) == bool(every)
@@ -63,11 +64,24 @@ def test_the_first_exchange_is_the_best_of_all(case: Any, part: float) -> None:
             assert {y.tobytes() for y in after} <= {y.tobytes() for y in every}
 
 
-def exchanged(x: Whole, server: int, partner: int, gained: Whole) -> Whole:
-    y = x.copy()
-    y[server] += gained
-    y[partner] -= gained
-    return y
+@given(placements(), st.data())
+def test_a_walk_is_where_its_exchanges_lead(case: Any, data: st.DataObject) -> None:
+    """What is kept up to date is what a new walk from there would begin with."""
+    room, x = case
+    lookup = Lookup(room)
+    walk = Exchanges(room, lookup, x, {})
+    for _ in range(3):
+        server = data.draw(st.integers(0, len(x) - 1))
+        if not (offered := list(walk.best(server, lookup.seconds))):
+            return
+        exchange = data.draw(st.sampled_from(offered))
+        expected = walk.after(server, exchange)
+        walk.make(server, exchange)
+        again = Exchanges(room, lookup, expected, {})
+        for key in ("x", "place", "left"):
+            assert (getattr(walk, key) == getattr(again, key)).all()
+        for mine, fresh in zip(walk.parts, again.parts, strict=True):
+            assert all((a == b).all() for a, b in zip(mine, fresh, strict=True))
 
 
 def lateness(room: Room, x: Whole, aim: float) -> float:
@@ -127,7 +141,7 @@ def test_of_a_crowded_server_few_replicas_are_taken_at_a_time() -> None:
     room = Room(pipeline, servers, Asynchronous())
     lookup = Lookup(room)
     x = np.array([[1] * 12, [0] * 12])
-    offered = list(Exchanges(room, lookup).best(x, 0, x @ lookup.strides + lookup.first, lookup.seconds))
+    offered = list(Exchanges(room, lookup, x, {}).best(0, lookup.seconds))
     assert offered
     assert all(np.abs(exchange.gained).sum() == 1 for exchange in offered)
     assert MOST_PARTS < 2**12

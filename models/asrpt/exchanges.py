@@ -89,78 +89,106 @@ class Exchange:
 
 
 class Exchanges:
-    """All exchanges between a server and the others.
+    """A placement, and all exchanges between one of its servers and the others.
 
     Both give some of their replicas, none of a stage of which they get some. Empty servers that are equal count once.
+
+    Parameters
+    ----------
+    x:
+        (M, S) contents of the servers to begin with.
+    known:
+        What can be taken from which contents; shared by placements on the same servers.
+
+    Attributes
+    ----------
+    x, place:
+        (M, S) contents, and where their stages are in the lookup.
     """
 
-    def __init__(self, room: Room, lookup: Lookup) -> None:
-        self.room, self.strides = room, lookup.strides
-        self.free, self.slices = np.array(room.free), room.pipeline.slices
+    def __init__(self, room: Room, lookup: Lookup, x: Whole, known: dict[bytes, Parts]) -> None:
+        self.room, self.strides, self.known = room, lookup.strides, known
+        self.slices = room.pipeline.slices
         # beyond 63 stages two share a bit, and exchanges of the one against the other are left out
         self.bit = 1 << (np.arange(len(room.pipeline)) % 63)
         self.ones = np.ones(len(room.pipeline))  # a product with it is the fastest sum of short rows
-        self.known: dict[bytes, _Parts] = {}
+        self.x, self.place = x.copy(), x @ lookup.strides + lookup.first
+        self.left = np.array(room.free) - x @ self.slices
+        self.parts = [self._parts(row) for row in self.x]
 
-    def best(self, x: Whole, server: int, place: Whole, late: Floats) -> Iterator[Exchange]:
+    def best(self, server: int, late: Floats) -> Iterator[Exchange]:
         """The :data:`FEW` best that both servers have room for, by the sum of ``late`` over all stages of all servers.
 
         Parameters
         ----------
-        x:
-            (M, S) contents of the servers.
-        place:
-            (M, S) where their stages are in ``late``.
         late:
             (E,) what counts against an entry of the lookup.
         """
-        used = x @ self.slices
-        left = self.free - used
-        give = self._parts(x[server])
-        partners = self._partners(used.tolist(), server)
+        give, partners = self.parts[server], self._partners(server)
         if not partners:
             return
-        take = [self._parts(x[m]) for m in partners]
+        take = [self.parts[m] for m in partners]
         sizes = [len(parts.gpus) for parts in take]
         shift = np.concatenate([parts.shift for parts in take])
         gpus = np.concatenate([parts.gpus for parts in take])
         stages = np.concatenate([parts.stages for parts in take])
         partner = np.array(partners).repeat(sizes)
         gained = gpus - give.gpus[:, None]
-        allowed = (gained <= left[server]) & (gained >= -left[partner]) & ((stages & give.stages[:, None]) == 0)
+        allowed = (gained <= self.left[server]) & (gained >= -self.left[partner])
+        allowed &= (stages & give.stages[:, None]) == 0
         allowed[0] &= gpus > 0  # the first part of each is nothing
         i, j = allowed.nonzero()
+        with_whom = partner[j]
         moved = shift.take(j, axis=0) - give.shift.take(i, axis=0)
-        least = late.take(place[server] + moved) @ self.ones - (late.take(place) @ self.ones)[partner[j]]
-        total = least + late.take(place.take(partner[j], axis=0) - moved) @ self.ones
+        before = late.take(self.place) @ self.ones
+        here = late.take(self.place[server] + moved) @ self.ones
+        there = late.take(self.place.take(with_whom, axis=0) - moved) @ self.ones
+        total = here + there - before[with_whom]
         few = total.argpartition(FEW)[:FEW] if len(total) > FEW else np.arange(len(total))
         for e in few[total[few].argsort()].tolist():
-            n = partners.index(partner[j[e]])
+            n = partners.index(with_whom[e])
             moving = np.zeros(len(self.slices), dtype=np.int64)
             moving[take[n].there] = take[n].ways[j[e] - sum(sizes[:n])]
             moving[give.there] -= give.ways[i[e]]
             yield Exchange(partners[n], moving)
 
-    def _partners(self, used: list[int], server: int) -> list[int]:
+    def after(self, server: int, exchange: Exchange) -> Whole:
+        """(M, S) contents once it is made."""
+        x = self.x.copy()
+        x[server] += exchange.gained
+        x[exchange.partner] -= exchange.gained
+        return x
+
+    def make(self, server: int, exchange: Exchange) -> None:
+        """Let ``server`` and its partner exchange that."""
+        shift, gpus = exchange.gained @ self.strides, int(exchange.gained @ self.slices)
+        self.x = self.after(server, exchange)
+        for m, sign in ((server, 1), (exchange.partner, -1)):
+            self.place[m] += sign * shift
+            self.left[m] -= sign * gpus
+            self.parts[m] = self._parts(self.x[m])
+
+    def _partners(self, server: int) -> list[int]:
         found, empty = [], set()
-        for m, n in enumerate(used):
-            if m != server and (n or (like := self.room.like(m)) not in empty):
+        for m, parts in enumerate(self.parts):
+            used = len(parts.there)
+            if m != server and (used or (like := self.room.like(m)) not in empty):
                 found.append(m)
-                if not n:
+                if not used:
                     empty.add(like)
         return found
 
-    def _parts(self, contents: Whole) -> _Parts:
+    def _parts(self, contents: Whole) -> Parts:
         key = contents.tobytes()
         if key not in self.known:
             there = contents.nonzero()[0]
             ways, some = _ways(tuple(contents[there].tolist()))
             shift, gpus = ways @ self.strides[there], ways @ self.slices[there]
-            self.known[key] = _Parts(there, ways, shift, gpus, (some * self.bit[there]).sum(axis=1))
+            self.known[key] = Parts(there, ways, shift, gpus, (some * self.bit[there]).sum(axis=1))
         return self.known[key]
 
 
-class _Parts(NamedTuple):
+class Parts(NamedTuple):
     """n ways to take replicas from a server; the first takes none."""
 
     there: Whole  # stages that it has

@@ -10,7 +10,7 @@ from hetopt.checks import at_least
 from hetopt.data.entities import Floats
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.asrpt.contents import Room, Whole
-from hetopt.models.asrpt.exchanges import Exchanges, Lookup
+from hetopt.models.asrpt.exchanges import Exchanges, Lookup, Parts
 from hetopt.models.asrpt.heavy_edge import heavy_edge, taken
 from hetopt.models.asrpt.packing import fills, packings
 from hetopt.pipelines.allreduce import AllReduce, algorithm
@@ -55,7 +55,7 @@ class LocalSearch:
         ``steps`` is no whole number >= 0, or ``timing`` is another than :class:`Asynchronous`.
     """
 
-    steps: int = 22
+    steps: int = 24
     timing: Asynchronous = field(default_factory=Asynchronous)
     allreduce: AllReduce = AllReduce.RING
 
@@ -98,6 +98,7 @@ class _Search:
     def __init__(self, room: Room, steps: int) -> None:
         self.room, self.left = room, steps
         self.seen: set[bytes] = set()
+        self.known: dict[bytes, Parts] = {}
         self.value, self.best = np.inf, np.empty(0, dtype=np.int64)
 
     def run(self, starts: list[Whole]) -> Whole:
@@ -108,47 +109,39 @@ class _Search:
         if self._done() or not Lookup.fits(self.room):
             return self.best
         self.lookup = Lookup(self.room)
-        self.exchanges = Exchanges(self.room, self.lookup)
         tried: set[float] = set()
         for i in order:
             if values[i] not in tried:  # equal values mostly are equal placements
                 tried.add(values[i])
-                self._descend(starts[i].copy(), float(values[i]))
+                self._descend(starts[i], float(values[i]))
         return self.best
 
     def _done(self) -> bool:
         return self.left <= 0 or self.value <= self.room.bound * (1 + PROVEN)
 
-    def _descend(self, x: Whole, value: float) -> None:
-        """Walk from ``x`` until nothing better has been seen for a while; ``value`` is the best on this walk."""
-        self.seen.add(x.tobytes())
-        place = x @ self.lookup.strides + self.lookup.first
+    def _descend(self, start: Whole, value: float) -> None:
+        """Walk from ``start`` until nothing better has been seen for a while; ``value`` is the best on this walk."""
+        self.seen.add(start.tobytes())
+        walk = Exchanges(self.room, self.lookup, start, self.known)
         stale, aim = 0, np.nan
         while stale <= PATIENCE and not self._done():
             if (lower := max(self.room.bound, AIM * value)) != aim:
                 aim, late = lower, np.maximum(self.lookup.seconds - lower, 0.0)
-            if not self._step(x, place, late):
+            if not self._step(walk, late):
                 return
-            now = float(self.lookup.seconds.take(place).max())
+            now = float(self.lookup.seconds.take(walk.place).max())
             stale = 0 if now < value else stale + 1
             value = min(value, now)
             if now < self.value:
-                self.value, self.best = now, x.copy()
+                self.value, self.best = now, walk.x
 
-    def _step(self, x: Whole, place: Whole, late: Floats) -> bool:
-        """Exchange replicas of the worst server and another, in place; False where all that is offered was seen."""
+    def _step(self, walk: Exchanges, late: Floats) -> bool:
+        """Exchange replicas of the worst server and another; False where all that is offered was seen."""
         self.left -= 1
-        worst = int(late.take(place).sum(axis=1).argmax())
-        for exchange in self.exchanges.best(x, worst, place, late):
-            m, gained = exchange.partner, exchange.gained
-            x[worst] += gained
-            x[m] -= gained
-            if (key := x.tobytes()) not in self.seen:
+        worst = int(late.take(walk.place).sum(axis=1).argmax())
+        for exchange in walk.best(worst, late):
+            if (key := walk.after(worst, exchange).tobytes()) not in self.seen:
                 self.seen.add(key)
-                shift = gained @ self.lookup.strides
-                place[worst] += shift
-                place[m] -= shift
+                walk.make(worst, exchange)
                 return True
-            x[worst] -= gained
-            x[m] += gained
         return False

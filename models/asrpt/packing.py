@@ -99,7 +99,7 @@ def _split(pipeline: Pipeline, x: Whole, room: list[int], group: range) -> bool:
     return True
 
 
-ENTRIES, MOST_FILLS, BEST_FILLS = 20_000, 400, 2
+ENTRIES, MOST_FILLS, BEST_FILLS = 12_000, 400, 2
 """At most so many random orders of servers are filled, and no more than make so many numbers in all; how many of the
 placements are handed on."""
 
