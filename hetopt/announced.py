@@ -167,7 +167,10 @@ def _fitting(value: Any, hint: Any, key: str) -> Any:
         return made(**fitting(made, value, key))
     if isinstance(value, str) and (make := _made_by_name(hint)):
         return make(value)
-    raise InvalidOption(f"{key} is {value!r}; it must be of class {hint.__name__}")
+    given = ", ".join(item.name for item in fields(hint) if item.init and item.repr) if is_dataclass(hint) else ""
+    raise InvalidOption(
+        f"{key} is {value!r}; it must be of class {hint.__name__}{given and f', or a mapping of its fields: {given}'}"
+    )
 
 
 def _made_by_name(hint: type) -> Callable[[str], object] | None:

@@ -16,7 +16,7 @@ from hetopt.errors import InvalidFormulation, InvalidInstance, InvalidOption, In
 from hetopt.files.documents import Fault, from_yaml
 from hetopt.files.saving import check_writable
 from hetopt.programs.formulation import Formulation
-from hetopt.registry import MAPPERS, is_named, make_mapper, make_policy, named_instance
+from hetopt.registry import MAPPERS, is_named, is_nearly_named, make_mapper, make_policy, named_instance
 from hetopt.solving.options import Options
 from hetopt.solving.road import Policy
 
@@ -40,7 +40,9 @@ def load(name: str) -> Instance:
     from hetopt.files.tables import read_csv
 
     path = Path(name)
-    if path.suffix.lower() not in PARSERS and (is_named(name) or not (path.suffix or path.exists())):
+    if path.suffix.lower() not in PARSERS and (
+        is_named(name) or not (path.exists() or (path.suffix and not is_nearly_named(name)))
+    ):
         instance = named_instance(name)
     else:
         instance = read_csv(name) if path.is_dir() else read(name)
@@ -92,8 +94,8 @@ def parse_settings(pairs: list[str] | None) -> dict[str, Any]:
 
 def named_mapper(name: str, settings: list[str] | None = None, time_limit: float | None = None) -> Mapper:
     """What maps stages to GPUs under that name, for at most so many seconds per job; as :func:`named_policy`."""
-    _look_here(name)
     given = parse_settings(settings)
+    _look_here(name, *given.values())
     if time_limit is not None:
         if "options" not in parameters(MAPPERS.factory(name)):
             raise InvalidOption(f"--time-limit: {MAPPERS.what} {name!r} asks no solver; leave it out")
@@ -125,13 +127,14 @@ def check_place(policy: str | None, method: str | None, plot: Path | None, **oth
 
 def named_policy(name: str, settings: list[str] | None = None) -> Formulation | Policy:
     """The policy of that name; ``module:Name`` is also looked for in the current folder."""
-    _look_here(name)
-    return make_policy(name, parse_settings(settings))
+    given = parse_settings(settings)
+    _look_here(name, *given.values())
+    return make_policy(name, given)
 
 
-def _look_here(name: str) -> None:
+def _look_here(*names: object) -> None:
     """Let ``module:Name`` find modules of the current folder."""
-    if ":" in name and "" not in sys.path:
+    if any(isinstance(name, str) and ":" in name for name in names) and "" not in sys.path:
         sys.path.insert(0, "")
 
 

@@ -10,6 +10,7 @@ predicts how long jobs are by one of the group ``hetopt.predictors``. It announc
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
@@ -163,6 +164,11 @@ def named_instances() -> dict[str, str]:
 def is_named(name: str) -> bool:
     """Whether an installed package brings an instance of that name."""
     return name in _libraries()
+
+
+def is_nearly_named(name: str) -> bool:
+    """Whether that may be a misspelt name of an instance."""
+    return bool(get_close_matches(name, _libraries(), 1, cutoff=0.8))
 
 
 def named_instance(name: str) -> Instance:

@@ -223,13 +223,29 @@ def test_a_withdrawn_job_does_not_hold_up_the_others() -> None:
         assert plan.assigned == {"j2": "GPU"}
 
 
-def test_a_name_that_was_withdrawn_cannot_come_again_before_its_turn() -> None:
+def test_a_withdrawn_job_frees_the_virtual_machine() -> None:
+    """As if it had not been there from then on: the other one is done 100 s after it got the machine."""
+    cluster = Cluster.of({"GPU": 4})
+    short, long = (Job(name, {"GPU": 1.0}, work, 4) for name, work in (("short", 100), ("long", 101)))
+    plan, state = ASRPT()(Instance(cluster, jobs=(short, long)))
+    assert plan.wake == 100
+    plan, state = ASRPT()(Instance(cluster, jobs=(long,), time=1), state)
+    assert plan.wake == 1 + 101
+    plan, state = ASRPT()(Instance(cluster, jobs=(long,), time=102), state)
+    assert plan.assigned == {"long": "GPU"}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_name_that_was_withdrawn_can_come_again(policy: Any) -> None:
     cluster = Cluster.of({"GPU": 1})
     jobs = tuple(Job(f"j{i}", {"GPU": 1.0}, 10 + i) for i in range(2))
-    _, state = ASRPT()(Instance(cluster, jobs=jobs))
-    _, state = ASRPT()(Instance(cluster, jobs=jobs[:1]), state)
-    with pytest.raises(InvalidInstance, match="a job 'j1' was withdrawn before; give the new one another name"):
-        ASRPT()(Instance(cluster, jobs=jobs), state)
+    _, state = policy(Instance(cluster, jobs=jobs))
+    _, state = policy(Instance(cluster, jobs=jobs[:1]), state)
+    _, state = policy(Instance(cluster, jobs=jobs), state)
+    _, state = policy(Instance(cluster, jobs=jobs[1:], time=100), state)
+    assert policy(Instance(cluster, jobs=jobs[1:], time=200), state)[0].assigned == {"j1": "GPU"}
+    with pytest.raises(InvalidInstance, match=r"instance\.time is 50; the state is of 100 s, later than that"):
+        policy(Instance(cluster, jobs=jobs, time=50), state)
 
 
 def test_the_state_given_is_not_changed() -> None:
@@ -300,6 +316,24 @@ def test_a_prediction_is_a_number_of_iterations(policy: Any, value: float) -> No
     instance = Instance(Cluster.of({"GPU": 1}), jobs=(Job("j", {"GPU": 1.0}, 5),))
     with pytest.raises(InvalidOption, match=f"the predictor says {value} for job 'j'; it must be a finite number"):
         hetopt.simulate(policy(Says(value)), instance)
+
+
+@pytest.mark.parametrize("answer", [[], ["many"], [1.0, 2.0], None])
+def test_a_prediction_is_one_number(answer: Any) -> None:
+    instance = Instance(Cluster.of({"GPU": 1}), jobs=(Job("j", {"GPU": 1.0}, 5),))
+    said = Says(0)
+    object.__setattr__(said, "predict", lambda _: answer)
+    with pytest.raises(InvalidOption, match=r"the predictor says .* for one job; it must be one number"):
+        hetopt.simulate(ASRPT(said), instance)
+    object.__setattr__(said, "learner", lambda: 3)
+    with pytest.raises(InvalidOption, match=r"Says.learner\(\) is 3, which cannot predict"):
+        hetopt.simulate(ASRPT(said), instance)
+
+
+def test_a_mapper_answers_with_a_mapping() -> None:
+    job = Job("j", {"GPU": 1.0}, 5, 2, stages=(Stage(2, 1, 1, 1e6),))
+    with pytest.raises(InvalidPlan, match="the mapping method has answered 3; it must return a GPUMapping"):
+        hetopt.simulate(ASRPT(mapper=lambda *_: 3), Instance(Cluster.of({"GPU": 2}), jobs=(job,)))  # type: ignore[arg-type, return-value]
 
 
 def test_an_iteration_takes_time() -> None:

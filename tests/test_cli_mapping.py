@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -237,6 +238,13 @@ def test_a_name_with_a_dot_and_beside_a_folder_of_its_name(
     assert run("place", "asrpt/fig2", "-m", "heavy-edge")[0] == 0
 
 
+def test_what_settings_name_is_also_looked_for_here(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [path for path in sys.path if path])
+    Path("of_mine.py").write_text("from hetopt.prediction.averages import GroupMean as Mine\n")
+    assert run("place", "asrpt/fig2", "-p", "asrpt", "--set", "predictor=of_mine:Mine")[0] == 0
+
+
 def test_a_folder_of_csv_files_is_placed_like_the_instance_in_it(run: Run, tmp_path: Path) -> None:
     tables.write_csv(instances.load("asrpt/fig2"), tmp_path / "fig2")
     said = [json.loads(run("place", where, "-m", "local", "--json")[1]) for where in ("asrpt/fig2", tmp_path / "fig2")]
@@ -274,6 +282,11 @@ BAD: list[tuple[list[str], str]] = [
     (["lab36/jobs", *M, "--time", "7200"], "lab36/jobs: none of the 24 jobs has stages"),
     (["lab36", *M], "lab36: the instance has no jobs, and only jobs have stages"),
     (["nowhere.yaml", *M], "nowhere.yaml"),
+    (["asrpt/gpt-6.8b", *M], "there is no instance 'asrpt/gpt-6.8b'; did you mean 'asrpt/gpt-6.7b'?"),
+    (
+        ["asrpt/fig2", "-m", "exact-cut", "--set", "options=gurobi"],
+        "or a mapping of its fields: solver, method, road, time_limit, gap, threads, seed, exact\n",
+    ),
     (["small.yaml", *M], "small.yaml: none of 2 jobs can be mapped; the first: job 'big' needs 3 GPUs; 2 are free"),
     (["asrpt/fig2", "-p", "fft", "--job", "job"], "--job is about stages on GPUs; say by which --method too"),
     (["asrpt/fig2", "-p", "fft", "--plot", "x.png"], "--plot is about stages on GPUs"),

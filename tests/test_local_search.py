@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hetopt.data.workload import Job, Stage
 from hetopt.errors import InvalidInstance
 from hetopt.models.asrpt.contents import Room, Whole
-from hetopt.models.asrpt.exchanges import MOST_PARTS, Exchanges, Lookup
+from hetopt.models.asrpt.exchanges import MOST_PARTS, Exchanges, Lookup, _ways
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.models.asrpt.local_search import LocalSearch
 from hetopt.models.asrpt.minimum_alpha import MinimumAlpha
@@ -145,6 +145,28 @@ def test_of_a_crowded_server_few_replicas_are_taken_at_a_time() -> None:
     assert offered
     assert all(np.abs(exchange.gained).sum() == 1 for exchange in offered)
     assert MOST_PARTS < 2**12
+
+
+def test_of_a_hundred_stages_on_a_server_single_replicas_are_taken() -> None:
+    """All pairs would be 5,050 ways; they are not even made."""
+    ways, some = _ways((4,) * 100)
+    assert ways.tolist() == [[0] * 100, *np.eye(100, dtype=int).tolist()]
+    assert (some == ways).all()
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=7))
+def test_ways_are_those_with_fewest_replicas(contents: list[int]) -> None:
+    every = sorted(product(*(range(n + 1) for n in contents)), key=sum)
+    ways, _ = _ways(tuple(contents))
+    found = sorted(map(tuple, ways.tolist()), key=sum)
+    assert len(set(found)) == len(found)
+    if len(every) <= MOST_PARTS:
+        assert sorted(found) == sorted(every)
+    else:
+        most = max(map(sum, found))
+        assert sorted(found) == sorted(way for way in every if sum(way) <= most)
+        assert most == 1 or len(found) <= MOST_PARTS
+        assert sum(sum(way) <= most + 1 for way in every) > MOST_PARTS
 
 
 def test_more_stages_than_bits() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import numpy as np
 import pytest
 
 import hetopt
 from hetopt import instances
+from hetopt.errors import InvalidOption
 from hetopt.models.asrpt import language, networks, vision
 from hetopt.models.asrpt.layers import BACKWARD, HALF, SINGLE
 from hetopt.models.asrpt.planning import NIC_SHARE, plan
@@ -216,3 +218,9 @@ def test_an_unknown_network_gets_the_nearest() -> None:
     for ask in (networks.network, networks.configurations, networks.instance):
         with pytest.raises(hetopt.UnknownName, match="there is no network 'vgg-19'; did you mean 'vgg19'"):
             ask("vgg-19")
+
+
+@pytest.mark.parametrize("gpus", ["3", None, 0, -1, 2.5])
+def test_a_network_is_trained_on_a_whole_number_of_gpus(gpus: Any) -> None:
+    with pytest.raises(InvalidOption, match=r"gpus is .*; it must be a (finite|whole) number >= 1"):
+        networks.configuration("vgg19", gpus)

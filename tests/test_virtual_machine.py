@@ -67,3 +67,41 @@ def test_no_other_order_completes_sooner_in_total(jobs: list[tuple[int, int]]) -
     jobs = sorted(jobs)
     total = sum(t for t, _ in completions([(Fraction(a), Fraction(s)) for a, s in jobs]))
     assert total == best(0, tuple(s for _, s in jobs))
+
+
+def by_slots(jobs: list[tuple[int, int]], gone: dict[int, int]) -> list[tuple[int, int]]:
+    """(completion, job), second by second; ``gone``: job -> when it is withdrawn."""
+    left: dict[int, int] = {}
+    done, last = [], -1
+    for t in range(100):
+        for i, (arrival, size) in enumerate(jobs):
+            if arrival == t and size:
+                left[i] = size
+            elif arrival == t:
+                done.append((t, i))
+        left = {i: n for i, n in left.items() if gone.get(i) != t}
+        if left:
+            last = min(left, key=lambda i: (left[i], i != last, i))
+            left[last] -= 1
+            if not left[last]:
+                done.append((t + 1, last))
+                del left[last]
+    return done
+
+
+@given(JOBS, st.data())
+def test_who_withdraws_takes_no_more_time(jobs: list[tuple[int, int]], data: st.DataObject) -> None:
+    gone = {
+        i: data.draw(st.integers(arrival, 30), label=f"job {i} leaves at")
+        for i, (arrival, _) in enumerate(jobs)
+        if data.draw(st.booleans())
+    }
+    machine, done = VirtualMachine(), []
+    for t in range(100):
+        for i, (arrival, size) in enumerate(jobs):
+            if arrival == t:
+                machine.arrive(t, str(i), size)
+        done += [(t, int(name)) for name in machine.completed(t)]
+        for i in (i for i, at in gone.items() if at == t):
+            machine.withdraw(t, str(i))
+    assert sorted(done) == sorted(by_slots(jobs, gone))

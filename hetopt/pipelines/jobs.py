@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from hetopt.checks import FrozenDict, known, lookup, shown
+from hetopt.checks import FrozenDict, known, lookup
 from hetopt.data.instance import Instance
 from hetopt.data.state import Placed
 from hetopt.data.workload import Job
-from hetopt.errors import InvalidInstance, InvalidPlan
-from hetopt.pipelines.mapping import GPUMapping, Mapper, check_room
+from hetopt.errors import InvalidInstance
+from hetopt.pipelines.mapping import GPUMapping, Mapper, answered, check_room
 from hetopt.pipelines.pipeline import Pipeline
 from hetopt.pipelines.servers import Servers
 
@@ -76,7 +76,7 @@ def map_jobs(
             step(one.name)
             try:
                 kinds[one.name], pipeline, servers = _room(instance, one, gpu_type, hosts)
-                mappings[one.name] = _answer(mapper(pipeline, servers))
+                mappings[one.name] = answered(mapper(pipeline, servers))
             except InvalidInstance as problem:
                 if len(chosen) == 1 and hosts is None:
                     raise
@@ -104,12 +104,6 @@ def check_stages(instance: Instance, job: str | None = None) -> tuple[Job, ...]:
         lacking = f"jobs[{chosen[0].name!r}] has no" if len(chosen) == 1 else f"none of the {len(chosen)} jobs has"
         raise InvalidInstance(f"{lacking} stages, and only stages are mapped to GPUs; add stages: to a job")
     return chosen
-
-
-def _answer(mapping: object) -> GPUMapping:
-    if not isinstance(mapping, GPUMapping):
-        raise InvalidPlan(f"the mapping method has answered {shown(mapping)}; it must return a GPUMapping")
-    return mapping
 
 
 def _room(instance: Instance, job: Job, gpu_type: str | None, hosts: Placed | None) -> tuple[str, Pipeline, Servers]:

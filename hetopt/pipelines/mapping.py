@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hetopt.checks import expect
+from hetopt.checks import expect, shown
 from hetopt.data.entities import read_only
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidInstance, InvalidPlan
@@ -122,6 +122,13 @@ class Mapper(Protocol):
     def __call__(self, pipeline: Pipeline, servers: Servers) -> GPUMapping:
         """The mapping; the servers may have more free GPUs than the job needs."""
         ...
+
+
+def answered(mapping: object) -> GPUMapping:
+    """What a mapper has answered; :class:`InvalidPlan` where that is no mapping."""
+    if not isinstance(mapping, GPUMapping):
+        raise InvalidPlan(f"the mapping method has answered {shown(mapping)}; it must return a GPUMapping")
+    return mapping
 
 
 def check_room(pipeline: Pipeline, servers: Servers) -> None:

@@ -208,10 +208,14 @@ def _ways(contents: tuple[int, ...]) -> tuple[Whole, Whole]:
     if prod(shape) <= MOST_PARTS:
         ways = np.indices(shape).reshape(len(shape), prod(shape)).T.copy()
         return ways, np.minimum(ways, 1)
+    sizes = np.ones(1)  # how many ways there are to take so many replicas in all
+    for n in contents:
+        sizes = np.convolve(sizes[: MOST_PARTS + 1], np.ones(n + 1))
+    most = max(1, int((sizes.cumsum() <= MOST_PARTS).sum()) - 1)
     one = np.eye(len(contents), dtype=np.int64)
-    ways, last = np.zeros((1, len(contents)), dtype=np.int64), one
-    while len(ways) + len(last) <= MOST_PARTS or len(ways) == 1:
-        ways = np.vstack([ways, last])
-        more = (last[:, None, :] + one).reshape(-1, len(contents))
-        last = np.unique(more[(more <= contents).all(axis=1)], axis=0)
+    levels = [np.zeros((1, len(contents)), dtype=np.int64), one]
+    for _ in range(most - 1):
+        more = (levels[-1][:, None, :] + one).reshape(-1, len(contents))
+        levels.append(np.unique(more[(more <= contents).all(axis=1)], axis=0))
+    ways = np.vstack(levels)
     return ways, np.minimum(ways, 1)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from hetopt.errors import InvalidInstance
 from hetopt.pipelines.iteration_time import Timing
-from hetopt.pipelines.mapping import Mapper
+from hetopt.pipelines.mapping import Mapper, answered
 from hetopt.pipelines.pipeline import Pipeline
 from hetopt.pipelines.servers import Servers
 
@@ -164,7 +164,7 @@ class Fleet:
     ) -> tuple[tuple[tuple[int, ...], ...], Any] | None:
         servers = self.servers.take(order)
         try:
-            mapping = self.mapper(pipeline, servers)
+            mapping = answered(self.mapper(pipeline, servers))
         except InvalidInstance:  # slices that do not fit
             if not pipeline.sliced:
                 raise

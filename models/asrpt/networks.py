@@ -24,7 +24,7 @@ from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, Parallelism, Stage
 from hetopt.models.asrpt import language, vision
 from hetopt.models.asrpt.layers import HALF, SINGLE, Network
-from hetopt.models.asrpt.planning import NIC, NIC_SHARE, V100_BYTES, plan
+from hetopt.models.asrpt.planning import NIC, NIC_SHARE, V100_BYTES, plan, whole
 
 IMAGES = 0.55
 """Part of the peak that image classification reaches: what ResNet50 does in batches of 32. Zeus (You et al., 2023)
@@ -103,7 +103,7 @@ def configuration(name: str, gpus: int) -> Job:
     InvalidOption, InvalidInstance
         It cannot be trained on so many GPUs; see :func:`hetopt.models.asrpt.planning.plan`.
     """
-    trained = network(name)
+    trained, gpus = network(name), whole(gpus, "gpus")
     stages = plan(trained, gpus, bandwidth=NIC if gpus <= SERVER_GPUS else NIC_SHARE)
     rounded = tuple(map(_rounded, stages))
     per_byte = trained.precision.bytes_per_parameter / trained.precision.bytes_per_number

@@ -110,8 +110,8 @@ def plan(
         No way to use just so many GPUs: a layer or the network does not fit, or there are more GPUs than all layers
         have samples to share.
     """
-    count = _whole(gpus, "gpus")
-    most = len(network.layers) if max_stages is None else _whole(max_stages, "max_stages")
+    count = whole(gpus, "gpus")
+    most = len(network.layers) if max_stages is None else whole(max_stages, "max_stages")
     at_least(memory_bytes, "memory_bytes", 0.0, InvalidOption, strict=True)
     at_least(bandwidth, "bandwidth", 0.0, InvalidOption, strict=True)
     table = costs(network, count, memory_bytes=memory_bytes, bandwidth=bandwidth)
@@ -121,7 +121,8 @@ def plan(
     return tuple(_stage(network, *cut) for cut in _cuts(table, count, limit, most))
 
 
-def _whole(value: int, key: str) -> int:
+def whole(value: int, key: str) -> int:
+    """``value`` as a whole number >= 1; :class:`InvalidOption` where it is none."""
     result = at_least(value, key, 1, InvalidOption)
     if result != int(result):
         raise InvalidOption(f"{key} is {value!r}; it must be a whole number >= 1")

@@ -42,6 +42,7 @@ class Events:
         self.cluster, self.scheduler, self.learner = cluster, scheduler, learner
         self.choices = Choices(cluster, fleets)
         self.present: dict[str, Job] = {}
+        self.time = -np.inf
 
     def copy(self) -> Events:
         """An independent one in the same state."""
@@ -56,20 +57,25 @@ class Events:
         Raises
         ------
         InvalidInstance
-            The cluster never has room for it, or one of its name was withdrawn before.
+            The cluster never has room for it.
         InvalidOption
             The predictor says what is no number of iterations.
         """
-        if job.name in self.scheduler.gone:
-            raise InvalidInstance(f"a job {job.name!r} was withdrawn before; give the new one another name")
         self.present[job.name] = job
         choices = self.choices.of(job)
         if not choices:  # until there are GPUs that it can run on
             return
-        predicted = float(self.learner.predict([job])[0])
+        self.scheduler.arrive(time, Task(job.name, job.demand, choices, self._predicted(job)))
+
+    def _predicted(self, job: Job) -> float:
+        answer = self.learner.predict([job])
+        try:
+            (predicted,) = np.asarray(answer, dtype=float).tolist()
+        except (TypeError, ValueError):  # no numbers, or not one
+            raise InvalidOption(f"the predictor says {shown(answer)} for one job; it must be one number") from None
         if not 0 <= predicted < np.inf:
             raise InvalidOption(f"the predictor says {predicted} for job {job.name!r}; it must be a finite number >= 0")
-        self.scheduler.arrive(time, Task(job.name, job.demand, choices, predicted))
+        return float(predicted)
 
     def finish(self, time: float, job: Job) -> None:
         """``job`` is done."""
@@ -83,10 +89,11 @@ class Events:
             self.finish(time, job)
         else:
             del self.present[job.name]
-            self.scheduler.withdraw(job.name)
+            self.scheduler.withdraw(time, job.name)
 
     def decide(self, time: float) -> list[Start]:
         """The jobs that start."""
+        self.time = time
         return [self._start(started.task.name, started.offer) for started in self.scheduler.decide(time)]
 
     @property
@@ -167,7 +174,10 @@ class NonPreemptivePolicy(ABC):
             Fleet(Servers.of(instance, t, busy=False), self.mapper, self.timing, i) if n else None
             for i, (t, n) in enumerate(instance.cluster.capacity.items())
         ]
-        events = Events(instance.cluster, fleets, self.scheduler(fleets), self.predictor.learner())
+        learner = self.predictor.learner()
+        if not callable(getattr(learner, "predict", None)):
+            raise InvalidOption(f"{type(self.predictor).__name__}.learner() is {shown(learner)}, which cannot predict")
+        events = Events(instance.cluster, fleets, self.scheduler(fleets), learner)
         for name in instance.placed:
             events.present[name] = instance.job[name]
             events.scheduler.adopt(name, _adopted(instance, name, events.choices, fleets))
@@ -182,13 +192,17 @@ class NonPreemptivePolicy(ABC):
         Raises
         ------
         InvalidInstance
-            No jobs, jobs that arrive later or that no GPU type has room for, a state of another cluster; see
-            :meth:`online`.
+            No jobs, jobs that arrive later or that no GPU type has room for, a state of another cluster or of a later
+            time; see :meth:`online`.
         """
         present_entities(instance, "jobs", type(self).__name__)
         events = self.online(instance) if state is None else state.copy()
         if events.cluster != instance.cluster:
             raise InvalidInstance("the state is of another cluster; begin anew with state=None")
+        if instance.time < events.time:
+            raise InvalidInstance(
+                f"instance.time is {instance.time:g}; the state is of {events.time:g} s, later than that"
+            )
         for name in [name for name in events.present if name not in instance.job]:
             events.leave(instance.time, events.present[name])
         new = [job for job in instance.jobs if job.name not in events.present]

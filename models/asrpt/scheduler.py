@@ -6,7 +6,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Any, Self
 
 from hetopt.models.asrpt.fleet import Fleet, Offer
@@ -40,14 +40,13 @@ class NonPreemptive:
     def __init__(self, fleets: Sequence[Fleet | None], heavy: Any) -> None:
         self.fleets, self.heavy = list(fleets), heavy
         self.running: dict[str, Offer] = {}
-        self.gone: set[str] = set()  # withdrawn while they waited
 
     def copy(self) -> Self:
         """An independent one in the same state."""
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
         made.fleets = [fleet and fleet.copy() for fleet in self.fleets]
-        made.running, made.gone = dict(self.running), set(self.gone)
+        made.running = dict(self.running)
         return made
 
     def arrive(self, time: Number, task: Task) -> None:
@@ -68,16 +67,9 @@ class NonPreemptive:
         offer = self.running.pop(name)
         self._fleet(offer).release(offer)
 
-    def withdraw(self, name: str) -> None:
-        """A job that waits shall not run any more."""
-        self.gone.add(name)
-
-    def _withdrawn(self, task: Task) -> bool:
-        """Whether ``task`` was withdrawn; asked once, when its turn comes."""
-        if task.name not in self.gone:
-            return False
-        self.gone.remove(task.name)
-        return True
+    def withdraw(self, time: Number, name: str) -> None:
+        """A job that waits is not there any more from ``time`` on."""
+        raise NotImplementedError
 
     def adopt(self, name: str, offer: Offer) -> None:
         """A job runs already."""
@@ -140,6 +132,14 @@ class ShortestRemaining(NonPreemptive):
         self.tasks[task.name] = task
         self.virtual.arrive(time, task.name, self.size(task))
 
+    def withdraw(self, time: Number, name: str) -> None:
+        """A job that waits is not there any more, nor on the virtual machine."""
+        self.virtual.withdraw(time, name)
+        self.tasks.pop(name, None)
+        self.queue = deque(task for task in self.queue if task.name != name)
+        if self.delayed is not None and self.delayed[0].name == name:
+            self.delayed = None
+
     @property
     def wake(self) -> Number:
         """The end of a delay, or, where nobody waits for GPUs, the next completion on the virtual machine."""
@@ -151,12 +151,7 @@ class ShortestRemaining(NonPreemptive):
         """The jobs that start at ``time``."""
         self.queue.extend(self.tasks.pop(name) for name in self.virtual.completed(time))
         started: list[Started] = []
-        if self.delayed is not None and self._withdrawn(self.delayed[0]):
-            self.delayed = None
         while self.delayed is not None or self.queue:
-            if self.delayed is None and self._withdrawn(self.queue[0]):
-                self.queue.popleft()
-                continue
             begun = self._head(time) if self.delayed is None else self._delayed_head(time, *self.delayed)
             if begun is None:
                 break
@@ -218,12 +213,15 @@ class InOrder(NonPreemptive):
             need = (*need, task.choices[0].pipeline)  # whether slices fit is not a matter of free GPUs alone
         heappush(self.queues.setdefault(need, []), (rank, self.counter, task))
 
+    def withdraw(self, time: Number, name: str) -> None:
+        """A job that waits is not there any more."""
+        for heap in self.queues.values():
+            heap[:] = [entry for entry in heap if entry[2].name != name]
+            heapify(heap)
+
     def decide(self, time: Number) -> list[Started]:
         """The jobs that start at ``time``."""
         started: list[Started] = []
-        for heap in self.queues.values():
-            while heap and self._withdrawn(heap[0][2]):
-                heappop(heap)
         open_queues = [heap for heap in self.queues.values() if heap and self._fits(heap[0][2])]
         while open_queues:
             heap = min(open_queues, key=lambda heap: heap[0][:2])
@@ -231,8 +229,6 @@ class InOrder(NonPreemptive):
             if (found := self._offer(task)) is not None:
                 heappop(heap)
                 started.append(self._start(task, found[0]))
-                while heap and self._withdrawn(heap[0][2]):
-                    heappop(heap)
             else:
                 open_queues.remove(heap)
             open_queues = [heap for heap in open_queues if heap and self._fits(heap[0][2])]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 Number = Any
@@ -45,6 +45,16 @@ class VirtualMachine:
             self._running = entry
         else:
             heappush(self._waiting, entry)
+
+    def withdraw(self, time: Number, job: str) -> None:
+        """``job`` needs no more; others go on as if it were not there from ``time`` on."""
+        self._advance(time)
+        if self._running is not None and self._running[2] == job:
+            self._running = heappop(self._waiting) if self._waiting else None
+        else:
+            self._waiting = [entry for entry in self._waiting if entry[2] != job]
+            heapify(self._waiting)
+            self._done = [name for name in self._done if name != job]
 
     def completed(self, time: Number) -> list[str]:
         """Jobs that have completed by ``time`` since this was last asked, in the order of completion."""
