@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ class Started:
     offer: Offer
 
 
-class NonPreemptive:
+class NonPreemptive(ABC):
     """What all of them share: GPUs in use, and the servers that a job is offered [ASRPT, Algorithm 1, lines 8-23].
 
     Jobs whose iteration can take ``heavy`` times as long when scattered as on the fewest servers are heavy in
@@ -49,13 +50,13 @@ class NonPreemptive:
         made.running = dict(self.running)
         return made
 
+    @abstractmethod
     def arrive(self, time: Number, task: Task) -> None:
         """``task`` is there from ``time`` on; times never decrease."""
-        raise NotImplementedError
 
+    @abstractmethod
     def decide(self, time: Number) -> list[Started]:
         """The jobs that start at ``time``, after all arrivals and completions up to then have been told."""
-        raise NotImplementedError
 
     @property
     def wake(self) -> Number:
@@ -67,9 +68,9 @@ class NonPreemptive:
         offer = self.running.pop(name)
         self._fleet(offer).release(offer)
 
+    @abstractmethod
     def withdraw(self, time: Number, name: str) -> None:
         """A job that waits is not there any more from ``time`` on."""
-        raise NotImplementedError
 
     def adopt(self, name: str, offer: Offer) -> None:
         """A job runs already."""
