@@ -79,6 +79,13 @@ class Servers:
         nic = np.full(m, nic_bytes_per_s / size)
         return cls(tuple(counts), np.array(list(counts.values()), dtype=np.int64), nic, np.full(m, intra_bytes_per_s))
 
+    @cached_property
+    def kind(self) -> tuple[int, ...]:
+        """Of each server, which of the distinct pairs (nic, intra) it has; numbered as they come."""
+        pairs = list(zip(self.nic.tolist(), self.intra.tolist(), strict=True))
+        number = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
+        return tuple(number[pair] for pair in pairs)
+
     @classmethod
     def of(cls, instance: Instance, gpu_type: str, *, busy: bool = True) -> Self:
         """The servers of ``instance`` that have GPUs of that type, with those that no placed job uses.

@@ -71,10 +71,9 @@ class Room:
 
     def __init__(self, pipeline: Pipeline, servers: Servers, timing: Asynchronous) -> None:
         self.pipeline, self.servers, self.timing = pipeline, servers, timing
-        pairs = list(zip(servers.nic.tolist(), servers.intra.tolist(), strict=True))
-        distinct = list(dict.fromkeys(pairs))
-        self.costs = [costs(pipeline, nic, intra, timing) for nic, intra in distinct]
-        self.kind = [distinct.index(pair) for pair in pairs]
+        self.kind = servers.kind
+        first = [self.kind.index(kind) for kind in range(max(self.kind) + 1)]  # a server of each
+        self.costs = [costs(pipeline, float(servers.nic[m]), float(servers.intra[m]), timing) for m in first]
         self.free: list[int] = servers.free.tolist()
 
     def like(self, m: int) -> tuple[int, int]:

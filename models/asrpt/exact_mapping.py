@@ -57,14 +57,15 @@ def settled(status: Status | str, value: float, bound: float) -> Status | str:
     return "optimal" if value <= bound * (1 + PROVEN) else status
 
 
-def first_servers_first(counts: Whole, servers: Servers) -> Whole:
-    """(S, M) counts with equal servers in the order of what they have: most of the first stages; empty ones last."""
-    kinds: dict[tuple[float, ...], list[int]] = {}
-    for m, kind in enumerate(zip(servers.free.tolist(), servers.nic.tolist(), servers.intra.tolist(), strict=True)):
-        kinds.setdefault(kind, []).append(m)
+def first_servers_first(counts: Whole, servers: Servers, stage: int = 0) -> Whole:
+    """(S, M) counts with equal servers in descending order of what they have of ``stage``, then of all in turn."""
+    alike: dict[tuple[int, int], list[int]] = {}
+    for m, like in enumerate(zip(servers.kind, servers.free.tolist(), strict=True)):
+        alike.setdefault(like, []).append(m)
     done = counts.copy()
-    for same in kinds.values():
-        done[:, same] = counts[:, sorted(same, key=lambda m: counts[:, m].tolist(), reverse=True)]
+    for same in alike.values():
+        order = sorted(same, key=lambda m: (counts[stage, m], counts[:, m].tolist()), reverse=True)
+        done[:, same] = counts[:, order]
     return done
 
 

@@ -63,10 +63,8 @@ class Fleet:
         self.servers, self.mapper, self.timing, self.position = servers, mapper, timing, position
         self.free: list[int] = servers.free.tolist()
         self.total = self.available = servers.total
-        pairs = list(zip(servers.nic.tolist(), servers.intra.tolist(), strict=True))
-        kinds = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
-        self._kind = [kinds[pair] for pair in pairs]
-        self._alike = len(kinds) == 1
+        self._kind = servers.kind
+        self._alike = max(self._kind) == 0
         self._with: list[list[int]] = [[] for _ in range(max(self.free) + 1)]  # free GPUs -> servers, in order
         for m, n in enumerate(self.free):
             self._with[n].append(m)

@@ -70,6 +70,8 @@ class MinimumAlpha:
         ------
         InvalidInstance
             There is no room.
+        NotSolved
+            The time limit came before any mapping was known.
         SolverUnavailable
             The solver is unknown, not installed or not licensed.
         """
@@ -100,18 +102,9 @@ Counted = tuple[int, Any]
 """How many replicas, and the variable that says so."""
 
 
-def _sorted(counts: Whole, room: Room) -> Whole:
-    """The same placement with equal servers in the order that breaks their symmetry; (S, M)."""
-    s = int(room.pipeline.replicas.argmax())
-    done = counts.copy()
-    for key in {room.like(m) for m in range(len(room.free))}:
-        same = [m for m in range(len(room.free)) if room.like(m) == key]
-        done[:, same] = counts[:, sorted(same, key=lambda m: -counts[s, m])]
-    return done
-
-
 def _model(room: Room, given: Whole | None) -> Any:
-    start = None if given is None else _sorted(given, room)
+    largest = int(room.pipeline.replicas.argmax())
+    start = None if given is None else first_servers_first(given, room.servers, largest)
     pipeline, stages, servers = room.pipeline, range(len(room.pipeline)), range(len(room.free))
     slowest = room.timing.most(pipeline, room.servers) if start is None else room.iteration(start.T)
     unit = float(slowest) or 1.0

@@ -78,6 +78,8 @@ class MinimumCut:
         ------
         InvalidInstance
             There is no room.
+        NotSolved
+            The time limit came before any mapping was known.
         SolverUnavailable
             The solver is unknown, not installed or not licensed.
         """
