@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from hetopt.data.entities import Floats
-from hetopt.lettering import cut, label, labels, lettering
+from hetopt.lettering import heading, label, labels, lettering
 from hetopt.pictures import COLOURS, WIDTH
 from hetopt.pipelines.layout import Layout, layout
 from hetopt.pipelines.mapping import GPUMapping
@@ -71,8 +71,7 @@ def draw_mapping(mapping: GPUMapping | Iterable[GPUMapping], title: str = "") ->
     with lettering((title, *used, *(one.graph.pipeline.name for one in shown))):
         figure = Figure(figsize=(width, height))
         if title:
-            short = cut(title, int(width / 0.115))  # inches of a letter
-            figure.text(0.5, 1 - 0.28 / height, short, ha="center", va="center", fontsize=13)
+            figure.text(0.5, 1 - 0.28 / height, heading(title, width), ha="center", va="center", fontsize=13)
         bottom = height - above
         for panel in panels:
             own = panel.height(width)

@@ -16,6 +16,10 @@ FONT = "DejaVu Sans"
 """Comes with matplotlib: Latin, Greek, Cyrillic and more, but no Chinese, Japanese or Korean."""
 
 
+LETTER = 0.115
+"""Inches of a letter in a title, on average."""
+
+
 @contextmanager
 def lettering(names: Iterable[str]) -> Iterator[None]:
     """Settings to draw and to save a picture with these names; SVG holds them as text, drawn by the reader's fonts."""
@@ -92,6 +96,11 @@ def label(name: str, number: int, most: int = 24) -> str:
     if lacking(name).difference(*(_others()[font] for font in fonts_for(frozenset(name)))):
         name = f"{name} ({number})"
     return cut(name, most)
+
+
+def heading(title: str, inches: float) -> str:
+    """``title``, cut in the middle to that width in large letters."""
+    return cut(title, int(inches / LETTER))
 
 
 def cut(name: str, most: int) -> str:

@@ -16,7 +16,7 @@ from hetopt.data.entities import Entities, Floats
 from hetopt.envy import envy_ratio
 from hetopt.errors import InvalidOption
 from hetopt.files import saving
-from hetopt.lettering import cut, label, labels, lettering
+from hetopt.lettering import heading, label, labels, lettering
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -149,7 +149,7 @@ def draw(result: Allocation | Plan, title: str = "", judged: Allocation | Plan |
         draw_envy(envy, judged)
         for axes in (*rest, *more):
             draw_prices(axes, result)
-        figure.suptitle(cut(title, int(WIDTH / 0.115)))
+        figure.suptitle(heading(title, WIDTH))
         figure.draw_without_rendering()  # places all, with these letters
     return figure
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,9 +15,8 @@ from hetopt.checks import at_least, members
 from hetopt.data.entities import Floats
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidInstance, InvalidOption
-from hetopt.files import saving
 from hetopt.lettering import label, lettering
-from hetopt.pictures import COLOURS, check_picture_path
+from hetopt.pictures import COLOURS, check_picture_path, save_figure
 from hetopt.prediction.predictors import Predictor
 from hetopt.tolerances import EQUAL
 
@@ -144,11 +142,7 @@ def save(predicted: Mapping[str, ArrayLike], actual: ArrayLike, path: str | Path
     """
     target = Path(path)
     check_picture_path(target)
-    figure, picture = draw(predicted, actual, title), BytesIO()
-    with lettering(()):
-        figure.savefig(picture, format=target.suffix[1:].lower(), dpi=120)
-    saving.save(picture.getvalue(), target, overwrite=True)
-    return target
+    return save_figure(draw(predicted, actual, title), target)
 
 
 def _relative(predicted: ArrayLike, work: Floats, name: str) -> Floats:
