@@ -138,7 +138,7 @@ def fitting(made: Callable[..., object], settings: Mapping[str, Any], called: st
     """
     try:
         hints = get_type_hints(made)
-    except Exception:  # they name what is imported for type checkers alone, or are no types
+    except (NameError, AttributeError, TypeError, SyntaxError):  # imported for type checkers alone, or no types
         hints = {}
     known = parameters(made)
     given = {key: hints.get(key, known[key].annotation) for key in settings}

@@ -36,19 +36,25 @@ def load(name: str) -> Instance:
     UnknownName, UnusableFile
         There is none.
     """
+    instance = _found(name)
+    if not instance.tenants and not instance.jobs:
+        raise InvalidInstance(f"{name}: has neither tenants nor jobs; add at least one of them")
+    return instance
+
+
+def _found(name: str) -> Instance:
     from hetopt.files.instance_files import PARSERS, read
     from hetopt.files.tables import read_csv
 
     path = Path(name)
-    if path.suffix.lower() not in PARSERS and (
-        is_named(name) or not (path.exists() or (path.suffix and not is_nearly_named(name)))
-    ):
-        instance = named_instance(name)
-    else:
-        instance = read_csv(name) if path.is_dir() else read(name)
-    if not instance.tenants and not instance.jobs:
-        raise InvalidInstance(f"{name}: has neither tenants nor jobs; add at least one of them")
-    return instance
+    is_file = path.suffix.lower() in PARSERS
+    if is_named(name) and not is_file:
+        return named_instance(name)
+    if path.is_dir():
+        return read_csv(name)
+    if is_file or path.exists() or (path.suffix and not is_nearly_named(name)):
+        return read(name)
+    return named_instance(name)  # there is none; the error says what is near
 
 
 def present(name: str, seconds: float | None = None) -> Instance:
