@@ -183,7 +183,7 @@ def test_water_filling_counts_its_programs_and_its_time() -> None:
     rows = np.random.default_rng(0).random((300, 8)) + 0.1
     many = hetopt.Instance.from_jobs(rows, 1, 1, [20] * 8)
     with pytest.raises(NotSolved, match="time_limit="):
-        hetopt.solve(gavel.water_filling(time_limit=EQUAL), many)
+        hetopt.solve(gavel.water_filling(time_limit=1 / 10**6), many)
     with pytest.raises(InvalidOption, match="time_limit is 0"):
         gavel.water_filling(time_limit=0)
 
