@@ -18,7 +18,6 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 import hetopt
 from hetopt import instances
-from hetopt.data.workload import Job, Stage
 from hetopt.models import asrpt
 from hetopt.models.asrpt import networks
 from hetopt.models.asrpt.workload import with_networks
@@ -27,6 +26,7 @@ from hetopt.pipelines.pipeline import Pipeline
 from hetopt.pipelines.servers import Servers
 from hetopt.prediction.forest import RandomForest
 from hetopt.prediction.predictors import Experienced
+from hetopt.proofs.placements import random_case
 from hetopt.tolerances import EQUAL, PROVEN
 from hetopt.traces.pai import PAILike
 
@@ -35,18 +35,6 @@ SIZES = [(8, 8, 12), (16, 4, 16)]
 CASES = 50
 WITHIN = 0.01
 """Local search is to be this near to the shortest iteration."""
-
-
-def random_case(seed: int, stages: int, most: int, servers: int) -> Case:
-    """A job and servers as the module says."""
-    rng = np.random.default_rng([seed, stages])
-    k = rng.integers(1, most + 1, stages)
-    times, sizes = rng.uniform(0.005, 0.1, (stages, 2)), 10 ** rng.uniform(5, 8.5, (stages, 2))
-    made = [Stage(int(n), *t, *b) for n, t, b in zip(k, times.tolist(), sizes.tolist(), strict=True)]
-    job = Job("random", {"V100": 1.0}, 1, int(k.sum()), stages=tuple(made))
-    while (free := rng.integers(1, 9, servers)).sum() < k.sum():
-        pass
-    return Pipeline.of(job), Servers.alike(free.tolist(), gpus=8)
 
 
 def patterns(name: str, gpus: int, cases: int) -> list[Case]:
@@ -105,7 +93,7 @@ def test_table_2(benchmark: BenchmarkFixture, full: bool, name: str, gpus: int, 
 @pytest.mark.parametrize("size", SIZES, ids=lambda v: f"{v[0]}x{v[1]}on{v[2]}")
 def test_mappings_of_random_jobs(benchmark: BenchmarkFixture, full: bool, size: tuple[int, int, int]) -> None:
     """Both exact programs, proven; local search and Heavy-Edge beside them."""
-    cases = [random_case(seed, *size) for seed in range(CASES if full else 2)]
+    cases = [random_case(np.random.default_rng([seed, size[0]]), *size) for seed in range(CASES if full else 2)]
     alpha, alpha_seconds = timed(asrpt.MinimumAlpha(), cases)
     cut, cut_seconds = timed(asrpt.MinimumCut(), cases)
     heavy, _ = timed(asrpt.HeavyEdge(), cases)

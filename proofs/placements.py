@@ -1,4 +1,4 @@
-"""All placements of a small job, for whoever wants to see every one of them."""
+"""All placements of a small job, and random jobs too large for that."""
 
 from __future__ import annotations
 
@@ -7,9 +7,24 @@ from itertools import product
 
 import numpy as np
 
+from hetopt.data.workload import Job, Stage
 from hetopt.models.asrpt.contents import Whole
 from hetopt.pipelines.pipeline import Pipeline
 from hetopt.pipelines.servers import Servers
+
+
+def random_case(rng: np.random.Generator, stages: int, most: int, servers: int) -> tuple[Pipeline, Servers]:
+    """A job of so many stages with at most so many replicas each, and servers of 8 GPUs with room for it, 1 to 8 free.
+
+    Stages take 5 to 100 ms each way; parameters and outputs are between 10^5 and 10^8.5 bytes, uniform in the exponent.
+    """
+    k = rng.integers(1, most + 1, stages)
+    times, sizes = rng.uniform(0.005, 0.1, (stages, 2)), 10 ** rng.uniform(5, 8.5, (stages, 2))
+    made = [Stage(int(n), *t, *b) for n, t, b in zip(k, times.tolist(), sizes.tolist(), strict=True)]
+    job = Job("random", {"V100": 1.0}, 1, int(k.sum()), stages=tuple(made))
+    while (free := rng.integers(1, 9, servers)).sum() < k.sum():
+        pass
+    return Pipeline.of(job), Servers.alike(free.tolist(), gpus=8)
 
 
 def every_placement(pipeline: Pipeline, servers: Servers) -> Iterator[Whole]:

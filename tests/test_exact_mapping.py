@@ -24,7 +24,7 @@ from hetopt.pipelines.iteration_time import Asynchronous, Synchronous
 from hetopt.pipelines.pipeline import Pipeline
 from hetopt.pipelines.servers import Servers
 from hetopt.proofs.pipelines import servers_for, staged_jobs
-from hetopt.proofs.placements import every_placement
+from hetopt.proofs.placements import every_placement, random_case
 from hetopt.solving.options import Options
 from hetopt.tolerances import EQUAL, PROVEN
 
@@ -97,16 +97,6 @@ def test_at_the_size_of_the_papers_models(seed: int, size: tuple[int, int, int])
     assert local.bound <= alpha.iteration_seconds * (1 + EQUAL)
     assert alpha.bound == pytest.approx(alpha.iteration_seconds, rel=EQUAL * 2)
     assert cut.bound == pytest.approx(cut.cut_bytes, rel=EQUAL * 2)
-
-
-def random_case(rng: np.random.Generator, stages: int, most: int, servers: int) -> tuple[Pipeline, Servers]:
-    k = rng.integers(1, most + 1, stages)
-    times, sizes = rng.uniform(0.005, 0.1, (stages, 2)), 10 ** rng.uniform(5, 8.5, (stages, 2))
-    made = [Stage(int(n), *t, *b) for n, t, b in zip(k, times.tolist(), sizes.tolist(), strict=True)]
-    job = Job("random", {"V100": 1.0}, 1, int(k.sum()), stages=tuple(made))
-    while (free := rng.integers(1, 9, servers)).sum() < k.sum():
-        pass
-    return Pipeline.of(job), Servers.alike(free.tolist(), gpus=8)
 
 
 def test_the_least_cut_need_not_have_the_shortest_iteration() -> None:
