@@ -111,6 +111,8 @@ class _Search:
         self.lookup = Lookup(self.room)
         tried: set[float] = set()
         for i in order:
+            if self._done():
+                break
             if values[i] not in tried:  # equal values mostly are equal placements
                 tried.add(values[i])
                 self._descend(starts[i], float(values[i]))
