@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from hetopt.data.workload import Job, Stage
 from hetopt.errors import InvalidInstance
 from hetopt.models.asrpt.contents import Room, Whole
-from hetopt.models.asrpt.exchanges import MOST_PARTS, Exchanges, Lookup, _ways
+from hetopt.models.asrpt.exchanges import MOST_PARTS, Exchanges, Ways, _ways
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.models.asrpt.local_search import LocalSearch
+from hetopt.models.asrpt.lookup import TIES, Lookup
 from hetopt.models.asrpt.minimum_alpha import MinimumAlpha
-from hetopt.models.asrpt.packing import fills, packings
+from hetopt.models.asrpt.packing import MOST_FILLS, _orders, fills, packings
 from hetopt.pipelines.iteration_time import Asynchronous
 from hetopt.pipelines.pipeline import Pipeline
 from hetopt.pipelines.servers import Servers
@@ -45,18 +46,20 @@ def test_the_table_says_what_the_model_says(case: Any) -> None:
     assert found == pytest.approx(room.seconds(x), rel=EQUAL, abs=EQUAL)
 
 
+def walk_from(room: Room, x: Whole) -> Exchanges:
+    return Exchanges(Ways(Lookup(room)), x)
+
+
 @given(placements(), st.floats(0, 1))
 def test_the_first_exchange_is_the_best_of_all(case: Any, part: float) -> None:
     room, x = case
     aim = part * float(room.iteration(x))
-    lookup = Lookup(room)
-    late = np.maximum(lookup.seconds - aim, 0.0)
     for server in range(len(x)):
-        walk = Exchanges(room, lookup, x, {})
-        offered = list(walk.best(server, late))
-        after = [walk.after(server, exchange) for exchange in offered]
+        walk = walk_from(room, x)
+        offered = list(walk.best(server, aim))
+        after = [walk.after(exchange) for exchange in offered]
         found = [lateness(room, y, aim) for y in after]
-        every = list(every_exchange(room, x, server))
+        every = list(every_exchange(room, x, server, aim))
         assert bool(offered) == bool(every)
         assert sorted(found) == pytest.approx(found, rel=EQUAL, abs=EQUAL)
         if every:
@@ -68,33 +71,38 @@ def test_the_first_exchange_is_the_best_of_all(case: Any, part: float) -> None:
 def test_a_walk_is_where_its_exchanges_lead(case: Any, data: st.DataObject) -> None:
     """What is kept up to date is what a new walk from there would begin with."""
     room, x = case
-    lookup = Lookup(room)
-    walk = Exchanges(room, lookup, x, {})
+    walk = walk_from(room, x)
     for _ in range(3):
         server = data.draw(st.integers(0, len(x) - 1))
-        if not (offered := list(walk.best(server, lookup.seconds))):
+        if not (offered := list(walk.best(server, 0.0))):
             return
         exchange = data.draw(st.sampled_from(offered))
-        expected = walk.after(server, exchange)
-        walk.make(server, exchange)
-        again = Exchanges(room, lookup, expected, {})
-        for key in ("x", "place", "left"):
+        expected = walk.after(exchange)
+        walk.make(exchange)
+        again = walk_from(room, expected)
+        for key in ("x", "place", "none"):
             assert (getattr(walk, key) == getattr(again, key)).all()
         for mine, fresh in zip(walk.parts, again.parts, strict=True):
             assert all((a == b).all() for a, b in zip(mine, fresh, strict=True))
+        seconds, worst = walk.slowest()
+        assert seconds == pytest.approx(float(room.iteration(expected)), rel=EQUAL, abs=EQUAL)
+        assert room.seconds(expected)[worst].max() == pytest.approx(seconds, rel=EQUAL, abs=EQUAL)
 
 
 def lateness(room: Room, x: Whole, aim: float) -> float:
-    return float(np.maximum(room.seconds(x) - aim, 0.0).sum())
+    seconds = room.seconds(x)
+    return float((np.maximum(seconds - aim, 0.0) + TIES * seconds).sum())
 
 
-def every_exchange(room: Room, x: Whole, server: int) -> Any:
-    """All other contents of ``server`` and one more that both have room for."""
+def every_exchange(room: Room, x: Whole, server: int, aim: float) -> Any:
+    """All other contents of ``server`` and one more that both have room for and that touch what is late."""
     free, slices = np.array(room.free), room.pipeline.slices
+    late = set((room.seconds(x)[server] > aim).nonzero()[0].tolist())
     for m in range(len(x)):
         both = x[server] + x[m]
         for first in product(*(range(n + 1) for n in both.tolist())):
-            if m != server and list(first) != x[server].tolist():
+            changed = set((x[server] != first).nonzero()[0].tolist())
+            if m != server and any(abs(s - r) <= 1 for s in changed for r in late):
                 y = x.copy()
                 y[server], y[m] = first, both - first
                 if (y @ slices <= free).all():
@@ -109,6 +117,40 @@ def test_starts_are_placements(case: Any) -> None:
         assert x.sum(axis=0).tolist() == room.pipeline.replicas.tolist()
         assert (x @ room.pipeline.slices <= room.free).all()
     assert room.pipeline.sliced or fills(room.pipeline, room)
+
+
+@given(placements())
+def test_fills_are_first_fit(case: Any) -> None:
+    room, _ = case
+    assume(len(set(room.pipeline.slices.tolist())) == 1)
+    slices = int(room.pipeline.slices[0])
+    made = []
+    for order in _orders(MOST_FILLS, len(room.free)).tolist():
+        x, left = np.zeros((len(room.free), len(room.pipeline)), dtype=np.int64), list(room.free)
+        for s, k in enumerate(room.pipeline.replicas.tolist()):
+            for _ in range(k):
+                if (m := next((m for m in order if left[m] >= slices), None)) is not None:
+                    x[m, s] += 1
+                    left[m] -= slices
+        if x.sum() == room.pipeline.replicas.sum():
+            made.append(x)
+    found = fills(room.pipeline, room)
+    assert bool(found) == bool(made)
+    if made:
+        best = min(float(room.iteration(x)) for x in made)
+        assert float(room.iteration(found[0])) == pytest.approx(best, rel=EQUAL)
+        assert any((found[0] == x).all() for x in made)
+
+
+@given(placements())
+def test_best_of_a_stage_is_below_all_contents(case: Any) -> None:
+    """Nothing on a server is faster than what the same replicas could be with the best beside them."""
+    room, x = case
+    for m, seconds in enumerate(room.seconds(x)):
+        best = room.best(*room.like(m))
+        for s, c in enumerate(x[m].tolist()):
+            assert not c or best[s, c] <= seconds[s] * (1 + EQUAL)
+    assert room.bound <= float(room.iteration(x)) * (1 + EQUAL)
 
 
 def test_room_for_slices_that_heavy_edge_does_not_find() -> None:
@@ -138,10 +180,8 @@ def chain(replicas: list[int], parameters: float = 1e6) -> Pipeline:
 def test_of_a_crowded_server_few_replicas_are_taken_at_a_time() -> None:
     pipeline = chain([1] * 12)
     servers = Servers.alike([12, 12], gpus=12)
-    room = Room(pipeline, servers, Asynchronous())
-    lookup = Lookup(room)
     x = np.array([[1] * 12, [0] * 12])
-    offered = list(Exchanges(room, lookup, x, {}).best(0, lookup.seconds))
+    offered = list(walk_from(Room(pipeline, servers, Asynchronous()), x).best(0, 0.0))
     assert offered
     assert all(np.abs(exchange.gained).sum() == 1 for exchange in offered)
     assert MOST_PARTS < 2**12

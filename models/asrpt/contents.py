@@ -11,7 +11,7 @@ and an iteration takes the largest of these over all servers. Local search and t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import groupby
 
 import numpy as np
@@ -99,13 +99,35 @@ class Room:
         of its neighbours beside it as the largest server has room for. And a chain of stages of one replica each must
         be cut somewhere, if it is too long for one server: at best where that costs least.
         """
-        least = float(self.timing.least(self.pipeline, self.servers))
-        for s, k in enumerate(self.pipeline.replicas.tolist()):
-            least = max(least, min(self._best(s, c) for c in (k, *range(1, k // 2 + 1))))
-        for single, chain in groupby(range(len(self.pipeline)), key=lambda s: self.pipeline.replicas[s] == 1):
-            if single:
-                least = max(least, self._chain(list(chain)))
-        return least
+        k, count = self.pipeline.replicas[:, None], np.arange(int(self.pipeline.replicas.max()) + 1)
+        parts = (count == k) | ((count > 0) & (2 * count <= k))
+        largest: dict[int, int] = {}
+        for kind, n in zip(self.kind, self.free, strict=True):
+            largest[kind] = max(n, largest.get(kind, 0))
+        best = reduce(np.minimum, (self.best(kind, n) for kind, n in largest.items()))
+        slowest = float(np.where(parts, best, np.inf).min(axis=1).max())
+        ones = (self.pipeline.replicas == 1).tolist()
+        for single, chain in groupby(range(len(ones)), key=ones.__getitem__):
+            if single and len(stages := list(chain)) > 1:
+                slowest = max(slowest, self._chain(stages))
+        return slowest
+
+    def best(self, kind: int, free: int) -> Floats:
+        """(S, K+1) at least so many seconds for a stage by its replicas on a server, with the best neighbours beside.
+
+        Infinite where the server of that kind has too few free GPUs.
+        """
+        cost, slices, gpus = self.costs[kind], self.pipeline.slices, self.pipeline.replicas * self.pipeline.slices
+        left = free - np.arange(cost.base.shape[1]) * slices[:, None]
+        # what each GPU of the stage before and of the stage after saves, and GPUs of these: that which saves more first
+        saves, most = np.zeros((2, len(slices), 1)), np.zeros((2, len(slices), 1))
+        saves[0, 1:, 0], most[0, 1:, 0] = np.diagonal(cost.saving, -1) / slices[:-1], gpus[:-1]
+        saves[1, :-1, 0], most[1, :-1, 0] = np.diagonal(cost.saving, 1) / slices[1:], gpus[1:]
+        swap = saves[1, :, 0] > saves[0, :, 0]
+        saves[:, swap], most[:, swap] = saves[::-1, swap], most[::-1, swap]
+        first = np.minimum(most[0], left)
+        saved = first * np.maximum(saves[0], 0) + np.minimum(most[1], left - first) * np.maximum(saves[1], 0)
+        return np.where(left >= 0, cost.base - saved, np.inf)
 
     def _chain(self, stages: list[int]) -> float:
         """At least so many seconds for neighbouring stages of one replica each, cut into runs that a server can hold.
@@ -136,38 +158,3 @@ class Room:
                     value -= max(0.0, float(cost.saving[s, r])) * int(self.pipeline.replicas[r])
             found = min(found, value)
         return found
-
-    def best(self, s: int, c: int, m: int) -> float:
-        """At least so many seconds for stage s with c replicas on server m: with the best neighbours beside it."""
-        base, saving = self._numbers[self.kind[m]]
-        replicas, slices = self._stages
-        left: float = self.free[m] - c * slices[s]
-        if left < 0:
-            return np.inf
-        value = base[s][c]
-        beside = [r for r in (s - 1, s + 1) if 0 <= r < len(slices)]
-        for r in sorted(beside, key=lambda r: -saving[s][r] / slices[r]):
-            if saving[s][r] > 0:  # a fraction of a replica only makes the bound weaker
-                fit = min(replicas[r], left / slices[r])
-                value -= saving[s][r] * fit
-                left -= fit * slices[r]
-        return value
-
-    @cached_property
-    def _numbers(self) -> list[tuple[list[list[float]], list[list[float]]]]:
-        """Of each kind, the costs as plain numbers: they are read one by one."""
-        return [(cost.base.tolist(), cost.saving.tolist()) for cost in self.costs]
-
-    @cached_property
-    def _stages(self) -> tuple[list[int], list[int]]:
-        """Replicas and slices of the stages."""
-        return self.pipeline.replicas.tolist(), self.pipeline.slices.tolist()
-
-    def _best(self, s: int, c: int) -> float:
-        return min(self.best(s, c, m) for m in self._largest)
-
-    @cached_property
-    def _largest(self) -> list[int]:
-        """Of each kind, a server with most room."""
-        servers = range(len(self.free))
-        return [max(servers, key=lambda m: (self.kind[m] == kind, self.free[m])) for kind in range(len(self.costs))]

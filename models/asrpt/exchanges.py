@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
-from hetopt.data.entities import Floats
-from hetopt.models.asrpt.contents import Room, Whole
+from hetopt.models.asrpt.contents import Whole
+from hetopt.models.asrpt.lookup import Lookup
 
 MOST_PARTS = 32
 """Ways to take replicas from a server that are tried: all of them, or else those with the fewest replicas."""
@@ -19,77 +20,88 @@ MOST_PARTS = 32
 FEW = 10
 """The best exchanges that are offered; of worse ones the walk would hardly return."""
 
-MOST_ENTRIES = 4_000_000
-"""Of a table of seconds; jobs that need a larger one (three neighbouring stages with more than 100 replicas each on
-servers of more than 100 GPUs) are not searched."""
+NOTHING = 1 << 62
+"""As stages: taking none on both sides is no exchange."""
 
 
-class Lookup:
-    """Seconds of every stage by how many replicas of it and of its neighbours are on a server.
-
-    The place in the table is linear in the contents of a server, so also in what it is given: ``contents @ strides``
-    plus ``first`` says where to look up each of its stages.
+class Parts(NamedTuple):
+    """n ways to take replicas from a server; the first takes none.
 
     Attributes
     ----------
-    seconds:
-        (E,) of all stages on all kinds of servers; 0 where nothing of the stage is there.
-    strides:
-        (S, S) how far a replica of the first stage moves the place of the second.
-    first:
-        (M, S) places of the stages of an empty server.
+    there:
+        Stages that it has.
+    ways:
+        (n, those stages) replicas that are taken.
+    table:
+        (n, 2 S + 2) by how far that moves the places of all stages, and where these are then; GPUs that it takes, and
+        that are free then.
+    stages:
+        (n,) those of which some are taken, as bits.
     """
 
-    def __init__(self, room: Room) -> None:
-        counts = self._counts(room)
-        stages = len(counts) - 2
-        sizes = counts[:-2] * counts[1:-1] * counts[2:]  # by the stage before, the stage itself, the stage after
-        own, after = counts[2:], np.ones(stages - 1, dtype=np.int64)
-        self.strides = np.diag(own) + np.diag((counts[1:-1] * own)[1:], 1) + np.diag(after, -1)
-        self.first = np.cumsum(sizes) - sizes + np.array(room.kind)[:, None] * int(sizes.sum())
-        count = np.arange(max(counts.tolist()))
-        around = list(zip(counts.tolist(), counts[1:].tolist(), counts[2:].tolist(), strict=False))
-        tables = []
-        for costs in room.costs:
-            before = np.append(0.0, np.diagonal(costs.saving, -1))
-            after = np.append(np.diagonal(costs.saving, 1), 0.0)
-            for s, (p, n, q) in enumerate(around):
-                found: Floats = costs.base[s, :n, None] - after[s] * count[:q] - (before[s] * count[:p])[:, None, None]
-                found[:, 0] = 0.0
-                tables.append(found.ravel())
-        self.seconds: Floats = np.concatenate(tables)
-
-    @staticmethod
-    def fits(room: Room) -> bool:
-        """Whether the table has at most :data:`MOST_ENTRIES`."""
-        counts = Lookup._counts(room).astype(float)
-        return float((counts[:-2] * counts[1:-1] * counts[2:]).sum()) * len(room.costs) <= MOST_ENTRIES
-
-    @staticmethod
-    def _counts(room: Room) -> Whole:
-        """(S+2,) how many different numbers of replicas of each stage a server can have; 1 beyond both ends."""
-        inner = np.minimum(room.pipeline.replicas, max(room.free)) + 1
-        return np.concatenate([[1], inner, [1]]).astype(np.int64)
+    there: Whole
+    ways: Whole
+    table: Whole
+    stages: Whole
 
 
-@dataclass(frozen=True)
-class Exchange:
+class Ways:
+    """All :class:`Parts`; walks on the same servers share them.
+
+    Attributes
+    ----------
+    near:
+        (S,) each stage and its neighbours, as bits.
+    empty, placed:
+        (M, 2 S + 2) and (S, 2 S + 2): what the first row of :attr:`Parts.table` is for empty servers, and how much each
+        replica that is there adds to it.
+    """
+
+    def __init__(self, lookup: Lookup) -> None:
+        self.lookup, self.room = lookup, lookup.room
+        slices, zero = self.room.pipeline.slices, np.zeros_like(lookup.strides)
+        # beyond 62 stages two share a bit, and some exchanges are left out
+        self.bit = 1 << (np.arange(len(slices)) % 62)
+        self.near = self.bit.copy()
+        self.near[:-1] |= self.bit[1:]
+        self.near[1:] |= self.bit[:-1]
+        self.placed = np.column_stack([zero, lookup.strides, zero[0], -slices])
+        self.taken = np.column_stack([lookup.strides, -lookup.strides, slices, slices])
+        self.empty = np.zeros((len(self.room.free), self.placed.shape[1]), dtype=np.int64)
+        self.empty[:, len(slices) : -2], self.empty[:, -1] = lookup.first, self.room.free
+        self._known: dict[tuple[bytes, tuple[int, int]], Parts] = {}
+
+    def of(self, m: int, contents: Whole, none: Whole) -> Parts:
+        """What can be taken from server m with (S,) contents; ``none`` is the row of taking none."""
+        key = contents.tobytes(), self.room.like(m)
+        if key not in self._known:
+            there = contents.nonzero()[0]
+            ways, some = _ways(tuple(contents[there].tolist()))
+            stages = some @ self.bit[there]
+            stages[0] = NOTHING
+            self._known[key] = Parts(there, ways, ways @ self.taken[there] + none, stages)
+        return self._known[key]
+
+
+class Exchange(NamedTuple):
     """What one server gives to another and gets from it.
 
     Attributes
     ----------
-    partner:
-        Position of the other server.
+    server, partner:
+        Positions of the two.
     gained:
-        (S,) replicas that the first server has more of afterwards, and the partner fewer.
+        (S,) replicas that the server has more of afterwards, and the partner fewer.
     """
 
+    server: int
     partner: int
     gained: Whole
 
 
 class Exchanges:
-    """A placement, and all exchanges between one of its servers and the others.
+    """A placement, and all exchanges between one of its servers and the others that can speed up its late stages.
 
     Both give some of their replicas, none of a stage of which they get some. Empty servers that are equal count once.
 
@@ -97,8 +109,6 @@ class Exchanges:
     ----------
     x:
         (M, S) contents of the servers to begin with.
-    known:
-        What can be taken from which contents; shared by placements on the same servers.
 
     Attributes
     ----------
@@ -106,96 +116,86 @@ class Exchanges:
         (M, S) contents, and where their stages are in the lookup.
     """
 
-    def __init__(self, room: Room, lookup: Lookup, x: Whole, known: dict[bytes, Parts]) -> None:
-        self.room, self.strides, self.known = room, lookup.strides, known
-        self.slices = room.pipeline.slices
-        # beyond 63 stages two share a bit, and exchanges of the one against the other are left out
-        self.bit = 1 << (np.arange(len(room.pipeline)) % 63)
-        self.ones = np.ones(len(room.pipeline))  # a product with it is the fastest sum of short rows
-        self.x, self.place = x.copy(), x @ lookup.strides + lookup.first
-        self.left = np.array(room.free) - x @ self.slices
-        self.parts = [self._parts(row) for row in self.x]
+    def __init__(self, ways: Ways, x: Whole) -> None:
+        self.ways, self.lookup = ways, ways.lookup
+        self.x, self.none = x.copy(), ways.empty + x @ ways.placed
+        self.place = self.none[:, x.shape[1] : -2]
+        self.parts = [ways.of(m, *rows) for m, rows in enumerate(zip(self.x, self.none, strict=True))]
+        self.alike = [ways.room.like(m) for m in range(len(x))]
+        self.ones = np.ones(2 * x.shape[1])  # a product with it is the fastest sum of short rows
 
-    def best(self, server: int, late: Floats) -> Iterator[Exchange]:
-        """The :data:`FEW` best that both servers have room for, by the sum of ``late`` over all stages of all servers.
+    def slowest(self) -> tuple[float, int]:
+        """Seconds of an iteration, and the server that holds it up."""
+        seconds = self.lookup.seconds.take(self.place)
+        worst = int(seconds.argmax())
+        return float(seconds.take(worst)), worst // seconds.shape[1]
+
+    def best(self, server: int, aim: float) -> Iterator[Exchange]:
+        """The :data:`FEW` best of ``server`` that it and its partner have room for: with the least lateness after.
+
+        Only those that give or get something of a stage that is late on the server, or of a neighbour of it.
 
         Parameters
         ----------
-        late:
-            (E,) what counts against an entry of the lookup.
+        aim:
+            Stages that take longer are late, in seconds; see :meth:`Lookup.late`.
         """
+        stages, late = self.x.shape[1], self.lookup.late(aim)
+        slow = self.lookup.seconds.take(self.place[server]) > aim
+        touched = np.bitwise_or.reduce(self.ways.near[slow])
         give, partners = self.parts[server], self._partners(server)
-        if not partners:
-            return
         take = [self.parts[m] for m in partners]
-        sizes = [len(parts.gpus) for parts in take]
-        shift = np.concatenate([parts.shift for parts in take])
-        gpus = np.concatenate([parts.gpus for parts in take])
-        stages = np.concatenate([parts.stages for parts in take])
-        partner = np.array(partners).repeat(sizes)
-        gained = gpus - give.gpus[:, None]
-        allowed = (gained <= self.left[server]) & (gained >= -self.left[partner])
-        allowed &= (stages & give.stages[:, None]) == 0
-        allowed[0] &= gpus > 0  # the first part of each is nothing
-        i, j = allowed.nonzero()
-        with_whom = partner[j]
-        moved = shift.take(j, axis=0) - give.shift.take(i, axis=0)
-        before = late.take(self.place) @ self.ones
-        here = late.take(self.place[server] + moved) @ self.ones
-        there = late.take(self.place.take(with_whom, axis=0) - moved) @ self.ones
-        total = here + there - before[with_whom]
-        few = total.argpartition(FEW)[:FEW] if len(total) > FEW else np.arange(len(total))
-        for e in few[total[few].argsort()].tolist():
-            n = partners.index(with_whom[e])
-            moving = np.zeros(len(self.slices), dtype=np.int64)
-            moving[take[n].there] = take[n].ways[j[e] - sum(sizes[:n])]
-            moving[give.there] -= give.ways[i[e]]
-            yield Exchange(partners[n], moving)
+        if not partners or not touched:
+            return
+        sizes = [len(parts.stages) for parts in take]
+        ends = list(accumulate(sizes))
+        before = (late.take(self.place.take(partners, axis=0)) @ self.ones[:stages]).repeat(sizes)
+        theirs = np.concatenate([parts.table for parts in take])
+        what, my_what = np.concatenate([parts.stages for parts in take]), give.stages[:, None]
+        allowed = what & my_what == 0
+        allowed &= (what & touched != 0) | (my_what & touched != 0)
+        allowed &= give.table[:, -2:-1] <= theirs[:, -1]
+        allowed &= give.table[:, -1:] >= theirs[:, -2]
+        i, j = np.divmod(allowed.ravel().nonzero()[0], ends[-1])
+        mine = np.concatenate([give.table[:, stages:-2], give.table[:, :stages]], axis=1)
+        total = late.take(theirs[:, :-2].take(j, axis=0) + mine.take(i, axis=0)) @ self.ones - before.take(j)
+        for _ in range(min(FEW, len(total))):
+            e = int(total.argmin())
+            total[e] = np.inf
+            n = bisect_right(ends, int(j[e]))
+            gained = np.zeros(stages, dtype=np.int64)
+            gained[take[n].there] = take[n].ways[j[e] - ends[n]]
+            gained[give.there] -= give.ways[i[e]]
+            yield Exchange(server, partners[n], gained)
 
-    def after(self, server: int, exchange: Exchange) -> Whole:
+    def after(self, exchange: Exchange) -> Whole:
         """(M, S) contents once it is made."""
         x = self.x.copy()
-        x[server] += exchange.gained
+        x[exchange.server] += exchange.gained
         x[exchange.partner] -= exchange.gained
         return x
 
-    def make(self, server: int, exchange: Exchange) -> None:
-        """Let ``server`` and its partner exchange that."""
-        shift, gpus = exchange.gained @ self.strides, int(exchange.gained @ self.slices)
-        self.x = self.after(server, exchange)
-        for m, sign in ((server, 1), (exchange.partner, -1)):
-            self.place[m] += sign * shift
-            self.left[m] -= sign * gpus
-            self.parts[m] = self._parts(self.x[m])
+    def make(self, exchange: Exchange) -> None:
+        """Let the two servers exchange that."""
+        server, partner, gained = exchange
+        moved = gained @ self.ways.placed
+        self.x[server] += gained
+        self.x[partner] -= gained
+        self.none[server] += moved
+        self.none[partner] -= moved
+        for m in (server, partner):
+            self.parts[m] = self.ways.of(m, self.x[m], self.none[m])
 
     def _partners(self, server: int) -> list[int]:
         found, empty = [], set()
         for m, parts in enumerate(self.parts):
-            used = len(parts.there)
-            if m != server and (used or (like := self.room.like(m)) not in empty):
-                found.append(m)
-                if not used:
-                    empty.add(like)
+            if m != server:
+                if len(parts.there):
+                    found.append(m)
+                elif self.alike[m] not in empty:
+                    found.append(m)
+                    empty.add(self.alike[m])
         return found
-
-    def _parts(self, contents: Whole) -> Parts:
-        key = contents.tobytes()
-        if key not in self.known:
-            there = contents.nonzero()[0]
-            ways, some = _ways(tuple(contents[there].tolist()))
-            shift, gpus = ways @ self.strides[there], ways @ self.slices[there]
-            self.known[key] = Parts(there, ways, shift, gpus, (some * self.bit[there]).sum(axis=1))
-        return self.known[key]
-
-
-class Parts(NamedTuple):
-    """n ways to take replicas from a server; the first takes none."""
-
-    there: Whole  # stages that it has
-    ways: Whole  # (n, those stages)
-    shift: Whole  # (n, S) how far they move the places of all stages
-    gpus: Whole  # (n,)
-    stages: Whole  # (n,) their stages as bits
 
 
 @lru_cache(maxsize=4096)

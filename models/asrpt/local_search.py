@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hetopt.checks import at_least
-from hetopt.data.entities import Floats
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.asrpt.contents import Room, Whole
-from hetopt.models.asrpt.exchanges import Exchanges, Lookup, Parts
+from hetopt.models.asrpt.exchanges import Exchanges, Ways
 from hetopt.models.asrpt.heavy_edge import heavy_edge, taken
+from hetopt.models.asrpt.lookup import Lookup
 from hetopt.models.asrpt.packing import fills, packings
 from hetopt.pipelines.allreduce import AllReduce, algorithm
 from hetopt.pipelines.graph import job_graph
@@ -21,9 +21,12 @@ from hetopt.pipelines.pipeline import Pipeline
 from hetopt.pipelines.servers import Servers
 from hetopt.tolerances import PROVEN
 
-AIM = 0.95
-"""Stages count as too slow from this part of the best iteration found; tuned on random jobs, where 0.9 to 0.97 are as
-good and 1 lets the search walk among equals."""
+AIM = 0.97
+"""Stages count as late from this part of the best iteration found; tuned on random jobs, where 0.95 to 0.99 are about
+as good and 1 lets the search walk among equals."""
+
+PROMISING = 0.75
+"""Starts are tried by how late they are, counted from this part of the best iteration of them."""
 
 PATIENCE = 6
 """Steps without a better iteration after which the next start has its turn."""
@@ -55,7 +58,7 @@ class LocalSearch:
         ``steps`` is no whole number >= 0, or ``timing`` is another than :class:`Asynchronous`.
     """
 
-    steps: int = 24
+    steps: int = 20
     timing: Asynchronous = field(default_factory=Asynchronous)
     allreduce: AllReduce = AllReduce.RING
 
@@ -98,52 +101,49 @@ class _Search:
     def __init__(self, room: Room, steps: int) -> None:
         self.room, self.left = room, steps
         self.seen: set[bytes] = set()
-        self.known: dict[bytes, Parts] = {}
         self.value, self.best = np.inf, np.empty(0, dtype=np.int64)
 
     def run(self, starts: list[Whole]) -> Whole:
         """The best placement found, as (M, S) contents."""
-        values = self.room.iteration(np.array(starts))
-        order = values.argsort(kind="stable").tolist()
-        self.value, self.best = float(values[order[0]]), starts[order[0]]
+        seconds = self.room.seconds(np.array(starts))
+        values = seconds.max(axis=(1, 2))
+        first = int(values.argmin())
+        self.value, self.best = float(values[first]), starts[first]
         if self._done() or not Lookup.fits(self.room):
             return self.best
-        self.lookup = Lookup(self.room)
+        self.ways = Ways(Lookup(self.room))
+        late = np.maximum(seconds - PROMISING * self.value, 0.0).sum(axis=(1, 2))
         tried: set[float] = set()
-        for i in order:
+        for i in late.argsort(kind="stable").tolist():
             if self._done():
                 break
-            if values[i] not in tried:  # equal values mostly are equal placements
-                tried.add(values[i])
-                self._descend(starts[i], float(values[i]))
+            if late[i] not in tried:  # equal sums mostly are equal placements
+                tried.add(late[i])
+                self._descend(starts[i])
         return self.best
 
     def _done(self) -> bool:
         return self.left <= 0 or self.value <= self.room.bound * (1 + PROVEN)
 
-    def _descend(self, start: Whole, value: float) -> None:
-        """Walk from ``start`` until nothing better has been seen for a while; ``value`` is the best on this walk."""
+    def _descend(self, start: Whole) -> None:
+        """Walk from ``start`` until nothing better has been seen for a while."""
         self.seen.add(start.tobytes())
-        walk = Exchanges(self.room, self.lookup, start, self.known)
-        stale, aim = 0, np.nan
-        while stale <= PATIENCE and not self._done():
-            if (lower := max(self.room.bound, AIM * value)) != aim:
-                aim, late = lower, np.maximum(self.lookup.seconds - lower, 0.0)
-            if not self._step(walk, late):
-                return
-            now = float(self.lookup.seconds.take(walk.place).max())
-            stale = 0 if now < value else stale + 1
-            value = min(value, now)
+        walk = Exchanges(self.ways, start)
+        best, worst = walk.slowest()
+        stale = 0
+        while stale <= PATIENCE and not self._done() and self._step(walk, worst):
+            now, worst = walk.slowest()
+            stale = 0 if now < best else stale + 1
+            best = min(best, now)
             if now < self.value:
-                self.value, self.best = now, walk.x
+                self.value, self.best = now, walk.x.copy()
 
-    def _step(self, walk: Exchanges, late: Floats) -> bool:
+    def _step(self, walk: Exchanges, worst: int) -> bool:
         """Exchange replicas of the worst server and another; False where all that is offered was seen."""
         self.left -= 1
-        worst = int(late.take(walk.place).sum(axis=1).argmax())
-        for exchange in walk.best(worst, late):
-            if (key := walk.after(worst, exchange).tobytes()) not in self.seen:
+        for exchange in walk.best(worst, max(self.room.bound, AIM * self.value)):
+            if (key := walk.after(exchange).tobytes()) not in self.seen:
                 self.seen.add(key)
-                walk.make(worst, exchange)
+                walk.make(exchange)
                 return True
         return False

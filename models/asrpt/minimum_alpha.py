@@ -110,12 +110,13 @@ def _model(room: Room, given: Whole | None) -> Any:
     unit = float(slowest) or 1.0
     model = pyo.ConcreteModel(name=f"{pipeline.name}: minimum alpha")
     model.unit = pyo.Param(initialize=unit)
+    best = {like: room.best(*like).tolist() for like in map(room.like, servers)}
     choices = [
         (s + 1, m, c)
         for s in stages
         for m in servers
         for c in range(1, int(pipeline.replicas[s]) + 1)
-        if room.best(s, c, m) <= unit * (1 + PROVEN)
+        if best[room.like(m)][s][c] <= unit * (1 + PROVEN)
     ]
     model.y = pyo.Var(choices, domain=pyo.Binary)
     model.z = pyo.Var(bounds=(min(1.0, room.bound / unit) - EQUAL, 1 + EQUAL), initialize=1.0)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
+from hetopt.data.entities import Floats
 from hetopt.models.asrpt.contents import Room, Whole
 from hetopt.pipelines.pipeline import Pipeline
 
-MOST_GROUPINGS = 16
+MOST_GROUPINGS = 6
 """Of more ways to group the stages, every second, third … is packed: beyond that they hardly differ."""
 
 
@@ -22,30 +24,32 @@ def packings(pipeline: Pipeline, room: Room) -> list[Whole]:
     split. Groups without room in one server are split. Placements that slices make impossible are left out.
     """
     gpus = (pipeline.replicas * pipeline.slices).tolist()
-    split = [_split_loss(pipeline, room, s) for s in range(len(pipeline))]
-    groupings, made = list(_groupings(pipeline, room)), []
-    for groups in groupings[:: -(-len(groupings) // MOST_GROUPINGS)]:
-        size = [sum(gpus[s] for s in group) for group in groups]
-        loss = [max(split[s] for s in group) for group in groups]
+    split, made = _split_losses(pipeline, room), []
+    for groups in _groupings(pipeline, room):
+        size = [sum(gpus[group.start : group.stop]) for group in groups]
+        loss = [max(split[group.start : group.stop]) for group in groups]
         for key in (size, loss):
-            order = sorted(range(len(groups)), key=lambda g: -key[g])
+            order = sorted(range(len(groups)), key=key.__getitem__, reverse=True)
             if (packed := _packed(pipeline, room.free, [(groups[g], size[g]) for g in order])) is not None:
                 made.append(packed)
     return made
 
 
-def _groupings(pipeline: Pipeline, room: Room) -> Iterator[list[range]]:
-    """Stages in groups: first each its own, then with one more join each time."""
+def _groupings(pipeline: Pipeline, room: Room) -> list[list[range]]:
+    """Stages in groups: first each its own, then with more and more joins."""
+    gpus, largest = (pipeline.replicas * pipeline.slices).tolist(), max(room.free)
     joined = [False] * (len(pipeline) - 1)  # whether stages s and s + 1 are in one group
-    gpus = (pipeline.replicas * pipeline.slices).tolist()
-    yield _groups(joined)
-    for s in sorted(range(len(joined)), key=lambda s: -_apart(pipeline, room, s)):
-        joined[s] = True
-        group = next(group for group in _groups(joined) if s in group)
-        if sum(gpus[group.start : group.stop]) > max(room.free):
-            joined[s] = False
-        else:
-            yield _groups(joined)
+    made = [joined.copy()]
+    for s in np.argsort(-_apart(pipeline, room), kind="stable").tolist():
+        first, last = s, s + 1
+        while first and joined[first - 1]:
+            first -= 1
+        while last < len(joined) and joined[last]:
+            last += 1
+        if sum(gpus[first : last + 1]) <= largest:
+            joined[s] = True
+            made.append(joined.copy())
+    return [_groups(joined) for joined in made[:: -(-len(made) // MOST_GROUPINGS)]]
 
 
 def _groups(joined: Sequence[bool]) -> list[range]:
@@ -53,43 +57,53 @@ def _groups(joined: Sequence[bool]) -> list[range]:
     return [range(first, end) for first, end in zip([0, *ends], ends, strict=False)]
 
 
-def _apart(pipeline: Pipeline, room: Room, s: int) -> float:
-    """Seconds of stage s or s + 1, whichever is slower, whole on one server with its other neighbour but not this."""
+def _apart(pipeline: Pipeline, room: Room) -> Floats:
+    """(S-1) seconds of a stage or the next, whichever is slower, whole on one server with its other neighbour only."""
     base, saving, k = room.costs[0].base, room.costs[0].saving, pipeline.replicas
-    here = base[s, k[s]] - (saving[s, s - 1] * k[s - 1] if s else 0.0)
-    after = base[s + 1, k[s + 1]] - (saving[s + 1, s + 2] * k[s + 2] if s + 2 < len(k) else 0.0)
-    return max(float(here), float(after))
+    whole = base[np.arange(len(k)), k]
+    here, after = whole[:-1].copy(), whole[1:].copy()
+    here[1:] -= np.diagonal(saving, -1)[:-1] * k[:-2]
+    after[:-1] -= np.diagonal(saving, 1)[1:] * k[2:]
+    return np.maximum(here, after)
 
 
-def _split_loss(pipeline: Pipeline, room: Room, s: int) -> float:
-    """Seconds of stage s with half of its replicas on a server."""
-    half = int(pipeline.replicas[s]) // 2
-    return float(room.costs[0].base[s, half]) if half else 0.0
+def _split_losses(pipeline: Pipeline, room: Room) -> list[float]:
+    """Of each stage, seconds with half of its replicas on a server; 0 with one replica."""
+    found: list[float] = room.costs[0].base[np.arange(len(pipeline)), pipeline.replicas // 2].tolist()
+    return found
 
 
 def _packed(pipeline: Pipeline, free: Sequence[int], groups: list[tuple[range, int]]) -> Whole | None:
-    room = sorted((n, m) for m, n in enumerate(free))  # what is left, fullest server first
-    x = np.zeros((len(room), len(pipeline)), dtype=np.int64)
+    many = len(free)
+    room = sorted(n * many + m for m, n in enumerate(free))  # what is left and where, fullest server first
+    stages: list[int] = []
+    servers: list[int] = []
     late = []
     for group, size in groups:
-        if (at := bisect_left(room, (size, -1))) == len(room):
+        if (at := bisect_left(room, size * many)) == len(room):
             late.append(group)
             continue
-        n, m = room.pop(at)
-        x[m, group.start : group.stop] = pipeline.replicas[group.start : group.stop]
-        insort(room, (n - size, m))
-    left = [n for _, n in sorted((m, n) for n, m in room)]
-    return x if all(_split(pipeline, x, left, group) for group in late) else None
+        left = room.pop(at)
+        stages.extend(group)
+        servers.extend([left % many] * len(group))
+        insort(room, left - size * many)
+    x = np.zeros((many, len(pipeline)), dtype=np.int64)
+    x[servers, stages] = pipeline.replicas[stages]
+    if late:
+        of = {left % many: left // many for left in room}
+        if not all(_split(pipeline, x, of, group) for group in late):
+            return None
+    return x
 
 
-def _split(pipeline: Pipeline, x: Whole, room: list[int], group: range) -> bool:
+def _split(pipeline: Pipeline, x: Whole, room: dict[int, int], group: range) -> bool:
     """Fill the servers with most room with the stages of ``group``, in order; False where a replica fits nowhere."""
-    m = max(range(len(room)), key=lambda m: room[m])
+    m = max(sorted(room), key=room.__getitem__)
     for s in group:
         left, slices = int(pipeline.replicas[s]), int(pipeline.slices[s])
         while left:
             if room[m] < slices:
-                m = max(range(len(room)), key=lambda m: room[m])
+                m = max(sorted(room), key=room.__getitem__)
             n = min(left, room[m] // slices)
             if not n:
                 return False
@@ -99,30 +113,47 @@ def _split(pipeline: Pipeline, x: Whole, room: list[int], group: range) -> bool:
     return True
 
 
-ENTRIES, MOST_FILLS, BEST_FILLS = 12_000, 400, 2
-"""At most so many random orders of servers are filled, and no more than make so many numbers in all; how many of the
-placements are handed on."""
+MOST_FILLS, ENTRIES = 32, 12_000
+"""At most so many random orders of servers are filled, and of large clusters no more than make so many numbers."""
 
 
 def fills(pipeline: Pipeline, room: Room) -> list[Whole]:
-    """(M, S) contents of the best of many placements: the servers in random order, the stages in theirs, first fit.
+    """(M, S) contents of one more placement, where there is room for it.
 
-    All are made and judged at once, and always the same orders. Those that slices make impossible are left out.
+    Where replicas are equally large: the best of many, each with the servers in random order (always the same) and
+    the stages in theirs, first fit. Else the largest replicas first, first fit.
     """
-    free = np.array(room.free)
-    many = min(MOST_FILLS, ENTRIES // (len(free) * len(pipeline)))
-    order = np.random.default_rng(0).random((many, len(free))).argsort(axis=1)
-    left, fits = free[order], np.ones(many, dtype=bool)
-    inside = np.empty((*order.shape, len(pipeline)), dtype=np.int64)
-    for s, (k, slices) in enumerate(zip(pipeline.replicas.tolist(), pipeline.slices.tolist(), strict=True)):
-        most = left // slices if slices > 1 else left
-        upto = most.cumsum(axis=1)
-        inside[..., s] = np.minimum(np.maximum(k - (upto - most), 0), most)
-        left = left - slices * inside[..., s]
-        fits &= upto[:, -1] >= k
-    contents = np.empty_like(inside)
-    contents[np.arange(many)[:, None], order] = inside
-    contents = contents[fits]
-    if not len(contents):
+    slices = pipeline.slices.tolist()
+    if min(slices) < max(slices):
+        return _largest_first(pipeline, room.free)
+    most = np.array(room.free) // max(slices)
+    if most.sum() < pipeline.replicas.sum():
         return []
-    return list(contents[room.iteration(contents).argsort(kind="stable")[:BEST_FILLS]])
+    many = min(MOST_FILLS, 1 + ENTRIES // (len(most) * len(pipeline)))
+    order = _orders(many, len(most))
+    servers, stages = most[order].cumsum(axis=1)[..., None], pipeline.replicas.cumsum()
+    # both lined up by their ends: a server holds of a stage what they overlap
+    inside = np.minimum(servers, stages)
+    inside -= np.maximum(servers - most[order][..., None], stages - pipeline.replicas)
+    contents = np.empty_like(inside)
+    contents[np.arange(many)[:, None], order] = np.maximum(inside, 0)
+    return [contents[room.iteration(contents).argmin()]]
+
+
+@lru_cache(maxsize=256)
+def _orders(many: int, servers: int) -> Whole:
+    """(many, servers) orders of so many servers."""
+    return np.random.default_rng(0).random((many, servers)).argsort(axis=1)
+
+
+def _largest_first(pipeline: Pipeline, free: Sequence[int]) -> list[Whole]:
+    x, left = np.zeros((len(free), len(pipeline)), dtype=np.int64), list(free)
+    for s in (-pipeline.slices).argsort(kind="stable").tolist():
+        k, slices = int(pipeline.replicas[s]), int(pipeline.slices[s])
+        for m, n in enumerate(left):
+            x[m, s] = min(k, n // slices)
+            left[m] -= int(x[m, s]) * slices
+            k -= int(x[m, s])
+        if k:
+            return []
+    return [x]
