@@ -54,12 +54,12 @@ def walk_from(room: Room, x: Whole) -> Exchanges:
 def test_the_first_exchange_is_the_best_of_all(case: Any, part: float) -> None:
     room, x = case
     aim = part * float(room.iteration(x))
-    for server in range(len(x)):
-        walk = walk_from(room, x)
-        offered = list(walk.best(server, aim))
+    walk = walk_from(room, x)
+    for server, stage in np.ndindex(x.shape):
+        offered = list(walk.best(server, stage, aim))
         after = [walk.after(exchange) for exchange in offered]
         found = [lateness(room, y, aim) for y in after]
-        every = list(every_exchange(room, x, server, aim))
+        every = list(every_exchange(room, x, server, stage))
         assert bool(offered) == bool(every)
         assert sorted(found) == pytest.approx(found, rel=EQUAL, abs=EQUAL)
         if every:
@@ -73,8 +73,8 @@ def test_a_walk_is_where_its_exchanges_lead(case: Any, data: st.DataObject) -> N
     room, x = case
     walk = walk_from(room, x)
     for _ in range(3):
-        server = data.draw(st.integers(0, len(x) - 1))
-        if not (offered := list(walk.best(server, 0.0))):
+        server, stage = (data.draw(st.integers(0, n - 1)) for n in x.shape)
+        if not (offered := list(walk.best(server, stage, 0.0))):
             return
         exchange = data.draw(st.sampled_from(offered))
         expected = walk.after(exchange)
@@ -84,9 +84,9 @@ def test_a_walk_is_where_its_exchanges_lead(case: Any, data: st.DataObject) -> N
             assert (getattr(walk, key) == getattr(again, key)).all()
         for mine, fresh in zip(walk.parts, again.parts, strict=True):
             assert all((a == b).all() for a, b in zip(mine, fresh, strict=True))
-        seconds, worst = walk.slowest()
+        seconds, server, stage = walk.slowest()
         assert seconds == pytest.approx(float(room.iteration(expected)), rel=EQUAL, abs=EQUAL)
-        assert room.seconds(expected)[worst].max() == pytest.approx(seconds, rel=EQUAL, abs=EQUAL)
+        assert room.seconds(expected)[server, stage] == pytest.approx(seconds, rel=EQUAL, abs=EQUAL)
 
 
 def lateness(room: Room, x: Whole, aim: float) -> float:
@@ -94,15 +94,14 @@ def lateness(room: Room, x: Whole, aim: float) -> float:
     return float((np.maximum(seconds - aim, 0.0) + TIES * seconds).sum())
 
 
-def every_exchange(room: Room, x: Whole, server: int, aim: float) -> Any:
-    """All other contents of ``server`` and one more that both have room for and that touch what is late."""
+def every_exchange(room: Room, x: Whole, server: int, stage: int) -> Any:
+    """All other contents of ``server`` and one more that both have room for, with another number near ``stage``."""
     free, slices = np.array(room.free), room.pipeline.slices
-    late = set((room.seconds(x)[server] > aim).nonzero()[0].tolist())
     for m in range(len(x)):
         both = x[server] + x[m]
         for first in product(*(range(n + 1) for n in both.tolist())):
-            changed = set((x[server] != first).nonzero()[0].tolist())
-            if m != server and any(abs(s - r) <= 1 for s in changed for r in late):
+            changed = (x[server] != first).nonzero()[0]
+            if m != server and (abs(changed - stage) <= 1).any():
                 y = x.copy()
                 y[server], y[m] = first, both - first
                 if (y @ slices <= free).all():
@@ -181,7 +180,7 @@ def test_of_a_crowded_server_few_replicas_are_taken_at_a_time() -> None:
     pipeline = chain([1] * 12)
     servers = Servers.alike([12, 12], gpus=12)
     x = np.array([[1] * 12, [0] * 12])
-    offered = list(walk_from(Room(pipeline, servers, Asynchronous()), x).best(0, 0.0))
+    offered = list(walk_from(Room(pipeline, servers, Asynchronous()), x).best(0, 5, 0.0))
     assert offered
     assert all(np.abs(exchange.gained).sum() == 1 for exchange in offered)
     assert MOST_PARTS < 2**12

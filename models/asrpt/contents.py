@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import groupby
+from itertools import groupby, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,8 @@ class Costs:
 
     def seconds(self, contents: Whole) -> Floats:
         """(..., S) seconds of each stage for (..., S) contents; zero where it is absent."""
-        found = self.base[np.arange(len(self.base)), contents]
+        stages, most = self.base.shape
+        found: Floats = self.base.take(contents + np.arange(0, stages * most, most))  # the fastest way to look up
         found[..., :-1] -= contents[..., 1:] * np.diagonal(self.saving, 1)
         found[..., 1:] -= contents[..., :-1] * np.diagonal(self.saving, -1)
         found *= contents > 0
@@ -135,6 +136,7 @@ class Room:
         What comes before and after them may lie beside them for nothing.
         """
         largest, slices = max(self.free), self.pipeline.slices.tolist()
+        whole, after, before, alone = (self._single(*cut).tolist() for cut in product((False, True), repeat=2))
         first, last = stages[0], stages[-1]
         best = {first - 1: 0.0}  # with everything up to this stage cut into runs
         for end in stages:
@@ -143,18 +145,21 @@ class Room:
                 used += slices[start]
                 if used > largest:
                     break
-                cut = self._single(start, start > first, end == start and end < last)
-                best[end] = min(best[end], max(best[start - 1], inner, cut))
-                inner = max(inner, self._single(start, False, end == start and end < last))
+                cut_after = end == start and end < last
+                kept, cut = (after, alone) if cut_after else (whole, before)
+                here = cut[start] if start > first else kept[start]
+                best[end] = min(best[end], max(best[start - 1], inner, here))
+                inner = max(inner, kept[start])
         return best[last]
 
-    def _single(self, s: int, cut_before: bool, cut_after: bool) -> float:
-        """Seconds of a stage of one replica with all of its neighbours beside it but those that are cut off."""
-        found = np.inf
+    def _single(self, cut_before: bool, cut_after: bool) -> Floats:
+        """(S,) seconds of one replica of each stage with all of its neighbours beside it but those that are cut off."""
+        k, found = self.pipeline.replicas, []
         for cost in self.costs:
-            value = float(cost.base[s, 1])
-            for r, cut in ((s - 1, cut_before), (s + 1, cut_after)):
-                if 0 <= r < len(self.pipeline) and not cut:
-                    value -= max(0.0, float(cost.saving[s, r])) * int(self.pipeline.replicas[r])
-            found = min(found, value)
-        return found
+            value = cost.base[:, 1].copy()
+            if not cut_before:
+                value[1:] -= np.maximum(np.diagonal(cost.saving, -1), 0.0) * k[:-1]
+            if not cut_after:
+                value[:-1] -= np.maximum(np.diagonal(cost.saving, 1), 0.0) * k[1:]
+            found.append(value)
+        return reduce(np.minimum, found)

@@ -101,7 +101,7 @@ class Exchange(NamedTuple):
 
 
 class Exchanges:
-    """A placement, and all exchanges between one of its servers and the others that can speed up its late stages.
+    """A placement, and all exchanges between one of its servers and the others that can speed up a stage of it.
 
     Both give some of their replicas, none of a stage of which they get some. Empty servers that are equal count once.
 
@@ -124,28 +124,26 @@ class Exchanges:
         self.alike = [ways.room.like(m) for m in range(len(x))]
         self.ones = np.ones(2 * x.shape[1])  # a product with it is the fastest sum of short rows
 
-    def slowest(self) -> tuple[float, int]:
-        """Seconds of an iteration, and the server that holds it up."""
+    def slowest(self) -> tuple[float, int, int]:
+        """Seconds of an iteration, and the server and the stage that hold it up."""
         seconds = self.lookup.seconds.take(self.place)
         worst = int(seconds.argmax())
-        return float(seconds.take(worst)), worst // seconds.shape[1]
+        return float(seconds.take(worst)), *divmod(worst, seconds.shape[1])
 
-    def best(self, server: int, aim: float) -> Iterator[Exchange]:
+    def best(self, server: int, stage: int, aim: float) -> Iterator[Exchange]:
         """The :data:`FEW` best of ``server`` that it and its partner have room for: with the least lateness after.
 
-        Only those that give or get something of a stage that is late on the server, or of a neighbour of it.
+        Only those that give or get something of ``stage`` or of its neighbours: nothing else changes its seconds.
 
         Parameters
         ----------
         aim:
             Stages that take longer are late, in seconds; see :meth:`Lookup.late`.
         """
-        stages, late = self.x.shape[1], self.lookup.late(aim)
-        slow = self.lookup.seconds.take(self.place[server]) > aim
-        touched = np.bitwise_or.reduce(self.ways.near[slow])
+        stages, late, touched = self.x.shape[1], self.lookup.late(aim), self.ways.near[stage]
         give, partners = self.parts[server], self._partners(server)
         take = [self.parts[m] for m in partners]
-        if not partners or not touched:
+        if not partners:
             return
         sizes = [len(parts.stages) for parts in take]
         ends = list(accumulate(sizes))

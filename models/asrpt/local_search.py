@@ -36,12 +36,12 @@ PATIENCE = 6
 class LocalSearch:
     """Exchange replicas of the worst server and of another, in the best of all ways; repeat.
 
-    One step takes the server that holds up the iteration and tries all exchanges with each other server: moves and
-    swaps of any number of replicas (of crowded servers, of few). That with which least is too slow is taken, also where
-    it is worse than before, but never a placement that has been seen. The starts are the mapping of Heavy-Edge,
-    packings of whole stages and servers filled in random order (:mod:`hetopt.models.asrpt.packing`), best first. It is
-    never worse than Heavy-Edge, and stops early where a bound proves that nothing is better. The same input always
-    gives the same mapping.
+    One step takes the stage and server that hold up the iteration and tries all exchanges with each other server that
+    can speed this up: moves and swaps of any number of replicas (of crowded servers, of few). That with which least is
+    too slow is taken, also where it is worse than before, but never a placement that has been seen. The starts are the
+    mapping of Heavy-Edge, packings of whole stages and servers filled in random order
+    (:mod:`hetopt.models.asrpt.packing`), most promising first. It is never worse than Heavy-Edge, and stops early where
+    a bound proves that nothing is better. The same input always gives the same mapping.
 
     Parameters
     ----------
@@ -129,19 +129,19 @@ class _Search:
         """Walk from ``start`` until nothing better has been seen for a while."""
         self.seen.add(start.tobytes())
         walk = Exchanges(self.ways, start)
-        best, worst = walk.slowest()
+        best, *worst = walk.slowest()
         stale = 0
-        while stale <= PATIENCE and not self._done() and self._step(walk, worst):
-            now, worst = walk.slowest()
+        while stale <= PATIENCE and not self._done() and self._step(walk, *worst):
+            now, *worst = walk.slowest()
             stale = 0 if now < best else stale + 1
             best = min(best, now)
             if now < self.value:
                 self.value, self.best = now, walk.x.copy()
 
-    def _step(self, walk: Exchanges, worst: int) -> bool:
+    def _step(self, walk: Exchanges, server: int, stage: int) -> bool:
         """Exchange replicas of the worst server and another; False where all that is offered was seen."""
         self.left -= 1
-        for exchange in walk.best(worst, max(self.room.bound, AIM * self.value)):
+        for exchange in walk.best(server, stage, max(self.room.bound, AIM * self.value)):
             if (key := walk.after(exchange).tobytes()) not in self.seen:
                 self.seen.add(key)
                 walk.make(exchange)

@@ -113,7 +113,7 @@ def _split(pipeline: Pipeline, x: Whole, room: dict[int, int], group: range) -> 
     return True
 
 
-MOST_FILLS, ENTRIES = 32, 12_000
+MOST_FILLS, ENTRIES = 32, 4_000
 """At most so many random orders of servers are filled, and of large clusters no more than make so many numbers."""
 
 
