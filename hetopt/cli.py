@@ -20,7 +20,15 @@ from hetopt.data.instance import Instance
 from hetopt.errors import HetoptError, InvalidOption, NotSolved
 from hetopt.files.saving import check_folder, check_free, check_writable
 from hetopt.programs.formulation import Formulation
-from hetopt.registry import description, make_policy, mapper_description, mapper_names, policy_names
+from hetopt.registry import (
+    description,
+    make_policy,
+    mapper_description,
+    mapper_names,
+    policy_names,
+    predictor_description,
+    predictor_names,
+)
 from hetopt.solving.options import Options
 from hetopt.solving.road import Policy, solve
 
@@ -258,6 +266,13 @@ def methods_command(as_json: AsJson = False) -> None:
     """List the methods that map the stages of a job to GPUs, as installed packages announce them."""
     listed = {name: mapper_description(name) for name in mapper_names()}
     print(json.dumps(listed, indent=2)) if as_json else views.show_names(listed, "methods", "what it does")
+
+
+@app.command("predictors")
+def predictors_command(as_json: AsJson = False) -> None:
+    """List the predictors of jobs' lengths that installed packages announce."""
+    listed = {name: predictor_description(name) for name in predictor_names()}
+    print(json.dumps(listed, indent=2)) if as_json else views.show_names(listed, "predictors", "what it does")
 
 
 @app.command("demo")

@@ -148,6 +148,11 @@ def mapper_description(name: str) -> str:
     return MAPPERS.description(name)
 
 
+def predictor_description(name: str) -> str:
+    """First sentence of the docstring behind a predictor's name."""
+    return PREDICTORS.description(name)
+
+
 @cache
 def _libraries() -> Mapping[str, Any]:
     """Instance name -> module that has it."""

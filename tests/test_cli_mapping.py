@@ -220,13 +220,20 @@ def test_a_picture_that_fails_loses_no_table(run: Run, tmp_path: Path, monkeypat
     assert "iteration: 36.44 ms" in out
 
 
-def test_methods_are_listed(run: Run) -> None:
-    code, out, _ = run("methods", "--json")
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("methods", {"heavy-edge", "local", "exact-cut", "exact-alpha"}),
+        ("predictors", {"forest", "mean", "median", "perfect"}),
+    ],
+)
+def test_names_are_listed(run: Run, command: str, names: set[str]) -> None:
+    code, out, _ = run(command, "--json")
     listed = json.loads(out)
     assert code == 0
-    assert {"heavy-edge", "local", "exact-cut", "exact-alpha"} <= set(listed)
+    assert names <= set(listed)
     assert all(listed.values())
-    assert "heavy-edge" in run("methods")[1]
+    assert all(name in run(command)[1] for name in names)
 
 
 def test_a_name_with_a_dot_and_beside_a_folder_of_its_name(
