@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import product
 from typing import Any
 
 import networkx as nx
@@ -121,21 +122,22 @@ def job_graph(pipeline: Pipeline, allreduce: AllReduce = AllReduce.RING) -> JobG
     reduced, exchanged = pipeline.reduced.tolist(), pipeline.tokens.tolist()
     links = np.diagonal(pipeline.links, 1).tolist()
     for s, ranks in enumerate(k):
-        half, tokens, at = reduced[s] / 2, exchanged[s], first[s]
-        for (a, b), times in multiplicities(ranks, kind).items():
-            weights[at + a, at + b] = times * half
+        half, tokens, at, after = reduced[s] / 2, exchanged[s], first[s], first[s + 1]
+        if ranks > 1:
+            for (a, b), times in multiplicities(ranks, kind).items():
+                weights[at + a, at + b] = times * half
         if tokens > 0:
             for a in range(ranks):
                 for b in range(a + 1, ranks):
                     weights[at + a, at + b] = weights.get((at + a, at + b), 0) + tokens
         if s + 1 < len(k):
-            link = links[s]
-            weights |= {(at + a, first[s + 1] + b): link for a in range(ranks) for b in range(k[s + 1])}
+            between = product(range(at, after), range(after, first[s + 2]))
+            weights.update(dict.fromkeys(between, links[s]))
     pairs = sorted(weights)
     return JobGraph(
         pipeline,
         stage=np.repeat(np.arange(len(k)), k),
-        replica=np.concatenate([np.arange(n) for n in k]),
+        replica=np.arange(first[-1]) - np.repeat(first[:-1], k),
         size=np.repeat(pipeline.slices, k),
         edges=np.array(pairs, dtype=np.int64).reshape(-1, 2),
         weight=np.array([weights[pair] for pair in pairs], dtype=pipeline.outputs.dtype),
