@@ -103,10 +103,14 @@ def named_mapper(name: str, settings: list[str] | None = None, time_limit: float
     given = parse_settings(settings)
     _look_here(name, *given.values())
     if time_limit is not None:
-        if "options" not in parameters(MAPPERS.factory(name)):
-            raise InvalidOption(f"--time-limit: {MAPPERS.what} {name!r} asks no solver; leave it out")
+        settable = parameters(MAPPERS.factory(name))
         options = given.get("options", {})
-        given["options"] = {**options, "time_limit": time_limit} if isinstance(options, dict) else options
+        if "time_limit" in settable:
+            given["time_limit"] = time_limit
+        elif "options" not in settable:
+            raise InvalidOption(f"--time-limit: {MAPPERS.what} {name!r} has none; leave it out")
+        elif isinstance(options, dict):
+            given["options"] = {**options, "time_limit": time_limit}
     return make_mapper(name, given)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import product
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from hetopt.data.workload import Job, Stage
-from hetopt.errors import InvalidInstance
+from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.asrpt.contents import Room, Whole
 from hetopt.models.asrpt.exchanges import MOST_PARTS, Exchanges, Ways, _ways
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
@@ -23,7 +24,7 @@ from hetopt.pipelines.iteration_time import Asynchronous
 from hetopt.pipelines.pipeline import Pipeline
 from hetopt.pipelines.servers import Servers
 from hetopt.proofs.pipelines import servers_for, staged_jobs
-from hetopt.proofs.placements import every_placement
+from hetopt.proofs.placements import every_placement, random_case
 from hetopt.tolerances import EQUAL
 
 
@@ -167,6 +168,24 @@ def test_room_for_slices_that_heavy_edge_does_not_find() -> None:
     assert found == pytest.approx(MinimumAlpha()(pipeline, servers).iteration_seconds)
     with pytest.raises(InvalidInstance, match="finds no room"):
         LocalSearch()(pipeline, Servers.alike([3, 3, 3], gpus=8))
+
+
+def test_a_time_limit_leaves_out_steps() -> None:
+    """In no time no step is made; with enough of it, all are."""
+    cases = [random_case(np.random.default_rng(seed), 8, 8, 12) for seed in range(5)]
+    whole, none, at_once, in_time = (
+        [LocalSearch(**given)(*case) for case in cases]
+        for given in ({}, {"steps": 0}, {"time_limit": sys.float_info.min}, {"time_limit": 1e9})
+    )
+    assert [found.server.tolist() for found in at_once] == [found.server.tolist() for found in none]
+    assert [found.server.tolist() for found in in_time] == [found.server.tolist() for found in whole]
+    assert any(w.iteration_seconds < n.iteration_seconds for w, n in zip(whole, none, strict=True))
+
+
+@pytest.mark.parametrize("value", [0, -1, float("nan"), "soon"])
+def test_a_time_limit_is_a_number_above_zero(value: Any) -> None:
+    with pytest.raises(InvalidOption, match=r"LocalSearch.time_limit is"):
+        LocalSearch(time_limit=value)
 
 
 def chain(replicas: list[int], parameters: float = 1e6) -> Pipeline:

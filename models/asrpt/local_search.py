@@ -41,7 +41,7 @@ class LocalSearch:
     too slow is taken, also where it is worse than before, but never a placement that has been seen. The starts are the
     mapping of Heavy-Edge, packings of whole stages and servers filled in random order
     (:mod:`hetopt.models.asrpt.packing`), most promising first. It is never worse than Heavy-Edge, and stops early where
-    a bound proves that nothing is better. The same input always gives the same mapping.
+    a bound proves that nothing is better. The same input always gives the same mapping, unless there is a time limit.
 
     Parameters
     ----------
@@ -51,16 +51,20 @@ class LocalSearch:
         How long an iteration takes.
     allreduce:
         Edges of the graph that Heavy-Edge starts from.
+    time_limit:
+        No step begins later than so many seconds after the call. The mapping then depends on the machine as well.
 
     Raises
     ------
     InvalidOption
-        ``steps`` is no whole number >= 0, or ``timing`` is another than :class:`Asynchronous`.
+        ``steps`` is no whole number >= 0, ``timing`` is another than :class:`Asynchronous`, or ``time_limit`` is not
+        > 0.
     """
 
     steps: int = 20
     timing: Asynchronous = field(default_factory=Asynchronous)
     allreduce: AllReduce = AllReduce.RING
+    time_limit: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "allreduce", algorithm(self.allreduce, "LocalSearch"))
@@ -69,6 +73,8 @@ class LocalSearch:
         if not isinstance(self.timing, Asynchronous):
             raise InvalidOption(f"LocalSearch.timing is {self.timing!r}; it must be Asynchronous: the search judges "
                                 "each server by its own contents")  # fmt: skip
+        if self.time_limit is not None:
+            at_least(self.time_limit, "LocalSearch.time_limit", 0.0, InvalidOption, strict=True)
 
     def __call__(self, pipeline: Pipeline, servers: Servers) -> GPUMapping:
         """The mapping; as its bound, seconds that no mapping can fall below.
@@ -89,7 +95,7 @@ class LocalSearch:
         except InvalidInstance:  # the others may find room for slices
             if not starts:
                 raise
-        search = _Search(room, self.steps)
+        search = _Search(room, self.steps, watch, np.inf if self.time_limit is None else self.time_limit)
         best = search.run(starts)
         server = in_order(best.T) if first is None or best is not starts[0] else first
         proven = search.value <= room.bound * (1 + PROVEN)
@@ -98,8 +104,8 @@ class LocalSearch:
 
 
 class _Search:
-    def __init__(self, room: Room, steps: int) -> None:
-        self.room, self.left = room, steps
+    def __init__(self, room: Room, steps: int, watch: Stopwatch, time_limit: float) -> None:
+        self.room, self.left, self.watch, self.time_limit = room, steps, watch, time_limit
         self.seen: set[bytes] = set()
         self.value, self.best = np.inf, np.empty(0, dtype=np.int64)
 
@@ -123,7 +129,7 @@ class _Search:
         return self.best
 
     def _done(self) -> bool:
-        return self.left <= 0 or self.value <= self.room.bound * (1 + PROVEN)
+        return self.left <= 0 or self.watch.seconds >= self.time_limit or self.value <= self.room.bound * (1 + PROVEN)
 
     def _descend(self, start: Whole) -> None:
         """Walk from ``start`` until nothing better has been seen for a while."""
