@@ -116,6 +116,10 @@ class Announced:
         text = inspect.getdoc(self.factory(name)) or ""
         return text.split("\n\n")[0].replace("\n", " ")
 
+    def descriptions(self) -> dict[str, str]:
+        """Announced name -> :meth:`description`."""
+        return {name: self.description(name) for name in self.points}
+
 
 def parameters(made: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
     """Name -> parameter; none for callables written in C that tell nothing."""

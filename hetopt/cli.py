@@ -20,15 +20,7 @@ from hetopt.data.instance import Instance
 from hetopt.errors import HetoptError, InvalidOption, NotSolved
 from hetopt.files.saving import check_folder, check_free, check_writable
 from hetopt.programs.formulation import Formulation
-from hetopt.registry import (
-    description,
-    make_policy,
-    mapper_description,
-    mapper_names,
-    policy_names,
-    predictor_description,
-    predictor_names,
-)
+from hetopt.registry import MAPPERS, POLICIES, PREDICTORS, make_policy, policy_names
 from hetopt.solving.options import Options
 from hetopt.solving.road import Policy, solve
 
@@ -244,7 +236,7 @@ def instances_command(
         if write is not None:
             raise InvalidOption("--write needs the name of an instance")
         listed = named_instances()
-        print(json.dumps(listed, indent=2)) if as_json else views.show_names(listed, "instances", "what it is")
+        views.show_names(listed, "instances", "what it is", as_json)
         return
     instance = named_instance(name)
     if write is not None:
@@ -257,22 +249,19 @@ def instances_command(
 @app.command("policies")
 def policies_command(as_json: AsJson = False) -> None:
     """List the policies that installed packages announce."""
-    listed = {name: description(name) for name in policy_names()}
-    print(json.dumps(listed, indent=2)) if as_json else views.show_names(listed, "policies", "what it does")
+    views.show_names(POLICIES.descriptions(), "policies", "what it does", as_json)
 
 
 @app.command("methods")
 def methods_command(as_json: AsJson = False) -> None:
     """List the methods that map the stages of a job to GPUs, as installed packages announce them."""
-    listed = {name: mapper_description(name) for name in mapper_names()}
-    print(json.dumps(listed, indent=2)) if as_json else views.show_names(listed, "methods", "what it does")
+    views.show_names(MAPPERS.descriptions(), "methods", "what it does", as_json)
 
 
 @app.command("predictors")
 def predictors_command(as_json: AsJson = False) -> None:
     """List the predictors of jobs' lengths that installed packages announce."""
-    listed = {name: predictor_description(name) for name in predictor_names()}
-    print(json.dumps(listed, indent=2)) if as_json else views.show_names(listed, "predictors", "what it does")
+    views.show_names(PREDICTORS.descriptions(), "predictors", "what it does", as_json)
 
 
 @app.command("demo")

@@ -138,21 +138,6 @@ def _refuse(others: Announced, made: Callable[..., object], name: str, wanted: A
         raise InvalidOption(f"{name!r} is a {others.what}, not a {wanted.what}")
 
 
-def description(name: str) -> str:
-    """First sentence of the docstring behind a policy's name."""
-    return POLICIES.description(name)
-
-
-def mapper_description(name: str) -> str:
-    """First sentence of the docstring behind a mapper's name."""
-    return MAPPERS.description(name)
-
-
-def predictor_description(name: str) -> str:
-    """First sentence of the docstring behind a predictor's name."""
-    return PREDICTORS.description(name)
-
-
 @cache
 def _libraries() -> Mapping[str, Any]:
     """Instance name -> module that has it."""

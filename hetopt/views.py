@@ -92,9 +92,12 @@ def _slack(value: float) -> str:
     return "-" if np.isnan(value) else rounded(float(value))
 
 
-def show_names(listed: Mapping[str, str], title: str, about: str) -> None:
+def show_names(listed: Mapping[str, str], title: str, about: str, as_json: bool) -> None:
     """Names and a sentence on each."""
-    show_table(title, ["name", about], listed.items(), sentences=1)
+    if as_json:
+        print(json.dumps(listed, indent=2))
+    else:
+        show_table(title, ["name", about], listed.items(), sentences=1)
 
 
 def show_instance(instance: Instance, as_json: bool) -> None:

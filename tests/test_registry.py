@@ -26,11 +26,11 @@ from hetopt.prediction.averages import GroupMedian
 from hetopt.prediction.forest import RandomForest
 from hetopt.programs.formulation import Formulation
 from hetopt.registry import (
-    description,
+    MAPPERS,
+    POLICIES,
     make_mapper,
     make_policy,
     make_predictor,
-    mapper_description,
     mapper_names,
     policy_names,
     predictor_names,
@@ -70,7 +70,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_every_announced_policy_can_be_made_and_says_what_it_does() -> None:
     for name in policy_names():
         assert callable(make_policy(name))
-        assert description(name)
+        assert POLICIES.description(name)
 
 
 def test_a_formulation_goes_by_module_and_name(folder: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_function_of_the_instance_is_a_policy_itself(folder: Path) -> None:
     assert hetopt.solve(make_policy("own_policies:short"), instance).x.tolist() == [[1, 1], [0, 0]]
     with pytest.raises(hetopt.InvalidPlan, match="policy bad has answered 3; it must return a pair"):
         hetopt.solve(make_policy("own_policies:bad"), instance)
-    assert description("own_policies:first") == "All of everything to the first."
+    assert POLICIES.description("own_policies:first") == "All of everything to the first."
     with pytest.raises(InvalidOption, match="has no setting 'size'"):
         make_policy("own_policies:first", {"size": 2})
 
@@ -140,7 +140,7 @@ def test_settings_that_are_true_or_false_pass() -> None:
     assert make_policy("oef-noncooperative", {"canonical": True}) is not None
 
 
-MAPPERS = '''
+OWN_MAPPERS = '''
 from hetopt.models.asrpt import HeavyEdge, MinimumAlpha
 ready = HeavyEdge()
 number = 7
@@ -155,14 +155,14 @@ def on_first(pipeline, servers, most=1):
 @pytest.fixture
 def mappers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "own_mappers.py").write_text(MAPPERS)
+    (tmp_path / "own_mappers.py").write_text(OWN_MAPPERS)
 
 
 def test_every_announced_mapper_can_be_made_and_says_what_it_does() -> None:
     assert {"heavy-edge", "local", "exact-alpha", "exact-cut"} <= set(mapper_names())
     for name in mapper_names():
         assert make_mapper(name) == pickle.loads(pickle.dumps(make_mapper(name)))
-        assert mapper_description(name)
+        assert MAPPERS.description(name)
 
 
 def test_mappers_of_ones_own_work_by_module_and_name(mappers: None) -> None:
@@ -173,7 +173,7 @@ def test_mappers_of_ones_own_work_by_module_and_name(mappers: None) -> None:
     assert mapping.where == HeavyEdge()(pipeline, servers).where
     with pytest.raises(hetopt.InvalidInstance, match="needs 6 GPUs; 5 are free"):
         make_mapper("own_mappers:on_first", {"most": 2})(pipeline, servers)
-    assert mapper_description("own_mappers:on_first") == "All on the first servers."
+    assert MAPPERS.description("own_mappers:on_first") == "All on the first servers."
 
 
 def test_settings_may_be_said_in_words() -> None:
