@@ -150,6 +150,6 @@ def _check_connected(name: str, stages: tuple[Stage, ...]) -> None:
     for i, stage in enumerate(stages[:-1]):
         if stage.output_bytes == 0:
             raise InvalidInstance(
-                f"jobs[{name!r}].stages[{i}].output_bytes is 0, so stages {i} and {i + 1} exchange nothing and the "
-                "job's graph falls apart; give the bytes that it hands on, or make two jobs of it"
+                f"jobs[{name!r}].stages[{i}].output_bytes is 0, so it exchanges nothing with stages[{i + 1}] "
+                "and the job's graph falls apart; give the bytes that it hands on, or make two jobs of it"
             )
