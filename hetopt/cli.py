@@ -142,7 +142,7 @@ def place_command(
     as_json: AsJson = False,
     job: Annotated[str | None, typer.Option(help="Map the stages of this job only.")] = None,
     gpu_type: Annotated[str | None, typer.Option(help="Where to map to; default: the fastest with room.")] = None,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds that the method's solver has for a job.")] = None,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds that the method has for a job.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the stages by server: .png, .svg, .pdf.")] = None,
 ) -> None:
     """Put jobs on servers by a policy: which runs where, what waits and why; map their stages to GPUs by a method.
