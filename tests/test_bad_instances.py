@@ -50,6 +50,7 @@ WRONG: list[tuple[str, Callable[[], object]]] = [
     ("tenants['a'].job_types[0] is 1; it must be a sequence of JobType", lambda: Tenant("a", (1,))),  # type: ignore[arg-type]
     ("speedup is [1]; it must be a mapping", lambda: JobType("k", [1])),  # type: ignore[arg-type]
     ("parallelism is 'expert'; it must be one of data, tensor, pipeline", lambda: job(parallelism="expert")),
+    ("deadline is 5; it must be a finite number > 7", lambda: job(arrival=7, deadline=5)),
     ("stages have 3 GPUs; they must sum to demand = 2", lambda: job(demand=2, stages=(Stage(3, 1, 1),))),
     ("stages[0] is None; it must be a sequence of Stage", lambda: job(stages=(None,))),
     # instances

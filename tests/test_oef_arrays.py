@@ -2,51 +2,23 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import sparse
+from programs import assert_same_program
 
 import hetopt
 from hetopt import Cluster, Instance, InvalidInstance, JobType, Tenant, from_pyomo
 from hetopt.models import oef
 from hetopt.programs.formulation import Formulation
-from hetopt.programs.linear import LinearProgram
 from hetopt.proofs.strategies import ratios, tenant_instances
-from hetopt.tolerances import EQUAL
-
-
-def as_tables(program: LinearProgram) -> tuple[dict[str, tuple[float, ...]], dict[str, tuple[object, ...]]]:
-    """Column name -> (cost, bounds, whole), and row name -> (bounds, {column name: coefficient})."""
-    names = list(program.col_names)
-    columns = {
-        name: (program.c[i], program.col_lower[i], program.col_upper[i], float(program.integer[i]))
-        for i, name in enumerate(names)
-    }
-    matrix = sparse.csr_array(program.A)
-    rows: dict[str, tuple[object, ...]] = {}
-    for r, (name, (a, b)) in enumerate(zip(program.row_names, pairwise(matrix.indptr), strict=True)):
-        entries = {names[i]: v for i, v in zip(matrix.indices[a:b], matrix.data[a:b], strict=True) if v}
-        rows[name] = (program.row_lower[r], program.row_upper[r], entries)
-    return columns, rows
 
 
 def same(what: Formulation, inst: Instance) -> None:
     assert what.compile is not None
     fast, slow = what.compile(what.entities(inst)), from_pyomo(what.build(inst))
-    assert fast.shape == slow.shape
-    (columns, rows), (columns_too, rows_too) = as_tables(fast), as_tables(slow)
-    assert columns.keys() == columns_too.keys()
-    assert rows.keys() == rows_too.keys()
-    for name, column in columns.items():
-        assert column == pytest.approx(columns_too[name], rel=EQUAL), name
-    for name, (low, up, entries) in rows.items():
-        assert (low, up) == pytest.approx(rows_too[name][:2], rel=EQUAL), name
-        assert entries == pytest.approx(rows_too[name][2], rel=EQUAL), name
-    assert fast.offset == slow.offset
+    assert_same_program(fast, slow)
     assert fast.share is not None
     assert slow.share is not None
     assert [[fast.col_names[i] for i in r] for r in fast.share] == [[slow.col_names[i] for i in r] for r in slow.share]

@@ -202,11 +202,14 @@ class Job:
     group:
         What submissions of the same training share (a hash of user, script, dataset …), or None: its past tells how
         long it will train [ASRPT, section IV-C].
+    deadline:
+        When it should be done, in seconds on the clock of ``arrival`` and after it; None for no hurry. Read by
+        utilities (Hadar).
 
     Raises
     ------
     InvalidInstance
-        Anything negative, NaN, all-zero throughput, stages that do not add up, or between which more or less enters
+        Anything negative, NaN, all-zero throughput, a deadline that is not after the arrival, stages that do not add up, or between which more or less enters
         than leaves.
     """
 
@@ -226,6 +229,7 @@ class Job:
     utility: str | None = None
     job_type: str | None = None
     group: str | None = None
+    deadline: float | None = None
 
     def __post_init__(self) -> None:
         key = f"jobs[{text(self.name, 'job name')!r}]"
@@ -238,6 +242,9 @@ class Job:
         for name in ("tenant", "dataset", "utility", "job_type", "group"):
             if getattr(self, name) is not None:
                 text(getattr(self, name), f"{key}.{name}")
+        if self.deadline is not None:
+            deadline = number(self.deadline, f"{key}.deadline", least=self.arrival, strict=True)
+            object.__setattr__(self, "deadline", deadline)
         try:
             object.__setattr__(self, "parallelism", Parallelism(self.parallelism))
         except ValueError:

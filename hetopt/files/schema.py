@@ -259,6 +259,8 @@ class JobPart(Part):
     """Name of the tenant's job type that it is of."""
     group: Name | None = None
     """What submissions of the same training share, e.g. a hash of user, script and dataset."""
+    deadline: Positive | None = None
+    """When it should be done, in seconds; after ``arrival``."""
 
 
 class InstancePart(Part):

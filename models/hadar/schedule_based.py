@@ -1,0 +1,195 @@
+"""P2: which schedules to take, from all of them or from those that prices call for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from hetopt.data.entities import Floats
+from hetopt.errors import InvalidOption
+from hetopt.models.hadar.problem import Numbers, Problem
+from hetopt.models.hadar.schedule_programs import schedule_program
+from hetopt.models.hadar.schedules import Schedule, best_schedule, schedules
+from hetopt.models.hadar.solved import Solved, claimed, solved
+from hetopt.solving.backends import run
+from hetopt.solving.options import Options
+from hetopt.solving.point import Point
+from hetopt.tolerances import PROVEN, scale
+
+
+@dataclass(frozen=True)
+class Enumerated:
+    """P2 over all schedules, [Hadar, eq. 2]: for small cases, and to check others.
+
+    Parameters
+    ----------
+    most:
+        Schedules of a job at which to give up.
+    options:
+        Of the solver.
+    """
+
+    most: int = 20_000
+    options: Options = field(default_factory=Options)
+
+    def __call__(self, problem: Problem) -> Solved:
+        """The best schedules.
+
+        Raises
+        ------
+        InvalidOption
+            A job has more than ``most`` schedules.
+        NotSolved
+            No usable solution.
+        """
+        every = [p.schedule for j in range(len(problem.demand)) for p in schedules(problem, j, most=self.most)]
+        return _chosen(problem, every, self.options, None)
+
+
+@dataclass(frozen=True, eq=False)
+class Relaxed:
+    """The optimum of P2's relaxation, which is that of P3.
+
+    Attributes
+    ----------
+    utility:
+        Sum of the utilities of parts of schedules.
+    schedules:
+        Those that were made.
+    prices:
+        (T, C) optimal prices k, utility per GPU and slot.
+    payoffs:
+        (n,) mu: the largest payoff of any schedule of the job at these prices, at least 0.
+    bound:
+        The dual objective at these prices; proven by weak duality whatever the solver did.
+    rounds:
+        How often the program was solved.
+    """
+
+    utility: float
+    schedules: tuple[Schedule, ...]
+    prices: Floats
+    payoffs: Floats
+    bound: float
+    rounds: int
+
+
+@dataclass(frozen=True)
+class ColumnGeneration:
+    """P2 over schedules that are made when prices call for them.
+
+    The relaxation is solved over some schedules; its prices ask every job for the schedule with the largest payoff
+    (:func:`~hetopt.models.hadar.schedules.best_schedule`), which enters where it pays more than mu, until none does.
+    Whole schedules are then chosen among those made. If these are worth less than the bound, every schedule whose
+    payoff is within the gap of mu is made as well: no better choice has any other, so the result is optimal.
+
+    Parameters
+    ----------
+    most:
+        Schedules of a job at which the last step gives up, so that the gap stays open.
+    options:
+        Of the solver; ``time_limit`` holds for the whole.
+    """
+
+    most: int = 20_000
+    options: Options = field(default_factory=Options)
+
+    def __call__(self, problem: Problem) -> Solved:
+        """The best schedules.
+
+        Raises
+        ------
+        NotSolved
+            No usable solution.
+        """
+        options = self.options.started()
+        relaxed = self.relaxation(problem)
+        found = _chosen(problem, relaxed.schedules, options, relaxed.bound)
+        if found.status == "optimal":
+            return found
+        near = _within_gap(problem, relaxed, found.bound - found.utility, self.most)
+        return found if near is None else _chosen(problem, near, options, None)
+
+    def relaxation(self, problem: Problem) -> Relaxed:
+        """The relaxation's optimum, with prices.
+
+        Raises
+        ------
+        NotSolved
+            No usable solution.
+        """
+        options = self.options.started()
+        jobs, prices = range(len(problem.demand)), np.zeros(problem.none_used().shape)
+        made: dict[Schedule, None] = {p.schedule: None for j in jobs if (p := best_schedule(problem, j, prices))}
+        rounds, utility = 0, 0.0
+        while made:
+            options.check_time()
+            program = schedule_program(problem, list(made), whole=False)
+            point, rounds = run(program, options), rounds + 1
+            utility, prices = point.objective, _prices(problem, point)
+            best = [best_schedule(problem, j, prices) for j in jobs]
+            paid = _paid(point)
+            new = [p.schedule for p in best if p and p.payoff > paid.get(p.schedule.job, 0.0) + _noise(problem)]
+            if not (new := [s for s in new if s not in made]):
+                break
+            made.update(dict.fromkeys(new))
+        bound, payoffs = dual_bound(problem, prices)
+        return Relaxed(utility, tuple(made), prices, np.array(payoffs, dtype=float), float(bound), rounds)
+
+
+def dual_bound(problem: Problem, prices: Numbers) -> tuple[Any, list[Any]]:
+    """P3's objective at (T, C) ``prices`` >= 0 with the least mu that they allow, and these mu, [Hadar, eq. 3 and 4].
+
+    No schedules are worth more: weak duality. With ``problem.exact`` and prices in Fractions that holds without
+    rounding.
+    """
+    found = [best_schedule(problem, j, prices) for j in range(len(problem.demand))]
+    payoffs = [max(0, best.payoff) if best else 0 for best in found]
+    return sum(payoffs) + (prices * problem.capacity).sum(), payoffs
+
+
+def _noise(problem: Problem) -> float:
+    return PROVEN * scale(problem.value.astype(float))
+
+
+def _prices(problem: Problem, point: Point) -> Floats:
+    """(T, C) duals of the rows ``room``."""
+    prices = np.zeros(problem.none_used().shape)
+    assert point.row_dual is not None
+    for name, dual in zip(point.program.row_names, point.row_dual.tolist(), strict=True):
+        if name.startswith("room["):
+            t, c = map(int, name[5:-1].split(","))
+            prices[t, c] = max(0.0, dual)
+    return prices
+
+
+def _paid(point: Point) -> dict[int, float]:
+    """Job -> dual of its row ``once``."""
+    assert point.row_dual is not None
+    rows = zip(point.program.row_names, point.row_dual.tolist(), strict=True)
+    return {int(name[5:-1]): dual for name, dual in rows if name.startswith("once[")}
+
+
+def _within_gap(problem: Problem, relaxed: Relaxed, gap: float, most: int) -> list[Schedule] | None:
+    """All schedules of which a choice better by up to ``gap`` may consist; None where they are too many."""
+    least = relaxed.payoffs - gap - _noise(problem)
+    try:
+        every = [schedules(problem, j, relaxed.prices, pays, most) for j, pays in enumerate(least.tolist())]
+    except InvalidOption:
+        return None
+    return [priced.schedule for own in every for priced in own]
+
+
+def _chosen(problem: Problem, columns: Sequence[Schedule], options: Options, bound: float | None) -> Solved:
+    """The best whole choice among ``columns``; ``bound`` of all schedules where these are not all."""
+    if not columns:
+        return solved(problem, [], None)
+    point = run(schedule_program(problem, columns), options)
+    taken = [columns[i] for i in np.flatnonzero(point.x > 0.5).tolist()]
+    if bound is None:
+        return claimed(problem, taken, point)
+    found = solved(problem, taken, bound, "gap")
+    return replace(found, status="optimal") if found.gap <= PROVEN else found

@@ -1,0 +1,228 @@
+"""Schedules of one job, and the best of them at given prices: the pricing problem [Hadar, eq. 4].
+
+At fixed prices slots do not interact but by the work that is done in them: in each slot and for each speed the cheapest
+GPUs are taken, and which slots run at which speed is decided by labels (work done, cost) of which none dominates
+another. All functions work on floats and on Fractions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hetopt.errors import InvalidOption
+from hetopt.models.hadar.problem import Integers, Numbers, Problem
+
+Seats = tuple[tuple[int, int], ...]
+"""Pairs (cell, GPUs) in the order of cells."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When and where one job runs.
+
+    Attributes
+    ----------
+    job:
+        Its position.
+    gpus:
+        Triples (slot, cell, GPUs), sorted.
+    """
+
+    job: int
+    gpus: tuple[tuple[int, int, int], ...]
+
+    @cached_property
+    def last(self) -> int:
+        """The slot f_j at whose end the job is done."""
+        return self.gpus[-1][0]
+
+    @cached_property
+    def by_slot(self) -> dict[int, Seats]:
+        """Slot -> (cell, GPUs)."""
+        return {t: tuple((c, n) for _, c, n in own) for t, own in groupby(self.gpus, key=lambda entry: entry[0])}
+
+    def value(self, problem: Problem) -> Any:
+        """Its utility."""
+        return problem.value[self.job, self.last]
+
+    def cost(self, prices: Numbers) -> Any:
+        """What it pays at (T, C) prices."""
+        return sum(prices[t, c] * n for t, c, n in self.gpus)
+
+    def work(self, problem: Problem) -> Any:
+        """Work done, in parts of ``Job.work``; the slowest GPU of a slot sets its pace (1b)."""
+        return sum(min(problem.speed[self.job, problem.kind[c]] for c, _ in own) for own in self.by_slot.values())
+
+    def hosts(self, problem: Problem) -> dict[int, dict[str, dict[str, int]]]:
+        """Slot -> server -> GPU type -> GPUs."""
+        result: dict[int, dict[str, dict[str, int]]] = {}
+        for t, c, n in self.gpus:
+            server, kind = problem.cells[c]
+            result.setdefault(t, {}).setdefault(server, {})[kind] = n
+        return result
+
+
+class Priced(NamedTuple):
+    """A schedule and its payoff: utility less cost."""
+
+    payoff: Any
+    schedule: Schedule
+
+
+class _Label(NamedTuple):
+    """Work done and paid for until some slot, and how."""
+
+    work: Any
+    cost: Any
+    gpus: tuple[tuple[int, Seats], ...]
+
+    def schedule(self, job: int) -> Schedule:
+        """The job's schedule."""
+        return Schedule(job, tuple((t, c, n) for t, seats in self.gpus for c, n in seats))
+
+
+def used_by(schedules: Sequence[Schedule], problem: Problem) -> Integers:
+    """(T, C) GPUs that they use together."""
+    used = problem.none_used()
+    for schedule in schedules:
+        for t, c, n in schedule.gpus:
+            used[t, c] += n
+    return used
+
+
+def cheapest(problem: Problem, job: int, prices: Sequence[Any], room: Sequence[int], level: Any) -> Seats | None:
+    """The job's cheapest GPUs in a slot that allow the speed ``level``, or None where there are too few.
+
+    Parameters
+    ----------
+    prices, room:
+        (C,) of the slot: price per GPU, and GPUs that may be taken.
+    """
+    need, seats = int(problem.demand[job]), []
+    able = [c for c, k in enumerate(problem.kind.tolist()) if room[c] > 0 and problem.speed[job, k] >= level]
+    for c in sorted(able, key=lambda c: (prices[c], c)):
+        taken = min(int(room[c]), need)
+        seats.append((c, taken))
+        need -= taken
+        if not need:
+            return tuple(sorted(seats))
+    return None
+
+
+def best_schedule(problem: Problem, job: int, prices: Numbers, room: Integers | None = None) -> Priced | None:
+    """The schedule of the largest payoff at ``prices``, s* of [Hadar, eq. 4]; None where there is none in time.
+
+    Parameters
+    ----------
+    prices:
+        (T, C) >= 0, utility per GPU and slot.
+    room:
+        (T, C) GPUs that may be taken; default all.
+    """
+    room = np.broadcast_to(problem.capacity, prices.shape) if room is None else room
+    need, levels, best = problem.least_work[job], problem.levels(job), None
+    labels = [_Label(0, 0, ())]
+    for t in range(int(problem.first[job]), problem.slots):
+        own, free = prices[t].tolist(), room[t].tolist()
+        offers = [(v, seats) for v in levels if (seats := cheapest(problem, job, own, free, v)) is not None]
+        longer = [
+            _Label(label.work + v, label.cost + sum(own[c] * n for c, n in seats), (*label.gpus, (t, seats)))
+            for v, seats in offers
+            for label in labels
+        ]
+        for label in longer:
+            if label.work >= need:
+                payoff = problem.value[job, t] - label.cost
+                if best is None or payoff > best.payoff:
+                    best = Priced(payoff, label.schedule(job))
+        labels = _undominated([*labels, *(label for label in longer if label.work < need)])
+    return best
+
+
+def _undominated(labels: list[_Label]) -> list[_Label]:
+    """Those of which no other has done as much for as little; of equals the first."""
+    kept: list[_Label] = []
+    for label in sorted(labels, key=lambda label: (label.cost, -label.work)):
+        if not kept or label.work > kept[-1].work:
+            kept.append(label)
+    return kept
+
+
+def schedules(
+    problem: Problem, job: int, prices: Numbers | None = None, least: Any = None, most: int = 100_000
+) -> list[Priced]:
+    """All schedules of the job that run in no slot that they could do without.
+
+    A slot too many only takes GPUs, and utilities do not rise, so an optimum needs no others.
+
+    Parameters
+    ----------
+    prices:
+        (T, C) >= 0; default none.
+    least:
+        Only schedules of at least this payoff; default all.
+    most:
+        Number of schedules at which to give up.
+
+    Raises
+    ------
+    InvalidOption
+        There are more than ``most``.
+    """
+    prices = np.zeros(problem.none_used().shape) if prices is None else prices
+    found: list[Priced] = []
+    for priced in _enumerated(problem, job, prices, least):
+        found.append(priced)
+        if len(found) > most:
+            raise InvalidOption(
+                f"job {problem.name(job)!r} has more than {most} schedules; take fewer slots, or ColumnGeneration(), "
+                "which makes only those that it needs"
+            )
+    return found
+
+
+def _enumerated(problem: Problem, job: int, prices: Numbers, least: Any) -> Iterator[Priced]:
+    need, value = problem.least_work[job], problem.value[job]
+    options = [_gangs(problem, job, prices[t]) for t in range(problem.slots)]
+    fastest = max(problem.levels(job))
+
+    def extend(t: int, label: _Label, slowest: Any) -> Iterator[Priced]:
+        """All schedules that begin as ``label`` did before slot t; ``slowest``: the least speed of its slots."""
+        if t == problem.slots or label.work + (problem.slots - t) * fastest < need:
+            return
+        if least is not None and value[t] - label.cost < least:
+            return
+        yield from extend(t + 1, label, slowest)
+        for speed, cost, seats in options[t]:
+            work, paid, slow = label.work + speed, label.cost + cost, min(slowest, speed)
+            longer = _Label(work, paid, (*label.gpus, (t, seats)))
+            if work < need:
+                yield from extend(t + 1, longer, slow)
+            elif work - slow < need and (least is None or value[t] - paid >= least):
+                yield Priced(value[t] - paid, longer.schedule(job))
+
+    yield from extend(int(problem.first[job]), _Label(0, 0, ()), fastest)
+
+
+def _gangs(problem: Problem, job: int, prices: Numbers) -> list[tuple[Any, Any, Seats]]:
+    """All (speed, cost, seats) that the gang may have in a slot with (C,) ``prices``."""
+    speed = [problem.speed[job, k] for k in problem.kind.tolist()]
+    able = [c for c in range(len(problem.cells)) if speed[c] > 0]
+
+    def seat(i: int, left: int) -> Iterator[Seats]:
+        """All ways to seat ``left`` workers on the cells ``able[i:]``."""
+        if not left:
+            yield ()
+        elif i < len(able):
+            for n in range(min(int(problem.capacity[able[i]]), left) + 1):
+                for rest in seat(i + 1, left - n):
+                    yield ((able[i], n), *rest) if n else rest
+
+    every = seat(0, int(problem.demand[job]))
+    return [(min(speed[c] for c, _ in seats), sum(prices[c] * n for c, n in seats), seats) for seats in every]

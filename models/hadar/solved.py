@@ -1,0 +1,109 @@
+"""The answer to an offline problem: schedules, what they are worth, and what is proven of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from hetopt.errors import InvalidPlan
+from hetopt.models.hadar.problem import Problem
+from hetopt.models.hadar.schedules import Schedule, used_by
+from hetopt.solving.point import Point, Status
+from hetopt.tolerances import scale
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """Schedules of the admitted jobs, checked against the problem.
+
+    Attributes
+    ----------
+    problem:
+        What was asked.
+    schedules:
+        One for each admitted job, in the order of jobs.
+    utility:
+        Sum of their utilities.
+    bound:
+        No schedules are worth more.
+    status:
+        As of a :class:`~hetopt.solving.point.Point`.
+    """
+
+    problem: Problem
+    schedules: tuple[Schedule, ...]
+    utility: float
+    bound: float
+    status: Status
+
+    @property
+    def gap(self) -> float:
+        """What is not proven, as a part of the bound."""
+        return (self.bound - self.utility) / scale(self.bound)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per job, slot, server and GPU type: ``gpus``."""
+        rows = [(self.problem.name(s.job), t, *self.problem.cells[c], n) for s in self.schedules for t, c, n in s.gpus]
+        return pd.DataFrame(rows, columns=["job", "slot", "server", "gpu_type", "gpus"])
+
+    @property
+    def finish(self) -> dict[str, float]:
+        """Job -> second at which it is done; jobs that are left out are absent."""
+        start, length = self.problem.instance.time, self.problem.seconds
+        return {self.problem.name(s.job): start + (s.last + 1) * length for s in self.schedules}
+
+    @property
+    def utilisation(self) -> list[float]:
+        """Part of all GPUs in use, slot by slot up to the last that is used."""
+        used = used_by(self.schedules, self.problem).sum(axis=1)
+        last = max((s.last for s in self.schedules), default=-1)
+        return [float(n) / float(self.problem.capacity.sum()) for n in used[: last + 1]]
+
+    def __repr__(self) -> str:
+        done = f"{len(self.schedules)} of {len(self.problem.demand)} jobs"
+        return f"Solved({done}, utility {self.utility:g}, {self.status})\n{self.table}"
+
+
+def solved(problem: Problem, schedules: Sequence[Schedule], bound: float | None, status: Status = "optimal") -> Solved:
+    """The answer with these schedules, once they are seen to be feasible; ``bound`` None: their own utility."""
+    check_schedules(problem, schedules)
+    utility = float(sum(s.value(problem) for s in schedules))
+    ordered = tuple(sorted(schedules, key=lambda s: s.job))
+    return Solved(problem, ordered, utility, utility if bound is None else max(bound, utility), status)
+
+
+def claimed(problem: Problem, schedules: Sequence[Schedule], point: Point) -> Solved:
+    """The answer that a solver claims by ``point``."""
+    return solved(problem, schedules, point.bound if point.status != "optimal" else None, point.status)
+
+
+def check_schedules(problem: Problem, schedules: Sequence[Schedule]) -> None:
+    """Raise :class:`InvalidPlan` unless the schedules keep to (1a) to (1e); nothing is believed but the problem."""
+    if len({s.job for s in schedules}) < len(schedules):
+        raise InvalidPlan("a job has two schedules")
+    for schedule in schedules:
+        name, j = problem.name(schedule.job), schedule.job
+        for t, seats in schedule.by_slot.items():
+            _check_slot(problem, name, j, t, seats)
+        if schedule.work(problem) < problem.least_work[j]:
+            raise InvalidPlan(f"job {name!r} is not done at the end of its schedule, {schedule.gpus}")
+    over = used_by(schedules, problem) > problem.capacity
+    for t, c in zip(*(axis.tolist() for axis in over.nonzero()), strict=True):
+        raise InvalidPlan(
+            f"in slot {t} the schedules use more than the {problem.capacity[c]} GPUs of {problem.cells[c]}"
+        )
+
+
+def _check_slot(problem: Problem, name: str, job: int, slot: int, seats: Any) -> None:
+    if not problem.first[job] <= slot < problem.slots:
+        raise InvalidPlan(f"job {name!r} runs in slot {slot}; it may from {problem.first[job]} to {problem.slots - 1}")
+    gpus = sum(n for _, n in seats)
+    if gpus != problem.demand[job] or min(n for _, n in seats) < 1:
+        raise InvalidPlan(f"job {name!r} has {gpus} GPUs in slot {slot}; its gang has {problem.demand[job]}")
+    for c, _ in seats:
+        if not problem.speed[job, problem.kind[c]] > 0:
+            raise InvalidPlan(f"job {name!r} is on {problem.cells[c]} in slot {slot}, where it cannot run")

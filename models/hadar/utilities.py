@@ -1,0 +1,194 @@
+"""What it is worth that a job is done after so many seconds: utilities U_j(f_j - a_j) [Hadar, section III-A].
+
+Any function of a job and of completion times may be a utility if it is >= 0 and never increases with the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from hetopt.checks import at_least, lookup, shown
+from hetopt.data.entities import Floats
+from hetopt.data.workload import Job
+from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.tolerances import EQUAL, scale
+
+
+class Utility(Protocol):
+    """Worth of completion times."""
+
+    def __call__(self, job: Job, seconds: Floats) -> Floats:
+        """Worth >= 0 of being done ``seconds`` (> 0, any shape) after the arrival, same shape; never increasing."""
+        ...
+
+
+@dataclass(frozen=True)
+class EffectiveThroughput:
+    """Work per second over the job's life, ``E N / (f - a)`` [Hadar, section III-A].
+
+    Parameters
+    ----------
+    relative:
+        Divide by the job's largest throughput: what part of its ideal speed it had (at most 1, no unit). Without it an
+        iteration of one model counts as much as an iteration of any other, as printed.
+    """
+
+    relative: bool = False
+
+    def __call__(self, job: Job, seconds: Floats) -> Floats:
+        """Worth of being done after ``seconds``."""
+        return (job.work / max(job.throughput.values()) if self.relative else job.work) / np.asarray(seconds)
+
+
+@dataclass(frozen=True)
+class NegativeJCT:
+    """``most_seconds`` less the completion time, and 0 from there on: the utility -JCT, moved to be non-negative.
+
+    Where all jobs are done within ``most_seconds``, the largest sum is the least total completion time.
+
+    Parameters
+    ----------
+    most_seconds:
+        Completion time from which being done is worth nothing; a week by default.
+
+    Raises
+    ------
+    InvalidOption
+        It is not positive.
+    """
+
+    most_seconds: float = 7 * 86_400.0
+
+    def __post_init__(self) -> None:
+        at_least(self.most_seconds, "NegativeJCT.most_seconds", 0.0, InvalidOption, strict=True)
+
+    def __call__(self, job: Job, seconds: Floats) -> Floats:
+        """Worth of being done after ``seconds``."""
+        return np.maximum(0.0, self.most_seconds - np.asarray(seconds))
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """1 until the job's deadline, ``late`` after it.
+
+    Parameters
+    ----------
+    late:
+        Worth of being done too late, from 0 to 1.
+
+    Raises
+    ------
+    InvalidOption
+        ``late`` is not from 0 to 1.
+    InvalidInstance
+        When called: the job has no deadline.
+    """
+
+    late: float = 0.0
+
+    def __post_init__(self) -> None:
+        if at_least(self.late, "Deadline.late", 0.0, InvalidOption) > 1:
+            raise InvalidOption(f"Deadline.late is {self.late}; it must be from 0 to 1")
+
+    def __call__(self, job: Job, seconds: Floats) -> Floats:
+        """Worth of being done after ``seconds``."""
+        if job.deadline is None:
+            raise InvalidInstance(f"jobs[{job.name!r}] has no deadline, on which its utility depends; give it one")
+        left = job.deadline - job.arrival
+        return np.where(np.asarray(seconds) <= left + EQUAL * scale(left), 1.0, self.late)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """1 whenever it is done."""
+
+    def __call__(self, job: Job, seconds: Floats) -> Floats:
+        """Worth of being done after ``seconds``."""
+        return np.ones(np.shape(seconds))
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """The job's weight times another utility."""
+
+    utility: Utility = field(default_factory=Finished)
+
+    def __call__(self, job: Job, seconds: Floats) -> Floats:
+        """Worth of being done after ``seconds``."""
+        return job.weight * self.utility(job, seconds)
+
+
+UTILITIES: Mapping[str, Utility] = {
+    "effective-throughput": EffectiveThroughput(),
+    "relative-throughput": EffectiveThroughput(relative=True),
+    "negative-jct": NegativeJCT(),
+    "deadline": Deadline(),
+    "finished": Finished(),
+    "weight": Weighted(),
+    "weighted-throughput": Weighted(EffectiveThroughput(relative=True)),
+    "weighted-jct": Weighted(NegativeJCT()),
+    "weighted-deadline": Weighted(Deadline()),
+}
+"""Utilities by the names that ``Job.utility`` may have."""
+
+
+def utility_of(job: Job, default: Utility) -> Utility:
+    """The utility that the job names, else ``default``.
+
+    Raises
+    ------
+    UnknownName
+        The job names one that does not exist.
+    """
+    return default if job.utility is None else lookup(UTILITIES, job.utility, "utility")
+
+
+def as_utility(given: Any, key: str) -> Utility:
+    """``given`` as a utility: one of :data:`UTILITIES` by its name, or a callable.
+
+    Raises
+    ------
+    UnknownName
+        There is none of that name.
+    InvalidOption
+        It can be no utility.
+    """
+    if isinstance(given, str):
+        return lookup(UTILITIES, given, "utility")
+    if isinstance(given, type) or not isinstance(given, Callable):  # type: ignore[arg-type]
+        raise InvalidOption(
+            f"{key} is {shown(given)}; give the name of a utility or a function (job, seconds) -> worth"
+        )
+    return given  # type: ignore[no-any-return]
+
+
+def worth(utility: Utility, job: Job, seconds: Floats) -> Floats:
+    """The utility of completion times in ascending order (last axis), checked.
+
+    Raises
+    ------
+    InvalidOption
+        It is negative, NaN or infinite, or increases with the time.
+    """
+    value = np.asarray(utility(job, seconds), dtype=float)
+    if value.shape != np.shape(seconds):
+        raise InvalidOption(f"the utility of job {job.name!r} has shape {value.shape} for times {np.shape(seconds)}")
+    flat, times = value.ravel(), np.ravel(seconds)
+    for i in np.flatnonzero(~(np.isfinite(flat) & (flat >= 0)))[:1].tolist():
+        raise InvalidOption(
+            f"the utility of job {job.name!r} is {flat[i]:g} when done after {times[i]:g} s; it must be finite and >= 0"
+        )
+    rises = np.diff(value, axis=-1) > EQUAL * scale(value)
+    if rises.any():
+        *row, i = (int(axis[0]) for axis in np.nonzero(rises))
+        at, later = (*row, i), (*row, i + 1)
+        raise InvalidOption(
+            f"the utility of job {job.name!r} increases from {value[at]:g} when done after "
+            f"{np.asarray(seconds)[at]:g} s to {value[later]:g} after {np.asarray(seconds)[later]:g} s; "
+            "it must not increase with the completion time"
+        )
+    return value

@@ -1,0 +1,1 @@
+"""HadarE: jobs forked over nodes, and merged after each round."""

@@ -1,0 +1,149 @@
+"""Prices, what is proven of them and what is not, and the version of Hadar that commits for good."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hadar_oracles import best_total
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from hetopt import Cluster, Instance, InvalidInstance, InvalidOption, Job, instances
+from hetopt.models import hadar
+from hetopt.models.hadar.prices import largest_part, limits, step_factor
+from hetopt.models.hadar.schedules import used_by
+from hetopt.proofs.mixed_servers import mixed_instances
+from hetopt.tolerances import EQUAL, PROVEN, scale
+
+UTILITIES = ("weight", "weighted-throughput", "finished")
+
+
+@given(
+    mixed_instances(jobs=(1, 7), gpus=(3, 5), most_demand=2, most_work=4, utilities=UTILITIES),
+    st.integers(1, 3),
+)
+@settings(max_examples=120, deadline=None)
+def test_the_guarantee_of_proven_prices(instance: Instance, slots: int) -> None:
+    """OPT <= D <= 2 alpha' ALG, job by job, and no server is overfull though nobody looks at the GPUs left."""
+    problem = hadar.Problem.of(instance, slots, 1.0)
+    assume(any(hadar.best_schedule(problem, j, problem.none_used()) for j in range(len(instance.jobs))))
+    found = hadar.Irrevocable()(problem)
+    best = hadar.ColumnGeneration()(problem).utility
+    slack = EQUAL * scale(best)
+    assert best <= found.dual + slack
+    assert best <= found.prices.factor * found.utility + slack
+    assert (found.steps["primal"] >= 2 / found.prices.factor * found.steps["dual"] - slack).all()
+    assert found.initial <= best / 2 + slack
+    assert (used_by(found.solved.schedules, problem) <= problem.capacity).all()
+    assert found.dual == pytest.approx(found.solved.bound, rel=EQUAL)
+
+
+@given(mixed_instances(jobs=(1, 3), gpus=(2, 3), most_demand=2, most_work=3, utilities=UTILITIES), st.integers(1, 2))
+@settings(max_examples=30, deadline=None)
+def test_delta_limits_what_a_job_takes_of_a_server(instance: Instance, slots: int) -> None:
+    problem = hadar.Problem.of(instance, slots, 1.0)
+    few = limits(problem, 0.5)
+    assert (few == problem.capacity // 2).all()
+    try:
+        found = hadar.Irrevocable(delta=0.5)(problem)
+    except InvalidInstance:
+        none = problem.none_used()
+        assert not any(hadar.best_schedule(problem, j, none, none + few) for j in range(len(instance.jobs)))
+        return
+    assert all(n <= few[c] for s in found.solved.schedules for _, c, n in s.gpus)
+
+
+def test_the_printed_bound_is_broken() -> None:
+    """One GPU, one slot, utilities 1 then 7: 7 > 2 ln 28 [Hadar, Theorem 2]."""
+    instance = instances.load("refuted/hadar-competitive-ratio")
+    said = instances.expected("refuted/hadar-competitive-ratio")["ratio"].correct
+    problem = hadar.Problem.of(instance, 1, 360.0)
+    found = hadar.Irrevocable("printed")(problem)
+    assert found.steps["committed"].tolist() == [True, False]
+    assert found.utility == said["online"]
+    assert best_total(instance, 1, 360) == said["optimum"]
+    assert found.prices.printed_factor == pytest.approx(2 * math.log(28), rel=EQUAL)
+    assert found.prices.printed_factor == pytest.approx(float(said["bound"]), abs=0.001)
+    assert said["optimum"] > found.prices.printed_factor * found.utility
+    with pytest.raises(InvalidInstance, match="a gang may take all GPUs that a server has"):
+        hadar.Irrevocable()(problem)
+
+
+def test_the_printed_price_does_not_block_a_full_server() -> None:
+    """U_max is utility per GPU of the gang, so a gang of two can pay it for one GPU on a full server."""
+    jobs = (
+        Job("one", {"A": 1.0}, 1, weight=1, utility="weight"),
+        Job("two", {"A": 1.0}, 1, demand=2, weight=4, utility="weight"),
+    )
+    problem = hadar.Problem.of(Instance(Cluster.of({"A": 2}, gpus_per_server=1), jobs=jobs), 1, 1.0)
+    prices = hadar.printed_prices(problem)
+    used = np.array([[1, 0]])
+    assert prices(used)[0, 0] == prices.high[0] == 4 / 2
+    greedy = hadar.best_schedule(problem, 1, prices(used))
+    assert greedy is not None
+    assert greedy.payoff > 0  # 4 - 2 - the low price: it pays, and the server would hold two jobs
+    assert hadar.best_schedule(problem, 1, prices(used), problem.capacity - used) is None  # the check of eq. 8
+    assert hadar.Irrevocable("printed")(problem).steps["committed"].tolist() == [True, False]
+
+
+@given(st.floats(0.1, 12), st.floats(0.01, 1))
+def test_differential_does_not_give_discrete(a: float, s: float) -> None:
+    """Definition 1 at a step of s c GPUs needs alpha >= (e^{as} - 1) / s > a, where Lemma 3 gives a."""
+    prices = hadar.Prices(np.array([1.0]), np.array([math.exp(a)]), np.array([1]))
+    for used in (0.0, (1 - s) / 2, 1 - s):
+        before, after = (float(prices(np.array([g]))[0]) for g in (used, used + s))
+        least = (after - before) / (before * s)  # the least alpha that satisfies Definition 1 in this step
+        assert least == pytest.approx(step_factor(a, s), rel=EQUAL)
+        assert least > a
+    assert step_factor(a, 0.0) == a
+
+
+def test_the_factor_grows_with_the_step() -> None:
+    sweep = [step_factor(2.0, s / 10) for s in range(11)]
+    assert sweep == sorted(sweep)
+    assert sweep[10] == pytest.approx(math.e**2 - 1)
+
+
+def test_bounds_of_prices_by_hand() -> None:
+    """Two jobs on 2 A + 2 B, 4 slots; j1 needs 2 or 4 slots, j2 one or, on B alone, one."""
+    jobs = (
+        Job("j1", {"A": 2.0, "B": 1.0}, 4, demand=2, weight=6, utility="weight"),
+        Job("j2", {"A": 0.0, "B": 3.0}, 3, demand=1, weight=5, utility="weight"),
+    )
+    problem = hadar.Problem.of(Instance(Cluster.of({"A": 2, "B": 2}), jobs=jobs), 4, 1.0)
+    printed = hadar.printed_prices(problem)
+    assert printed.high.tolist() == [6 / 2, max(6 / 2, 5 / 1)]
+    eta = 4 / min(4 * 2, 1 * 1)  # all GPUs over the least GPU-slots of a job on its slowest type
+    assert printed.low == pytest.approx([min(6 / (4 * 2), 5 / 1) / (4 * eta)] * 2, rel=PROVEN)
+    assert hadar.printed_prices(problem, eta=1.0).low == pytest.approx([min(6 / 8, 5) / 4] * 2, rel=PROVEN)
+    assert largest_part(problem) == 1.0
+    half = hadar.proven_prices(problem, delta=0.5)
+    assert half.low == pytest.approx([5 / (2 * 4 * 4)] * 2, rel=PROVEN)
+    assert half.high.tolist() == [6, 6]
+    assert half(np.array([1, 0]))[0] == pytest.approx(6, rel=PROVEN)  # full at half of the GPUs
+
+
+def test_bounds_stay_defined_where_utilities_vanish() -> None:
+    """A deadline within the slots makes U_j(T - a_j) zero; the printed U_min would be 0, and no price would grow."""
+    job = Job("j", {"A": 1.0}, 2, deadline=3.0, utility="deadline")
+    prices = hadar.printed_prices(hadar.Problem.of(Instance(Cluster.of({"A": 1}), jobs=(job,)), 5, 1.0))
+    assert (prices.low > 0).all()
+    assert np.isfinite(prices(np.array([1]))).all()
+
+
+def test_bad_settings_are_refused() -> None:
+    problem = hadar.Problem.of(Instance.from_jobs([[1]], 1, [1], [2], round_seconds=1), 2, 1.0)
+    with pytest.raises(InvalidOption, match=r"Irrevocable.prices is 'proved'; did you mean 'proven'"):
+        hadar.Irrevocable("proved")
+    with pytest.raises(InvalidOption, match="eta is 0"):
+        hadar.printed_prices(problem, eta=0)
+    for delta in (0, -1, float("nan")):
+        with pytest.raises(InvalidOption, match="delta is"):
+            hadar.proven_prices(problem, delta=delta)
+    with pytest.raises(InvalidInstance, match="delta < 1"):
+        hadar.proven_prices(problem, delta=1)
+    never = hadar.Problem.of(Instance.from_jobs([[1]], 1, [9], [2], round_seconds=1), 2, 1.0)
+    with pytest.raises(InvalidInstance, match="no job can be done within the slots"):
+        hadar.Irrevocable()(never)
