@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 
 from hetopt import Instance, Job
+from hetopt.models.hadar.market import Market, Seats
+from hetopt.models.hadar.offers import Bid, find_offer
 from hetopt.models.hadar.utilities import EffectiveThroughput, utility_of
+from hetopt.tolerances import PROVEN, WORK
 
 Hosts = dict[tuple[str, str], int]
 """(server, GPU type) -> GPUs."""
@@ -73,3 +78,130 @@ def _joint(options: list[list[tuple[Hosts, Fraction]]], room: Hosts) -> set[tupl
         if all(n <= room[place] for place, n in used.items()):
             found.add(tuple(v for _, v in choice))
     return found
+
+
+def plain_offers(market: Market, bid: Bid) -> list[tuple[float, bool, int, Seats]]:
+    """(payoff, whether it stays, servers, seats) of every way to seat the gang on free GPUs."""
+    places = [(h, k) for h, row in enumerate(market.free) for k, n in enumerate(row) if n]
+    found = []
+    for counts in product(*(range(market.free[h][k] + 1) for h, k in places)):
+        if sum(counts) != bid.gpus:
+            continue
+        seats = tuple((h, k, n) for (h, k), n in zip(places, counts, strict=True) if n)
+        kinds, hosts = {k for _, k, _ in seats}, {h for h, _, _ in seats}
+        able = [level for level in bid.levels if kinds <= set(level.types)]
+        if not able:
+            continue
+        level = max(able, key=lambda level: level.speed)
+        stays = seats == bid.now
+        cost = level.slots * sum(market.price[h][k] * n for h, k, n in seats)
+        talk = sum(bid.charges[h] for h in hosts) if len(hosts) > 1 else 0.0
+        found.append(((level.kept if stays else level.value) - cost - talk, stays, len(hosts), seats))
+    return found
+
+
+def plain_selection(market: Market, bids: Sequence[Bid]) -> float:
+    """The largest sum of payoffs over all take-or-skip decisions in this order; each job takes its best GPUs."""
+    if not bids:
+        return 0.0
+    skipped = plain_selection(market, bids[1:])
+    offer = find_offer(market, bids[0])
+    if offer is None or offer.payoff <= 0:
+        return skipped
+    after = market.copy()
+    after.take(offer.seats)
+    return max(skipped, offer.payoff + plain_selection(after, bids[1:]))
+
+
+@dataclass
+class PlainHadar:
+    """Hadar's round with its default settings, by brute force and without a table: for a few jobs that wait."""
+
+    instance: Instance
+    round_seconds: float = 360.0
+    restart: float = 10.0
+    communication: float = 0.01
+
+    def __post_init__(self) -> None:
+        self.room = {(s, t): n for s, t, n in cells(self.instance)}
+        self.speeds = {
+            job.name: {t: float(speed(self.instance, job, t)) for _, t in self.room if speed(self.instance, job, t)}
+            for job in self.instance.jobs
+        }
+        self.end = sum(job.work / min(self.speeds[job.name].values()) for job in self.instance.jobs) + self.restart
+        self.low, self.high = self.bounds()
+
+    def worth(self, job: Job, seconds: float) -> float:
+        """The ideal time over the completion time."""
+        return job.work / max(job.throughput.values()) / (seconds + self.instance.time - job.arrival)
+
+    def slots(self, job: Job, pace: float) -> int:
+        return max(1, math.ceil(job.work / pace / self.round_seconds - WORK))
+
+    def bounds(self) -> tuple[float, dict[str, float]]:
+        """U_min, and U_max by GPU type."""
+        jobs, gpus = self.instance.jobs, sum(self.room.values())
+        longest = {j.name: self.slots(j, min(self.speeds[j.name].values())) * j.demand for j in jobs}
+        eta = gpus / min(longest.values())
+        low = min(self.worth(j, self.end) / longest[j.name] for j in jobs) / 4 / eta
+        best = {
+            j.name: self.worth(j, j.work / max(self.speeds[j.name].values()) + self.restart) / j.demand for j in jobs
+        }
+        high = {
+            t: max((best[j.name] for j in jobs if t in self.speeds[j.name]), default=max(best.values()))
+            for _, t in self.room
+        }
+        return low, {t: max(low, h) for t, h in high.items()}
+
+    def price(self, place: tuple[str, str], used: Hosts) -> float:
+        return float(self.low * (self.high[place[1]] / self.low) ** (used.get(place, 0) / self.room[place]))
+
+    def offers(self, job: Job, used: Hosts) -> list[tuple[float, Hosts]]:
+        """All ways to seat the job now, with their payoffs; on one server first, then the faster."""
+        free = {place: n - used.get(place, 0) for place, n in self.room.items()}
+        best = self.worth(job, job.work / max(self.speeds[job.name].values()) + self.restart)
+        found = []
+        for seats, _ in gangs(self.instance, job, free):
+            pace = min(self.speeds[job.name][t] for _, t in seats)
+            cost = self.slots(job, pace) * sum(n * self.price(place, used) for place, n in seats.items())
+            hosts = {s for s, _ in seats}
+            cards = [self.instance.cluster.by_name[s].nic_bytes_per_s for s in hosts] if len(hosts) > 1 else []
+            talk = sum(self.communication * best * 1.25e9 / card for card in cards)
+            rank = (len(hosts), -pace, *(-seats.get(place, 0) for place in self.room))
+            found.append((rank, self.worth(job, job.work / pace + self.restart) - cost - talk, seats))
+        return [(payoff, seats) for _, payoff, seats in sorted(found, key=lambda entry: entry[0])]
+
+    def best(self, job: Job, used: Hosts) -> tuple[float, Hosts] | None:
+        offers = self.offers(job, used)
+        most = max((payoff for payoff, _ in offers), default=0.0)
+        return next((offer for offer in offers if offer[0] >= most - PROVEN * abs(most)), None)
+
+    def search(self, jobs: Sequence[Job], used: Hosts) -> tuple[float, dict[str, Hosts]]:
+        """The best decisions of take or skip."""
+        if not jobs:
+            return 0.0, {}
+        skipped = self.search(jobs[1:], used)
+        offer = self.best(jobs[0], used)
+        if offer is None or offer[0] <= 0:
+            return skipped
+        rest = self.search(jobs[1:], _added(used, offer[1]))
+        taken = (offer[0] + rest[0], {jobs[0].name: offer[1], **rest[1]})
+        return taken if taken[0] >= skipped[0] else skipped
+
+    def round(self) -> dict[str, Hosts]:
+        """Job -> (server, GPU type) -> GPUs."""
+        first = {j.name: self.best(j, {}) for j in self.instance.jobs}
+        order = sorted(self.instance.jobs, key=lambda j: -(first[j.name] or (-math.inf,))[0] / j.demand)
+        _, chosen = self.search(order, {})
+        used: Hosts = {}
+        for seats in chosen.values():
+            used = _added(used, seats)
+        for job in order:
+            if job.name not in chosen and (offer := self.best(job, used)) is not None:
+                chosen[job.name] = offer[1]
+                used = _added(used, offer[1])
+        return chosen
+
+
+def _added(used: Hosts, seats: Hosts) -> Hosts:
+    return {place: used.get(place, 0) + seats.get(place, 0) for place in {**used, **seats}}

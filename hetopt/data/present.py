@@ -9,11 +9,12 @@ from hetopt.data.instance import Instance
 from hetopt.errors import InvalidInstance
 
 
-def present_entities(instance: Instance, kind: Kind | None, policy: str) -> Entities:
+def present_entities(instance: Instance, kind: Kind | None, policy: str, *, mixed: bool = False) -> Entities:
     """The entities of ``kind`` among which ``policy`` (its name, for messages) shares the cluster.
 
-    Jobs must have arrived, and a job's gang must fit on a GPU type that can run it. Where the types that someone can
-    run on have no GPUs at all now, say because servers are drained, it stays among the entities and gets nothing.
+    Jobs must have arrived, and a job's gang must fit on a GPU type that can run it; with ``mixed``, on all such types
+    together. Where the types that someone can run on have no GPUs at all now, say because servers are drained, it
+    stays among the entities and gets nothing.
 
     Raises
     ------
@@ -28,8 +29,18 @@ def present_entities(instance: Instance, kind: Kind | None, policy: str) -> Enti
     entities = instance.entities(kind)
     if entities.kind == "jobs":
         _check_arrived(instance)
-        _check_gangs(entities)
+        check_mixed_gangs(entities) if mixed else _check_gangs(entities)
     return entities
+
+
+def check_mixed_gangs(entities: Entities) -> None:
+    """Raise :class:`InvalidInstance` for a gang that is too large for all GPUs that can run it, where there are any."""
+    room = (entities.task_speed > 0) @ entities.capacity
+    for i in np.flatnonzero((entities.demand > room) & (room > 0)).tolist():
+        raise InvalidInstance(
+            f"jobs[{entities.names[i]!r}].demand is {entities.demand[i]:g} GPUs; "
+            f"the types that can run it have {room[i]:g} together"
+        )
 
 
 def _check_arrived(instance: Instance) -> None:

@@ -209,8 +209,8 @@ class Job:
     Raises
     ------
     InvalidInstance
-        Anything negative, NaN, all-zero throughput, a deadline that is not after the arrival, stages that do not add up, or between which more or less enters
-        than leaves.
+        Anything negative, NaN, all-zero throughput, a deadline that is not after the arrival, stages that do not add
+        up, or between which more or less enters than leaves.
     """
 
     name: str

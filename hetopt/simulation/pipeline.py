@@ -84,7 +84,7 @@ class Pipeline:
     @property
     def places(self) -> bool:
         """Whether jobs get servers."""
-        return self.placer is not None or isinstance(self.policy, Online)
+        return self.placer is not None or isinstance(self.policy, Online) or getattr(self.policy, "places", False)
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Decision, tuple[Any, Any, Any]]:
         """The decision now, and the states of policy, rounder and selection.

@@ -80,6 +80,21 @@ class Irrevocable:
         if self.prices not in PRICES:
             raise InvalidOption(f"Irrevocable.prices is {self.prices!r}; {choices(str(self.prices), PRICES)}")
 
+    @property
+    def is_proven(self) -> bool:
+        """Whether capacity holds by price alone."""
+        return self.prices == "proven"
+
+    def price_function(self, problem: Problem) -> Prices:
+        """The prices.
+
+        Raises
+        ------
+        InvalidInstance, InvalidOption
+            They are not defined; see :mod:`hetopt.models.hadar.prices`.
+        """
+        return proven_prices(problem, self.delta) if self.is_proven else printed_prices(problem, self.eta)
+
     def __call__(self, problem: Problem) -> Committed:
         """The schedules of the jobs, which come in the order of their arrival, then of the instance.
 
@@ -88,12 +103,11 @@ class Irrevocable:
         InvalidInstance, InvalidOption
             The prices are not defined; see :mod:`hetopt.models.hadar.prices`.
         """
-        proven = self.prices == "proven"
-        prices = proven_prices(problem, self.delta) if proven else printed_prices(problem, self.eta)
+        prices = self.price_function(problem)
         order = sorted(range(len(problem.demand)), key=lambda j: problem.instance.jobs[j].arrival)
         used, taken, rows = problem.none_used(), [], []
         initial = float((prices(used) * problem.capacity).sum())
-        for job, payoff, schedule in commit(problem, prices, order, used, proven=proven):
+        for job, payoff, schedule in commit(problem, prices, order, used, proven=self.is_proven):
             rows.append(
                 (problem.name(job), payoff, schedule is not None, *_growth(problem, prices, used, schedule, payoff))
             )

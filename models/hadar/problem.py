@@ -7,7 +7,6 @@ slowest of these types allows (1b). It is done at the end of the last slot in wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -19,6 +18,7 @@ from hetopt.checks import at_least, count
 from hetopt.data.entities import Floats
 from hetopt.data.fractions import fractions
 from hetopt.data.instance import Instance
+from hetopt.data.present import check_mixed_gangs
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.hadar.utilities import EffectiveThroughput, Utility, as_utility, utility_of, worth
 from hetopt.tolerances import WORK
@@ -102,7 +102,10 @@ class Problem:
         jobs = instance.entities("jobs")
         cells = [(s.name, t) for s in instance.cluster.servers for t in jobs.types if s.gpus.get(t, 0)]
         total, left = instance.job_array("work"), instance.job_array("work_left")
-        check_gangs(instance)
+        check_mixed_gangs(jobs)
+        speed = np.where(jobs.capacity > 0, jobs.task_speed, 0.0)
+        for j in np.flatnonzero(~speed.any(axis=1))[:1].tolist():
+            raise InvalidInstance(f"job {jobs.names[j]!r} can run on no GPU of the cluster: its types have none")
         for j in np.flatnonzero(left <= WORK * total)[:1].tolist():
             raise InvalidInstance(f"job {jobs.names[j]!r} is done; instance.at({instance.time:g}) leaves such jobs out")
         first = np.maximum(0, np.ceil((instance.job_array("arrival") - instance.time) / seconds - WORK)).astype(int)
@@ -114,7 +117,7 @@ class Problem:
             np.array([instance.cluster.by_name[server].gpus[t] for server, t in cells]),
             jobs.demand.astype(int),
             left / total,
-            jobs.task_speed * seconds / total[:, None],
+            speed * seconds / total[:, None],
             first,
             _values(instance, first, most, float(seconds), default),
             default,
@@ -159,18 +162,6 @@ def _whole(slots: int) -> int:
         return count(slots, "slots", least=1)
     except InvalidInstance as problem:
         raise InvalidOption(str(problem)) from None
-
-
-def check_gangs(instance: Instance, jobs: Sequence[int] | None = None) -> None:
-    """Raise :class:`InvalidInstance` for a gang that is larger than all GPUs that can run it together."""
-    entities = instance.entities("jobs")
-    room = (entities.task_speed > 0) @ entities.capacity
-    for j in range(len(entities.names)) if jobs is None else jobs:
-        if entities.demand[j] > room[j]:
-            raise InvalidInstance(
-                f"jobs[{entities.names[j]!r}].demand is {entities.demand[j]:g} GPUs; "
-                f"the types that can run it have {room[j]:g} together"
-            )
 
 
 def _values(instance: Instance, first: Integers, slots: int, seconds: float, default: Utility) -> Floats:

@@ -1,0 +1,137 @@
+"""The version of Hadar that the guarantee is about, as a policy: a job is given all its slots at once, or refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from hetopt.allocation import Plan
+from hetopt.checks import FrozenDict, at_least
+from hetopt.data.cluster import Cluster
+from hetopt.data.instance import Instance
+from hetopt.data.present import present_entities
+from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.models.hadar.irrevocable import Irrevocable, commit
+from hetopt.models.hadar.market import Seats
+from hetopt.models.hadar.policy import plan_of
+from hetopt.models.hadar.prices import Prices
+from hetopt.models.hadar.problem import Integers, Problem
+from hetopt.models.hadar.schedules import Schedule
+from hetopt.models.hadar.utilities import EffectiveThroughput, Utility, as_utility
+from hetopt.tolerances import WORK
+
+
+@dataclass(frozen=True, eq=False)
+class Commitments:
+    """What has been promised; the state of :class:`Committing`.
+
+    Attributes
+    ----------
+    cluster:
+        Whose GPUs.
+    start:
+        Second at which slot 0 begins.
+    prices:
+        The price function.
+    used:
+        (T, C) GPUs promised.
+    schedules:
+        Job -> its schedule, or None where it was refused.
+    """
+
+    cluster: Cluster
+    start: float
+    prices: Prices
+    used: Integers
+    schedules: Mapping[str, Schedule | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "schedules", FrozenDict(self.schedules))
+
+
+@dataclass(frozen=True)
+class Committing:
+    """Commits each job, when it is first seen, to its best schedule over the slots left, or refuses it for good.
+
+    The bounds of prices are those of the jobs that are there at the first call. The guarantee of proven prices
+    (:class:`~hetopt.models.hadar.irrevocable.Irrevocable`) needs that no later job is worth more or less than these; it
+    also counts without restarts. A job that is not done at the end of its schedule, because of restarts, is seen anew.
+    So ``delta`` should be given in the rule where later jobs have larger gangs than the first.
+
+    Parameters
+    ----------
+    slots:
+        T, rounds from the first call on for which GPUs can be promised.
+    round_seconds:
+        Length of a round.
+    utility:
+        Of jobs that name none: a utility or the name of one.
+    rule:
+        The prices.
+
+    Raises
+    ------
+    InvalidOption
+        A setting out of range.
+    """
+
+    slots: int = 100
+    round_seconds: float = 360.0
+    utility: Utility | str = field(default_factory=lambda: EffectiveThroughput(relative=True))
+    rule: Irrevocable = field(default_factory=Irrevocable)
+
+    def __post_init__(self) -> None:
+        at_least(self.slots, "Committing.slots", 1, InvalidOption)
+        at_least(self.round_seconds, "Committing.round_seconds", 0.0, InvalidOption, strict=True)
+        as_utility(self.utility, "Committing.utility")
+
+    @property
+    def places(self) -> bool:
+        """It chooses servers itself."""
+        return True
+
+    def __call__(self, instance: Instance, state: Commitments | None = None) -> tuple[Plan, Commitments]:
+        """Who runs where in the round that begins now, as promised; the state holds the promises.
+
+        Raises
+        ------
+        InvalidInstance
+            No jobs, jobs that arrive later, a gang too large; other servers than at the first call; or prices are not
+            defined (a gang may fill a server).
+        """
+        jobs = present_entities(instance, "jobs", type(self).__name__, mixed=True)
+        if state is not None and state.cluster != instance.cluster:
+            raise InvalidInstance("the servers are not those for which GPUs were promised; begin without a state")
+        start = instance.time if state is None else state.start
+        problem = Problem.of(instance.replace(time=start), int(self.slots), self.round_seconds, self.utility)
+        slot = math.floor((instance.time - start) / self.round_seconds + WORK)
+        problem = replace(problem, first=np.maximum(problem.first, slot))
+        if state is None:
+            state = Commitments(instance.cluster, start, self.rule.price_function(problem), problem.none_used())
+        state = self._committed(problem, state, slot)
+        seats = {name: _seats(problem, own, slot) for name in jobs.names if (own := state.schedules[name]) is not None}
+        plan = plan_of(instance, jobs, {name: own for name, own in seats.items() if own})
+        refused = sum(state.schedules[name] is None for name in jobs.names)
+        return replace(plan, given_up={**plan.given_up, "refused": float(refused)}), state
+
+    def _committed(self, problem: Problem, state: Commitments, slot: int) -> Commitments:
+        """``state`` and the promises to jobs that have none."""
+        schedules, used = dict(state.schedules), state.used.copy()
+        names = [job.name for job in problem.instance.jobs]
+        over = {name for name, own in schedules.items() if own is not None and own.last < slot}
+        order = [j for j, name in enumerate(names) if name not in schedules or name in over]
+        order.sort(key=lambda j: problem.instance.jobs[j].arrival)
+        for j, _, schedule in commit(problem, state.prices, order, used, proven=self.rule.is_proven):
+            schedules[names[j]] = schedule
+        gone = schedules.keys() - set(names)
+        return replace(state, used=used, schedules={n: s for n, s in schedules.items() if n not in gone})
+
+
+def _seats(problem: Problem, schedule: Schedule, slot: int) -> Seats:
+    """(server, GPU type, GPUs) as positions."""
+    servers = {server.name: h for h, server in enumerate(problem.instance.cluster.servers)}
+    own = schedule.by_slot.get(slot, ())
+    return tuple((servers[problem.cells[c][0]], int(problem.kind[c]), n) for c, n in own)

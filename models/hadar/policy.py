@@ -1,0 +1,233 @@
+"""Hadar, round by round: who runs on which GPUs until the next round [Hadar, Algorithm 1]."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+import numpy as np
+
+from hetopt.allocation import Placement, Plan
+from hetopt.checks import FrozenDict, at_least, choices, shown
+from hetopt.data.cluster import Cluster
+from hetopt.data.entities import Entities
+from hetopt.data.instance import Instance
+from hetopt.data.present import present_entities
+from hetopt.errors import InvalidOption
+from hetopt.models.hadar.bids import Terms, appraise, price_bounds, serial_seconds
+from hetopt.models.hadar.market import Market, Seats
+from hetopt.models.hadar.offers import Bid, Offer, find_offer
+from hetopt.models.hadar.selection import AsPrinted, BySize, Greedy, Selection, take_all
+from hetopt.models.hadar.utilities import EffectiveThroughput, Utility, as_utility
+from hetopt.simulation.overheads import Overheads
+
+Order = Literal["payoff", "arrival"]
+
+RESTART = Overheads(restart_seconds=10.0, resume_seconds=10.0, start_seconds=10.0, transfer=False)
+"""10 s for every new allocation, as in the paper's simulations [Hadar, section IV]; give it to ``simulate``."""
+
+
+@dataclass(frozen=True)
+class HadarState:
+    """What Hadar remembers from one round to the next.
+
+    Attributes
+    ----------
+    cluster:
+        Whose servers they were.
+    seats:
+        Job -> (server, GPU type, GPUs) as positions; jobs that waited have none.
+    redecided:
+        Rounds in which all jobs were decided anew.
+    kept:
+        Rounds in which those who ran stayed, and only new jobs were looked at.
+    """
+
+    cluster: Cluster
+    seats: Mapping[str, Seats] = field(default_factory=dict)
+    redecided: int = 0
+    kept: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seats", FrozenDict(self.seats))
+
+
+@dataclass(frozen=True)
+class Hadar:
+    """Each round the jobs, and their GPUs of one or several types, whose utility exceeds most what these GPUs cost.
+
+    Prices begin low in every round and grow with the GPUs given away
+    (:func:`~hetopt.models.hadar.bids.price_bounds`). A job's utility is that of being done if it keeps its GPUs from
+    now on. Jobs that run may be moved, or paused, where that pays in spite of the restart; all is decided anew once a
+    job has finished or the servers have changed, else jobs that run stay and only new ones are looked at
+    [Hadar, section IV-B].
+
+    Parameters
+    ----------
+    round_seconds:
+        Length of a round.
+    utility:
+        Of jobs that name none: a utility or the name of one. By default effective throughput as a part of the job's
+        ideal; iterations of unlike models are not compared.
+    restart_seconds:
+        What a job loses on other GPUs.
+    communication:
+        What spreading costs, see :class:`~hetopt.models.hadar.bids.Terms`.
+    selection:
+        How the jobs are searched.
+    order:
+        In which they are looked at: those that would pay most per GPU on empty servers first, or as they arrived
+        (printed).
+    pays:
+        A job pays for its GPUs until it is done (``"whole"``), or for one round (``"round"``, printed).
+    fill:
+        GPUs that are left go to jobs that still wait, though they do not pay. A price too high keeps GPUs for jobs that
+        pay more; but all such jobs have been asked, and the next round decides anew.
+    keep:
+        Jobs that run stay while none has finished.
+
+    Raises
+    ------
+    InvalidOption
+        A setting out of range.
+    """
+
+    round_seconds: float = 360.0
+    utility: Utility | str = field(default_factory=lambda: EffectiveThroughput(relative=True))
+    restart_seconds: float = 10.0
+    communication: float = 0.01
+    selection: Selection = field(default_factory=BySize)
+    order: Order = "payoff"
+    pays: Literal["whole", "round"] = "whole"
+    fill: bool = True
+    keep: bool = True
+
+    def __post_init__(self) -> None:
+        at_least(self.round_seconds, "Hadar.round_seconds", 0.0, InvalidOption, strict=True)
+        for key in ("restart_seconds", "communication"):
+            at_least(getattr(self, key), f"Hadar.{key}", 0.0, InvalidOption)
+        as_utility(self.utility, "Hadar.utility")
+        for key, known in (("order", get_args(Order)), ("pays", ("whole", "round"))):
+            if (value := getattr(self, key)) not in known:
+                raise InvalidOption(f"Hadar.{key} is {shown(value)}; {choices(str(value), known)}")
+        if isinstance(self.selection, type) or not callable(self.selection):
+            raise InvalidOption(f"Hadar.selection is {shown(self.selection)}; give a selection such as Greedy()")
+
+    @property
+    def places(self) -> bool:
+        """It chooses servers itself."""
+        return True
+
+    def __call__(self, instance: Instance, state: HadarState | None = None) -> tuple[Plan, HadarState]:
+        """Who runs where in the round that begins now; the state remembers whom that leaves where it is.
+
+        Raises
+        ------
+        InvalidInstance
+            No jobs, jobs that arrive later, or a gang that does not fit on the GPUs that can run it.
+        UnknownName, InvalidOption
+            A utility that does not exist, or increases with the completion time.
+        """
+        jobs = present_entities(instance, "jobs", type(self).__name__, mixed=True)
+        before = state if state is not None and state.cluster == instance.cluster else None
+        now = seats_now(instance)
+        settled = self._settled(instance, before, now)
+        if settled is not None and len(settled) == len(jobs.names):
+            seats = {name: own for name, own in now.items() if own}
+        else:
+            seats = self._decided(instance, jobs, now, settled)
+        counts = (state.redecided, state.kept) if state is not None else (0, 0)
+        redecided, kept = (counts[0] + 1, counts[1]) if settled is None else (counts[0], counts[1] + 1)
+        everyone = {name: seats.get(name, ()) for name in jobs.names}
+        return plan_of(instance, jobs, seats), HadarState(instance.cluster, everyone, redecided, kept)
+
+    def _settled(
+        self, instance: Instance, before: HadarState | None, now: Mapping[str, Seats]
+    ) -> Collection[str] | None:
+        """The jobs that were looked at before and stay as they are; None where all must be decided anew."""
+        if not self.keep or before is None or not before.seats.keys() <= instance.job.keys():
+            return None
+        as_planned = all(now.get(name, ()) == own for name, own in before.seats.items())
+        return before.seats.keys() if as_planned else None
+
+    def _decided(
+        self, instance: Instance, jobs: Entities, now: Mapping[str, Seats], settled: Collection[str] | None
+    ) -> dict[str, Seats]:
+        """Job -> seats of those that run."""
+        terms = Terms(
+            self.round_seconds,
+            self.restart_seconds,
+            self.communication,
+            self.pays == "whole",
+            as_utility(self.utility, "Hadar.utility"),
+        )
+        appraised = appraise(instance, jobs, terms, now, serial_seconds(instance, jobs))
+        market = Market.of(instance.cluster, *price_bounds(appraised, jobs.capacity))
+        seats = {name: now[name] for name in settled or () if now.get(name)}
+        for own in seats.values():
+            market.take(own)
+        new = [a.bid for a in appraised if settled is None or jobs.names[a.bid.job] not in settled]
+        bids = in_order(new, market, instance, self.order)
+        selected = self.selection(market, bids)
+        offers = dict(selected.offers)
+        if self.fill:
+            offers |= take_all(selected.market, [bid for bid in bids if bid.job not in offers], -np.inf).offers
+        return seats | {jobs.names[j]: offer.seats for j, offer in offers.items()}
+
+
+def in_order(bids: list[Bid], market: Market, instance: Instance, order: Order) -> list[Bid]:
+    """The bids in the order in which a selection looks at them; ties go to the job named first."""
+    if order == "arrival":
+        return sorted(bids, key=lambda bid: (instance.jobs[bid.job].arrival, bid.job))
+    first: dict[int, Offer | None] = {bid.job: find_offer(market, bid) for bid in bids}
+
+    def rank(bid: Bid) -> tuple[float, int]:
+        offer = first[bid.job]
+        return (np.inf if offer is None else -offer.payoff / bid.gpus, bid.job)
+
+    return sorted(bids, key=rank)
+
+
+def seats_now(instance: Instance) -> dict[str, Seats]:
+    """Job -> seats of the jobs that are placed."""
+    servers = {server.name: h for h, server in enumerate(instance.cluster.servers)}
+    kinds = {t: k for k, t in enumerate(instance.cluster.type_names)}
+    placed = {
+        name: tuple(sorted((servers[m], kinds[t], n) for m, own in hosts.items() for t, n in own.items() if n))
+        for name, hosts in instance.placed.items()
+    }
+    return {name: seats for name, seats in placed.items() if seats}
+
+
+def plan_of(instance: Instance, jobs: Entities, seats: Mapping[str, Seats]) -> Plan:
+    """The plan with its placement."""
+    x = np.zeros(jobs.shape)
+    hosts: dict[str, dict[str, dict[str, int]]] = {}
+    for name, own in seats.items():
+        for h, k, n in own:
+            x[jobs.position[name], k] += n
+            hosts.setdefault(name, {}).setdefault(instance.cluster.servers[h].name, {})[jobs.types[k]] = n
+    spread = sum(len(own) > 1 for own in hosts.values())
+    waiting = float(sum(job.demand for job in instance.jobs if job.name not in hosts))
+    return Plan(jobs, x, given_up={"waiting": waiting}, placement=Placement(hosts, given_up={"spread": spread}))
+
+
+def printed(round_seconds: float = 360.0, *, by_the_letter: bool = False) -> Hadar:
+    """Hadar as printed where that can run: raw throughput, jobs as they arrived, cost of one round, no filling.
+
+    Parameters
+    ----------
+    round_seconds:
+        Length of a round.
+    by_the_letter:
+        Compare costs alone, as lines 16 to 21 of [Hadar, Algorithm 2] do: then no job ever runs.
+    """
+    return Hadar(
+        round_seconds,
+        utility=EffectiveThroughput(),
+        selection=AsPrinted() if by_the_letter else Greedy(),
+        order="arrival",
+        pays="round",
+        fill=False,
+    )

@@ -1,0 +1,161 @@
+"""FIND_ALLOC: the GPUs that pay most for one job, against every way to seat it and against the integer program."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hadar_oracles import plain_offers, plain_selection
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hetopt
+from hetopt import Cluster, Instance, InvalidOption, Job, NotSolved, Server
+from hetopt.models import hadar
+from hetopt.models.hadar.bids import Terms, appraise, price_bounds, serial_seconds
+from hetopt.models.hadar.market import Market
+from hetopt.models.hadar.offers import Bid, find_offer
+from hetopt.models.hadar.one_offer import offer_model
+from hetopt.models.hadar.selection import take_all
+from hetopt.proofs.mixed_servers import mixed_instances
+from hetopt.tolerances import EQUAL, PROVEN, scale
+
+Round = tuple[Market, list[Bid]]
+
+
+@st.composite
+def rounds(draw: st.DrawFn, *, jobs: tuple[int, int] = (1, 1), most_demand: int = 4, servers: int = 3) -> Round:
+    """A market, some of whose GPUs are in use, and the bids of jobs, some of which run on free GPUs now."""
+    instance = draw(mixed_instances(jobs=jobs, servers=(1, servers), most_demand=most_demand, latest=0, memory=True))
+    entities = instance.entities("jobs")
+    talk, whole = draw(st.sampled_from([0.0, 0.01, 0.3])), draw(st.booleans())
+    terms = Terms(2.0, draw(st.sampled_from([0.0, 1.0])), talk, whole, hadar.EffectiveThroughput())
+    horizon = serial_seconds(instance, entities)
+    low, high = price_bounds(appraise(instance, entities, terms, {}, horizon), entities.capacity)
+    market = Market.of(instance.cluster, low, high)
+    busy = [(h, k, draw(st.integers(0, n))) for h, row in enumerate(market.free) for k, n in enumerate(row) if n]
+    market.take(tuple(seat for seat in busy if seat[2]))
+    now = {}
+    for j, job in enumerate(instance.jobs):
+        ways = plain_offers(market, appraise(instance, entities, terms, {}, horizon)[j].bid)
+        if ways and draw(st.booleans()):
+            now[job.name] = draw(st.sampled_from([seats for *_, seats in ways]))
+    return market, [a.bid for a in appraise(instance, entities, terms, now, horizon)]
+
+
+@given(rounds())
+@settings(max_examples=300, deadline=None)
+def test_no_seats_pay_more(case: Round) -> None:
+    market, (bid,) = case
+    offer, every = find_offer(market, bid), plain_offers(market, bid)
+    assert (offer is None) == (not every)
+    if offer is not None:
+        best = max(payoff for payoff, *_ in every)
+        said = {seats: payoff for payoff, *_, seats in every}
+        assert offer.payoff == pytest.approx(best, abs=EQUAL * scale([p for p, *_ in every]))
+        assert offer.payoff == pytest.approx(said[offer.seats], abs=PROVEN * scale(said[offer.seats]))
+        if bid.now in said and said[bid.now] > best:
+            assert offer.seats == bid.now
+
+
+@given(rounds())
+@settings(max_examples=60, deadline=None)
+def test_the_integer_program_agrees(case: Round) -> None:
+    """[Hadar, eq. 8] as a Pyomo model; staying is not in it."""
+    market, (bid,) = case
+    moved = Bid(bid.job, bid.gpus, bid.levels, bid.charges)
+    offer = find_offer(market, moved)
+    program = hetopt.from_pyomo(offer_model(market, moved))
+    if offer is None:
+        with pytest.raises(NotSolved, match="infeasible"):
+            hetopt.optimise(program)
+    else:
+        point = hetopt.optimise(program)
+        assert offer.payoff == pytest.approx(point.objective, abs=EQUAL * scale(moved.levels[0].value, offer.payoff))
+
+
+@given(rounds(jobs=(1, 6), most_demand=2, servers=2))
+@settings(max_examples=60, deadline=None)
+def test_searches_and_their_order(case: Round) -> None:
+    """Exact is the best of all take-or-skip decisions; greedy <= beam <= exact; a beam that keeps all is exact."""
+    market, bids = case
+    before = market.state
+    exact = hadar.Exact()(market, bids)
+    slack = EQUAL * scale(exact.payoff)
+    assert exact.payoff == pytest.approx(plain_selection(market, bids), abs=slack)
+    greedy, beam = hadar.Greedy()(market, bids), hadar.Beam(2)(market, bids)
+    assert greedy.payoff <= beam.payoff + slack
+    assert beam.payoff <= exact.payoff + slack
+    assert hadar.Beam(2**7)(market, bids).payoff == pytest.approx(exact.payoff, abs=slack)
+    assert hadar.BySize()(market, bids).payoff == exact.payoff
+    assert market.state == before
+    for found in (exact, greedy, beam):
+        again, total = market.copy(), 0.0
+        for job, offer in found.offers.items():
+            own = find_offer(again, next(bid for bid in bids if bid.job == job))
+            assert own is not None
+            assert own.payoff == pytest.approx(offer.payoff, abs=slack)
+            total += offer.payoff
+            again.take(offer.seats)
+        assert total == pytest.approx(found.payoff, abs=slack)
+        assert again.state == found.market.state
+
+
+@given(rounds(jobs=(1, 5), most_demand=2))
+@settings(max_examples=30, deadline=None)
+def test_by_the_letter_nobody_runs(case: Round) -> None:
+    """Comparing costs alone, skipping always costs less [Hadar, Algorithm 2, lines 16 to 21]."""
+    market, bids = case
+    assert hadar.AsPrinted()(market, bids).offers == {}
+
+
+@given(rounds(jobs=(1, 5), most_demand=2))
+@settings(max_examples=60, deadline=None)
+def test_costs_stay_right_as_servers_fill(case: Round) -> None:
+    """A market that took seats is the market that began with them."""
+    market, bids = case
+    filled = take_all(market.copy(), bids, -np.inf).market
+    fresh = Market(filled.tariff)
+    fresh.take(tuple((h, k, n) for (h, k), n in np.ndenumerate(filled.used) if n))
+    assert fresh.free == filled.free
+    assert fresh.price == filled.price
+    for bid in bids:
+        for level in bid.levels:
+            assert fresh.costs(level.types) == filled.costs(level.types)
+            assert fresh.on_one_server(level.types, bid.gpus) == filled.on_one_server(level.types, bid.gpus)
+            assert fresh.anywhere(level.types, bid.gpus) == filled.anywhere(level.types, bid.gpus)
+
+
+def test_a_gang_is_spread_where_that_pays() -> None:
+    """Two GPUs on each of two servers: together four; a slow third type would hold them up."""
+    cluster = Cluster(
+        tuple(map(hetopt.GPUType, ("K80", "V100"))),
+        (Server("a", {"V100": 2, "K80": 2}), Server("b", {"V100": 2})),
+    )
+    job = Job("j", {"V100": 8.0, "K80": 1.0}, 80, demand=4)
+    instance = Instance(cluster, jobs=(job,))
+    cheap, dear = (hadar.Hadar(round_seconds=10.0, restart_seconds=0.0, communication=c) for c in (0.01, 0.9))
+    assert hetopt.solve(cheap, instance).placement.hosts["j"] == {"a": {"V100": 2}, "b": {"V100": 2}}
+    # talking to the other server costs 0.9 x 1 each of two servers; alone on server a it is worth 1/8
+    assert hetopt.solve(dear, instance).placement.hosts["j"] == {"a": {"K80": 2, "V100": 2}}
+
+
+def test_slow_cards_make_spreading_dearer() -> None:
+    types = (hetopt.GPUType("A"),)
+    for slow, seats in (("a", {"b": {"A": 1}, "c": {"A": 1}}), ("c", {"a": {"A": 1}, "b": {"A": 1}})):
+        servers = [Server(m, {"A": 1}, nic_bytes_per_s=1e8 if m == slow else 1.25e9) for m in "abc"]
+        instance = Instance(Cluster(types, tuple(servers)), jobs=(Job("j", {"A": 1.0}, 9, demand=2),))
+        assert hetopt.solve(hadar.Hadar(), instance).placement.hosts["j"] == seats
+
+
+def test_bad_settings_are_refused() -> None:
+    with pytest.raises(InvalidOption, match=r"Exact\.most is 0"):
+        hadar.Exact(0)
+    with pytest.raises(InvalidOption, match=r"Beam\.width is 0"):
+        hadar.Beam(0)
+    with pytest.raises(InvalidOption, match=r"BySize\.beam is -1"):
+        hadar.BySize(beam=-1)
+    with pytest.raises(InvalidOption, match=r"Beam\.width is 0"):
+        hadar.BySize(width=0)
+    many = Instance.from_jobs(np.ones((3, 1)), 1, [1, 1, 1], [1])
+    with pytest.raises(InvalidOption, match="choices of 3 jobs; set most=3"):
+        hetopt.solve(hadar.Hadar(selection=hadar.Exact(2)), many)
