@@ -161,12 +161,16 @@ class Placement:
         What packing lost, by name (e.g. ``"split"``: jobs on more servers than needed; ``"moved"``).
     replicas:
         Job -> server -> replicas of each of its stages there, where stages are known and mapped.
+    dispatch:
+        Forked job -> server -> work (unit of ``Job.work``) that its copy there is to do until the next decision. On
+        each of these servers, which are all of its ``hosts``, it has a whole gang; other jobs have one gang in all.
     """
 
     hosts: Mapping[str, Mapping[str, Mapping[str, int]]]
     waiting: Mapping[str, str] = field(default_factory=dict)
     given_up: Mapping[str, float] = field(default_factory=dict)
     replicas: Mapping[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
+    dispatch: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         hosts = {
@@ -178,6 +182,8 @@ class Placement:
         object.__setattr__(self, "given_up", FrozenDict(self.given_up))
         replicas = {job: FrozenDict({m: tuple(n) for m, n in own.items()}) for job, own in self.replicas.items()}
         object.__setattr__(self, "replicas", FrozenDict(replicas))
+        dispatch = {job: FrozenDict(work) for job, work in self.dispatch.items()}
+        object.__setattr__(self, "dispatch", FrozenDict(dispatch))
 
     @property
     def table(self) -> pd.DataFrame:

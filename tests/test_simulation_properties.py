@@ -75,7 +75,7 @@ def check(log: Log, instance: Instance, seconds: float | None) -> None:
         assert row["start"] >= job.arrival
         assert row["finish"] == own["end"].max()
         assert (own["start"].iloc[1:].to_numpy() >= own["end"].iloc[:-1].to_numpy()).all()
-        rate = own["gpu_type"].map(dict(job.throughput))
+        rate = own["gpu_type"].map(lambda kinds, job=job: min(job.throughput[t] for t in kinds.split("+")))
         trained = own["end"] - own["start"] - own["lost"]
         assert (own["lost"] >= 0).all()
         assert np.allclose(own["work"], rate * trained, rtol=EQUAL, atol=EQUAL * job.work)
@@ -97,17 +97,20 @@ def check(log: Log, instance: Instance, seconds: float | None) -> None:
 
 def _best(instance: Instance) -> tuple[tuple[str, ...], list[float]]:
     jobs = instance.entities("jobs")
-    usable = jobs.allowed & (jobs.demand[:, None] <= jobs.capacity[None, :])
-    return jobs.names, np.where(usable, jobs.speed, 0.0).max(axis=1).tolist()
+    return jobs.names, jobs.task_speed.max(axis=1).tolist()
 
 
 def _check_capacity(spans: pd.DataFrame, instance: Instance) -> None:
-    """At every second, GPUs in use per type are at most what there is: a sweep over starts and ends."""
+    """At every second, GPUs in use per type, and of all types, are at most what there is: a sweep over starts and ends.
+
+    Of a gang over several types a span tells only how many GPUs it has in all.
+    """
     changes: defaultdict[tuple[str, float], float] = defaultdict(float)
     for row in spans.itertuples():
-        changes[str(row.gpu_type), float(row.start)] += float(row.gpus)
-        changes[str(row.gpu_type), float(row.end)] -= float(row.gpus)
-    for gpu_type, there in instance.cluster.capacity.items():
+        for kind in {str(row.gpu_type), "all"}:
+            changes[kind, float(row.start)] += float(row.gpus)
+            changes[kind, float(row.end)] -= float(row.gpus)
+    for gpu_type, there in {**instance.cluster.capacity, "all": sum(instance.cluster.capacity.values())}.items():
         used = np.cumsum([changes[key] for key in sorted(changes) if key[0] == gpu_type])
         assert (used <= there).all()
 
@@ -149,7 +152,7 @@ def test_random_policies(seconds: float | None, instance: Instance, seed: int, p
         pd.testing.assert_frame_equal(getattr(logs[0], name), getattr(logs[1], name))
 
 
-@pytest.mark.parametrize("name", policy_names())
+@pytest.mark.parametrize("name", [name for name in policy_names() if name != "hadar-commit"])  # which refuses jobs
 @given(instance=cases(), placed=st.sampled_from([None, HierarchicalPlacer(), MoreWorkersFirst()]))
 @settings(max_examples=6)
 def test_every_policy_by_name_finishes_all_jobs(name: str, instance: Instance, placed: Any) -> None:

@@ -92,8 +92,13 @@ def placed(value: Any, jobs: Mapping[str, Job], cluster: Cluster) -> Placed:
         if n > (there := cluster.by_name[server].gpus.get(t, 0)):
             raise InvalidInstance(f"placed puts jobs on {n} {t} of server {server!r}; it has {there}")
     for job, by_type in _by_type(result).items():
-        if (total := sum(by_type.values())) not in (0, jobs[job].demand):
-            raise InvalidInstance(f"placed[{job!r}] has {total} GPUs; a gang runs on its demand, {jobs[job].demand}")
+        demand = jobs[job].demand
+        forked = all(sum(gpus.values()) in (0, demand) for gpus in result[job].values())
+        if (total := sum(by_type.values())) not in (0, demand) and not forked:
+            raise InvalidInstance(
+                f"placed[{job!r}] has {total} GPUs; a gang runs on its demand, {demand}, "
+                "and each copy of a forked job on so many of one server"
+            )
     return FrozenDict(result)
 
 

@@ -17,6 +17,7 @@ from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.errors import Stalled
+from hetopt.simulation.forked import Copy, Forked, Running
 from hetopt.simulation.log import Kind, Log, Recorder
 from hetopt.simulation.overheads import Overhead, Where
 from hetopt.simulation.pipeline import Decision, Pipeline
@@ -42,10 +43,13 @@ class Life:
     speedup: float = 0.0
     since: float = 0.0  # progress is booked until here
     ready: float = 0.0  # training begins, or began, here
+    forked: Forked | None = None  # its copies, where it runs in several; then rate is that of all of them
 
     @property
     def end(self) -> float:
         """When it will be finished at its present rate."""
+        if self.forked is not None:
+            return self.forked.when(self.left)
         return max(self.since, self.ready) + self.left / self.rate if self.running and self.rate > 0 else math.inf
 
 
@@ -121,7 +125,7 @@ class Engine:
     def _ends_by(self, time: float) -> bool:
         """Whether the next job to end is done now, but for work that counts as none."""
         end, _, life = self.ending[0]
-        return end <= time or life.rate * (end - time) <= WORK * life.job.work
+        return end <= time or (end < math.inf and life.rate * (end - time) <= WORK * life.job.work)
 
     def _arrive(self, life: Life) -> None:
         self.present[life.job.name] = life
@@ -140,11 +144,27 @@ class Engine:
 
     def _book(self, life: Life, work: float | None = None) -> float:
         """Book what a running job has done since it was last asked; ``work`` where that is known."""
+        if life.forked is not None:
+            return self._book_copies(life, life.forked, work)
         begun = min(max(life.since, life.ready), self.time)
         work = min(life.rate * (self.time - begun), life.left) if work is None else work
         self.record.progress(life.job.name, work, begun - life.since, life.speedup)
         life.left -= work
         life.since = self.time
+        return work
+
+    def _book_copies(self, life: Life, forked: Forked, work: float | None) -> float:
+        """The same for a job in copies, whose spans end with that."""
+        done = forked.by(self.time)
+        work = min(done, life.left) if work is None else work
+        part = work / done if done > 0 else 0.0
+        for copy in forked.copies:
+            key = (life.job.name, copy.copy.server)
+            waited = min(copy.ready, self.time) - life.since
+            self.record.progress(key, copy.by(self.time) * part, waited, self.view.speedup_of(life.job.name, copy.copy))
+            self.record.stop(min(copy.end, self.time), key)
+        life.left -= work
+        life.forked, life.since = None, self.time
         return work
 
     def _decide(self) -> None:
@@ -168,7 +188,9 @@ class Engine:
     def _carry_out(self, decision: Decision) -> None:
         for i, name in enumerate(decision.entities.names):
             life, gpus, rate = self.present[name], decision.gpus[i], float(decision.rate[i])
-            if rate > 0:
+            if name in decision.copies and rate > 0:
+                self._run_copies(life, decision.copies[name], rate)
+            elif rate > 0:
                 self._run(life, where_now(name, gpus, decision), rate, gpus)
             elif life.running:
                 self._stop(life)
@@ -187,13 +209,34 @@ class Engine:
             lost = 0.0 if self.pipeline.fluid else self.overheads(life.job, life.last, where, self.cluster)
             life.ready = self.time + lost
             life.switches += life.last is not None and life.last != where
+        if not self.record.is_open(life.job.name):
             self.record.start(self.time, life.job.name, life.job.tenant, where)
         life.running, life.last, life.since, life.rate = True, where, self.time, rate
         life.speedup = self.view.speedup(life.job.name, gpus, rate)
 
+    def _run_copies(self, life: Life, copies: tuple[Copy, ...], rate: float) -> None:
+        """A copy on GPUs that the job has already goes on, others begin as after a restart; a span per decision."""
+        if math.isnan(life.start):
+            life.start = self.time
+        before = life.last
+        if life.running:
+            self._stop(life)
+        runs, new = [], False
+        for copy in copies:
+            stays = before is not None and all(before.get(place) == n for place, n in copy.where.items())
+            lost = 0.0 if stays else self.overheads(life.job, before, copy.where, self.cluster)
+            new |= not stays
+            merge = getattr(self.overheads, "merge_seconds", 0.0) if len(copies) > 1 else 0.0
+            runs.append(Running(copy, self.time + lost + merge))
+            self.record.start(self.time, life.job.name, life.job.tenant, copy.where, (life.job.name, copy.server))
+        life.switches += new and before is not None
+        life.running, life.forked, life.rate, life.since = True, Forked(tuple(runs)), rate, self.time
+        life.last = {place: n for copy in copies for place, n in copy.where.items()}
+
     def _stop(self, life: Life) -> None:
         life.running, life.rate = False, 0.0
-        self.record.stop(self.time, life.job.name)
+        if self.record.is_open(life.job.name):
+            self.record.stop(self.time, life.job.name)
 
     def _close(self, time: float) -> bool:
         """The end: book what was done until then."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -36,7 +36,8 @@ class Log:
         missing where there are no rounds), ``work``, ``done`` (unit of ``Job.work``). Times that have not come to
         pass are NaN.
     spans:
-        One row per job and stretch of time on the same GPUs, for Gantt charts: ``job``, ``tenant``, ``start``,
+        One row per job and stretch of time on the same GPUs (of a forked job per copy and decision, as long as the copy
+        has work to do), for Gantt charts: ``job``, ``tenant``, ``start``,
         ``end``, ``gpu_type``, ``servers`` (several joined by ``+``), ``gpus``, ``lost`` (seconds of starting and
         moving), ``work`` (done in it).
     rounds:
@@ -104,6 +105,10 @@ class _Span:
         return self.job, self.tenant, self.start, self.end, types, servers, gpus, self.lost, self.work
 
 
+Key: TypeAlias = str | tuple[str, str]
+"""A job, or (job, server) for one of its copies."""
+
+
 class Recorder:
     """Writes the tables while the simulation runs."""
 
@@ -113,7 +118,7 @@ class Recorder:
         self.events: list[tuple[float, str, str | None]] = []
         self.spans: list[_Span] = []
         self.rounds: list[tuple[Any, ...]] = []
-        self._open: dict[str, _Span] = {}
+        self._open: dict[Key, _Span] = {}
         self._round: tuple[Any, ...] | None = None
 
     def event(self, time: float, kind: Kind, job: str | None = None) -> None:
@@ -131,20 +136,24 @@ class Recorder:
             start, present, running, gpus, given_up = current
             self.rounds.append((start, time, present, running, gpus * (time - start), given_up))
 
-    def start(self, time: float, job: str, tenant: str | None, where: Where) -> None:
-        """``job`` begins on ``where``."""
-        self._open[job] = _Span(job, tenant, time, where)
+    def start(self, time: float, job: str, tenant: str | None, where: Where, key: Key | None = None) -> None:
+        """``job`` begins on ``where``; ``key``: what tells one of its copies from the others."""
+        self._open[job if key is None else key] = _Span(job, tenant, time, where)
 
-    def progress(self, job: str, work: float, lost: float, speedup: float) -> None:
-        """``job`` did ``work`` after ``lost`` seconds; ``speedup``: its normalised throughput."""
-        span = self._open[job]
+    def is_open(self, key: Key) -> bool:
+        """Whether it has begun and not ended."""
+        return key in self._open
+
+    def progress(self, key: Key, work: float, lost: float, speedup: float) -> None:
+        """The job (or copy) did ``work`` after ``lost`` seconds; ``speedup``: its normalised throughput."""
+        span = self._open[key]
         span.work += work
         span.lost += lost
         span.speedup = speedup
 
-    def stop(self, time: float, job: str) -> None:
-        """``job`` leaves its GPUs."""
-        span = self._open.pop(job)
+    def stop(self, time: float, key: Key) -> None:
+        """The job (or copy) leaves its GPUs, or has nothing more to do on them."""
+        span = self._open.pop(key)
         if time > span.start:
             span.end = time
             self.spans.append(span)

@@ -42,6 +42,8 @@ class Overheads:
         The first time.
     transfer:
         Whether to count the transfer of the checkpoint.
+    merge_seconds:
+        Per decision and copy of a job that is forked in several: collecting, averaging and sending its parameters.
 
     Raises
     ------
@@ -53,9 +55,10 @@ class Overheads:
     resume_seconds: float = 0.0
     start_seconds: float = 0.0
     transfer: bool = True
+    merge_seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        for key in ("restart_seconds", "resume_seconds", "start_seconds"):
+        for key in ("restart_seconds", "resume_seconds", "start_seconds", "merge_seconds"):
             at_least(getattr(self, key), f"Overheads.{key}", 0.0, InvalidOption)
 
     def __call__(self, job: Job, before: Where | None, now: Where, cluster: Cluster) -> float:

@@ -20,6 +20,7 @@ from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.placement import Placer
 from hetopt.rounding.whole_gpus import ByKind, Rounder
 from hetopt.selection import LongestStarved, Selection
+from hetopt.simulation.forked import Copy
 from hetopt.simulation.online import Online
 from hetopt.simulation.speeds import Speeds, StageSpeeds
 from hetopt.solving.road import Policy, ask
@@ -44,6 +45,8 @@ class Decision:
         What rounding, selection and placement lost, by name.
     wake:
         Second at which the policy wants to be asked again if nothing happens before; None for no wish.
+    copies:
+        Forked job -> its copies; their rates sum to its ``rate``.
     """
 
     entities: Entities
@@ -52,6 +55,7 @@ class Decision:
     placement: Placement | None = None
     given_up: Mapping[str, float] = field(default_factory=dict)
     wake: float | None = None
+    copies: Mapping[str, tuple[Copy, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,8 @@ class Pipeline:
             plan, starved = self.selection(plan, instance, starved)
         if plan.entities.names != (names := instance.entities("jobs").names):
             raise InvalidPlan(f"the plan is for the jobs {plan.entities.names}; those present are {names}")
-        check_gangs(plan.entities, plan.x)
+        dispatch = plan.placement.dispatch if plan.placement is not None else {}
+        check_gangs(plan.entities, plan.x, {name: len(work) for name, work in dispatch.items()})
         return self._placed(plan, instance), (own, owed, starved)
 
     def _rounded(self, result: Allocation, instance: Instance, owed: Any) -> tuple[Plan, Any]:
@@ -138,7 +143,21 @@ class Pipeline:
                 check_replicas(instance.job[name], placement.hosts.get(name, {}), replicas)
                 at = plan.entities.position[name]
                 rate[at] = rate_of(instance.job[name], placement.hosts[name], replicas) if x[at].any() else 0.0
-        return Decision(plan.entities, x, rate, placement, given_up, plan.wake)
+        copies = {} if placement is None else _copies(plan.entities, placement)
+        for name, own in copies.items():
+            rate[plan.entities.position[name]] = sum(copy.rate for copy in own)
+        return Decision(plan.entities, x, rate, placement, given_up, plan.wake, copies)
+
+
+def _copies(jobs: Entities, placement: Placement) -> dict[str, tuple[Copy, ...]]:
+    """The copies of forked jobs; each is as fast as its slowest GPU."""
+    types = {t: k for k, t in enumerate(jobs.types)}
+    result = {}
+    for name, dispatch in placement.dispatch.items():
+        speed, hosts = jobs.task_speed[jobs.position[name]].tolist(), placement.hosts.get(name, {})
+        pace = {server: min(speed[types[t]] for t, n in own.items() if n) for server, own in hosts.items()}
+        result[name] = tuple(Copy(server, hosts[server], pace[server], work) for server, work in dispatch.items())
+    return result
 
 
 def _fluid(result: Allocation) -> Decision:
@@ -178,11 +197,27 @@ def check_capacity(entities: Entities, gpus: Floats) -> None:
         )
 
 
-def check_gangs(entities: Entities, gpus: Floats) -> None:
-    """Raise :class:`InvalidPlan` unless every job has all the whole GPUs that it demands, or none."""
+def check_gangs(entities: Entities, gpus: Floats, copies: Mapping[str, int] | None = None) -> None:
+    """Raise :class:`InvalidPlan` unless every job has all the whole GPUs that it demands, or none.
+
+    Parameters
+    ----------
+    copies:
+        Forked job -> number of its copies, each of which has the demand.
+    """
     check_capacity(entities, gpus)
-    total = gpus.sum(axis=1)
-    for e in np.flatnonzero((total != 0) & (total != entities.demand) | (gpus != np.rint(gpus)).any(axis=1)).tolist():
+    total, gangs = gpus.sum(axis=1), np.ones(len(entities.names))
+    for name, number in (copies or {}).items():
+        if name not in entities.position:
+            raise InvalidPlan(f"the placement forks job {name!r}, which the plan does not have")
+        gangs[entities.position[name]] = number
+    wrong = (total != 0) & (total != gangs * entities.demand) | (gpus != np.rint(gpus)).any(axis=1)
+    for e in np.flatnonzero(wrong).tolist():
+        if gangs[e] != 1:
+            raise InvalidPlan(
+                f"the plan gives job {entities.names[e]!r} {total[e]:g} GPUs; its {gangs[e]:g} copies run on "
+                f"{gangs[e] * entities.demand[e]:g}"
+            )
         raise InvalidPlan(
             f"the plan gives job {entities.names[e]!r} {total[e]:g} GPUs; it runs on {entities.demand[e]:g} or on none"
         )
@@ -234,8 +269,24 @@ def check_placement(plan: Plan, placement: Placement, instance: Instance) -> Non
                 if n < 0:
                     raise InvalidPlan(f"job {name!r} is placed on {n} GPUs of {t!r} on server {server!r}; not below 0")
                 used[server, t] = used.get((server, t), 0) + n
+    _check_dispatch(placement, instance)
     for (server, t), n in used.items():
         there = instance.cluster.by_name.get(server)
         has = there.gpus.get(t, 0) if there else 0
         if n > has:
             raise InvalidPlan(f"the placement uses {n} GPUs of {t!r} on server {server!r}; it has {has}")
+
+
+def _check_dispatch(placement: Placement, instance: Instance) -> None:
+    """Raise :class:`InvalidPlan` unless each copy of a forked job is a whole gang with work to do."""
+    for name, dispatch in placement.dispatch.items():
+        hosts, demand = placement.hosts.get(name, {}), instance.job[name].demand
+        if dispatch.keys() != hosts.keys():
+            raise InvalidPlan(
+                f"forked job {name!r} is placed on servers {sorted(hosts)}, and has work for {sorted(dispatch)}"
+            )
+        for server, work in dispatch.items():
+            if not 0 < work < np.inf:
+                raise InvalidPlan(f"the copy of job {name!r} on server {server!r} is to do {work:g}; it must be > 0")
+            if (gpus := sum(hosts[server].values())) != demand:
+                raise InvalidPlan(f"the copy of job {name!r} on server {server!r} has {gpus} GPUs; a gang has {demand}")

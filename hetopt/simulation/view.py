@@ -13,6 +13,7 @@ from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
 from hetopt.data.membership import Owner, owner_of, owners
 from hetopt.data.workload import Job, Tenant
+from hetopt.simulation.forked import Copy
 from hetopt.simulation.overheads import Where
 from hetopt.simulation.pipeline import Decision
 
@@ -104,3 +105,8 @@ class View:
         i = self._entities.position[name]
         full = float(gpus @ self._entities.task_speed[i]) / float(self._entities.demand[i])
         return float(gpus @ self._speedups[self.owner[name]]) * rate / full
+
+    def speedup_of(self, name: str, copy: Copy) -> float:
+        """The same of one copy of a forked job."""
+        gpus = np.array([copy.gpus.get(t, 0) for t in self.whole.cluster.type_names], dtype=float)
+        return self.speedup(name, gpus, copy.rate)

@@ -111,15 +111,18 @@ def appraise(
 def _values(
     instance: Instance, job: Job, seconds: list[float], terms: Terms, runs: bool, horizon: float
 ) -> list[float]:
-    """Utilities of being done after ``seconds`` without and with a restart, and at the horizon; all checked."""
+    """Utilities of being done after ``seconds`` without and with a restart, and at the horizon.
+
+    They are checked not to increase, up to twice the last of these times.
+    """
     elapsed = instance.time - job.arrival
     restart = terms.restart_seconds
     times = [s + (0.0 if runs else restart) for s in seconds] + [s + restart for s in seconds] + [horizon + restart]
-    after = np.array(times) + elapsed
+    after = np.array([*times, 2 * max(times)]) + elapsed
     order = np.argsort(after, kind="stable")
     value = np.empty(len(after))
     value[order] = worth(utility_of(job, terms.utility), job, after[order])
-    return value.tolist()
+    return [float(u) for u in value[:-1]]
 
 
 def serial_seconds(instance: Instance, jobs: Entities) -> float:

@@ -1,0 +1,197 @@
+"""The Job Tracker: what the copies of jobs have done, round after round [Hadar, section V]."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hetopt.checks import at_least, lookup
+from hetopt.errors import InvalidOption
+from hetopt.models.hadare.averaging import State, consolidate
+from hetopt.models.hadare.forking import JobIds
+
+
+@dataclass
+class Tracked:
+    """A job as the tracker knows it; numbers in training steps.
+
+    Attributes
+    ----------
+    parent:
+        Its number.
+    total:
+        Steps after which it is done.
+    copies:
+        Numbers of its copies; empty once it is done.
+    done:
+        Steps of all copies together, in rounds that are closed.
+    reports:
+        Copy -> steps reported in the round that is open.
+    """
+
+    parent: int
+    total: int
+    copies: tuple[int, ...]
+    done: int = 0
+    reports: dict[int, int] = field(default_factory=dict)
+    dispatched: dict[int, int] = field(default_factory=dict)
+
+
+class JobTracker:
+    """Registers forked jobs, hands out their steps, adds up what was done, and merges what was learnt.
+
+    A round is: :meth:`dispatch` for each job, :meth:`report` of each copy that ran, :meth:`merge` and then
+    :meth:`close_round`.
+
+    Parameters
+    ----------
+    max_jobs:
+        max_job_count: jobs that may be there at the same time.
+
+    Raises
+    ------
+    InvalidOption
+        It is no whole number >= 1.
+
+    Examples
+    --------
+    >>> from hetopt.models.hadare import JobTracker
+    >>> tracker = JobTracker(max_jobs=10)
+    >>> tracker.register("LM", parent=3, steps=100, copies=2)
+    (13, 23)
+    >>> tracker.dispatch("LM", {13: 4.0, 23: 1.0})
+    {13: 80, 23: 20}
+    >>> tracker.report(13, 80)
+    >>> tracker.report(23, 15)
+    >>> tracker.close_round()
+    []
+    >>> tracker.left("LM")
+    5
+    """
+
+    def __init__(self, max_jobs: int) -> None:
+        self.ids = JobIds(max_jobs)
+        self.jobs: dict[str, Tracked] = {}
+        self._owner: dict[int, str] = {}
+
+    def register(self, name: str, parent: int, steps: int, copies: int) -> tuple[int, ...]:
+        """Take in a job and fork it; the numbers of its copies.
+
+        Raises
+        ------
+        InvalidOption
+            A name or number that is in use, a number out of range, no steps, no copies.
+        """
+        if name in self.jobs:
+            raise InvalidOption(f"job {name!r} is registered already")
+        taken = {job.parent: other for other, job in self.jobs.items() if job.copies}
+        if self.ids.checked(parent) in taken:
+            raise InvalidOption(f"parent job_id is {parent}, which job {taken[parent]!r} has; give each job its own")
+        total = int(at_least(steps, f"steps of job {name!r}", 1, InvalidOption))
+        numbers = self.ids.copies(parent, copies)
+        self.jobs[name] = Tracked(parent, total, numbers)
+        self._owner |= dict.fromkeys(numbers, name)
+        return numbers
+
+    def left(self, name: str) -> int:
+        """Steps that are left to do.
+
+        Raises
+        ------
+        UnknownName
+            There is no such job.
+        """
+        job = lookup(self.jobs, name, "job")
+        return max(0, job.total - job.done)
+
+    def dispatch(self, name: str, throughput: Mapping[int, float]) -> dict[int, int]:
+        """Steps of each copy in the next round: all that are left, in proportion to throughput (largest remainder).
+
+        Parameters
+        ----------
+        throughput:
+            Copy that is to run -> what is believed of its node's throughput, in any unit common to them.
+
+        Raises
+        ------
+        InvalidOption
+            Not a copy of the job, no copy at all, a throughput that is not positive.
+        """
+        job = lookup(self.jobs, name, "job")
+        self._check_copies(name, throughput)
+        for copy, value in throughput.items():
+            at_least(value, f"throughput of copy {copy}", 0.0, InvalidOption, strict=True)
+        job.dispatched = split_steps(self.left(name), throughput)
+        return dict(job.dispatched)
+
+    def report(self, copy: int, steps: int) -> None:
+        """A copy has done so many steps in this round.
+
+        Raises
+        ------
+        InvalidOption
+            No copy of an unfinished job, a second report in the round, or more steps than it was to do.
+        """
+        if copy not in self._owner:
+            known = sorted(self._owner)
+            raise InvalidOption(f"job_ID is {copy}, which is no copy of an unfinished job; those are {known}")
+        job = self.jobs[self._owner[copy]]
+        if copy in job.reports:
+            raise InvalidOption(
+                f"copy {copy} has reported {job.reports[copy]} steps already; each reports once a round"
+            )
+        done = int(at_least(steps, f"steps of copy {copy}", 0, InvalidOption))
+        if done > (most := job.dispatched.get(copy, 0)):
+            raise InvalidOption(f"copy {copy} reports {done} steps; it was to do {most} in this round")
+        job.reports[copy] = done
+
+    def merge(self, name: str, states: Mapping[int, State]) -> dict[str, Any]:
+        """The job's parameters after the round: those of its copies, averaged by the steps that each has reported.
+
+        Raises
+        ------
+        InvalidOption
+            Copies that have not reported, or did no step together, or whose parameters do not fit together.
+        """
+        job = lookup(self.jobs, name, "job")
+        self._check_copies(name, states)
+        if missing := sorted(set(states) - set(job.reports)):
+            raise InvalidOption(f"copy {missing[0]} has not reported its steps; merge needs them as weights")
+        return consolidate(list(states.values()), [job.reports[copy] for copy in states])
+
+    def close_round(self) -> list[str]:
+        """Add up what was reported; the names of the jobs that are done now, whose copies are discarded."""
+        finished = []
+        for name, job in self.jobs.items():
+            job.done += sum(job.reports.values())
+            job.reports, job.dispatched = {}, {}
+            if job.copies and job.done >= job.total:
+                for copy in job.copies:
+                    del self._owner[copy]
+                job.copies = ()
+                finished.append(name)
+        return finished
+
+    def _check_copies(self, name: str, given: Mapping[int, Any]) -> None:
+        copies = self.jobs[name].copies
+        if wrong := [copy for copy in given if copy not in copies]:
+            raise InvalidOption(f"job_ID is {wrong[0]}, which is no copy of job {name!r}; it has {list(copies)}")
+        if not given:
+            raise InvalidOption(f"no copy of job {name!r} is given; it has {list(copies)}")
+
+
+def split_steps(steps: int, throughput: Mapping[Any, float]) -> dict[Any, int]:
+    """``steps`` in whole parts in proportion to ``throughput``, which sum to it; the largest remainders are rounded up.
+
+    Copies are all done at about the same time then: each is within one step of its exact part.
+    """
+    rates = np.array(list(throughput.values()), dtype=float)
+    ideal = steps * (rates / rates.sum())
+    parts = np.floor(ideal).astype(int)
+    order: Sequence[int] = np.argsort(-(ideal - parts), kind="stable").tolist()
+    for i in order[: steps - int(parts.sum())]:
+        parts[i] += 1
+    return dict(zip(throughput, parts.tolist(), strict=True))
