@@ -115,9 +115,13 @@ def plain_selection(market: Market, bids: Sequence[Bid]) -> float:
 
 @dataclass
 class PlainHadar:
-    """Hadar's round with its default settings, by brute force and without a table: for a few jobs that wait."""
+    """Hadar's round, by brute force and without a table: for a few jobs that wait.
+
+    Its utility is ``most`` less the completion time, as by default, or with None the ideal time over it.
+    """
 
     instance: Instance
+    most: float | None = 7 * 86_400.0
     round_seconds: float = 360.0
     restart: float = 10.0
     communication: float = 0.01
@@ -132,7 +136,9 @@ class PlainHadar:
         self.low, self.high = self.bounds()
 
     def worth(self, job: Job, seconds: float) -> float:
-        """The ideal time over the completion time."""
+        """Of being done ``seconds`` from now."""
+        if self.most is not None:
+            return max(0.0, self.most - seconds - (self.instance.time - job.arrival))
         return job.work / max(job.throughput.values()) / (seconds + self.instance.time - job.arrival)
 
     def slots(self, job: Job, pace: float) -> int:

@@ -29,12 +29,14 @@ def hosts(plan: Any) -> dict[str, dict[tuple[str, str], int]]:
 @given(
     mixed_instances(
         jobs=(1, 5), servers=(1, 3), most_demand=3, most_work=4000, latest=0, utilities=(None,), memory=True
-    )
+    ),
+    st.booleans(),
 )
 @settings(max_examples=150, deadline=None)
-def test_allocations_are_those_of_a_plain_reference(instance: Instance) -> None:
-    plan, _ = hadar.Hadar(selection=hadar.Exact())(instance)
-    assert hosts(plan) == PlainHadar(instance).round()
+def test_allocations_are_those_of_a_plain_reference(instance: Instance, relative: bool) -> None:
+    utility = hadar.EffectiveThroughput(relative=True) if relative else hadar.NegativeJCT()
+    plan, _ = hadar.Hadar(selection=hadar.Exact(), utility=utility)(instance)
+    assert hosts(plan) == PlainHadar(instance, None if relative else utility.most_seconds).round()
 
 
 @given(mixed_instances(jobs=(1, 6), servers=(1, 3), most_work=900, memory=True), st.data())

@@ -100,7 +100,7 @@ def test_greedy_is_at_least_half_of_the_best_assignment(speeds: list[list[int]],
     """Utilities grow concavely with the rate: copies given out one by one reach half of the best of all assignments."""
     work = [float(data.draw(st.integers(1, 99))) for _ in speeds]
     instance = single([[float(v) for v in row] for row in speeds], work)
-    plan, _ = hadare.HadarE(1e6, restart_seconds=0.0, last_round="all")(instance)
+    plan, _ = hadare.HadarE(1e6, utility="relative-throughput", restart_seconds=0.0, last_round="all")(instance)
 
     def total(assignment: tuple[int, ...]) -> float:
         """Effective throughput relative to the ideal: (rate / best rate), all jobs being at their beginning."""

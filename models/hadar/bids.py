@@ -14,7 +14,7 @@ from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.models.hadar.market import Seats
 from hetopt.models.hadar.offers import Bid, Level
-from hetopt.models.hadar.utilities import EffectiveThroughput, Utility, utility_of, worth
+from hetopt.models.hadar.utilities import NegativeJCT, Utility, utility_of, worth
 from hetopt.tolerances import WORK
 
 USUAL_NIC = 1.25e9
@@ -45,7 +45,7 @@ class Terms:
     restart_seconds: float = 10.0
     communication: float = 0.01
     whole: bool = True
-    utility: Utility = field(default_factory=lambda: EffectiveThroughput(relative=True))
+    utility: Utility = field(default_factory=NegativeJCT)
 
 
 class Appraisal(NamedTuple):

@@ -20,7 +20,7 @@ from hetopt.models.hadar.policy import plan_of
 from hetopt.models.hadar.prices import Prices
 from hetopt.models.hadar.problem import Integers, Problem
 from hetopt.models.hadar.schedules import Schedule
-from hetopt.models.hadar.utilities import EffectiveThroughput, Utility, as_utility
+from hetopt.models.hadar.utilities import NegativeJCT, Utility, as_utility
 from hetopt.tolerances import WORK
 
 
@@ -80,7 +80,7 @@ class Committing:
 
     slots: int = 100
     round_seconds: float = 360.0
-    utility: Utility | str = field(default_factory=lambda: EffectiveThroughput(relative=True))
+    utility: Utility | str = field(default_factory=NegativeJCT)
     rule: Irrevocable = field(default_factory=Irrevocable)
 
     def __post_init__(self) -> None:

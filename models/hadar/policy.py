@@ -19,7 +19,7 @@ from hetopt.models.hadar.bids import Terms, appraise, price_bounds, serial_secon
 from hetopt.models.hadar.market import Market, Seats
 from hetopt.models.hadar.offers import Bid, Offer, find_offer
 from hetopt.models.hadar.selection import AsPrinted, BySize, Greedy, Selection, take_all
-from hetopt.models.hadar.utilities import EffectiveThroughput, Utility, as_utility
+from hetopt.models.hadar.utilities import EffectiveThroughput, NegativeJCT, Utility, as_utility
 from hetopt.simulation.overheads import Overheads
 
 Order = Literal["payoff", "arrival"]
@@ -68,8 +68,8 @@ class Hadar:
     round_seconds:
         Length of a round.
     utility:
-        Of jobs that name none: a utility or the name of one. By default effective throughput as a part of the job's
-        ideal; iterations of unlike models are not compared.
+        Of jobs that name none: a utility or the name of one. By default the negative completion time: effective
+        throughput, the paper's example, is worth least for short jobs that have waited, and so lets them wait on.
     restart_seconds:
         What a job loses on other GPUs.
     communication:
@@ -94,7 +94,7 @@ class Hadar:
     """
 
     round_seconds: float = 360.0
-    utility: Utility | str = field(default_factory=lambda: EffectiveThroughput(relative=True))
+    utility: Utility | str = field(default_factory=NegativeJCT)
     restart_seconds: float = 10.0
     communication: float = 0.01
     selection: Selection = field(default_factory=BySize)

@@ -16,7 +16,7 @@ from hetopt.data.present import present_entities
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidOption
 from hetopt.models.hadar.bids import Terms
-from hetopt.models.hadar.utilities import EffectiveThroughput, Utility, as_utility
+from hetopt.models.hadar.utilities import NegativeJCT, Utility, as_utility
 from hetopt.models.hadare.assignment import Assigned, Round, assign, fewest_in_the_last_round
 from hetopt.models.hadare.beliefs import Beliefs
 
@@ -82,7 +82,7 @@ class HadarE:
 
     round_seconds: float = 360.0
     copies: int | None = None
-    utility: Utility | str = field(default_factory=lambda: EffectiveThroughput(relative=True))
+    utility: Utility | str = field(default_factory=NegativeJCT)
     restart_seconds: float = 10.0
     worth: Literal["added", "alone"] = "added"
     fill: bool = True

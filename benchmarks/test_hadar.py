@@ -1,0 +1,132 @@
+"""Hadar: one decision for many jobs beside Gavel's, and how far quick searches are from the exact one.
+
+Jobs are those of the workload of Hadar's simulations, drawn from a table like Philly's. "60 nodes x 4 GPUs x 3 types" is
+read in both ways: every node has 4 GPUs of one of three types (240 GPUs), or 4 of each (720). The paper: under 7 minutes
+for some 2,000 jobs, and Gavel alike [Hadar, Fig. 5].
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+import hetopt
+from hetopt import Cluster, GPUType, Instance, Plan, Server, instances
+from hetopt.decision_times import decision_seconds, save
+from hetopt.models import gavel, hadar, hadare
+from hetopt.models.hadar.bids import Terms, appraise, price_bounds, serial_seconds
+from hetopt.models.hadar.market import Market
+from hetopt.models.hadar.policy import in_order
+from hetopt.models.hadar.workload import from_trace
+from hetopt.simulation.pipeline import check_gangs, check_placement
+from hetopt.tolerances import EQUAL, scale
+from hetopt.traces.philly import PhillyLike
+
+TYPES = ("K80", "P100", "V100")
+SEEDS = range(5)
+
+
+def nodes(number: int, each: bool) -> Cluster:
+    """So many nodes with 4 GPUs of one type in turn, or with 4 of each."""
+    servers = [Server(f"n{i}", dict.fromkeys(TYPES if each else [TYPES[i % 3]], 4)) for i in range(number)]
+    return Cluster(tuple(map(GPUType, TYPES)), tuple(servers))
+
+
+def queue(jobs: int, seed: int, cluster: Cluster) -> Instance:
+    """Jobs of the paper's workload, all waiting."""
+    return from_trace(PhillyLike().table(10 * jobs + 500, seed=seed), cluster, jobs=jobs, seed=seed)
+
+
+@pytest.mark.parametrize("each", [False, True], ids=["240 GPUs", "720 GPUs"])
+def test_growth(benchmark: BenchmarkFixture, full: bool, pictures: Path | None, each: bool) -> None:
+    """Seconds of one decision for 32 to 2,048 waiting jobs; no job that waits would have had room."""
+    cluster = nodes(60, each)
+    sizes = [2**k for k in range(5, 12)] if full else [32]
+    waiting = {n: [queue(n, seed, cluster) for seed in (SEEDS if full else range(1))] for n in sizes}
+    policies = {"Hadar": hadar.Hadar(), "Gavel (max-min)": gavel.max_min_fairness()}
+    table = decision_seconds(policies, waiting)  # type: ignore[arg-type]
+    largest = waiting[sizes[-1]][0]
+    found: list[Plan] = []
+    benchmark.pedantic(lambda: found.append(hadar.Hadar()(largest.replace())[0]), rounds=5 if full else 1)
+    plan = found[-1]
+    check_gangs(plan.entities, plan.x)
+    assert plan.placement is not None
+    check_placement(plan, plan.placement, largest)
+    left = plan.entities.capacity - plan.x.sum(axis=0)
+    for name, own, need in zip(plan.entities.names, plan.entities.task_speed > 0, plan.entities.demand, strict=True):
+        assert name in plan.placement.hosts or left[own].sum() < need
+    if pictures is not None:
+        save(table, pictures / f"hadar-growth-{720 if each else 240}.svg", f"60 nodes, {720 if each else 240} GPUs")
+    benchmark.extra_info |= {
+        "goal_s": 1.0,
+        **{f"{name} s": [f"{n}: {v:.3f}" for n, v in table[name].items()] for name in table.columns},
+    }
+
+
+def test_searches(benchmark: BenchmarkFixture, full: bool) -> None:
+    """Sum of payoffs of greedy and beam against the exact search over take or skip, 12 jobs on few nodes."""
+    ratios: dict[str, list[float]] = {"greedy": [], "beam of 8": [], "greedy as they came": []}
+    cases = [_market(12, seed) for seed in range(60 if full else 2)]
+    for market, by_payoff, as_they_came in cases:
+        exact = hadar.Exact()(market, by_payoff).payoff
+        tried = {
+            "greedy": hadar.Greedy()(market, by_payoff).payoff,
+            "beam of 8": hadar.Beam(8)(market, by_payoff).payoff,
+            "greedy as they came": hadar.Greedy()(market, as_they_came).payoff,
+        }
+        assert tried["greedy"] <= tried["beam of 8"] + EQUAL * scale(exact) <= exact + 2 * EQUAL * scale(exact)
+        for name, payoff in tried.items():
+            ratios[name].append(payoff / exact)
+    again = iter(range(10**9))
+    benchmark.pedantic(lambda: hadar.Exact()(*cases[next(again) % len(cases)][:2]), rounds=len(cases) if full else 1)
+    benchmark.extra_info |= {
+        f"{name} / exact: least, 5 %, median": " / ".join(f"{np.quantile(own, q):.4f}" for q in (0, 0.05, 0.5))
+        for name, own in ratios.items()
+    }
+
+
+def _market(jobs: int, seed: int) -> tuple[Market, list[hadar.offers.Bid], list[hadar.offers.Bid]]:
+    """An empty market of 3 nodes of 4 GPUs, and the bids by payoff per GPU and as they came."""
+    instance = queue(jobs, seed, nodes(3, False))
+    entities = instance.entities("jobs")
+    appraised = appraise(instance, entities, Terms(), {}, serial_seconds(instance, entities))
+    market = Market.of(instance.cluster, *price_bounds(appraised, entities.capacity))
+    bids = [a.bid for a in appraised]
+    return market, in_order(bids, market, instance, "payoff"), in_order(bids, market, instance, "arrival")
+
+
+@pytest.mark.parametrize("seconds", [90.0, 360.0])
+def test_mixes(benchmark: BenchmarkFixture, full: bool, seconds: float) -> None:
+    """The seven mixes on both clusters of five nodes under Gavel, Hadar and HadarE, 10 s for every new allocation."""
+    names = [f"hadar/{w}m{n}" for w in ("", "lab-") for n in ((1, 3, 4, 5, 8, 10, 12) if full else (1, 3))]
+    policies = {
+        "Gavel": gavel.max_min_fairness(),
+        "Hadar": hadar.Hadar(seconds),
+        "HadarE": hadare.HadarE(seconds),
+    }
+    logs: dict[str, list[hetopt.Log]] = {}
+
+    def run() -> None:
+        for key, policy in policies.items():
+            logs[key] = [
+                hetopt.simulate(policy, instances.load(n), round_seconds=seconds, overheads=hadar.RESTART)
+                for n in names
+            ]
+
+    benchmark.pedantic(run, rounds=1)
+    for own in logs.values():
+        assert all(log.jobs["finish"].notna().all() for log in own)
+    said: dict[str, str] = {}
+    for where, part in (("AWS", slice(0, len(names) // 2)), ("lab", slice(len(names) // 2, None))):
+        for key in ("Hadar", "HadarE"):
+            pairs = list(zip(logs["Gavel"][part], logs[key][part], strict=True))
+            total = np.mean([a.makespan / b.makespan for a, b in pairs])
+            jct = np.mean([a.jobs["jct"].mean() / b.jobs["jct"].mean() for a, b in pairs])
+            used = np.mean([b.utilisation / a.utilisation for a, b in pairs])
+            said[f"{where}, Gavel / {key}: total time, mean jct; utilisation over Gavel's"] = (
+                f"{total:.2f}, {jct:.2f}; {used:.2f}"
+            )
+    benchmark.extra_info |= said
