@@ -77,8 +77,8 @@ def draw(table: pd.DataFrame, title: str = "", size: str = "jobs") -> Figure:
         figure = Figure(figsize=(7.0, 4.2), layout="constrained")
         axes = figure.subplots()
         for i, name in enumerate(table.columns):
-            style = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
-            axes.plot(table.index, table[name], label=label(str(name), i + 1, 40), **style)
+            colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
+            axes.plot(table.index, table[name], color=colour, marker=marker, label=label(str(name), i + 1, 40))
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
         axes.set_ylim(min(SMALLEST, float(table.min().min())), max(1.0, float(table.max().max())))

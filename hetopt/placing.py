@@ -96,13 +96,18 @@ class FirstRound:
         return f"{row} is due {share:.4g} GPUs and has {mine} in this round{others_use}; {need}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data: job -> GPUs, servers and work per second; jobs that wait; what was given up."""
+        """Plain data: job -> GPUs, servers and work per second; jobs that wait; what was given up.
+
+        Of a forked job also ``copies``: server -> work of the copy there until the next decision.
+        """
         entities, where = self.decision.entities, self.hosts
+        copies = {} if self.decision.placement is None else self.decision.placement.dispatch
         jobs = {
             name: {
                 "gpus": {t: int(n) for t, n in zip(entities.types, row, strict=True) if n},
                 "servers": {server: dict(gpus) for server, gpus in where[name].items()},
                 "rate": float(rate),
+                **({"copies": dict(copies[name])} if name in copies else {}),
             }
             for name, row, rate in zip(entities.names, self.decision.gpus, self.decision.rate, strict=True)
             if row.any()

@@ -82,7 +82,9 @@ def test_every_public_name_is_in_the_reference() -> None:
     """Under its own name, or as a member of a module that is documented whole."""
     listed = set(re.findall(r"auto(?:class|function|data):: (\S+)", REFERENCE))
     whole = set(re.findall(r"automodule:: (\S+)", REFERENCE))
-    models = (importlib.import_module(f"hetopt.models.{name}") for name in ("asrpt", "fft", "gavel", "oef"))
+    models = (
+        importlib.import_module(f"hetopt.models.{name}") for name in ("asrpt", "fft", "gavel", "hadar", "hadare", "oef")
+    )
     for package in (hetopt, *models):
         for name in package.__all__:
             home = getattr(getattr(package, name), "__module__", None)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Cluster, Instance, InvalidInstance, InvalidOption, Job, Stalled, UnknownName, instances
-from hetopt.models import hadar
+from hetopt.models import hadar, hadare
 from hetopt.proofs.mixed_servers import PLAIN, mixed_instances
 from hetopt.simulation.pipeline import check_gangs, check_placement
 from hetopt.tolerances import PROVEN
@@ -153,7 +153,10 @@ def test_as_printed() -> None:
 def test_drained_servers_leave_jobs_waiting() -> None:
     cluster = Cluster((hetopt.GPUType("A"), hetopt.GPUType("B")), (hetopt.Server("s", {"B": 2}),))
     jobs = (Job("a", {"A": 1.0, "B": 0.0}, 5), Job("b", {"A": 1.0, "B": 1.0}, 5))
-    assert hetopt.solve(hadar.Hadar(), Instance(cluster, jobs=jobs)).assigned == {"a": None, "b": "B"}
+    instance = Instance(cluster, jobs=jobs)
+    for policy in (hadar.Hadar(), hadar.Committing(9, 60.0), hadare.HadarE()):
+        assert hetopt.solve(policy, instance).assigned == {"a": None, "b": "B"}
+        assert hetopt.solve(policy, instance.replace(jobs=jobs[:1])).assigned == {"a": None}
 
 
 @pytest.mark.parametrize(
@@ -202,8 +205,7 @@ def test_committing_keeps_its_promises() -> None:
         Job(f"j{i}", {"A": 2.0, "B": 1.0}, 100.0 * (i + 1), demand=1 + i % 3, arrival=30.0 * i) for i in range(6)
     )
     instance = Instance(MANY, jobs=jobs)
-    for rule in (hadar.Irrevocable(delta=0.75), hadar.Irrevocable("printed")):
-        policy = hadar.Committing(40, 60.0, rule=rule)
+    for policy in (hadar.Committing(40, 60.0, delta=0.75), hadar.Committing(40, 60.0, prices="printed")):
         log = hetopt.simulate(policy, instance, until=40 * 60.0, overheads=FREE)
         state: Any = None
         promised: dict[str, Any] = {}
@@ -241,3 +243,5 @@ def test_committing_sees_a_late_job_anew() -> None:
         hadar.Committing(20, 60.0)(other, state)
     with pytest.raises(InvalidOption, match=r"Committing\.slots is 0"):
         hadar.Committing(0)
+    with pytest.raises(InvalidOption, match=r"prices is 'print'; did you mean 'printed'"):
+        hadar.Committing(prices="print")

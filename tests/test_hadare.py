@@ -147,6 +147,17 @@ def test_memory_limits_are_kept() -> None:
     assert plan.placement.given_up == {"idle_servers": 1.0}
 
 
+def test_a_gang_larger_than_any_server_is_not_forked() -> None:
+    cluster = Cluster.of({"A": 6}, gpus_per_server=2)
+    jobs = (Job("wide", {"A": 1.0}, 4000, demand=3), Job("thin", {"A": 1.0}, 4000))
+    instance = Instance(cluster, jobs=jobs)
+    plan = hetopt.solve(hadare.HadarE(), instance)
+    assert sum(n for own in plan.placement.hosts["wide"].values() for n in own.values()) == 3
+    assert copies(plan) == {"thin": copies(plan)["thin"]}
+    log = hetopt.simulate(hadare.HadarE(), instance, overheads=FREE)
+    assert log.jobs["done"].tolist() == [4000, 4000]
+
+
 def test_estimates_are_corrected_by_what_is_measured() -> None:
     """Believed to be alike, the nodes get equal parts; after a round they are known, and parts are as the speeds."""
     mix = single([[4.0, 1.0]], [5000.0])
@@ -223,9 +234,10 @@ def test_bad_settings_are_refused(settings_: dict[str, Any], message: str) -> No
 
 
 def test_bad_jobs_are_refused() -> None:
-    cluster = Cluster.of({"A": 4}, gpus_per_server=2)
-    with pytest.raises(InvalidInstance, match=r"jobs\['j'\].demand is 3 GPUs; a copy of it runs on one server"):
-        hetopt.solve(hadare.HadarE(), Instance(cluster, jobs=(Job("j", {"A": 1.0}, 1, demand=3),)))
+    small = Cluster((GPUType("A"), GPUType("B")), (Server("a", {"A": 2, "B": 2}),))
+    wide = Instance(small, jobs=(Job("j", {"A": 1.0, "B": 0.0}, 1, demand=3),))
+    with pytest.raises(InvalidInstance, match=r"jobs\['j'\].demand is 3 GPUs; the types that can run it have 2"):
+        hetopt.solve(hadare.HadarE(), wide)
     with pytest.raises(InvalidOption, match="increases from"):
         hetopt.solve(hadare.HadarE(utility=lambda _, s: np.asarray(s)), single([[1.0]], [5.0]))
     with pytest.raises(InvalidOption, match=r"estimates\['j0'\]\['G0'\] is 0"):

@@ -152,11 +152,14 @@ def test_random_policies(seconds: float | None, instance: Instance, seed: int, p
         pd.testing.assert_frame_equal(getattr(logs[0], name), getattr(logs[1], name))
 
 
-@pytest.mark.parametrize("name", [name for name in policy_names() if name != "hadar-commit"])  # which refuses jobs
+@pytest.mark.parametrize("name", [name for name in policy_names() if name not in ("hadar-commit", "hadare")])
 @given(instance=cases(), placed=st.sampled_from([None, HierarchicalPlacer(), MoreWorkersFirst()]))
 @settings(max_examples=6)
 def test_every_policy_by_name_finishes_all_jobs(name: str, instance: Instance, placed: Any) -> None:
-    """Rounded and placed, in rounds: the same invariants; who is about tenants refuses at once."""
+    """Rounded and placed, in rounds: the same invariants; who is about tenants refuses at once.
+
+    Hadar's commitments refuse jobs, and HadarE runs them in copies: tests/test_hadar_policy.py, tests/test_hadare.py.
+    """
     if name == "allox":
         instance = of_one_demand(instance)
     if name.startswith("oef-") or name == "gandiva-fair":

@@ -24,8 +24,8 @@ from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN, SUPPORT
 OF_TENANTS = {"gandiva-fair", "oef-cooperative", "oef-noncooperative"}
 OF_JOBS = {"allox", "fft", "gavel-fifo", "gavel-finish-time-fairness", "gavel-makespan", "gavel-mean-completion-time"}
 OF_JOBS |= {"gavel-shortest-job-first"}
-IN_TURN = {name for name in policy_names() if name.startswith("asrpt")}
-"""They solve no program, and A-SRPT starts nobody at first: tests/test_asrpt.py."""
+IN_TURN = {name for name in policy_names() if name.startswith(("asrpt", "hadar"))}
+"""They solve no program, and A-SRPT starts nobody at first: tests/test_asrpt.py, tests/test_hadar_policy.py."""
 KEPT = {"oef-cooperative", "oef-noncooperative", "efficiency-only", "gavel-total-throughput", "ceei"}
 KEPT |= {"gavel-mean-completion-time", "fft", "allox"}
 """Policies whose objective knows no 1/n, so that it is the same without those who can use nothing."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from hetopt.checks import FrozenDict, at_least
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
+from hetopt.data.workload import Job
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.hadar.irrevocable import Irrevocable, commit
 from hetopt.models.hadar.market import Seats
@@ -59,7 +61,7 @@ class Committing:
     The bounds of prices are those of the jobs that are there at the first call. The guarantee of proven prices
     (:class:`~hetopt.models.hadar.irrevocable.Irrevocable`) needs that no later job is worth more or less than these; it
     also counts without restarts. A job that is not done at the end of its schedule, because of restarts, is seen anew.
-    So ``delta`` should be given in the rule where later jobs have larger gangs than the first.
+    So ``delta`` should be given where later jobs have larger gangs than the first.
 
     Parameters
     ----------
@@ -69,8 +71,8 @@ class Committing:
         Length of a round.
     utility:
         Of jobs that name none: a utility or the name of one.
-    rule:
-        The prices.
+    prices, delta, eta:
+        As of :class:`~hetopt.models.hadar.irrevocable.Irrevocable`.
 
     Raises
     ------
@@ -81,19 +83,27 @@ class Committing:
     slots: int = 100
     round_seconds: float = 360.0
     utility: Utility | str = field(default_factory=NegativeJCT)
-    rule: Irrevocable = field(default_factory=Irrevocable)
+    prices: str = "proven"
+    delta: float | None = None
+    eta: float | None = None
 
     def __post_init__(self) -> None:
         at_least(self.slots, "Committing.slots", 1, InvalidOption)
         at_least(self.round_seconds, "Committing.round_seconds", 0.0, InvalidOption, strict=True)
         as_utility(self.utility, "Committing.utility")
+        self.rule  # noqa: B018 - refuses other prices
+
+    @property
+    def rule(self) -> Irrevocable:
+        """How a job is committed."""
+        return Irrevocable(self.prices, self.delta, self.eta)
 
     @property
     def places(self) -> bool:
         """It chooses servers itself."""
         return True
 
-    def __call__(self, instance: Instance, state: Commitments | None = None) -> tuple[Plan, Commitments]:
+    def __call__(self, instance: Instance, state: Commitments | None = None) -> tuple[Plan, Commitments | None]:
         """Who runs where in the round that begins now, as promised; the state holds the promises.
 
         Raises
@@ -106,15 +116,24 @@ class Committing:
         if state is not None and state.cluster != instance.cluster:
             raise InvalidInstance("the servers are not those for which GPUs were promised; begin without a state")
         start = instance.time if state is None else state.start
-        problem = Problem.of(instance.replace(time=start), int(self.slots), self.round_seconds, self.utility)
-        slot = math.floor((instance.time - start) / self.round_seconds + WORK)
-        problem = replace(problem, first=np.maximum(problem.first, slot))
-        if state is None:
-            state = Commitments(instance.cluster, start, self.rule.price_function(problem), problem.none_used())
-        state = self._committed(problem, state, slot)
-        seats = {name: _seats(problem, own, slot) for name in jobs.names if (own := state.schedules[name]) is not None}
-        plan = plan_of(instance, jobs, {name: own for name, own in seats.items() if own})
-        refused = sum(state.schedules[name] is None for name in jobs.names)
+        able = ((jobs.task_speed > 0) & (jobs.capacity > 0)).sum(axis=1)
+        there = tuple(job for job, types in zip(instance.jobs, able.tolist(), strict=True) if types)
+        if not there and state is None:  # no job by which prices could be set
+            return plan_of(instance, jobs, {}), None
+        slot, seats, refused = math.floor((instance.time - start) / self.round_seconds + WORK), {}, 0
+        if there:
+            now = instance.replace(jobs=there, time=start, **_of(instance, there))
+            problem = Problem.of(now, int(self.slots), self.round_seconds, self.utility)
+            problem = replace(problem, first=np.maximum(problem.first, slot))
+            if state is None:
+                state = Commitments(instance.cluster, start, self.rule.price_function(problem), problem.none_used())
+            state = self._committed(problem, state, slot)
+            for job in there:
+                schedule = state.schedules[job.name]
+                refused += schedule is None
+                if schedule is not None and (own := _seats(problem, schedule, slot)):
+                    seats[job.name] = own
+        plan = plan_of(instance, jobs, seats)
         return replace(plan, given_up={**plan.given_up, "refused": float(refused)}), state
 
     def _committed(self, problem: Problem, state: Commitments, slot: int) -> Commitments:
@@ -128,6 +147,13 @@ class Committing:
             schedules[names[j]] = schedule
         gone = schedules.keys() - set(names)
         return replace(state, used=used, schedules={n: s for n, s in schedules.items() if n not in gone})
+
+
+def _of(instance: Instance, jobs: tuple[Job, ...]) -> dict[str, Any]:
+    """What the instance says of these jobs alone."""
+    names = {job.name for job in jobs}
+    tables = {key: getattr(instance, key) for key in ("held", "done", "placed")}
+    return {key: {name: row for name, row in table.items() if name in names} for key, table in tables.items()}
 
 
 def _seats(problem: Problem, schedule: Schedule, slot: int) -> Seats:

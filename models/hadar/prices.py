@@ -127,7 +127,7 @@ def proven_prices(problem: Problem, delta: float | None = None) -> Prices:
         raise InvalidInstance(
             "a gang may take all GPUs that a server has of a type, so that no price leaves room for it; the guarantee "
             "needs servers with more GPUs of each type than any gang has, or delta < 1, with which no job takes more "
-            "than this part"
+            "than this part of them; prices='printed' go without the guarantee"
         )
     room = np.broadcast_to(limits(problem, delta), problem.none_used().shape)
     alone = [best_schedule(problem, j, np.zeros(room.shape), room) for j in range(len(problem.demand))]

@@ -11,14 +11,17 @@ import numpy as np
 
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
-from hetopt.errors import InvalidInstance
 from hetopt.models.hadar.bids import Terms, appraise, price_bounds, serial_seconds
 from hetopt.models.hadar.market import Market, Seats
+from hetopt.models.hadar.offers import Bid, find_offer
 from hetopt.models.hadar.utilities import utility_of
 from hetopt.tolerances import WORK
 
 Assigned = dict[int, dict[int, "CopyOn"]]
 """Job -> server -> its copy there, as positions."""
+
+SEVERAL = -1
+"""Stands for the servers of a job that is not forked, since its gang fits on no one server."""
 
 
 @dataclass(frozen=True)
@@ -67,25 +70,22 @@ class Round:
     most: int
     added: bool
 
-    def market(self) -> Market:
-        """Empty servers, with this round's prices.
-
-        Raises
-        ------
-        InvalidInstance
-            The gang of a job fits on no server.
-        """
+    def market(self) -> tuple[Market, dict[int, Bid]]:
+        """Empty servers with this round's prices, and the bids of the jobs whose gang fits on no one server."""
         appraised = appraise(self.instance, self.jobs, self.terms, {}, serial_seconds(self.instance, self.jobs))
         market = Market.of(self.instance.cluster, *price_bounds(appraised, self.jobs.capacity))
         servers = range(len(self.instance.cluster.servers))
-        able = {a.bid.job for a in appraised}
-        for j, name in enumerate(self.jobs.names):
-            if j in able and not any(self.copy(market, j, h) for h in servers):
-                raise InvalidInstance(
-                    f"jobs[{name!r}].demand is {self.jobs.demand[j]:g} GPUs; a copy of it runs on one server, and none "
-                    "has so many that can run it"
-                )
-        return market
+        wide = {a.bid.job: a.bid for a in appraised if not any(self.copy(market, a.bid.job, h) for h in servers)}
+        return market, wide
+
+    def spread(self, market: Market, bid: Bid) -> CopyOn | None:
+        """The gang of a job that fits on no one server, over several as Hadar would have it."""
+        offer = find_offer(market, bid)
+        if offer is None:
+            return None
+        rate = min(float(self.jobs.task_speed[bid.job, k]) for _, k, _ in offer.seats)
+        lost = self.terms.restart_seconds if self.jobs.names[bid.job] not in self.last else 0.0
+        return CopyOn(rate, rate * (1 - lost / self.terms.round_seconds), offer.seats)
 
     def copy(self, market: Market, j: int, h: int) -> CopyOn | None:
         """The fastest gang of job j on server h, on the slowest GPUs that are fast enough; None without room."""
@@ -133,12 +133,13 @@ def assign(the: Round, *, fill: bool) -> Assigned:
     fill:
         Go on where none pays, so that no server is idle that could run a copy.
 
-    Raises
-    ------
-    InvalidInstance
-        The gang of a job fits on no server.
+    Returns
+    -------
+    dict
+        Job -> server -> its copy, as positions; the server is :data:`SEVERAL` for a job that is not forked, since its
+        gang fits on no one server.
     """
-    return _Assignment(the, the.market()).run(-math.inf if fill else 0.0)
+    return _Assignment(the, *the.market()).run(-math.inf if fill else 0.0)
 
 
 @dataclass
@@ -147,13 +148,14 @@ class _Assignment:
 
     the: Round
     market: Market
+    wide: dict[int, Bid]
     assigned: Assigned = field(default_factory=dict)
     heap: list[tuple[float, int, int]] = field(default_factory=list)
 
     def run(self, least: float) -> Assigned:
         """All copies that pay more than ``least``."""
         for j in range(len(self.the.jobs.names)):
-            for h in range(len(self.market.free)):
+            for h in [SEVERAL] if j in self.wide else range(len(self.market.free)):
                 self._offer(j, h, least)
         while self.heap:
             payoff, j, h = heapq.heappop(self.heap)
@@ -172,7 +174,8 @@ class _Assignment:
         own = self.assigned.get(j, {})
         if h in own or len(own) >= self.the.most or self.the.instance.work_left(self.the.jobs.names[j]) <= 0:
             return None
-        copy = self.the.copy(self.market, j, h)
+        alone = h == SEVERAL
+        copy = self.the.spread(self.market, self.wide[j]) if alone else self.the.copy(self.market, j, h)
         if copy is None:
             return None
         return self.the.payoff(self.market, j, copy, sum(c.steady for c in own.values())), copy

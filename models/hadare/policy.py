@@ -17,7 +17,7 @@ from hetopt.data.workload import Job
 from hetopt.errors import InvalidOption
 from hetopt.models.hadar.bids import Terms
 from hetopt.models.hadar.utilities import NegativeJCT, Utility, as_utility
-from hetopt.models.hadare.assignment import Assigned, Round, assign, fewest_in_the_last_round
+from hetopt.models.hadare.assignment import SEVERAL, Assigned, Round, assign, fewest_in_the_last_round
 from hetopt.models.hadare.beliefs import Beliefs
 
 Initial = Callable[[Job, str], float]
@@ -50,7 +50,8 @@ class HadarE:
 
     Each round nodes are given to the copies for which they pay most (:func:`~hetopt.models.hadare.assignment.assign`);
     the work left of a job is split over its nodes in proportion to their throughput; at the end what they have done is
-    added up and their parameters are averaged (:func:`~hetopt.models.hadare.averaging.consolidate`).
+    added up and their parameters are averaged (:func:`~hetopt.models.hadare.averaging.consolidate`). A copy is a whole
+    gang on one server; a job whose gang fits on no one server is not forked, and runs over several as under Hadar.
 
     Parameters
     ----------
@@ -115,7 +116,7 @@ class HadarE:
         Raises
         ------
         InvalidInstance
-            No jobs, jobs that arrive later, or a gang that fits on no server.
+            No jobs, jobs that arrive later, or a gang that does not fit on all GPUs that can run it.
         """
         jobs = present_entities(instance, "jobs", type(self).__name__, mixed=True)
         beliefs = self._believed(instance, jobs, state)
@@ -174,10 +175,11 @@ def _plan(instance: Instance, jobs: Entities, assigned: Assigned) -> tuple[Plan,
         name, every = jobs.names[j], sum(copy.rate for copy in own.values())
         left = instance.work_left(name)
         for h, copy in sorted(own.items()):
-            for _, k, n in copy.seats:
+            for m, k, n in copy.seats:
                 x[j, k] += n
-                hosts.setdefault(name, {}).setdefault(servers[h].name, {})[jobs.types[k]] = n
-            dispatch.setdefault(name, {})[servers[h].name] = left * copy.rate / every
+                hosts.setdefault(name, {}).setdefault(servers[m].name, {})[jobs.types[k]] = n
+            if h != SEVERAL:
+                dispatch.setdefault(name, {})[servers[h].name] = left * copy.rate / every
     busy = {server for own in hosts.values() for server in own}
     given_up = {"idle_servers": float(len(servers) - len(busy))}
     placement = Placement(hosts, given_up=given_up, dispatch=dispatch)
