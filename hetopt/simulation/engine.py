@@ -223,15 +223,15 @@ class Engine:
             self._stop(life)
         runs, new = [], False
         for copy in copies:
-            stays = before is not None and all(before.get(place) == n for place, n in copy.where.items())
-            lost = 0.0 if stays else self.overheads(life.job, before, copy.where, self.cluster)
+            stays = before is not None and all(before.get(place) == n for place, n in copy.seats.items())
+            lost = 0.0 if stays else self.overheads(life.job, before, copy.seats, self.cluster)
             new |= not stays
             merge = getattr(self.overheads, "merge_seconds", 0.0) if len(copies) > 1 else 0.0
             runs.append(Running(copy, self.time + lost + merge))
-            self.record.start(self.time, life.job.name, life.job.tenant, copy.where, (life.job.name, copy.server))
+            self.record.start(self.time, life.job.name, life.job.tenant, copy.seats, (life.job.name, copy.server))
         life.switches += new and before is not None
         life.running, life.forked, life.rate, life.since = True, Forked(tuple(runs)), rate, self.time
-        life.last = {place: n for copy in copies for place, n in copy.where.items()}
+        life.last = {place: n for copy in copies for place, n in copy.seats.items()}
 
     def _stop(self, life: Life) -> None:
         life.running, life.rate = False, 0.0

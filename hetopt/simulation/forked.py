@@ -36,7 +36,7 @@ class Copy:
     work: float
 
     @cached_property
-    def where(self) -> Where:
+    def seats(self) -> Where:
         """(server, GPU type) -> GPUs."""
         return {(self.server, t): n for t, n in sorted(self.gpus.items()) if n}
 
