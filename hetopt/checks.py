@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from numbers import Real
 from typing import Any, NoReturn, TypeVar
 
-from hetopt.errors import HetoptError, InvalidInstance, UnknownName
+from hetopt.errors import HetoptError, InvalidInstance, InvalidOption, UnknownName
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -149,6 +149,14 @@ def at_least(value: Any, key: str, least: float, error: type[HetoptError], *, st
         return number(value, key, least=least, strict=strict)
     except InvalidInstance as problem:
         raise error(str(problem)) from None
+
+
+def whole(value: Any, key: str, least: int, most: int = MOST_COUNTED) -> int:
+    """``value``, a setting, as a whole number from ``least`` to ``most``."""
+    number = at_least(value, key, least, InvalidOption)
+    if number != int(number) or number > most:
+        raise InvalidOption(f"{key} is {shown(value)}; it must be a whole number from {least} to {most}")
+    return int(number)
 
 
 def shown(value: Any) -> str:

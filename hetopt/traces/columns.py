@@ -1,4 +1,4 @@
-"""Columns of a trace's table and whole numbers, checked."""
+"""Columns of a trace's table, checked."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hetopt.checks import MOST, MOST_COUNTED, at_least, is_text, shown
+from hetopt.checks import MOST, MOST_COUNTED, is_text, shown
 from hetopt.data.entities import Floats
-from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.errors import InvalidInstance
 
 Place = Callable[[int], str]
 """Position of a row -> what messages call it, e.g. ``"jobs.csv, line 7"``."""
@@ -48,11 +48,3 @@ def refuse(column: pd.Series[Any], good: Any, place: Place, wanted: str) -> None
     if len(bad):
         first = int(bad[0])
         raise InvalidInstance(f"{place(first)}: {column.name} is {shown(column.iloc[first])}; it must be {wanted}")
-
-
-def whole(value: Any, key: str, least: int, most: int = 10**8) -> int:
-    """``value`` as a whole number from ``least`` to ``most``, a setting."""
-    number = at_least(value, key, least, InvalidOption)
-    if number != int(number) or number > most:
-        raise InvalidOption(f"{key} is {value!r}; it must be a whole number from {least} to {most}")
-    return int(number)

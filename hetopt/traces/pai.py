@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hetopt.checks import at_least
+from hetopt.checks import at_least, whole
 from hetopt.data.entities import Floats
 from hetopt.errors import InvalidOption
 
@@ -103,7 +103,7 @@ class PAILike:
         InvalidOption
             ``jobs`` is no whole number >= 1, or ``seed`` none >= 0.
         """
-        jobs, seed = _whole(jobs, "jobs", 1), _whole(seed, "seed", 0)
+        jobs, seed = whole(jobs, "jobs", 1), whole(seed, "seed", 0)
         streams = [np.random.default_rng([seed, part]) for part in range(5)]  # so that parts do not shift each other
         size = self._sizes(jobs, streams[0])
         group = streams[0].permutation(np.repeat(np.arange(len(size)), size))
@@ -172,16 +172,9 @@ MOST = {"group_exponent": 10.0, "single_gpu": 1.0, "long": 1.0, "mean": 20.0, "s
 def _check(key: str, value: float) -> None:
     name = f"PAILike.{key}"
     if key in WHOLE:
-        _whole(value, name, *WHOLE[key])
+        whole(value, name, *WHOLE[key])
         return
     number = at_least(value, name, 0.0, InvalidOption, strict=key in ABOVE_ZERO)
     most = MOST.get(key, MOST.get(key.rpartition("_")[2], number))
     if number > most:
         raise InvalidOption(f"{name} is {value!r}; it must be at most {most:g}")
-
-
-def _whole(value: float, key: str, least: int, most: int = 10**8) -> int:
-    number = at_least(value, key, least, InvalidOption)
-    if number != int(number) or number > most:
-        raise InvalidOption(f"{key} is {value!r}; it must be a whole number from {least} to {most}")
-    return int(number)

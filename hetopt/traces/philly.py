@@ -18,10 +18,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hetopt.checks import FrozenDict, at_least, shown
+from hetopt.checks import FrozenDict, at_least, shown, whole
 from hetopt.data.entities import Floats
 from hetopt.errors import InvalidInstance, InvalidOption, UnusableFile
-from hetopt.traces.columns import has, names, numbers, refuse, whole
+from hetopt.traces.columns import has, names, numbers, refuse
 
 HOUR = 3600.0
 """Seconds."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hetopt.allocation import Plan
-from hetopt.checks import FrozenDict, at_least
+from hetopt.checks import FrozenDict, at_least, whole
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
@@ -88,7 +88,7 @@ class Committing:
     eta: float | None = None
 
     def __post_init__(self) -> None:
-        at_least(self.slots, "Committing.slots", 1, InvalidOption)
+        whole(self.slots, "Committing.slots", 1)
         at_least(self.round_seconds, "Committing.round_seconds", 0.0, InvalidOption, strict=True)
         as_utility(self.utility, "Committing.utility")
         self.rule  # noqa: B018 - refuses other prices

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hetopt.checks import at_least, count
+from hetopt.checks import at_least, whole
 from hetopt.data.entities import Floats
 from hetopt.data.fractions import fractions
 from hetopt.data.instance import Instance
@@ -96,7 +96,7 @@ class Problem:
         UnknownName
             A utility that does not exist.
         """
-        most = _whole(slots)
+        most = whole(slots, "slots", 1)
         at_least(seconds, "seconds", 0.0, InvalidOption, strict=True)
         default = EffectiveThroughput() if utility is None else as_utility(utility, "utility")
         jobs = instance.entities("jobs")
@@ -155,13 +155,6 @@ class Problem:
     def none_used(self) -> Integers:
         """(T, C) zeros: GPUs in use of each cell in each slot."""
         return np.zeros((self.slots, len(self.cells)), dtype=np.int64)
-
-
-def _whole(slots: int) -> int:
-    try:
-        return count(slots, "slots", least=1)
-    except InvalidInstance as problem:
-        raise InvalidOption(str(problem)) from None
 
 
 def _values(instance: Instance, first: Integers, slots: int, seconds: float, default: Utility) -> Floats:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from hetopt.checks import at_least
+from hetopt.checks import whole
 from hetopt.errors import InvalidOption
 from hetopt.models.hadar.market import Market
 from hetopt.models.hadar.offers import Bid, Offer, find_offer
@@ -86,7 +86,7 @@ class Exact:
     most: int = 14
 
     def __post_init__(self) -> None:
-        at_least(self.most, "Exact.most", 1, InvalidOption)
+        whole(self.most, "Exact.most", 1)
 
     def __call__(self, market: Market, bids: Sequence[Bid]) -> Selected:
         """Who runs where."""
@@ -145,7 +145,7 @@ class Beam:
     width: int = 16
 
     def __post_init__(self) -> None:
-        at_least(self.width, "Beam.width", 1, InvalidOption)
+        whole(self.width, "Beam.width", 1)
 
     def __call__(self, market: Market, bids: Sequence[Bid]) -> Selected:
         """Who runs where."""
@@ -202,7 +202,7 @@ class BySize:
 
     def __post_init__(self) -> None:
         for key in ("exact", "beam"):
-            at_least(getattr(self, key), f"BySize.{key}", 0, InvalidOption)
+            whole(getattr(self, key), f"BySize.{key}", 0)
         Beam(self.width)
 
     def __call__(self, market: Market, bids: Sequence[Bid]) -> Selected:

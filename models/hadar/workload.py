@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from hetopt.checks import choices, expect
+from hetopt.checks import choices, expect, whole
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.hadar.classes import CLASSES, HOURS, MODELS
-from hetopt.traces.columns import has, names, numbers, whole
+from hetopt.traces.columns import has, names, numbers
 
 HOUR = 3600.0
 """Seconds."""

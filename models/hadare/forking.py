@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf
 
-from hetopt.checks import at_least
+from hetopt.checks import whole
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
 
@@ -30,7 +29,7 @@ class JobIds:
     max_jobs: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "max_jobs", _whole(self.max_jobs, "max_jobs", 1))
+        object.__setattr__(self, "max_jobs", whole(self.max_jobs, "max_jobs", 1))
 
     def copy(self, parent: int, i: int) -> int:
         """Number of the i-th copy.
@@ -40,11 +39,11 @@ class JobIds:
         InvalidOption
             ``parent`` is not from 0 to ``max_jobs - 1``, or ``i`` no whole number >= 1.
         """
-        return self.max_jobs * _whole(i, "i", 1) + self.checked(parent)
+        return self.max_jobs * whole(i, "i", 1) + self.checked(parent)
 
     def copies(self, parent: int, number: int) -> tuple[int, ...]:
         """Numbers of all copies of a job."""
-        return tuple(self.copy(parent, i) for i in range(1, _whole(number, "copies", 1) + 1))
+        return tuple(self.copy(parent, i) for i in range(1, whole(number, "copies", 1) + 1))
 
     def parent(self, job_id: int) -> int:
         """Whose copy it is.
@@ -54,7 +53,7 @@ class JobIds:
         InvalidOption
             It is no copy's number.
         """
-        return _whole(job_id, "job_id", self.max_jobs) % self.max_jobs
+        return whole(job_id, "job_id", self.max_jobs) % self.max_jobs
 
     def checked(self, parent: int) -> int:
         """``parent``, if it is from 0 to ``max_jobs - 1``.
@@ -64,7 +63,7 @@ class JobIds:
         InvalidOption
             It is not.
         """
-        if _whole(parent, "parent job_id", 0) >= self.max_jobs:
+        if whole(parent, "parent job_id", 0) >= self.max_jobs:
             raise InvalidOption(
                 f"parent job_id is {parent}; it must be from 0 to max_jobs - 1 = {self.max_jobs - 1}, or its copies "
                 "would have the numbers of another job's"
@@ -101,10 +100,3 @@ def fork(instance: Instance, copies: int | None = None, *, max_jobs: int | None 
     jobs = tuple(replace(job, name=name) for job in instance.jobs for name in names[job.name])
     done = {name: instance.done[job] for job, own in names.items() if job in instance.done for name in own}
     return instance.replace(jobs=jobs, done=done, held={}, placed={})
-
-
-def _whole(value: int, key: str, least: int) -> int:
-    number = at_least(value, key, least, InvalidOption)
-    if number != int(number) or number == inf:
-        raise InvalidOption(f"{key} is {value!r}; it must be a whole number >= {least}")
-    return int(number)

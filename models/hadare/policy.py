@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from hetopt.allocation import Placement, Plan
-from hetopt.checks import FrozenDict, at_least, choices, shown
+from hetopt.checks import FrozenDict, at_least, choices, shown, whole
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
@@ -93,8 +93,8 @@ class HadarE:
     def __post_init__(self) -> None:
         at_least(self.round_seconds, "HadarE.round_seconds", 0.0, InvalidOption, strict=True)
         at_least(self.restart_seconds, "HadarE.restart_seconds", 0.0, InvalidOption)
-        if self.copies is not None and at_least(self.copies, "HadarE.copies", 1, InvalidOption) != int(self.copies):
-            raise InvalidOption(f"HadarE.copies is {self.copies!r}; it must be a whole number >= 1, or None")
+        if self.copies is not None:
+            whole(self.copies, "HadarE.copies", 1)
         as_utility(self.utility, "HadarE.utility")
         for key, known in (("worth", ("added", "alone")), ("last_round", ("fastest", "all"))):
             if (value := getattr(self, key)) not in known:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hetopt.checks import at_least, lookup
+from hetopt.checks import at_least, lookup, whole
 from hetopt.errors import InvalidOption
 from hetopt.models.hadare.averaging import State, consolidate
 from hetopt.models.hadare.forking import JobIds
@@ -90,7 +90,7 @@ class JobTracker:
         taken = {job.parent: other for other, job in self.jobs.items() if job.copies}
         if self.ids.checked(parent) in taken:
             raise InvalidOption(f"parent job_id is {parent}, which job {taken[parent]!r} has; give each job its own")
-        total = int(at_least(steps, f"steps of job {name!r}", 1, InvalidOption))
+        total = whole(steps, f"steps of job {name!r}", 1)
         numbers = self.ids.copies(parent, copies)
         self.jobs[name] = Tracked(parent, total, numbers)
         self._owner |= dict.fromkeys(numbers, name)
@@ -143,7 +143,7 @@ class JobTracker:
             raise InvalidOption(
                 f"copy {copy} has reported {job.reports[copy]} steps already; each reports once a round"
             )
-        done = int(at_least(steps, f"steps of copy {copy}", 0, InvalidOption))
+        done = whole(steps, f"steps of copy {copy}", 0)
         if done > (most := job.dispatched.get(copy, 0)):
             raise InvalidOption(f"copy {copy} reports {done} steps; it was to do {most} in this round")
         job.reports[copy] = done
