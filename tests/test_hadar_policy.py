@@ -187,6 +187,15 @@ def test_bad_jobs_are_refused() -> None:
         hetopt.solve(hadar.Hadar(), Instance(MANY, jobs=(Job("j", {"A": 1, "B": 1}, 1, arrival=5),)))
 
 
+def test_a_job_that_is_done_gets_nothing() -> None:
+    instance = Instance(MANY, jobs=jobs_of(1, 1), done={"j0": 1000.0})
+    for policy in (hadar.Hadar(), hadar.Hadar(utility="effective-throughput"), hadare.HadarE()):
+        plan = hetopt.solve(policy, instance)
+        assert set(plan.placement.hosts) == {"j1"}
+    nobody = instance.replace(done={"j0": 1000.0, "j1": 1000.0})
+    assert not hetopt.solve(hadar.Hadar(), nobody).x.any()
+
+
 def test_deadlines_come_first() -> None:
     """One GPU: the job that can be in time runs before one that cannot, and before one in no hurry."""
     jobs = (
@@ -245,3 +254,15 @@ def test_committing_sees_a_late_job_anew() -> None:
         hadar.Committing(0)
     with pytest.raises(InvalidOption, match=r"prices is 'print'; did you mean 'printed'"):
         hadar.Committing(prices="print")
+
+
+def test_audits_refuse_what_they_would_judge_wrongly() -> None:
+    """A gang over several types, and one in copies; plans of whole gangs on one type are judged as ever."""
+    mixed = Instance(Cluster.of({"A": 3, "B": 3}), jobs=(Job("j", {"A": 4.0, "B": 1.0}, 100, demand=4),))
+    with pytest.raises(hetopt.InvalidPlan, match="job 'j' has a gang over 2 GPU types; audits judge"):
+        hetopt.audit(mixed, hetopt.solve(hadar.Hadar(), mixed))
+    alone = Instance(Cluster.of({"A": 2}, gpus_per_server=1), jobs=(Job("j", {"A": 4.0}, 1e6),))
+    with pytest.raises(hetopt.InvalidPlan, match="job 'j' runs in 2 copies"):
+        hetopt.audit(alone, hetopt.solve(hadare.HadarE(), alone))
+    pair = Instance(MANY, jobs=jobs_of(2, 2))
+    assert hetopt.audit(pair, hetopt.solve(hadar.Hadar(), pair)).capacity.holds

@@ -17,7 +17,7 @@ from hetopt.data.entities import Entities
 from hetopt.data.fractions import fractions
 from hetopt.data.instance import Instance
 from hetopt.data.worth import Numbers, most_at_once, tempting, worth
-from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.errors import InvalidInstance, InvalidOption, InvalidPlan
 
 Result: TypeAlias = Allocation | Plan | pd.DataFrame | ArrayLike
 """What can be audited; a table or array holds shares, entities x GPU types (floats or Fractions)."""
@@ -136,6 +136,8 @@ def holdings(
     ------
     InvalidInstance
         The result is about other entities or GPU types, or holds NaN.
+    InvalidPlan
+        A plan that gives a job's gang several GPU types at once, or runs it in copies.
     InvalidOption
         Unknown level; ``exact`` for an allocation that has no exact shares; ``time_limited`` for whole tenants.
     """
@@ -143,6 +145,7 @@ def holdings(
     if level not in get_args(Level):
         raise InvalidOption(f"level is {level!r}; it must be one of {', '.join(get_args(Level))}")
     entities = _entities(instance, result)
+    _check_gangs(result)
     gpus = _gpus(entities, result, exact)
     read = fractions if exact else np.asarray
     demand, speed = read(entities.demand), read(entities.speed)
@@ -163,6 +166,20 @@ def holdings(
         exact=exact,
     )
     return single if level == "job type" else _by_owner(single, instance, entities, level)
+
+
+def _check_gangs(result: Result) -> None:
+    """Refuse plans whose gangs are no time averages on one type after another."""
+    placement = result.placement if isinstance(result, Plan) else None
+    for name, hosts in placement.hosts.items() if placement is not None else ():
+        copies = len(placement.dispatch.get(name, ())) if placement is not None else 0
+        types = {t for gpus in hosts.values() for t, n in gpus.items() if n}
+        if copies > 1 or len(types) > 1:
+            how = f"runs in {copies} copies" if copies > 1 else f"has a gang over {len(types)} GPU types"
+            raise InvalidPlan(
+                f"job {name!r} {how}; audits judge what GPUs are worth to a gang on one type at a time, and would "
+                "judge this plan wrongly"
+            )
 
 
 def _entities(instance: Instance, result: Result) -> Entities:

@@ -70,7 +70,7 @@ class Appraisal(NamedTuple):
 def appraise(
     instance: Instance, jobs: Entities, terms: Terms, now: Mapping[str, Seats], horizon: float
 ) -> list[Appraisal]:
-    """What the jobs bid; those that no GPU type can run are absent.
+    """What the jobs bid; those that no GPU type can run, and those that are done, are absent.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def appraise(
     appraised = []
     for j, job in enumerate(instance.jobs):
         paces = sorted({v for v in speeds[j] if v > 0}, reverse=True)
-        if not paces:
+        if not paces or left[j] <= WORK * job.work:
             continue
         seconds = [float(left[j]) / v for v in paces]
         seats = now.get(job.name, ())
