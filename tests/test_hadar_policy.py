@@ -214,7 +214,10 @@ def test_committing_keeps_its_promises() -> None:
         Job(f"j{i}", {"A": 2.0, "B": 1.0}, 100.0 * (i + 1), demand=1 + i % 3, arrival=30.0 * i) for i in range(6)
     )
     instance = Instance(MANY, jobs=jobs)
-    for policy in (hadar.Committing(40, 60.0, delta=0.75), hadar.Committing(40, 60.0, prices="printed")):
+    for policy in (
+        hadar.Committing(40, 60.0, prices="proven", delta=0.75),
+        hadar.Committing(40, 60.0, prices="printed"),
+    ):
         log = hetopt.simulate(policy, instance, until=40 * 60.0, overheads=FREE)
         state: Any = None
         promised: dict[str, Any] = {}
@@ -235,7 +238,7 @@ def test_committing_keeps_its_promises() -> None:
 
 def test_committing_is_the_offline_version_where_all_are_there_at_once() -> None:
     instance = Instance(MANY, jobs=jobs_of(2, 1, 2, 1, work=500))
-    policy = hadar.Committing(12, 60.0, utility="weight")
+    policy = hadar.Committing(12, 60.0, utility="weight", prices="proven")
     offline = hadar.Irrevocable()(hadar.Problem.of(instance, 12, 60.0, "weight"))
     _, state = policy(instance)
     assert [own for own in state.schedules.values() if own] == list(offline.solved.schedules)

@@ -58,10 +58,11 @@ class Commitments:
 class Committing:
     """Commits each job, when it is first seen, to its best schedule over the slots left, or refuses it for good.
 
-    The bounds of prices are those of the jobs that are there at the first call. The guarantee of proven prices
-    (:class:`~hetopt.models.hadar.irrevocable.Irrevocable`) needs that no later job is worth more or less than these; it
-    also counts without restarts. A job that is not done at the end of its schedule, because of restarts, is seen anew.
-    So ``delta`` should be given where later jobs have larger gangs than the first.
+    The bounds of prices are those of the jobs that are there at the first call. With ``prices="proven"`` the guarantee
+    of :class:`~hetopt.models.hadar.irrevocable.Irrevocable` holds if no later job is worth more or less than these, no
+    later gang is larger, and restarts take no time; it needs servers with more GPUs of each type than any gang has, so
+    printed prices are the default. GPUs are never promised twice. A job that is not done at the end of its schedule,
+    because of restarts, is seen anew.
 
     Parameters
     ----------
@@ -83,7 +84,7 @@ class Committing:
     slots: int = 100
     round_seconds: float = 360.0
     utility: Utility | str = field(default_factory=NegativeJCT)
-    prices: str = "proven"
+    prices: str = "printed"
     delta: float | None = None
     eta: float | None = None
 

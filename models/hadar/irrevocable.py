@@ -10,7 +10,7 @@ import pandas as pd
 
 from hetopt.checks import choices
 from hetopt.errors import InvalidOption
-from hetopt.models.hadar.prices import Prices, limits, printed_prices, proven_prices
+from hetopt.models.hadar.prices import Prices, largest_part, limits, printed_prices, proven_prices
 from hetopt.models.hadar.problem import Integers, Problem
 from hetopt.models.hadar.schedules import Schedule, best_schedule
 from hetopt.models.hadar.solved import Solved, solved
@@ -23,7 +23,7 @@ class Committed:
     Attributes
     ----------
     solved:
-        The schedules; their bound is the final dual objective D, where the prices prove it.
+        The schedules; their bound is the final dual objective D where that proves it, else infinite.
     prices:
         The price function.
     steps:
@@ -46,7 +46,11 @@ class Committed:
 
     @property
     def dual(self) -> float:
-        """The final dual objective D; at least the optimum, since no price ever falls."""
+        """The final dual objective D.
+
+        No schedules that take at most ``delta`` of a cell are worth more, at proven prices: no price ever falls. At
+        printed ones a job may be refused for want of GPUs though it would pay, and then D bounds nothing.
+        """
         return self.initial + float(self.steps["dual"].sum())
 
 
@@ -57,12 +61,12 @@ class Irrevocable:
     Parameters
     ----------
     prices:
-        ``"proven"``: no schedules whatever are worth more than ``prices.factor`` times the result, and GPUs suffice by
-        price alone. ``"printed"``: [Hadar, eq. 5 to 7], whose factor 2 alpha does not hold; that no server is overfull
-        rests on the check in [Hadar, eq. 8].
+        ``"proven"``: no schedules that take at most ``delta`` of a cell in a slot are worth more than ``prices.factor``
+        times the result, and GPUs suffice by price alone. ``"printed"``: [Hadar, eq. 5 to 7], whose factor 2 alpha does
+        not hold; that no server is overfull rests on the check in [Hadar, eq. 8].
     delta:
-        With proven prices: the largest part of a server's GPUs of a type that a job may take; default as
-        :func:`~hetopt.models.hadar.prices.proven_prices` finds it.
+        With proven prices: the largest part of a server's GPUs of a type that a job may take. By default what gangs may
+        take of any, so that the guarantee covers all schedules; a smaller one keeps jobs from others.
     eta:
         Of printed prices, see :func:`~hetopt.models.hadar.prices.printed_prices`.
 
@@ -107,14 +111,17 @@ class Irrevocable:
         order = sorted(range(len(problem.demand)), key=lambda j: problem.instance.jobs[j].arrival)
         used, taken, rows = problem.none_used(), [], []
         initial = float((prices(used) * problem.capacity).sum())
-        for job, payoff, schedule in commit(problem, prices, order, used, proven=self.is_proven):
+        for job, payoff, schedule in commit(
+            problem, prices, order, used, proven=self.is_proven, guarded=not self.is_proven
+        ):
             rows.append(
                 (problem.name(job), payoff, schedule is not None, *_growth(problem, prices, used, schedule, payoff))
             )
             if schedule is not None:
                 taken.append(schedule)
         steps = pd.DataFrame(rows, columns=["job", "payoff", "committed", "primal", "dual"]).set_index("job")
-        bound = initial + float(steps["dual"].sum())
+        covered = self.is_proven and prices.delta >= largest_part(problem)
+        bound = initial + float(steps["dual"].sum()) if covered else np.inf
         return Committed(solved(problem, taken, bound, "gap"), prices, steps, initial)
 
 
@@ -122,15 +129,20 @@ PRICES = ("proven", "printed")
 
 
 def commit(
-    problem: Problem, prices: Prices, order: Iterable[int], used: Integers, *, proven: bool
+    problem: Problem, prices: Prices, order: Iterable[int], used: Integers, *, proven: bool, guarded: bool = True
 ) -> Iterable[tuple[int, float, Schedule | None]]:
     """(job, payoff, schedule or None) of the jobs in ``order``; ``used`` (T, C) grows with what is committed.
 
-    With ``proven`` prices a job takes at most ``delta`` of a cell, and the GPUs left are not looked at.
+    Parameters
+    ----------
+    proven:
+        A job takes at most ``delta`` of a cell.
+    guarded:
+        Look at the GPUs left, [Hadar, eq. 8]. Proven prices do without, if their bounds hold for all jobs.
     """
-    room = np.broadcast_to(limits(problem, prices.delta), used.shape) if proven else None
+    most = np.broadcast_to(limits(problem, prices.delta) if proven else problem.capacity, used.shape)
     for job in order:
-        best = best_schedule(problem, job, prices(used), problem.capacity - used if room is None else room)
+        best = best_schedule(problem, job, prices(used), np.minimum(most, problem.capacity - used) if guarded else most)
         payoff = np.nan if best is None else float(best.payoff)
         schedule = best.schedule if best is not None and payoff > 0 else None
         for t, c, n in schedule.gpus if schedule else ():
@@ -147,5 +159,6 @@ def _growth(
     before = used.copy()
     for t, c, n in schedule.gpus:
         before[t, c] -= n
-    risen = ((prices(used) - prices(before)) * problem.capacity).sum()
+    with np.errstate(invalid="ignore"):  # prices beyond the largest float
+        risen = np.where(used > before, (prices(used) - prices(before)) * problem.capacity, 0.0).sum()
     return float(schedule.value(problem)), payoff + float(risen)

@@ -40,7 +40,8 @@ class Prices:
     def __call__(self, used: Integers) -> Floats:
         """Prices of (…, C) cells of which so many GPUs are in use, same shape."""
         full = np.asarray(used) / ((1 - self.delta) * self.capacity)
-        return np.asarray(self.low * (self.high / self.low) ** full)
+        with np.errstate(over="ignore"):  # a price beyond the largest float is infinite
+            return np.asarray(self.low * (self.high / self.low) ** full)
 
     @cached_property
     def steepness(self) -> float:
@@ -56,8 +57,9 @@ class Prices:
     def factor(self) -> float:
         """2 alpha' with alpha' = max(1, (exp(a delta / (1 - delta)) - 1) / delta), which is proven.
 
-        No schedules whatever are worth more than this many times those that
-        :class:`~hetopt.models.hadar.irrevocable.Irrevocable` commits to at these prices.
+        No schedules that take at most ``delta`` of a cell in a slot are worth more than this many times those that
+        :class:`~hetopt.models.hadar.irrevocable.Irrevocable` commits to at these prices. Infinite where it is beyond
+        the largest float, as for gangs that may take nearly all of a cell.
         """
         return 2 * max(1.0, step_factor(self.steepness / (1 - self.delta), self.delta))
 
@@ -68,7 +70,10 @@ def step_factor(steepness: float, step: float) -> float:
     Paying k(g) for s c GPUs covers 1/alpha of c (k(g + s c) - k(g)) from this alpha on [Hadar, Definition 1]. It is
     above a for every s > 0, so that [Hadar, Lemma 3], true for infinitely small steps, does not give Definition 1.
     """
-    return math.expm1(steepness * step) / step if step else steepness
+    try:
+        return math.expm1(steepness * step) / step if step else steepness
+    except OverflowError:
+        return math.inf
 
 
 def printed_prices(problem: Problem, eta: float | None = None) -> Prices:
@@ -81,8 +86,9 @@ def printed_prices(problem: Problem, eta: float | None = None) -> Prices:
     Parameters
     ----------
     eta:
-        Scaling factor; by default the least that the proof of [Hadar, Theorem 2] allows,
-        ``sum c / min_j(t_j^max W_j)``.
+        Scaling factor; by default the least that the text of the proof of [Hadar, Theorem 2] asks for,
+        ``sum c / min_j(t_j^max W_j)``. That proof drops the sum over slots: with more than two of them D_0 may be more
+        than OPT / 2 all the same.
 
     Raises
     ------

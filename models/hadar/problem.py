@@ -130,9 +130,12 @@ class Problem:
 
     @cached_property
     def exact(self) -> Problem:
-        """The same in Fractions: every number is read as the fraction that was meant."""
-        work, speed, value = (fractions(numbers) for numbers in (self.work, self.speed, self.value))
-        return replace(self, work=work, speed=speed, value=value)
+        """The same in Fractions: every number of the instance is read as the fraction that was meant."""
+        instance, jobs = self.instance, self.instance.entities("jobs")
+        total = fractions(instance.job_array("work"))
+        done = fractions([instance.done.get(name, 0.0) for name in jobs.names])
+        speed = fractions(np.where(jobs.capacity > 0, jobs.task_speed, 0.0)) * fractions([self.seconds])[0]
+        return replace(self, work=(total - done) / total, speed=speed / total[:, None], value=fractions(self.value))
 
     @property
     def is_exact(self) -> bool:

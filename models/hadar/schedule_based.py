@@ -13,7 +13,7 @@ from hetopt.errors import InvalidOption
 from hetopt.models.hadar.problem import Numbers, Problem
 from hetopt.models.hadar.schedule_programs import schedule_program
 from hetopt.models.hadar.schedules import Schedule, best_schedule, schedules
-from hetopt.models.hadar.solved import Solved, claimed, solved
+from hetopt.models.hadar.solved import Solved, claimed, proven, solved
 from hetopt.solving.backends import run
 from hetopt.solving.options import Options
 from hetopt.solving.point import Point
@@ -33,7 +33,7 @@ class Enumerated:
     """
 
     most: int = 20_000
-    options: Options = field(default_factory=Options)
+    options: Options = field(default_factory=proven)
 
     def __call__(self, problem: Problem) -> Solved:
         """The best schedules.
@@ -95,7 +95,7 @@ class ColumnGeneration:
     """
 
     most: int = 20_000
-    options: Options = field(default_factory=Options)
+    options: Options = field(default_factory=proven)
 
     def __call__(self, problem: Problem) -> Solved:
         """The best schedules.
@@ -145,7 +145,18 @@ def dual_bound(problem: Problem, prices: Numbers) -> tuple[Any, list[Any]]:
 
     No schedules are worth more: weak duality. With ``problem.exact`` and prices in Fractions that holds without
     rounding.
+
+    Raises
+    ------
+    InvalidOption
+        Prices of another shape, below 0 or NaN.
     """
+    prices = np.asarray(prices)
+    if prices.shape != problem.none_used().shape or not (prices >= 0).all():
+        raise InvalidOption(
+            f"prices has shape {prices.shape} or an entry below 0; it must be >= 0, of shape (slots, cells) = "
+            f"{problem.none_used().shape}"
+        )
     found = [best_schedule(problem, j, prices) for j in range(len(problem.demand))]
     payoffs = [max(0, best.payoff) if best else 0 for best in found]
     return sum(payoffs) + (prices * problem.capacity).sum(), payoffs

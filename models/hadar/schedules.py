@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -142,6 +142,8 @@ def best_schedule(problem: Problem, job: int, prices: Numbers, room: Integers | 
                 if best is None or payoff > best.payoff:
                     best = Priced(payoff, label.schedule(job))
         labels = _undominated([*labels, *(label for label in longer if label.work < need)])
+        if best is not None and t + 1 < problem.slots:  # utilities do not rise, and costs do not fall
+            labels = [label for label in labels if problem.value[job, t + 1] - label.cost > best.payoff]
     return best
 
 
@@ -177,19 +179,28 @@ def schedules(
     """
     prices = np.zeros(problem.none_used().shape) if prices is None else prices
     found: list[Priced] = []
-    for priced in _enumerated(problem, job, prices, least):
-        found.append(priced)
-        if len(found) > most:
-            raise InvalidOption(
-                f"job {problem.name(job)!r} has more than {most} schedules; take fewer slots, or ColumnGeneration(), "
-                "which makes only those that it needs"
-            )
+    ways = _gangs(problem, job)
+    if len(seatings := list(islice(ways, most + 1))) <= most:
+        for priced in _enumerated(problem, job, prices, least, seatings):
+            found.append(priced)
+            if len(found) > most:
+                break
+    if max(len(seatings), len(found)) > most:
+        raise InvalidOption(
+            f"job {problem.name(job)!r} has more than {most} schedules; take fewer slots, or ColumnGeneration(), "
+            "which makes only those that it needs"
+        )
     return found
 
 
-def _enumerated(problem: Problem, job: int, prices: Numbers, least: Any) -> Iterator[Priced]:
+def _enumerated(
+    problem: Problem, job: int, prices: Numbers, least: Any, seatings: list[tuple[Any, Seats]]
+) -> Iterator[Priced]:
     need, value = problem.least_work[job], problem.value[job]
-    options = [_gangs(problem, job, prices[t]) for t in range(problem.slots)]
+    options = [
+        [(speed, sum(prices[t, c] * n for c, n in seats), seats) for speed, seats in seatings]
+        for t in range(problem.slots)
+    ]
     fastest = max(problem.levels(job))
 
     def extend(t: int, label: _Label, slowest: Any) -> Iterator[Priced]:
@@ -210,8 +221,8 @@ def _enumerated(problem: Problem, job: int, prices: Numbers, least: Any) -> Iter
     yield from extend(int(problem.first[job]), _Label(0, 0, ()), fastest)
 
 
-def _gangs(problem: Problem, job: int, prices: Numbers) -> list[tuple[Any, Any, Seats]]:
-    """All (speed, cost, seats) that the gang may have in a slot with (C,) ``prices``."""
+def _gangs(problem: Problem, job: int) -> Iterator[tuple[Any, Seats]]:
+    """All (speed, seats) that the gang may have in a slot."""
     speed = [problem.speed[job, k] for k in problem.kind.tolist()]
     able = [c for c in range(len(problem.cells)) if speed[c] > 0]
 
@@ -224,5 +235,5 @@ def _gangs(problem: Problem, job: int, prices: Numbers) -> list[tuple[Any, Any, 
                 for rest in seat(i + 1, left - n):
                     yield ((able[i], n), *rest) if n else rest
 
-    every = seat(0, int(problem.demand[job]))
-    return [(min(speed[c] for c, _ in seats), sum(prices[c] * n for c, n in seats), seats) for seats in every]
+    for seats in seat(0, int(problem.demand[job])):
+        yield min(speed[c] for c, _ in seats), seats

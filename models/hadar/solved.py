@@ -11,8 +11,9 @@ import pandas as pd
 from hetopt.errors import InvalidPlan
 from hetopt.models.hadar.problem import Problem
 from hetopt.models.hadar.schedules import Schedule, used_by
+from hetopt.solving.options import Options
 from hetopt.solving.point import Point, Status
-from hetopt.tolerances import scale
+from hetopt.tolerances import PROVEN, scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +67,11 @@ class Solved:
     def __repr__(self) -> str:
         done = f"{len(self.schedules)} of {len(self.problem.demand)} jobs"
         return f"Solved({done}, utility {self.utility:g}, {self.status})\n{self.table}"
+
+
+def proven() -> Options:
+    """Options with which a search ends at a proof: utilities may be seconds less a week, whose gap is many of them."""
+    return Options(gap=PROVEN)
 
 
 def solved(problem: Problem, schedules: Sequence[Schedule], bound: float | None, status: Status = "optimal") -> Solved:

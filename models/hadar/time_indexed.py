@@ -10,7 +10,7 @@ import pyomo.environ as pyo
 from hetopt.errors import NotSolved
 from hetopt.models.hadar.problem import Problem
 from hetopt.models.hadar.schedules import Schedule
-from hetopt.models.hadar.solved import Solved, claimed, solved
+from hetopt.models.hadar.solved import Solved, claimed, proven, solved
 from hetopt.programs.compiling import from_pyomo
 from hetopt.solving.backends import run
 from hetopt.solving.options import Options
@@ -24,12 +24,15 @@ class TimeIndexed:
     x[j, v] of the job; binary ends[j, t] that t is its last slot. With s[j, c] the speed that the cell allows ::
 
         maximise  sum_j,t U_j[t] ends[j, t]   subject to
-        sum_t,v x[j, v] runs[j, t, v] >= work_j sum_t ends[j, t]                   (1a)
+        sum_t,v x[j, v] runs[j, t, v] >= enough_j sum_t ends[j, t]                 (1a)
         w[j, t, c] <= min(c_c, W_j) sum_{v: x[j, v] <= s[j, c]} runs[j, t, v]      (1b)
         sum_v runs[j, t, v] <= sum_{t' >= t} ends[j, t']                           (1c)
         sum_j w[j, t, c] <= c_c                                                    (1d)
         sum_c w[j, t, c] = W_j sum_v runs[j, t, v]                                 (1e)
         sum_t ends[j, t] <= 1                                                      admission
+
+    ``enough`` is half-way between the most work that slots can do and is too little, and the least that is enough: the
+    same schedules as with the work itself, and a solver's tolerance decides nothing.
 
     Parameters
     ----------
@@ -41,7 +44,7 @@ class TimeIndexed:
     """
 
     admission: bool = True
-    options: Options = field(default_factory=Options)
+    options: Options = field(default_factory=proven)
 
     def __call__(self, problem: Problem) -> Solved:
         """The best schedules.
@@ -82,6 +85,7 @@ class TimeIndexed:
         slots = {j: range(int(problem.first[j]), problem.slots) for j in jobs}
         here = [(j, t) for j in jobs for t in slots[j]]
         seats = [(j, t, c) for j, t in here for c in cells if speed[j, c]]
+        enough = {j: _enough(problem, j, len(slots[j])) for j in jobs}
         model.w = pyo.Var(seats, domain=pyo.NonNegativeIntegers)
         model.runs = pyo.Var([(j, t, v) for j, t in here for v in range(len(level[j]))], domain=pyo.Binary)
         model.ends = pyo.Var(here, domain=pyo.Binary)
@@ -102,7 +106,7 @@ class TimeIndexed:
             jobs,
             rule=lambda _, j: (
                 sum(level[j][v] * model.runs[j, t, v] for t in slots[j] for v in range(len(level[j])))
-                >= float(problem.work[j]) * ends(j)
+                >= enough[j] * ends(j)
             ),
         )
         model.pace = pyo.Constraint(
@@ -119,3 +123,15 @@ class TimeIndexed:
         least = 0 if self.admission else 1
         model.admission = pyo.Constraint(jobs, rule=lambda _, j: (least, ends(j), 1))
         return model
+
+
+def _enough(problem: Problem, job: int, slots: int, most: int = 20_000) -> float:
+    """Work between too little and enough, of all sums of speeds in so many slots; the work itself if these are many."""
+    need, sums, latest = float(problem.least_work[job]), {0.0}, {0.0}
+    for _ in range(slots):
+        latest = {done + float(v) for done in latest for v in problem.levels(job) if done < need} - sums
+        sums |= latest
+        if len(sums) > most:
+            return float(problem.work[job])
+    above = min((done for done in sums if done >= need), default=float(problem.work[job]))
+    return (max(done for done in sums if done < need) + above) / 2

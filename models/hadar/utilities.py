@@ -14,7 +14,7 @@ import numpy as np
 from hetopt.checks import at_least, lookup, shown
 from hetopt.data.entities import Floats
 from hetopt.data.workload import Job
-from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.errors import HetoptError, InvalidInstance, InvalidOption
 from hetopt.tolerances import EQUAL, scale
 
 
@@ -33,7 +33,8 @@ class EffectiveThroughput:
     Parameters
     ----------
     relative:
-        Divide by the job's largest throughput: what part of its ideal speed it had (at most 1, no unit). Without it an
+        Divide by the job's largest throughput: what part of its ideal speed it had (no unit; at most 1 for
+        a job that began with nothing done). Without it an
         iteration of one model counts as much as an iteration of any other, as printed.
     """
 
@@ -174,7 +175,15 @@ def worth(utility: Utility, job: Job, seconds: Floats) -> Floats:
     InvalidOption
         It is negative, NaN or infinite, or increases with the time.
     """
-    value = np.asarray(utility(job, seconds), dtype=float)
+    try:
+        value = np.asarray(utility(job, seconds), dtype=float)
+    except HetoptError:
+        raise
+    except (TypeError, ValueError) as problem:
+        raise InvalidOption(
+            f"the utility of job {job.name!r} cannot be asked for an array of times: {problem}; it must take one and "
+            "return as many worths, such as numpy.exp(-seconds)"
+        ) from None
     if value.shape != np.shape(seconds):
         raise InvalidOption(f"the utility of job {job.name!r} has shape {value.shape} for times {np.shape(seconds)}")
     flat, times = value.ravel(), np.ravel(seconds)
@@ -182,10 +191,11 @@ def worth(utility: Utility, job: Job, seconds: Floats) -> Floats:
         raise InvalidOption(
             f"the utility of job {job.name!r} is {flat[i]:g} when done after {times[i]:g} s; it must be finite and >= 0"
         )
-    rises = np.diff(value, axis=-1) > EQUAL * scale(value)
+    rises = value[..., 1:] - np.minimum.accumulate(value, axis=-1)[..., :-1] > EQUAL * scale(value)
     if rises.any():
         *row, i = (int(axis[0]) for axis in np.nonzero(rises))
-        at, later = (*row, i), (*row, i + 1)
+        least = int(np.argmin(value[tuple(row)][: i + 1])) if row else int(np.argmin(value[: i + 1]))
+        at, later = (*row, least), (*row, i + 1)
         raise InvalidOption(
             f"the utility of job {job.name!r} increases from {value[at]:g} when done after "
             f"{np.asarray(seconds)[at]:g} s to {value[later]:g} after {np.asarray(seconds)[later]:g} s; "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -144,46 +143,46 @@ def assign(the: Round, *, fill: bool) -> Assigned:
 
 @dataclass
 class _Assignment:
-    """Copies that are given out one by one; offers wait in a heap and are looked at again when their turn comes."""
+    """Copies that are given out one by one, and what every further copy would pay."""
 
     the: Round
     market: Market
     wide: dict[int, Bid]
     assigned: Assigned = field(default_factory=dict)
-    heap: list[tuple[float, int, int]] = field(default_factory=list)
 
     def run(self, least: float) -> Assigned:
-        """All copies that pay more than ``least``."""
-        for j in range(len(self.the.jobs.names)):
-            for h in [SEVERAL] if j in self.wide else range(len(self.market.free)):
-                self._offer(j, h, least)
-        while self.heap:
-            payoff, j, h = heapq.heappop(self.heap)
-            if (now := self._payoff(j, h)) is None:
-                continue
-            if now[0] < -payoff and self.heap and -now[0] > self.heap[0][0]:  # it has become worse than the next
-                self._offer(j, h, least)
-                continue
-            if now[0] > least:
-                self.market.take(now[1].seats)
-                self.assigned.setdefault(j, {})[h] = now[1]
+        """All copies that pay more than ``least``; of equal ones that of the job, then of the server, named first."""
+        jobs, servers = range(len(self.the.jobs.names)), range(len(self.market.free))
+        offers = {
+            (j, h): found
+            for j in jobs
+            for h in ([SEVERAL] if j in self.wide else servers)
+            if (found := self._offer(j, h)) is not None
+        }
+        while offers:
+            (j, h), (payoff, copy) = max(offers.items(), key=lambda offer: offer[1][0])
+            if payoff <= least:
+                break
+            self.market.take(copy.seats)
+            self.assigned.setdefault(j, {})[h] = copy
+            taken = {server for server, _, _ in copy.seats}
+            for at in [at for at in offers if at[0] == j or at[1] in taken or at[1] == SEVERAL]:
+                found = self._offer(*at)
+                if found is None:
+                    del offers[at]
+                else:
+                    offers[at] = found
         return self.assigned
 
-    def _payoff(self, j: int, h: int) -> tuple[float, CopyOn] | None:
+    def _offer(self, j: int, h: int) -> tuple[float, CopyOn] | None:
         """What a further copy pays there now; None where there is no room for it, or the job has enough."""
         own = self.assigned.get(j, {})
         if h in own or len(own) >= self.the.most or self.the.instance.work_left(self.the.jobs.names[j]) <= 0:
             return None
-        alone = h == SEVERAL
-        copy = self.the.spread(self.market, self.wide[j]) if alone else self.the.copy(self.market, j, h)
+        copy = self.the.spread(self.market, self.wide[j]) if h == SEVERAL else self.the.copy(self.market, j, h)
         if copy is None:
             return None
         return self.the.payoff(self.market, j, copy, sum(c.steady for c in own.values())), copy
-
-    def _offer(self, j: int, h: int, least: float) -> None:
-        found = self._payoff(j, h)
-        if found is not None and found[0] > least:
-            heapq.heappush(self.heap, (-found[0], j, h))
 
 
 def fewest_in_the_last_round(the: Round, assigned: Assigned) -> Assigned:

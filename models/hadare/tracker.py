@@ -187,7 +187,13 @@ def split_steps(steps: int, throughput: Mapping[Any, float]) -> dict[Any, int]:
     """``steps`` in whole parts in proportion to ``throughput``, which sum to it; the largest remainders are rounded up.
 
     Copies are all done at about the same time then: each is within one step of its exact part.
+
+    Raises
+    ------
+    InvalidOption
+        ``steps`` is no whole number >= 0.
     """
+    steps = whole(steps, "steps", 0)
     rates = np.array(list(throughput.values()), dtype=float)
     ideal = steps * (rates / rates.sum())
     parts = np.floor(ideal).astype(int)
