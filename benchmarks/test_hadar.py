@@ -17,7 +17,7 @@ import hetopt
 from hetopt import Cluster, GPUType, Instance, Plan, Server, instances
 from hetopt.decision_times import decision_seconds, save
 from hetopt.models import gavel, hadar, hadare
-from hetopt.models.hadar.bids import Terms, appraise, price_bounds, serial_seconds
+from hetopt.models.hadar.bids import Terms, opened
 from hetopt.models.hadar.market import Market
 from hetopt.models.hadar.policy import in_order
 from hetopt.models.hadar.workload import from_trace
@@ -92,8 +92,7 @@ def _market(jobs: int, seed: int) -> tuple[Market, list[hadar.offers.Bid], list[
     """An empty market of 3 nodes of 4 GPUs, and the bids by payoff per GPU and as they came."""
     instance = queue(jobs, seed, nodes(3, False))
     entities = instance.entities("jobs")
-    appraised = appraise(instance, entities, Terms(), {}, serial_seconds(instance, entities))
-    market = Market.of(instance.cluster, *price_bounds(appraised, entities.capacity))
+    market, appraised = opened(instance, entities, Terms(), {})
     bids = [a.bid for a in appraised]
     return market, in_order(bids, market, instance, "payoff"), in_order(bids, market, instance, "arrival")
 

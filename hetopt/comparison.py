@@ -203,7 +203,8 @@ def judge_placed(first: FirstRound, promised: float) -> dict[str, float]:
 def judge(instance: Instance, result: Allocation | Plan) -> dict[str, float]:
     """The numbers of :data:`COLUMNS` (without seconds) for one result."""
     entities, gpus = by_tenant(instance, result)
-    speed, most = normalised(entities), most_at_once(entities)
+    forked = isinstance(result, Plan) and result.placement is not None and bool(result.placement.dispatch)
+    speed, most = normalised(entities), None if forked else most_at_once(entities)
     rate = worth(speed, gpus, most)
     fair = worth(speed, (entities.weight / entities.weight.sum())[:, None] * entities.capacity, most)
     plan = Plan(entities, gpus)

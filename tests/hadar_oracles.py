@@ -147,9 +147,8 @@ class PlainHadar:
     def bounds(self) -> tuple[float, dict[str, float]]:
         """U_min, and U_max by GPU type."""
         jobs, gpus = self.instance.jobs, sum(self.room.values())
-        longest = {j.name: self.slots(j, min(self.speeds[j.name].values())) * j.demand for j in jobs}
-        eta = gpus / min(longest.values())
-        low = min(self.worth(j, self.end) / longest[j.name] for j in jobs) / 4 / eta
+        slots = math.ceil((self.end - self.restart) / self.round_seconds) + len(jobs)
+        low = min(self.worth(j, self.end) for j in jobs) / (2 * slots * gpus)
         best = {
             j.name: self.worth(j, j.work / max(self.speeds[j.name].values()) + self.restart) / j.demand for j in jobs
         }

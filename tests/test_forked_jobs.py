@@ -215,3 +215,31 @@ def test_an_uneven_gang_is_no_copy() -> None:
     Instance(cluster, jobs=(two,), placed={"j": {"a": {"A": 2}, "b": {"A": 2}}})
     with pytest.raises(InvalidInstance, match=r"placed\['j'\] has 4 GPUs; a gang runs on its demand, 2, and each copy"):
         Instance(cluster, jobs=(two,), placed={"j": {"a": {"A": 3}, "b": {"A": 1}}})
+
+
+def test_a_restart_that_is_not_over_goes_on() -> None:
+    """40 s on each of two new servers, rounds of 10 s: training begins after 40 s, not with the next decision."""
+    slow = Overheads(start_seconds=40.0, restart_seconds=40.0, transfer=False)
+    log = run({"j": ("n1", "n2")}, job(work=20), overheads=slow)
+    assert log.jobs["finish"]["j"] == pytest.approx(50.0)
+    assert log.spans["lost"].sum() == pytest.approx(80.0)
+
+
+@dataclass(frozen=True)
+class Pausing:
+    """Runs both copies in every other round."""
+
+    round_seconds: float = 10.0
+    places: bool = True
+
+    def __call__(self, instance: Instance, state: int | None = None) -> tuple[Plan, int]:
+        turn = state or 0
+        plan, _ = Fixed({"j": ("n1", "n2")})(instance)
+        return (plan if turn % 2 == 0 else Plan(plan.entities, 0 * plan.x, placement=Placement({}))), turn + 1
+
+
+def test_a_forked_job_resumes() -> None:
+    """10 s, a pause of 10 s, and 7 s to resume: 20 + 4 units of work at 2 a second end at 20 + 7 + 2."""
+    resumes = Overheads(resume_seconds=7.0, transfer=False)
+    log = hetopt.simulate(Pausing(), Instance(NODES, jobs=(job(work=24),)), overheads=resumes)
+    assert log.jobs["finish"]["j"] == pytest.approx(29.0)

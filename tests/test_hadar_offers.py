@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hadar_oracles import plain_offers, plain_selection
@@ -11,11 +13,11 @@ from hypothesis import strategies as st
 import hetopt
 from hetopt import Cluster, Instance, InvalidOption, Job, NotSolved, Server
 from hetopt.models import hadar
-from hetopt.models.hadar.bids import Terms, appraise, price_bounds, serial_seconds
+from hetopt.models.hadar.bids import Terms, appraise, opened, serial_seconds
 from hetopt.models.hadar.market import Market
 from hetopt.models.hadar.offers import Bid, find_offer
 from hetopt.models.hadar.one_offer import offer_model
-from hetopt.models.hadar.selection import take_all
+from hetopt.models.hadar.selection import _Search, take_all
 from hetopt.proofs.mixed_servers import mixed_instances
 from hetopt.tolerances import EQUAL, PROVEN, scale
 
@@ -30,8 +32,7 @@ def rounds(draw: st.DrawFn, *, jobs: tuple[int, int] = (1, 1), most_demand: int 
     talk, whole = draw(st.sampled_from([0.0, 0.01, 0.3])), draw(st.booleans())
     terms = Terms(2.0, draw(st.sampled_from([0.0, 1.0])), talk, whole, hadar.EffectiveThroughput())
     horizon = serial_seconds(instance, entities)
-    low, high = price_bounds(appraise(instance, entities, terms, {}, horizon), entities.capacity)
-    market = Market.of(instance.cluster, low, high)
+    market, _ = opened(instance, entities, terms, {})
     busy = [(h, k, draw(st.integers(0, n))) for h, row in enumerate(market.free) for k, n in enumerate(row) if n]
     market.take(tuple(seat for seat in busy if seat[2]))
     now = {}
@@ -98,6 +99,25 @@ def test_searches_and_their_order(case: Round) -> None:
             again.take(offer.seats)
         assert total == pytest.approx(found.payoff, abs=slack)
         assert again.state == found.market.state
+
+
+def test_the_states_of_the_exact_search_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """2^(n+1) - 1 of them, where all sums of demands differ: no number polynomial in n [Hadar, Theorem 1]."""
+    seen: set[tuple[int, bytes]] = set()
+    best = _Search.best
+
+    def counted(self: _Search, i: int, market: Market) -> Any:
+        seen.add((i, market.state))
+        return best(self, i, market)
+
+    monkeypatch.setattr(_Search, "best", counted)
+    for n in range(1, 7):
+        seen.clear()
+        jobs = tuple(Job(f"j{i}", {"A": 1.0}, 1, demand=2**i, utility="finished") for i in range(n))
+        instance = Instance(Cluster.of({"A": 2**n * 50}), jobs=jobs)
+        market, appraised = opened(instance, instance.entities("jobs"), Terms(), {})
+        assert len(hadar.Exact()(market, [a.bid for a in appraised]).offers) == n
+        assert len(seen) == 2 ** (n + 1) - 1
 
 
 @given(rounds(jobs=(1, 5), most_demand=2))

@@ -209,3 +209,53 @@ def test_speeds_are_what_the_instance_says() -> None:
     instance = Instance(cluster, jobs=(Job("j", {"A": 3, "B": 1}, 2, memory_bytes=2),))
     assert [speed(instance, instance.jobs[0], t) for t in "AB"] == [0, 1]
     assert hadar.Problem.of(instance, 1, 2.0).speed.tolist() == [[0.0, 1.0]]
+
+
+def test_fractions_are_those_of_the_instance() -> None:
+    """Three slots of work are left exactly; quotients of floats would say a little more."""
+    total, speed_ = 2_000_003, 111_118
+    job = Job("j", {"A": speed_}, total, utility="finished")
+    instance = Instance(Cluster.of({"A": 1}), jobs=(job,), done={"j": total - 3 * speed_})
+    problem = hadar.Problem.of(instance, 3, 1.0)
+    free = np.array([[Fraction(0)]] * 3)
+    assert problem.exact.work[0] == Fraction(3 * speed_, total)
+    assert hadar.dual_bound(problem.exact, free) == (1, [1])
+    assert hadar.TimeIndexed()(problem).utility == 1
+
+
+@pytest.mark.parametrize(
+    ("throughput", "work", "slots"), [(1e7, 30_000_001, 4), (0.33333333, 1, 4), (1.0, 3.0000001, 4)]
+)
+def test_a_solvers_tolerance_decides_nothing(throughput: float, work: float, slots: int) -> None:
+    """Three slots are too little by 3e-8 of the work."""
+    job = Job("j", {"A": throughput}, work, utility="finished")
+    problem = hadar.Problem.of(Instance(Cluster.of({"A": 1}), jobs=(job,)), slots, 1.0)
+    for road in (hadar.TimeIndexed(), hadar.Enumerated(), hadar.ColumnGeneration()):
+        assert len(road(problem).schedules[0].by_slot) == 4, road
+        assert road(hadar.Problem.of(problem.instance, 3, 1.0)).schedules == ()
+
+
+def test_seconds_count_beside_a_week() -> None:
+    """The default utility is a week less seconds; a relative gap of 1e-6 would be two seconds."""
+    jobs = tuple(Job(f"j{i}", {"A": 1.0}, w, utility="negative-jct") for i, w in enumerate([3, 1, 4, 4]))
+    problem = hadar.Problem.of(Instance(Cluster.of({"A": 1}), jobs=jobs), 12, 1.0)
+    shortest_first = 1 + 4 + 8 + 12
+    for road in (hadar.TimeIndexed(), hadar.ColumnGeneration()):
+        assert road(problem).utility == pytest.approx(4 * 604_800 - shortest_first, abs=0.5)
+
+
+def test_wide_clusters_stop_at_the_number_of_schedules() -> None:
+    """Seatings of a gang of 8 on 20 servers are far too many to list: no schedule is made before that is seen."""
+    cluster = Cluster.of({"A": 80}, gpus_per_server=4)
+    jobs = tuple(Job(f"j{i}", {"A": 1.0}, 2, demand=8, weight=1 + i, utility="weight") for i in range(3))
+    problem = hadar.Problem.of(Instance(cluster, jobs=jobs), 3, 1.0)
+    with pytest.raises(InvalidOption, match="more than 500 schedules"):
+        hadar.Enumerated(most=500)(problem)
+    assert hadar.ColumnGeneration(most=500)(problem).utility == 6
+
+
+@pytest.mark.parametrize("prices", [np.full((1, 2), 0.0), [[-1.0]], [[np.nan]], 3.0])
+def test_bad_prices_are_refused(prices: Any) -> None:
+    problem = hadar.Problem.of(Instance.from_jobs([[1]], 1, work=[1], capacity=[1], round_seconds=1), 1, 1.0)
+    with pytest.raises(InvalidOption, match=r"it must be >= 0, of shape \(slots, cells\) = \(1, 1\)"):
+        hadar.dual_bound(problem, prices)

@@ -269,3 +269,32 @@ def test_audits_refuse_what_they_would_judge_wrongly() -> None:
         hetopt.audit(alone, hetopt.solve(hadare.HadarE(), alone))
     pair = Instance(MANY, jobs=jobs_of(2, 2))
     assert hetopt.audit(pair, hetopt.solve(hadar.Hadar(), pair)).capacity.holds
+
+
+def test_gpus_are_never_promised_twice() -> None:
+    """Later jobs that are worth more than the bounds of the prices cost the guarantee, not the servers."""
+    first = Job("first", {"A": 1.0}, 10, utility="weight")
+    late = [Job(f"vip{k}", {"A": 1.0}, 10, arrival=1.0, weight=1e6, utility="weight") for k in range(12)]
+    instance = Instance(Cluster.of({"A": 4}), jobs=(first, *late))
+    for prices in ("proven", "printed"):
+        log = hetopt.simulate(hadar.Committing(3, 10.0, prices=prices), instance, until=40.0, overheads=FREE)
+        assert log.jobs["finish"].notna().sum() >= 3
+
+
+def test_a_long_job_pays_on_an_empty_cluster() -> None:
+    """U_min admits any job, however many slots it pays for."""
+    long = Instance(Cluster.of({"A": 8}, gpus_per_server=4), jobs=(Job("j", {"A": 1.0}, 86_400, demand=4),))
+    assert hetopt.solve(hadar.Hadar(fill=False), long).x.sum() == 4
+    pair = tuple(Job(name, {"A": 1.0}, 9000) for name in "jk")
+    shared = hetopt.solve(hadare.HadarE(), Instance(Cluster.of({"A": 3}, gpus_per_server=1), jobs=pair))
+    assert sorted(len(own) for own in shared.placement.dispatch.values()) == [1, 2]
+
+
+def test_the_state_of_another_policy_is_refused() -> None:
+    instance = Instance(MANY, jobs=jobs_of(1))
+    policies = (hadar.Hadar(), hadare.HadarE(), hadar.Committing(9, 60.0))
+    for policy in policies:
+        for other in policies:
+            if type(other) is not type(policy):
+                with pytest.raises(InvalidOption, match="state is"):
+                    policy(instance, other(instance)[1])  # type: ignore[arg-type]

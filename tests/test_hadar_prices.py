@@ -147,3 +147,55 @@ def test_bad_settings_are_refused() -> None:
     never = hadar.Problem.of(Instance.from_jobs([[1]], 1, [9], [2], round_seconds=1), 2, 1.0)
     with pytest.raises(InvalidInstance, match="no job can be done within the slots"):
         hadar.Irrevocable()(never)
+
+
+def test_a_smaller_delta_bounds_only_what_it_allows() -> None:
+    """A gang that may not take so much of a server is refused, whatever it is worth; so D bounds no schedule of it."""
+    jobs = (Job("s", {"A": 1.0}, 1, utility="weight"), Job("b", {"A": 1.0}, 1, demand=4, weight=1000, utility="weight"))
+    problem = hadar.Problem.of(Instance(Cluster.of({"A": 4}), jobs=jobs), 1, 1.0)
+    found = hadar.Irrevocable(delta=0.5)(problem)
+    assert found.utility == 1
+    assert found.solved.bound == math.inf
+    assert hadar.TimeIndexed()(problem).utility == 1000
+
+
+def test_printed_prices_bound_nothing() -> None:
+    """Two servers of one GPU: a job of two is refused for want of a GPU though it would pay."""
+    jobs = (Job("a", {"A": 1.0}, 1, utility="weight"), Job("b", {"A": 1.0}, 1, demand=2, weight=4, utility="weight"))
+    problem = hadar.Problem.of(Instance(Cluster.of({"A": 2}, gpus_per_server=1), jobs=jobs), 1, 1.0)
+    found = hadar.Irrevocable("printed")(problem)
+    best = hadar.TimeIndexed()(problem).utility
+    assert found.dual < best == 4
+    assert found.solved.bound == math.inf
+
+
+def test_the_proof_of_the_printed_theorem_drops_the_slots() -> None:
+    """D_0 = T sum c U_min is 3/4 for one job worth 1 on 4 GPUs in 3 slots, more than OPT / 2."""
+    job = Job("j", {"A": 1.0}, 1, utility="finished")
+    for slots, initial in ((2, 0.5), (3, 0.75), (10, 2.5)):
+        problem = hadar.Problem.of(Instance(Cluster.of({"A": 4}), jobs=(job,)), slots, 1.0)
+        assert hadar.Irrevocable("printed")(problem).initial == pytest.approx(initial)
+        proven = hadar.proven_prices(problem)
+        assert (proven(problem.none_used()) * problem.capacity).sum() == pytest.approx(0.5)
+
+
+def test_the_smallest_integers_that_break_the_printed_bound() -> None:
+    """One GPU, one slot, weights 1 then x: by search 7 is the first that breaks it (6 < 2 ln 24)."""
+
+    def broken(weight: int) -> bool:
+        jobs = [Job(f"j{w}", {"A": 1.0}, 1, weight=w, utility="weight") for w in (1, weight)]
+        problem = hadar.Problem.of(Instance(Cluster.of({"A": 1}), jobs=tuple(jobs)), 1, 1.0)
+        found = hadar.Irrevocable("printed")(problem)
+        return hadar.TimeIndexed()(problem).utility > found.prices.printed_factor * found.utility
+
+    assert next(weight for weight in range(2, 20) if broken(weight)) == 7
+
+
+def test_prices_beyond_the_largest_float() -> None:
+    """A gang of 199 on a server of 200: the factor is infinite, and nothing overflows."""
+    jobs = tuple(
+        Job(f"j{i}", {"A": 1.0}, 1, demand=d, weight=w, utility="weight") for i, (d, w) in enumerate([(1, 1), (199, 9)])
+    )
+    found = hadar.Irrevocable()(hadar.Problem.of(Instance(Cluster.of({"A": 200}), jobs=jobs), 1, 1.0))
+    assert found.prices.factor == math.inf
+    assert not math.isnan(found.dual)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -84,3 +86,17 @@ def test_bad_settings_are_refused() -> None:
             hadar.Deadline(late)
     with pytest.raises(InvalidInstance, match=r"jobs\['k'\] has no deadline"):
         hadar.Deadline()(Job("k", {"A": 1.0}, 1), np.array([1.0]))
+
+
+def test_a_slow_rise_is_seen() -> None:
+    """Each step is too small to count, all of them together are not."""
+    instance = hetopt.Instance.from_jobs([[1.0]], 1, [1], [1], round_seconds=1)
+    with pytest.raises(InvalidOption, match="increases from"):
+        hadar.Problem.of(instance, 400, 360.0, lambda _, s: 1e6 + s / 1000)
+
+
+@pytest.mark.parametrize("utility", [lambda _, s: 1.0 if s < 3 else 0.0, lambda _, s: math.exp(-s)])
+def test_utilities_take_arrays(utility: hadar.utilities.Utility) -> None:
+    instance = hetopt.Instance.from_jobs([[1.0]], 1, [1], [1], round_seconds=1)
+    with pytest.raises(InvalidOption, match=r"of job 'j1' cannot be asked for an array of times: .*; it must take one"):
+        hadar.Problem.of(instance, 3, 1.0, utility)

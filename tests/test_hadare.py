@@ -249,3 +249,16 @@ def test_states_are_values() -> None:
     one, two = (hadare.HadarE()(mix)[1] for _ in range(2))
     assert one == two
     assert HadarEState() == HadarEState(None, {})
+
+
+def test_copies_go_where_they_pay_most_next() -> None:
+    """Three copies of one job on nodes of speeds 1, 2, 5, 3, 1 take the three fastest."""
+    mix = single([[1.0, 2.0, 5.0, 3.0, 1.0]], [23.0])
+    plan = hetopt.solve(hadare.HadarE(1.0, copies=3, restart_seconds=0.0, last_round="all"), mix)
+    assert copies(plan) == {"j0": {"n1", "n2", "n3"}}
+
+
+@pytest.mark.parametrize("initial", [hadare.Estimate(), hadare.Estimate, {"j0": 1.0}, "x"])
+def test_an_estimate_is_a_function(initial: Any) -> None:
+    with pytest.raises(InvalidOption, match=r"HadarE\.initial is .*; give a function \(job, GPU type\) -> throughput"):
+        hadare.HadarE(initial=initial)

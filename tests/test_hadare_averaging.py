@@ -290,3 +290,16 @@ def test_tensors_that_do_not_fit(torch: Any) -> None:
             merged([zero, other])
     masks = [torch.tensor([True, False, True]), torch.tensor([True, False, False])]
     assert merged(masks, [1, 2]).tolist() == [True, False, False]
+
+
+def test_halfway_integers_go_to_the_even_one() -> None:
+    for a, b, mean in ((5, 6, 6), (1, 2, 2), (2, 3, 2), (-3, -2, -2), (-2, -1, -2)):
+        assert consolidate([{"n": a}, {"n": b}]) == {"n": mean}
+        array = consolidate([{"n": np.array([a])}, {"n": np.array([b])}])["n"]
+        assert array.tolist() == [mean]
+
+
+@pytest.mark.parametrize("weights", [{13: 1, 23: 3}, 2])
+def test_weights_are_a_sequence(weights: Any) -> None:
+    with pytest.raises(InvalidOption, match="it must be a sequence with a number for each state, in order"):
+        consolidate([{"w": 0.0}, {"w": 1.0}], weights)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heapify, heappop
 from typing import Any
 
@@ -44,6 +44,7 @@ class Life:
     since: float = 0.0  # progress is booked until here
     ready: float = 0.0  # training begins, or began, here
     forked: Forked | None = None  # its copies, where it runs in several; then rate is that of all of them
+    ready_on: dict[str, float] = field(default_factory=dict)  # server -> when its copy there can train
 
     @property
     def end(self) -> float:
@@ -208,7 +209,10 @@ class Engine:
                 self._stop(life)
             lost = 0.0 if self.pipeline.fluid else self.overheads(life.job, life.last, where, self.cluster)
             life.ready = self.time + lost
+            life.ready_on = {}
             life.switches += life.last is not None and life.last != where
+        elif life.ready_on:  # it was forked, and has one copy left
+            life.ready, life.ready_on = max(self.time, *life.ready_on.values()), {}
         if not self.record.is_open(life.job.name):
             self.record.start(self.time, life.job.name, life.job.tenant, where)
         life.running, life.last, life.since, life.rate = True, where, self.time, rate
@@ -218,20 +222,24 @@ class Engine:
         """A copy on GPUs that the job has already goes on, others begin as after a restart; a span per decision."""
         if math.isnan(life.start):
             life.start = self.time
-        before = life.last
+        before, went_on = life.last, life.running
         if life.running:
             self._stop(life)
         runs, new = [], False
+        merge = getattr(self.overheads, "merge_seconds", 0.0) if len(copies) > 1 else 0.0
         for copy in copies:
             stays = before is not None and all(before.get(place) == n for place, n in copy.seats.items())
-            lost = 0.0 if stays else self.overheads(life.job, before, copy.seats, self.cluster)
             new |= not stays
-            merge = getattr(self.overheads, "merge_seconds", 0.0) if len(copies) > 1 else 0.0
-            runs.append(Running(copy, self.time + lost + merge))
+            if stays and went_on:  # a restart that is not over yet goes on
+                ready = max(self.time, life.ready_on.get(copy.server, life.ready))
+            else:
+                ready = self.time + self.overheads(life.job, copy.seats if stays else before, copy.seats, self.cluster)
+            runs.append(Running(copy, ready + merge))
             self.record.start(self.time, life.job.name, life.job.tenant, copy.seats, (life.job.name, copy.server))
         life.switches += new and before is not None
         life.running, life.forked, life.rate, life.since = True, Forked(tuple(runs)), rate, self.time
         life.last = {place: n for copy in copies for place, n in copy.seats.items()}
+        life.ready_on = {run.copy.server: run.ready for run in runs}
 
     def _stop(self, life: Life) -> None:
         life.running, life.rate = False, 0.0

@@ -12,7 +12,7 @@ import numpy as np
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
-from hetopt.models.hadar.market import Seats
+from hetopt.models.hadar.market import Market, Seats
 from hetopt.models.hadar.offers import Bid, Level
 from hetopt.models.hadar.utilities import NegativeJCT, Utility, utility_of, worth
 from hetopt.tolerances import WORK
@@ -125,6 +125,16 @@ def _values(
     return [float(u) for u in value[:-1]]
 
 
+def opened(
+    instance: Instance, jobs: Entities, terms: Terms, now: Mapping[str, Seats]
+) -> tuple[Market, list[Appraisal]]:
+    """The empty market of a round with its prices, and what the jobs bid."""
+    horizon = serial_seconds(instance, jobs)
+    appraised = appraise(instance, jobs, terms, now, horizon)
+    slots = math.ceil(horizon / terms.round_seconds) + len(appraised) if terms.whole else None
+    return Market.of(instance.cluster, *price_bounds(appraised, jobs.capacity, slots)), appraised
+
+
 def serial_seconds(instance: Instance, jobs: Entities) -> float:
     """Seconds in which all jobs would be done one after another, each on its slowest type."""
     able = (jobs.task_speed > 0) & (jobs.capacity > 0)
@@ -132,7 +142,7 @@ def serial_seconds(instance: Instance, jobs: Entities) -> float:
     return float((instance.job_array("work_left") / slowest).sum())
 
 
-def price_bounds(appraised: list[Appraisal], capacity: Floats) -> tuple[Floats, Floats]:
+def price_bounds(appraised: list[Appraisal], capacity: Floats, slots: float | None = None) -> tuple[Floats, Floats]:
     """(k,) U_min and U_max of the round, [Hadar, eq. 6 and 7].
 
     They are read as by :func:`~hetopt.models.hadar.prices.printed_prices`, but times count from now, and the least
@@ -142,13 +152,20 @@ def price_bounds(appraised: list[Appraisal], capacity: Floats) -> tuple[Floats, 
     ----------
     capacity:
         (k,) GPUs of each type.
+    slots:
+        T, where jobs pay for all of their slots: U_min is then the least utility over 2 T sum c, as the guarantee needs
+        it (:func:`~hetopt.models.hadar.prices.proven_prices`). The printed one leaves T out, and would refuse a job of
+        many slots on an empty cluster.
     """
     types = len(capacity)
     worthy = [a for a in appraised if a.least > 0]
     if not worthy:
         return np.ones(types), np.ones(types)
-    eta = float(capacity.sum()) / min(a.longest * a.bid.gpus for a in worthy)
-    low = min(a.least / (a.longest * a.bid.gpus) for a in worthy) / (4 * eta)
+    if slots is None:
+        eta = float(capacity.sum()) / min(a.longest * a.bid.gpus for a in worthy)
+        low = min(a.least / (a.longest * a.bid.gpus) for a in worthy) / (4 * eta)
+    else:
+        low = min(a.least for a in worthy) / (2 * max(1.0, slots) * float(capacity.sum()))
     high = np.zeros(types)
     for a in worthy:
         own = list(a.bid.levels[-1].types)

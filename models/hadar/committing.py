@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hetopt.allocation import Plan
-from hetopt.checks import FrozenDict, at_least, whole
+from hetopt.checks import FrozenDict, at_least, expect, whole
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
@@ -114,7 +114,7 @@ class Committing:
             defined (a gang may fill a server).
         """
         jobs = present_entities(instance, "jobs", type(self).__name__, mixed=True)
-        if state is not None and state.cluster != instance.cluster:
+        if state is not None and expect(Commitments, state, "state", InvalidOption).cluster != instance.cluster:
             raise InvalidInstance("the servers are not those for which GPUs were promised; begin without a state")
         start = instance.time if state is None else state.start
         able = ((jobs.task_speed > 0) & (jobs.capacity > 0)).sum(axis=1)

@@ -67,6 +67,7 @@ class Market:
         self._costs: dict[Types, list[list[float]]] = {}
         self._single: dict[tuple[Types, int], Cheapest | None] = {}
         self._spread: dict[tuple[Types, int], Cheapest | None] = {}
+        self._fewest: dict[tuple[Types, int], int] = {}
 
     @classmethod
     def of(cls, cluster: Cluster, low: Floats, high: Floats) -> Market:
@@ -80,7 +81,7 @@ class Market:
         made.tariff, made.used = self.tariff, self.used.copy()
         made.price, made.free = list(self.price), [list(row) for row in self.free]
         made._costs = {types: list(rows) for types, rows in self._costs.items()}
-        made._single, made._spread = dict(self._single), dict(self._spread)
+        made._single, made._spread, made._fewest = dict(self._single), dict(self._spread), dict(self._fewest)
         return made
 
     @property
@@ -97,7 +98,7 @@ class Market:
             self.price[h] = self.tariff(self.used, h)
             for types, rows in self._costs.items():
                 rows[h] = self._server_costs(h, types)
-        self._single, self._spread = {}, {}
+        self._single, self._spread, self._fewest = {}, {}, {}
 
     def has(self, seats: Seats) -> bool:
         """Whether these GPUs are free."""
@@ -164,10 +165,22 @@ class Market:
                 break
         return Cheapest(cost, tuple(sorted(taken)))
 
+    def fewest(self, types: Types, gpus: int) -> int:
+        """Servers that so many GPUs of these types need at least; there must be room."""
+        key = (types, gpus)
+        if key not in self._fewest:
+            left, number = gpus, 0
+            for most in sorted((len(row) - 1 for row in self.costs(types)), reverse=True):
+                if left <= 0:
+                    break
+                left, number = left - most, number + 1
+            self._fewest[key] = number
+        return self._fewest[key]
+
     def on_servers(self, types: Types, gpus: int, slots: float, charges: Sequence[float]) -> Cheapest | None:
         """The GPUs with the least ``slots`` times price plus ``charges[h]`` for each server h that they are on.
 
-        A knapsack over servers: exact, in time of servers times ``gpus`` squared. Of servers alike in price, room and
+        A knapsack over servers: exact. Of servers alike in price, room and
         charge no more than ``gpus`` are looked at.
 
         Returns
@@ -177,17 +190,26 @@ class Market:
         """
         if self.room(types) < gpus:
             return None
-        best: list[tuple[float, tuple[tuple[int, int], ...]]] = [(0.0, ()), *([(np.inf, ())] * gpus)]
+        best, taken = np.full(gpus + 1, np.inf), []
+        best[0] = 0.0
         seen: dict[tuple[object, ...], int] = {}
         for h, row in enumerate(self.costs(types)):
             alike = (charges[h], *row)
             seen[alike] = seen.get(alike, 0) + 1
             if len(row) == 1 or seen[alike] > gpus:
                 continue
-            for n in range(gpus, 0, -1):
-                for m in range(1, min(n, len(row) - 1) + 1):
-                    cost = best[n - m][0] + slots * row[m] + charges[h]
-                    if cost < best[n][0]:
-                        best[n] = (cost, (*best[n - m][1], (h, m)))
-        cost, parts = best[gpus]
-        return Cheapest(cost, tuple(seat for h, m in parts for seat in self.seats(h, types, m)))
+            longer, choice = best.copy(), np.zeros(gpus + 1, dtype=np.int64)
+            for m in range(1, min(gpus, len(row) - 1) + 1):
+                cost = best[: gpus + 1 - m] + (slots * row[m] + charges[h])
+                cheaper = cost < longer[m:]
+                longer[m:][cheaper] = cost[cheaper]
+                choice[m:][cheaper] = m
+            best = longer
+            taken.append((h, choice))
+        seats: list[tuple[int, int, int]] = []
+        n = gpus
+        for h, choice in reversed(taken):
+            if m := int(choice[n]):
+                seats += self.seats(h, types, m)
+                n -= m
+        return Cheapest(float(best[gpus]), tuple(sorted(seats)))

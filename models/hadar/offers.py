@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -55,6 +57,12 @@ class Bid:
     levels: tuple[Level, ...]
     charges: tuple[float, ...]
     now: Seats = ()
+
+    @cached_property
+    def least_charges(self) -> list[float]:
+        """The sums of the 0, 1, 2 … smallest charges; the last is repeated once."""
+        sums = [0.0, *accumulate(sorted(self.charges))]
+        return [*sums, sums[-1]]
 
 
 class Offer(NamedTuple):
@@ -109,8 +117,8 @@ def _spread(market: Market, bid: Bid, level: Level, least: float) -> Offer | Non
     cheapest = market.anywhere(level.types, bid.gpus)
     if cheapest is None or bid.gpus == 1:
         return None
-    talk = sum(sorted(bid.charges)[:2])
-    bound = level.value - level.slots * cheapest.cost - talk  # no GPUs are cheaper, nor any two servers
+    talk = bid.least_charges[max(2, market.fewest(level.types, bid.gpus))]
+    bound = level.value - level.slots * cheapest.cost - talk  # no GPUs are cheaper, nor so many servers
     if bound <= least:
         return None
     if _talk(bid, cheapest.seats) <= talk:

@@ -9,13 +9,13 @@ from typing import Literal, get_args
 import numpy as np
 
 from hetopt.allocation import Placement, Plan
-from hetopt.checks import FrozenDict, at_least, choices, shown
+from hetopt.checks import FrozenDict, at_least, choices, expect, shown
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
 from hetopt.errors import InvalidOption
-from hetopt.models.hadar.bids import Terms, appraise, price_bounds, serial_seconds
+from hetopt.models.hadar.bids import Terms, opened
 from hetopt.models.hadar.market import Market, Seats
 from hetopt.models.hadar.offers import Bid, Offer, find_offer
 from hetopt.models.hadar.selection import AsPrinted, BySize, Greedy, Selection, take_all
@@ -130,6 +130,8 @@ class Hadar:
             A utility that does not exist, or increases with the completion time.
         """
         jobs = present_entities(instance, "jobs", type(self).__name__, mixed=True)
+        if state is not None:
+            expect(HadarState, state, "state", InvalidOption)
         before = state if state is not None and state.cluster == instance.cluster else None
         now = seats_now(instance)
         settled = self._settled(instance, before, now)
@@ -162,8 +164,7 @@ class Hadar:
             self.pays == "whole",
             as_utility(self.utility, "Hadar.utility"),
         )
-        appraised = appraise(instance, jobs, terms, now, serial_seconds(instance, jobs))
-        market = Market.of(instance.cluster, *price_bounds(appraised, jobs.capacity))
+        market, appraised = opened(instance, jobs, terms, now)
         seats = {name: now[name] for name in settled or () if now.get(name)}
         for own in seats.values():
             market.take(own)

@@ -133,5 +133,5 @@ def _enough(problem: Problem, job: int, slots: int, most: int = 20_000) -> float
         sums |= latest
         if len(sums) > most:
             return float(problem.work[job])
-    above = min((done for done in sums if done >= need), default=float(problem.work[job]))
-    return (max(done for done in sums if done < need) + above) / 2
+    below = max(done for done in sums if done < need)
+    return (below + min((done for done in sums if done >= need), default=below + 2)) / 2  # no sum: out of reach

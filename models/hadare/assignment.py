@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
-from hetopt.models.hadar.bids import Terms, appraise, price_bounds, serial_seconds
+from hetopt.models.hadar.bids import Terms, opened
 from hetopt.models.hadar.market import Market, Seats
 from hetopt.models.hadar.offers import Bid, find_offer
 from hetopt.models.hadar.utilities import utility_of
@@ -71,10 +72,10 @@ class Round:
 
     def market(self) -> tuple[Market, dict[int, Bid]]:
         """Empty servers with this round's prices, and the bids of the jobs whose gang fits on no one server."""
-        appraised = appraise(self.instance, self.jobs, self.terms, {}, serial_seconds(self.instance, self.jobs))
-        market = Market.of(self.instance.cluster, *price_bounds(appraised, self.jobs.capacity))
+        market, appraised = opened(self.instance, self.jobs, self.terms, {})
         servers = range(len(self.instance.cluster.servers))
-        wide = {a.bid.job: a.bid for a in appraised if not any(self.copy(market, a.bid.job, h) for h in servers)}
+        fits = {a.bid.job for a in appraised if any(next(self.copies(market, a.bid.job, h), None) for h in servers)}
+        wide = {a.bid.job: a.bid for a in appraised if a.bid.job not in fits}
         return market, wide
 
     def spread(self, market: Market, bid: Bid) -> CopyOn | None:
@@ -86,15 +87,14 @@ class Round:
         lost = self.terms.restart_seconds if self.jobs.names[bid.job] not in self.last else 0.0
         return CopyOn(rate, rate * (1 - lost / self.terms.round_seconds), offer.seats)
 
-    def copy(self, market: Market, j: int, h: int) -> CopyOn | None:
-        """The fastest gang of job j on server h, on the slowest GPUs that are fast enough; None without room."""
+    def copies(self, market: Market, j: int, h: int) -> Iterator[CopyOn]:
+        """The gangs that job j may have on server h: one for each speed, on the slowest GPUs that are fast enough."""
         speed, free, need = self.jobs.task_speed[j].tolist(), market.free[h], int(self.jobs.demand[j])
         taken: list[int] = []
         for k in sorted((k for k, v in enumerate(speed) if v > 0 and free[k]), key=lambda k: -speed[k]):
             taken.append(k)
             if sum(free[k] for k in taken) >= need:
-                return self._seated(j, h, speed, free, taken)
-        return None
+                yield self._seated(j, h, speed, free, taken)
 
     def _seated(self, j: int, h: int, speed: list[float], free: list[int], types: list[int]) -> CopyOn:
         left, seats = int(self.jobs.demand[j]), []
@@ -143,46 +143,57 @@ def assign(the: Round, *, fill: bool) -> Assigned:
 
 @dataclass
 class _Assignment:
-    """Copies that are given out one by one, and what every further copy would pay."""
+    """Copies that are given out one by one, and a heap of what every further copy would pay.
+
+    As servers fill, a copy there pays less and less, so an entry of the heap is never too low; it is looked at again
+    when its turn comes. When a job gets a copy its others are worth another amount, more or less, and enter anew.
+    """
 
     the: Round
     market: Market
     wide: dict[int, Bid]
     assigned: Assigned = field(default_factory=dict)
+    heap: list[tuple[float, int, int, int]] = field(default_factory=list)
 
     def run(self, least: float) -> Assigned:
         """All copies that pay more than ``least``; of equal ones that of the job, then of the server, named first."""
-        jobs, servers = range(len(self.the.jobs.names)), range(len(self.market.free))
-        offers = {
-            (j, h): found
-            for j in jobs
-            for h in ([SEVERAL] if j in self.wide else servers)
-            if (found := self._offer(j, h)) is not None
-        }
-        while offers:
-            (j, h), (payoff, copy) = max(offers.items(), key=lambda offer: offer[1][0])
-            if payoff <= least:
+        for j in range(len(self.the.jobs.names)):
+            self._enter(j)
+        while self.heap:
+            entered, j, h, copies = heapq.heappop(self.heap)
+            if copies != len(self.assigned.get(j, {})) or (offer := self._offer(j, h)) is None:
+                continue
+            payoff, copy = offer
+            if payoff < -entered:
+                heapq.heappush(self.heap, (-payoff, j, h, copies))
+            elif payoff <= least:
                 break
-            self.market.take(copy.seats)
-            self.assigned.setdefault(j, {})[h] = copy
-            taken = {server for server, _, _ in copy.seats}
-            for at in [at for at in offers if at[0] == j or at[1] in taken or at[1] == SEVERAL]:
-                found = self._offer(*at)
-                if found is None:
-                    del offers[at]
-                else:
-                    offers[at] = found
+            else:
+                self.market.take(copy.seats)
+                self.assigned.setdefault(j, {})[h] = copy
+                self._enter(j)
         return self.assigned
+
+    def _enter(self, j: int) -> None:
+        """What a further copy of the job pays on each server."""
+        copies = len(self.assigned.get(j, {}))
+        for h in [SEVERAL] if j in self.wide else range(len(self.market.free)):
+            if (offer := self._offer(j, h)) is not None:
+                heapq.heappush(self.heap, (-offer[0], j, h, copies))
 
     def _offer(self, j: int, h: int) -> tuple[float, CopyOn] | None:
         """What a further copy pays there now; None where there is no room for it, or the job has enough."""
         own = self.assigned.get(j, {})
         if h in own or len(own) >= self.the.most or self.the.instance.work_left(self.the.jobs.names[j]) <= 0:
             return None
-        copy = self.the.spread(self.market, self.wide[j]) if h == SEVERAL else self.the.copy(self.market, j, h)
-        if copy is None:
-            return None
-        return self.the.payoff(self.market, j, copy, sum(c.steady for c in own.values())), copy
+        if h == SEVERAL:
+            spread = self.the.spread(self.market, self.wide[j])
+            copies = [] if spread is None else [spread]
+        else:
+            copies = list(self.the.copies(self.market, j, h))
+        rate = sum(copy.steady for copy in own.values())
+        paid = [(self.the.payoff(self.market, j, copy, rate), copy) for copy in copies]
+        return max(paid, key=lambda offer: offer[0], default=None)
 
 
 def fewest_in_the_last_round(the: Round, assigned: Assigned) -> Assigned:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -97,6 +97,10 @@ def _listed(names: set[str]) -> str:
 
 def _weights(weights: Sequence[float] | None, copies: int) -> list[float]:
     """(copies,) the checked weights."""
+    if isinstance(weights, Mapping) or not (weights is None or isinstance(weights, Iterable)):
+        raise InvalidOption(
+            f"weights is {shown(weights)}; it must be a sequence with a number for each state, in order"
+        )
     given = [1.0] * copies if weights is None else list(weights)
     if len(given) != copies:
         raise InvalidOption(f"weights has {len(given)} entries for {copies} states; it must have one for each")
@@ -196,6 +200,9 @@ def _mean_of_integers(arrays: Sequence[Array], weights: Sequence[float]) -> Arra
     with np.errstate(over="ignore"):  # differences of 64 bits are right when they wrap around
         start, end = low.astype(np.uint64), high.astype(np.uint64)
         beyond = sum(w * (a.astype(np.uint64) - start).astype(float) for a, w in zip(arrays, weights, strict=True))
-        steps = np.rint(beyond / sum(weights))
+        mean = beyond / sum(weights)
+        steps = np.floor(mean)
+        odd = (start + steps.astype(np.uint64)) % 2 == 1
+        steps += (mean - steps > 0.5) | ((mean - steps == 0.5) & odd)
         inside = steps < (end - start).astype(float)
         return np.where(inside, start + np.where(inside, steps, 0).astype(np.uint64), end).astype(low.dtype)

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from hetopt.allocation import Placement, Plan
-from hetopt.checks import FrozenDict, at_least, choices, shown, whole
+from hetopt.checks import FrozenDict, at_least, choices, expect, shown, whole
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
@@ -96,6 +96,11 @@ class HadarE:
         if self.copies is not None:
             whole(self.copies, "HadarE.copies", 1)
         as_utility(self.utility, "HadarE.utility")
+        if self.initial is not None and (isinstance(self.initial, type) or not callable(self.initial)):
+            raise InvalidOption(
+                f"HadarE.initial is {shown(self.initial)}; give a function (job, GPU type) -> throughput, such as one "
+                "that asks hetopt.models.hadare.Estimate().throughput"
+            )
         for key, known in (("worth", ("added", "alone")), ("last_round", ("fastest", "all"))):
             if (value := getattr(self, key)) not in known:
                 raise InvalidOption(f"HadarE.{key} is {shown(value)}; {choices(str(value), known)}")
@@ -119,6 +124,8 @@ class HadarE:
             No jobs, jobs that arrive later, or a gang that does not fit on all GPUs that can run it.
         """
         jobs = present_entities(instance, "jobs", type(self).__name__, mixed=True)
+        if state is not None:
+            expect(HadarEState, state, "state", InvalidOption)
         beliefs = self._believed(instance, jobs, state)
         the = Round(
             instance,

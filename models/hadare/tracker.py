@@ -118,12 +118,16 @@ class JobTracker:
         Raises
         ------
         InvalidOption
-            Not a copy of the job, no copy at all, a throughput that is not positive.
+            Not a copy of the job, no copy at all, a throughput that is not positive, or copies that have reported
+            already in this round.
         """
         job = lookup(self.jobs, name, "job")
         self._check_copies(name, throughput)
-        for copy, value in throughput.items():
-            at_least(value, f"throughput of copy {copy}", 0.0, InvalidOption, strict=True)
+        if job.reports:
+            raise InvalidOption(
+                f"copies {sorted(job.reports)} of job {name!r} have reported in this round; close it before steps are "
+                "handed out again"
+            )
         job.dispatched = split_steps(self.left(name), throughput)
         return dict(job.dispatched)
 
@@ -191,9 +195,11 @@ def split_steps(steps: int, throughput: Mapping[Any, float]) -> dict[Any, int]:
     Raises
     ------
     InvalidOption
-        ``steps`` is no whole number >= 0.
+        ``steps`` is no whole number >= 0, or a throughput is not positive.
     """
     steps = whole(steps, "steps", 0)
+    for copy, value in throughput.items():
+        at_least(value, f"throughput of copy {copy}", 0.0, InvalidOption, strict=True)
     rates = np.array(list(throughput.values()), dtype=float)
     ideal = steps * (rates / rates.sum())
     parts = np.floor(ideal).astype(int)
