@@ -45,12 +45,18 @@ class FirstRound:
 
     @property
     def rows(self) -> list[tuple[str, list[str], list[str]]]:
-        """(job that runs, GPUs such as ``4 T4``, servers such as ``t4-0: 3``), in the order of the instance."""
+        """(job that runs, GPUs such as ``4 T4``, servers such as ``t4-0: 3``), in the order of the instance.
+
+        Of a forked job, servers with the work of their copies until the next decision.
+        """
         where, rows = self.hosts, []
+        copies = {} if self.decision.placement is None else self.decision.placement.dispatch
         for name, gpus in zip(self.decision.entities.names, self.decision.gpus, strict=True):
             if name in where:
                 many = len(where[name]) > 1
                 servers = [f"{s}: {sum(n.values())}" if many else s for s, n in where[name].items()]
+                if name in copies:
+                    servers = [f"{s}: work {copies[name][s]:.4g}" for s in where[name]]
                 rows.append((name, self._spell(gpus), servers))
         return rows
 

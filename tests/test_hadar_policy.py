@@ -176,6 +176,12 @@ def test_bad_settings_are_refused(settings_: dict[str, Any], message: str) -> No
         hadar.Hadar(**settings_)
 
 
+def test_selections_by_name() -> None:
+    assert hadar.Hadar(selection="greedy").selection == hadar.Greedy()
+    with pytest.raises(UnknownName, match="there is no selection 'greed'; did you mean 'greedy'"):
+        hadar.Hadar(selection="greed")
+
+
 def test_bad_jobs_are_refused() -> None:
     with pytest.raises(UnknownName, match="there is no utility 'dedline'; did you mean 'deadline'"):
         hetopt.solve(hadar.Hadar(), Instance(MANY, jobs=(Job("j", {"A": 1, "B": 1}, 1, utility="dedline"),)))

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from hetopt.allocation import Placement, Plan
-from hetopt.checks import FrozenDict, at_least, choices, expect, shown
+from hetopt.checks import FrozenDict, at_least, choices, expect, lookup, shown
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
@@ -18,7 +18,7 @@ from hetopt.errors import InvalidOption
 from hetopt.models.hadar.bids import Terms, opened
 from hetopt.models.hadar.market import Market, Seats
 from hetopt.models.hadar.offers import Bid, Offer, find_offer
-from hetopt.models.hadar.selection import AsPrinted, BySize, Greedy, Selection, take_all
+from hetopt.models.hadar.selection import SELECTIONS, AsPrinted, BySize, Greedy, Selection, take_all
 from hetopt.models.hadar.utilities import EffectiveThroughput, NegativeJCT, Utility, as_utility
 from hetopt.simulation.overheads import Overheads
 
@@ -75,7 +75,8 @@ class Hadar:
     communication:
         What spreading costs, see :class:`~hetopt.models.hadar.bids.Terms`.
     selection:
-        How the jobs are searched.
+        How the jobs are searched: a selection or the name of one, ``"by-size"``, ``"exact"``, ``"beam"`` or
+        ``"greedy"``.
     order:
         In which they are looked at: those that would pay most per GPU on empty servers first, or as they arrived
         (printed).
@@ -97,7 +98,7 @@ class Hadar:
     utility: Utility | str = field(default_factory=NegativeJCT)
     restart_seconds: float = 10.0
     communication: float = 0.01
-    selection: Selection = field(default_factory=BySize)
+    selection: Selection | str = field(default_factory=BySize)
     order: Order = "payoff"
     pays: Literal["whole", "round"] = "whole"
     fill: bool = True
@@ -111,6 +112,8 @@ class Hadar:
         for key, known in (("order", get_args(Order)), ("pays", ("whole", "round"))):
             if (value := getattr(self, key)) not in known:
                 raise InvalidOption(f"Hadar.{key} is {shown(value)}; {choices(str(value), known)}")
+        if isinstance(self.selection, str):
+            object.__setattr__(self, "selection", lookup(SELECTIONS, self.selection, "selection"))
         if isinstance(self.selection, type) or not callable(self.selection):
             raise InvalidOption(f"Hadar.selection is {shown(self.selection)}; give a selection such as Greedy()")
 
@@ -170,6 +173,7 @@ class Hadar:
             market.take(own)
         new = [a.bid for a in appraised if settled is None or jobs.names[a.bid.job] not in settled]
         bids = in_order(new, market, instance, self.order)
+        assert not isinstance(self.selection, str)
         selected = self.selection(market, bids)
         offers = dict(selected.offers)
         if self.fill:

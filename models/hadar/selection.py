@@ -6,7 +6,7 @@ skipped, and the next is looked at. (As printed the recursion compares costs alo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -229,3 +229,7 @@ class AsPrinted:
         if longer is None:  # no job is left, or this one pays nowhere: lines 2 and 8
             return taken, sum(taken.market.cost(offer.seats) for offer in taken.offers.values())
         return min(self._from(i + 1, taken, bids), self._from(i + 1, longer, bids), key=lambda found: found[1])
+
+
+SELECTIONS: Mapping[str, Selection] = {"by-size": BySize(), "exact": Exact(), "beam": Beam(), "greedy": Greedy()}
+"""Searches by name, with their usual settings."""
