@@ -243,3 +243,13 @@ def test_a_forked_job_resumes() -> None:
     resumes = Overheads(resume_seconds=7.0, transfer=False)
     log = hetopt.simulate(Pausing(), Instance(NODES, jobs=(job(work=24),)), overheads=resumes)
     assert log.jobs["finish"]["j"] == pytest.approx(29.0)
+
+
+def test_without_rounds_the_policy_is_asked_again_when_copies_are_done() -> None:
+    """Each decision hands out half of what is left: 5.25, 2.625 … until nothing is left that counts."""
+    log = hetopt.simulate(
+        Fixed({"j": ("n1", "n2")}, {"j": (0.25, 0.25)}, None),  # type: ignore[arg-type]
+        Instance(NODES, jobs=(job(),)), overheads=FREE,
+    )  # fmt: skip
+    assert log.rounds["start"].tolist()[:3] == pytest.approx([0, 2.625, 2.625 + 1.3125])
+    assert log.jobs["finish"]["j"] == pytest.approx(5.25)

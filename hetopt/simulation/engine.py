@@ -50,7 +50,7 @@ class Life:
     def end(self) -> float:
         """When it will be finished at its present rate."""
         if self.forked is not None:
-            return self.forked.when(self.left)
+            return self.forked.when(self.left, WORK * self.job.work)
         return max(self.since, self.ready) + self.left / self.rate if self.running and self.rate > 0 else math.inf
 
 
@@ -240,6 +240,8 @@ class Engine:
         life.running, life.forked, life.rate, life.since = True, Forked(tuple(runs)), rate, self.time
         life.last = {place: n for copy in copies for place, n in copy.seats.items()}
         life.ready_on = {run.copy.server: run.ready for run in runs}
+        if self.seconds is None and math.isinf(life.end):  # ask again once its copies are done
+            self.wake = min(self.wake, life.forked.over)
 
     def _stop(self, life: Life) -> None:
         life.running, life.rate = False, 0.0

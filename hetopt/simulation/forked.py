@@ -64,16 +64,21 @@ class Forked:
 
     copies: tuple[Running, ...]
 
+    @property
+    def over(self) -> float:
+        """When all have done their work."""
+        return max((copy.end for copy in self.copies), default=math.inf)
+
     def by(self, time: float) -> float:
         """Work that all have done by then."""
         return sum(copy.by(time) for copy in self.copies)
 
-    def when(self, work: float) -> float:
-        """When they have done so much together; infinity where they are not to do so much."""
+    def when(self, work: float, slack: float = 0.0) -> float:
+        """When they have done so much together; infinity where they are not to do so much, but for ``slack``."""
         if not self.copies:
             return math.inf
         moments = sorted({moment for copy in self.copies for moment in (copy.ready, copy.end)})
-        if self.by(moments[-1]) < work * (1 - WORK):
+        if self.by(moments[-1]) < work * (1 - WORK) - slack:
             return math.inf
         before, done = moments[0], 0.0
         for moment in moments[1:]:
