@@ -15,12 +15,13 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 import hetopt
 from hetopt import Cluster, GPUType, Instance, Plan, Server, instances
-from hetopt.decision_times import decision_seconds, save
+from hetopt.decision_times import decision_seconds, draw
 from hetopt.models import gavel, hadar, hadare
 from hetopt.models.hadar.bids import Terms, opened
 from hetopt.models.hadar.market import Market
 from hetopt.models.hadar.policy import in_order
 from hetopt.models.hadar.workload import from_trace
+from hetopt.pictures import save_figure
 from hetopt.simulation.pipeline import check_gangs, check_placement
 from hetopt.tolerances import EQUAL, scale
 from hetopt.traces.philly import PhillyLike
@@ -59,7 +60,8 @@ def test_growth(benchmark: BenchmarkFixture, full: bool, pictures: Path | None, 
     for name, own, need in zip(plan.entities.names, plan.entities.task_speed > 0, plan.entities.demand, strict=True):
         assert name in plan.placement.hosts or left[own].sum() < need
     if pictures is not None:
-        save(table, pictures / f"hadar-growth-{720 if each else 240}.svg", f"60 nodes, {720 if each else 240} GPUs")
+        gpus = 720 if each else 240
+        save_figure(draw(table, f"60 nodes, {gpus} GPUs"), pictures / f"hadar-growth-{gpus}.svg")
     benchmark.extra_info |= {
         "goal_s": 1.0,
         **{f"{name} s": [f"{n}: {v:.3f}" for n, v in table[name].items()] for name in table.columns},

@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -13,7 +12,7 @@ from matplotlib.figure import Figure
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
 from hetopt.lettering import label, lettering
-from hetopt.pictures import COLOURS, check_picture_path, save_figure
+from hetopt.pictures import COLOURS
 from hetopt.solving.road import Policy, check_policy, solve
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -72,6 +71,11 @@ def draw(table: pd.DataFrame, title: str = "", size: str = "jobs") -> Figure:
         As :func:`decision_seconds` gives it.
     size:
         What the sizes count.
+
+    Returns
+    -------
+    Figure
+        :func:`~hetopt.pictures.save_figure` writes it to a file.
     """
     with lettering((title, size, *map(str, table.columns))):
         figure = Figure(figsize=(7.0, 4.2), layout="constrained")
@@ -93,18 +97,3 @@ def draw(table: pd.DataFrame, title: str = "", size: str = "jobs") -> Figure:
         axes.legend(frameon=False, loc="upper left")
         figure.draw_without_rendering()
     return figure
-
-
-def save(table: pd.DataFrame, path: str | Path, title: str = "", size: str = "jobs") -> Path:
-    """Write the picture of :func:`draw` to ``path``, over what was there.
-
-    Raises
-    ------
-    InvalidOption
-        The ending of ``path`` is not .png, .svg or .pdf, or its folder does not exist.
-    UnusableFile
-        It cannot be written.
-    """
-    target = Path(path)
-    check_picture_path(target)
-    return save_figure(draw(table, title, size), target)

@@ -75,7 +75,7 @@ class FirstRound:
         if self.plan.entities.kind == "tenants":
             return self._tenants_reason(name)
         jobs = self.instance.entities("jobs")
-        if not (jobs.capacity[jobs.task_speed[jobs.position[name]] > 0] > 0).any():
+        if not jobs.task_speed_now[jobs.position[name]].any():
             return "the GPU types that it can run on have no GPU now"
         if isinstance(self.result, Plan):
             again = "" if self.result.wake is None else f", and would decide again at {self.result.wake:.6g} s"

@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 
 from hetopt import Instance, InvalidOption, Plan
-from hetopt.decision_times import decision_seconds, draw, save
+from hetopt.decision_times import decision_seconds, draw
+from hetopt.pictures import save_figure
 
 
 @dataclass
@@ -52,12 +53,10 @@ def test_the_picture_has_a_line_for_each_policy(tmp_path: Path) -> None:
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["hadar", "gavel"]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["32", "2,048"]
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
-    assert save(table, tmp_path / "growth.svg").read_text().count("hadar")
+    assert save_figure(draw(table), tmp_path / "growth.svg").read_text().count("hadar")
 
 
 def test_bad_input() -> None:
     for policies, instances in (({}, {1: [of(1)]}), ({"a": Asked([])}, {}), ({"a": Asked([])}, {1: []})):
         with pytest.raises(InvalidOption, match="decision_seconds needs a policy, a size, and an instance"):
             decision_seconds(policies, instances)
-    with pytest.raises(InvalidOption, match=r"ends in '\.txt'"):
-        save(pd.DataFrame({"a": [1.0]}, index=[1]), "growth.txt")

@@ -170,9 +170,10 @@ def holdings(
 
 def _check_gangs(result: Result) -> None:
     """Refuse plans whose gangs are no time averages on one type after another."""
-    placement = result.placement if isinstance(result, Plan) else None
-    for name, hosts in placement.hosts.items() if placement is not None else ():
-        copies = len(placement.dispatch.get(name, ())) if placement is not None else 0
+    if not isinstance(result, Plan) or result.placement is None:
+        return
+    for name, hosts in result.placement.hosts.items():
+        copies = len(result.placement.dispatch.get(name, ()))
         types = {t for gpus in hosts.values() for t, n in gpus.items() if n}
         if copies > 1 or len(types) > 1:
             how = f"runs in {copies} copies" if copies > 1 else f"has a gang over {len(types)} GPU types"

@@ -99,6 +99,11 @@ class Entities:
         return self.speed if self.any_type is None else self.any_type
 
     @cached_property
+    def task_speed_now(self) -> Floats:
+        """(n, k) as :attr:`task_speed`, but 0 on types that have no GPU now, say because servers are drained."""
+        return np.where(self.capacity > 0, self.task_speed, 0.0)
+
+    @cached_property
     def allowed(self) -> NDArray[np.bool_]:
         """(n, k) True where the entity can run at all."""
         return np.asarray(self.speed > 0)

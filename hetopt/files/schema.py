@@ -260,7 +260,7 @@ class JobPart(Part):
     group: Name | None = None
     """What submissions of the same training share, e.g. a hash of user, script and dataset."""
     deadline: Positive | None = None
-    """When it should be done, in seconds; after ``arrival``."""
+    """When it should be done, in seconds on the clock of ``arrival``, and later than it."""
 
 
 class InstancePart(Part):

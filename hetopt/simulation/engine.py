@@ -225,21 +225,21 @@ class Engine:
         before, went_on = life.last, life.running
         if life.running:
             self._stop(life)
-        runs, new = [], False
+        runs, new, life.ready_on, had = [], False, {}, life.ready_on
         merge = getattr(self.overheads, "merge_seconds", 0.0) if len(copies) > 1 else 0.0
         for copy in copies:
             stays = before is not None and all(before.get(place) == n for place, n in copy.seats.items())
             new |= not stays
             if stays and went_on:  # a restart that is not over yet goes on
-                ready = max(self.time, life.ready_on.get(copy.server, life.ready))
+                ready = max(self.time, had.get(copy.server, life.ready))
             else:
                 ready = self.time + self.overheads(life.job, copy.seats if stays else before, copy.seats, self.cluster)
+            life.ready_on[copy.server] = ready
             runs.append(Running(copy, ready + merge))
             self.record.start(self.time, life.job.name, life.job.tenant, copy.seats, (life.job.name, copy.server))
         life.switches += new and before is not None
         life.running, life.forked, life.rate, life.since = True, Forked(tuple(runs)), rate, self.time
         life.last = {place: n for copy in copies for place, n in copy.seats.items()}
-        life.ready_on = {run.copy.server: run.ready for run in runs}
         if self.seconds is None and math.isinf(life.end):  # ask again once its copies are done
             self.wake = min(self.wake, life.forked.over)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
-from hetopt.models.hadar.market import Market, Seats
+from hetopt.models.hadar.market import Market, Seats, Types
 from hetopt.models.hadar.offers import Bid, Level
 from hetopt.models.hadar.utilities import NegativeJCT, Utility, utility_of, worth
 from hetopt.tolerances import WORK
@@ -81,31 +81,36 @@ def appraise(
     """
     left = instance.job_array("work_left")
     nic = np.array([USUAL_NIC / server.nic_bytes_per_s for server in instance.cluster.servers]) * terms.communication
-    speeds = np.where(jobs.capacity > 0, jobs.task_speed, 0.0).tolist()
+    speeds = jobs.task_speed_now.tolist()
     appraised = []
     for j, job in enumerate(instance.jobs):
-        paces = sorted({v for v in speeds[j] if v > 0}, reverse=True)
+        paces = levels_of(speeds[j])
         if not paces or left[j] <= WORK * job.work:
             continue
-        seconds = [float(left[j]) / v for v in paces]
+        seconds = [float(left[j]) / v for v, _ in paces]
         seats = now.get(job.name, ())
         value = _values(instance, job, seconds, terms, bool(seats), horizon)
         kept, moved, last = value[: len(paces)], value[len(paces) : -1], value[-1]
         slots = [max(1, math.ceil(s / terms.round_seconds - WORK)) for s in seconds]
         levels = tuple(
-            Level(
-                v,
-                tuple(k for k, speed in enumerate(speeds[j]) if speed >= v),
-                slots[i] if terms.whole else 1,
-                moved[i],
-                kept[i],
-            )
-            for i, v in enumerate(paces)
+            Level(v, types, slots[i] if terms.whole else 1, moved[i], kept[i]) for i, (v, types) in enumerate(paces)
         )
         charges = tuple((kept[0] * nic).tolist()) if job.demand > 1 else (0.0,) * len(nic)
         least = min((u for u in (*kept, last) if u > 0), default=0.0)
         appraised.append(Appraisal(Bid(j, job.demand, levels, charges, seats), kept[0], least, slots[-1]))
     return appraised
+
+
+def levels_of(speeds: Sequence[float]) -> list[tuple[float, Types]]:
+    """The speeds > 0 that a gang may have, the fastest first, each with the types that are not slower.
+
+    Parameters
+    ----------
+    speeds:
+        (k,) of one job.
+    """
+    paces = sorted({v for v in speeds if v > 0}, reverse=True)
+    return [(v, tuple(k for k, speed in enumerate(speeds) if speed >= v)) for v in paces]
 
 
 def _values(
@@ -135,10 +140,20 @@ def opened(
     return Market.of(instance.cluster, *price_bounds(appraised, jobs.capacity, slots)), appraised
 
 
+def seats_now(instance: Instance) -> dict[str, Seats]:
+    """Job -> seats of the jobs that are placed."""
+    servers = {server.name: h for h, server in enumerate(instance.cluster.servers)}
+    kinds = {t: k for k, t in enumerate(instance.cluster.type_names)}
+    placed = {
+        name: tuple(sorted((servers[m], kinds[t], n) for m, own in hosts.items() for t, n in own.items() if n))
+        for name, hosts in instance.placed.items()
+    }
+    return {name: seats for name, seats in placed.items() if seats}
+
+
 def serial_seconds(instance: Instance, jobs: Entities) -> float:
     """Seconds in which all jobs would be done one after another, each on its slowest type."""
-    able = (jobs.task_speed > 0) & (jobs.capacity > 0)
-    slowest = np.where(able, jobs.task_speed, np.inf).min(axis=1)
+    slowest = np.where(jobs.task_speed_now > 0, jobs.task_speed_now, np.inf).min(axis=1)
     return float((instance.job_array("work_left") / slowest).sum())
 
 

@@ -117,8 +117,7 @@ class Committing:
         if state is not None and expect(Commitments, state, "state", InvalidOption).cluster != instance.cluster:
             raise InvalidInstance("the servers are not those for which GPUs were promised; begin without a state")
         start = instance.time if state is None else state.start
-        able = ((jobs.task_speed > 0) & (jobs.capacity > 0)).sum(axis=1)
-        there = tuple(job for job, types in zip(instance.jobs, able.tolist(), strict=True) if types)
+        there = tuple(job for job, speeds in zip(instance.jobs, jobs.task_speed_now, strict=True) if speeds.any())
         if not there and state is None:  # no job by which prices could be set
             return plan_of(instance, jobs, {}), None
         slot, seats, refused = math.floor((instance.time - start) / self.round_seconds + WORK), {}, 0

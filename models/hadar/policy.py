@@ -15,7 +15,7 @@ from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
 from hetopt.errors import InvalidOption
-from hetopt.models.hadar.bids import Terms, opened
+from hetopt.models.hadar.bids import Terms, opened, seats_now
 from hetopt.models.hadar.market import Market, Seats
 from hetopt.models.hadar.offers import Bid, Offer, find_offer
 from hetopt.models.hadar.selection import SELECTIONS, AsPrinted, BySize, Greedy, Selection, take_all
@@ -194,28 +194,32 @@ def in_order(bids: list[Bid], market: Market, instance: Instance, order: Order) 
     return sorted(bids, key=rank)
 
 
-def seats_now(instance: Instance) -> dict[str, Seats]:
-    """Job -> seats of the jobs that are placed."""
-    servers = {server.name: h for h, server in enumerate(instance.cluster.servers)}
-    kinds = {t: k for k, t in enumerate(instance.cluster.type_names)}
-    placed = {
-        name: tuple(sorted((servers[m], kinds[t], n) for m, own in hosts.items() for t, n in own.items() if n))
-        for name, hosts in instance.placed.items()
-    }
-    return {name: seats for name, seats in placed.items() if seats}
+def plan_of(
+    instance: Instance,
+    jobs: Entities,
+    seats: Mapping[str, Seats],
+    dispatch: Mapping[str, Mapping[str, float]] | None = None,
+) -> Plan:
+    """The plan with its placement.
 
-
-def plan_of(instance: Instance, jobs: Entities, seats: Mapping[str, Seats]) -> Plan:
-    """The plan with its placement."""
+    Parameters
+    ----------
+    seats:
+        Job -> its GPUs; jobs that wait are absent.
+    dispatch:
+        Forked job -> server -> work of its copy there, in the unit of ``Job.work``.
+    """
+    forked = dispatch or {}
     x = np.zeros(jobs.shape)
     hosts: dict[str, dict[str, dict[str, int]]] = {}
     for name, own in seats.items():
         for h, k, n in own:
             x[jobs.position[name], k] += n
             hosts.setdefault(name, {}).setdefault(instance.cluster.servers[h].name, {})[jobs.types[k]] = n
-    spread = sum(len(own) > 1 for own in hosts.values())
+    spread = sum(len(own) > 1 for name, own in hosts.items() if name not in forked)
     waiting = float(sum(job.demand for job in instance.jobs if job.name not in hosts))
-    return Plan(jobs, x, given_up={"waiting": waiting}, placement=Placement(hosts, given_up={"spread": spread}))
+    placement = Placement(hosts, given_up={"spread": spread}, dispatch=forked)
+    return Plan(jobs, x, given_up={"waiting": waiting}, placement=placement)
 
 
 def printed(round_seconds: float = 360.0, *, by_the_letter: bool = False) -> Hadar:

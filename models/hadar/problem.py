@@ -103,7 +103,7 @@ class Problem:
         cells = [(s.name, t) for s in instance.cluster.servers for t in jobs.types if s.gpus.get(t, 0)]
         total, left = instance.job_array("work"), instance.job_array("work_left")
         check_mixed_gangs(jobs)
-        speed = np.where(jobs.capacity > 0, jobs.task_speed, 0.0)
+        speed = jobs.task_speed_now
         for j in np.flatnonzero(~speed.any(axis=1))[:1].tolist():
             raise InvalidInstance(f"job {jobs.names[j]!r} can run on no GPU of the cluster: its types have none")
         for j in np.flatnonzero(left <= WORK * total)[:1].tolist():
@@ -134,7 +134,7 @@ class Problem:
         instance, jobs = self.instance, self.instance.entities("jobs")
         total = fractions(instance.job_array("work"))
         done = fractions([instance.done.get(name, 0.0) for name in jobs.names])
-        speed = fractions(np.where(jobs.capacity > 0, jobs.task_speed, 0.0)) * fractions([self.seconds])[0]
+        speed = fractions(jobs.task_speed_now) * fractions([self.seconds])[0]
         return replace(self, work=(total - done) / total, speed=speed / total[:, None], value=fractions(self.value))
 
     @property

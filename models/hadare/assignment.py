@@ -6,13 +6,14 @@ import heapq
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
-from hetopt.models.hadar.bids import Terms, opened
-from hetopt.models.hadar.market import Market, Seats
+from hetopt.models.hadar.bids import Terms, levels_of, opened, seats_now
+from hetopt.models.hadar.market import Market, Seats, Types
 from hetopt.models.hadar.offers import Bid, find_offer
 from hetopt.models.hadar.utilities import utility_of
 from hetopt.tolerances import WORK
@@ -72,40 +73,32 @@ class Round:
 
     def market(self) -> tuple[Market, dict[int, Bid]]:
         """Empty servers with this round's prices, and the bids of the jobs whose gang fits on no one server."""
-        market, appraised = opened(self.instance, self.jobs, self.terms, {})
+        market, appraised = opened(self.instance, self.jobs, self.terms, seats_now(self.instance))
         servers = range(len(self.instance.cluster.servers))
         fits = {a.bid.job for a in appraised if any(next(self.copies(market, a.bid.job, h), None) for h in servers)}
-        wide = {a.bid.job: a.bid for a in appraised if a.bid.job not in fits}
-        return market, wide
+        return market, {a.bid.job: a.bid for a in appraised if a.bid.job not in fits}
 
-    def spread(self, market: Market, bid: Bid) -> CopyOn | None:
+    def spread(self, market: Market, bid: Bid) -> Iterator[CopyOn]:
         """The gang of a job that fits on no one server, over several as Hadar would have it."""
-        offer = find_offer(market, bid)
-        if offer is None:
-            return None
-        rate = min(float(self.jobs.task_speed[bid.job, k]) for _, k, _ in offer.seats)
-        lost = self.terms.restart_seconds if self.jobs.names[bid.job] not in self.last else 0.0
-        return CopyOn(rate, rate * (1 - lost / self.terms.round_seconds), offer.seats)
+        if (offer := find_offer(market, bid)) is not None:
+            yield self._copy(bid.job, offer.seats, stays=offer.seats == bid.now)
 
     def copies(self, market: Market, j: int, h: int) -> Iterator[CopyOn]:
-        """The gangs that job j may have on server h: one for each speed, on the slowest GPUs that are fast enough."""
-        speed, free, need = self.jobs.task_speed[j].tolist(), market.free[h], int(self.jobs.demand[j])
-        taken: list[int] = []
-        for k in sorted((k for k, v in enumerate(speed) if v > 0 and free[k]), key=lambda k: -speed[k]):
-            taken.append(k)
-            if sum(free[k] for k in taken) >= need:
-                yield self._seated(j, h, speed, free, taken)
+        """The gangs that job j may have on server h: for each speed the cheapest GPUs that are fast enough."""
+        need, name = int(self.jobs.demand[j]), self.instance.cluster.servers[h].name
+        for types in self._types[j]:
+            if len(market.costs(types)[h]) > need:
+                yield self._copy(j, market.seats(h, types, need), stays=name in self.last.get(self.jobs.names[j], ()))
 
-    def _seated(self, j: int, h: int, speed: list[float], free: list[int], types: list[int]) -> CopyOn:
-        left, seats = int(self.jobs.demand[j]), []
-        for k in reversed(types):
-            if (n := min(left, free[k])) > 0:
-                seats.append((h, k, n))
-                left -= n
-        rate = min(speed[k] for _, k, _ in seats)
-        stays = self.instance.cluster.servers[h].name in self.last.get(self.jobs.names[j], ())
+    def _copy(self, j: int, seats: Seats, *, stays: bool) -> CopyOn:
+        rate = min(float(self.jobs.task_speed[j, k]) for _, k, _ in seats)
         lost = 0.0 if stays else self.terms.restart_seconds
-        return CopyOn(rate, rate * (1 - lost / self.terms.round_seconds), tuple(sorted(seats)))
+        return CopyOn(rate, rate * (1 - lost / self.terms.round_seconds), seats)
+
+    @cached_property
+    def _types(self) -> list[list[Types]]:
+        """For each job and each of its speeds, the fastest first: the GPU types that are not slower."""
+        return [[types for _, types in levels_of(row)] for row in self.jobs.task_speed_now.tolist()]
 
     def worth(self, j: int, rate: float) -> float:
         """Utility of job j if it went on at this rate, 0 if it never ends."""
@@ -145,8 +138,9 @@ def assign(the: Round, *, fill: bool) -> Assigned:
 class _Assignment:
     """Copies that are given out one by one, and a heap of what every further copy would pay.
 
-    As servers fill, a copy there pays less and less, so an entry of the heap is never too low; it is looked at again
-    when its turn comes. When a job gets a copy its others are worth another amount, more or less, and enter anew.
+    As servers fill, there are fewer GPUs to choose from at higher prices. So a copy there pays less and less, an entry
+    of the heap is never too low, and it is looked at again when its turn comes. When a job gets a copy, its others are
+    worth another amount, more or less, and enter anew.
     """
 
     the: Round
@@ -187,10 +181,9 @@ class _Assignment:
         if h in own or len(own) >= self.the.most or self.the.instance.work_left(self.the.jobs.names[j]) <= 0:
             return None
         if h == SEVERAL:
-            spread = self.the.spread(self.market, self.wide[j])
-            copies = [] if spread is None else [spread]
+            copies = self.the.spread(self.market, self.wide[j])
         else:
-            copies = list(self.the.copies(self.market, j, h))
+            copies = self.the.copies(self.market, j, h)
         rate = sum(copy.steady for copy in own.values())
         paid = [(self.the.payoff(self.market, j, copy, rate), copy) for copy in copies]
         return max(paid, key=lambda offer: offer[0], default=None)

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from hetopt.allocation import Placement, Plan
+from hetopt.allocation import Plan
 from hetopt.checks import FrozenDict, at_least, choices, expect, shown, whole
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
@@ -16,6 +16,8 @@ from hetopt.data.present import present_entities
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidOption
 from hetopt.models.hadar.bids import Terms
+from hetopt.models.hadar.market import Seats
+from hetopt.models.hadar.policy import plan_of
 from hetopt.models.hadar.utilities import NegativeJCT, Utility, as_utility
 from hetopt.models.hadare.assignment import SEVERAL, Assigned, Round, assign, fewest_in_the_last_round
 from hetopt.models.hadare.beliefs import Beliefs
@@ -130,7 +132,7 @@ class HadarE:
         the = Round(
             instance,
             jobs if beliefs is None else _as_believed(jobs, beliefs),
-            Terms(self.round_seconds, self.restart_seconds, 0.0, utility=as_utility(self.utility, "HadarE.utility")),
+            Terms(self.round_seconds, self.restart_seconds, utility=as_utility(self.utility, "HadarE.utility")),
             {} if state is None else {job: frozenset(own) for job, own in state.last.items()},
             len(instance.cluster.servers) if self.copies is None else int(self.copies),
             self.worth == "added",
@@ -175,20 +177,16 @@ def _as_believed(jobs: Entities, beliefs: Beliefs) -> Entities:
 
 def _plan(instance: Instance, jobs: Entities, assigned: Assigned) -> tuple[Plan, dict[str, dict[str, tuple[str, ...]]]]:
     """The plan with its placement, and job -> server -> GPU types."""
-    servers, x = instance.cluster.servers, np.zeros(jobs.shape)
-    hosts: dict[str, dict[str, dict[str, int]]] = {}
+    servers = instance.cluster.servers
+    seats: dict[str, Seats] = {}
     dispatch: dict[str, dict[str, float]] = {}
     for j, own in assigned.items():
         name, every = jobs.names[j], sum(copy.rate for copy in own.values())
-        left = instance.work_left(name)
-        for h, copy in sorted(own.items()):
-            for m, k, n in copy.seats:
-                x[j, k] += n
-                hosts.setdefault(name, {}).setdefault(servers[m].name, {})[jobs.types[k]] = n
-            if h != SEVERAL:
-                dispatch.setdefault(name, {})[servers[h].name] = left * copy.rate / every
-    busy = {server for own in hosts.values() for server in own}
-    given_up = {"idle_servers": float(len(servers) - len(busy))}
-    placement = Placement(hosts, given_up=given_up, dispatch=dispatch)
-    last = {name: {server: tuple(own) for server, own in there.items()} for name, there in hosts.items()}
-    return Plan(jobs, x, placement=placement), last
+        seats[name] = tuple(seat for _, copy in sorted(own.items()) for seat in copy.seats)
+        if SEVERAL not in own:
+            left = instance.work_left(name)
+            dispatch[name] = {servers[h].name: left * copy.rate / every for h, copy in sorted(own.items())}
+    plan = plan_of(instance, jobs, seats, dispatch)
+    assert plan.placement is not None
+    hosts = plan.placement.hosts
+    return plan, {name: {server: tuple(own) for server, own in there.items()} for name, there in hosts.items()}

@@ -30,6 +30,8 @@ class Tracked:
         Steps of all copies together, in rounds that are closed.
     reports:
         Copy -> steps reported in the round that is open.
+    dispatched:
+        Copy -> steps that it is to do in the round that is open.
     """
 
     parent: int
@@ -83,9 +85,9 @@ class JobTracker:
         Raises
         ------
         InvalidOption
-            A name or number that is in use, a number out of range, no steps, no copies.
+            A name or number of a job that is not done, a number out of range, no steps, no copies.
         """
-        if name in self.jobs:
+        if name in self.jobs and self.jobs[name].copies:
             raise InvalidOption(f"job {name!r} is registered already")
         taken = {job.parent: other for other, job in self.jobs.items() if job.copies}
         if self.ids.checked(parent) in taken:
