@@ -225,6 +225,13 @@ def test_a_restart_that_is_not_over_goes_on() -> None:
     assert log.spans["lost"].sum() == pytest.approx(80.0)
 
 
+def test_merging_adds_nothing_to_a_restart_that_is_not_over() -> None:
+    """45 s to begin and 1 s of merging in each round of 10 s: 4 s of training from 46 to 50, then 6 s from 51."""
+    slow = Overheads(45.0, 0.0, 45.0, transfer=False, merge_seconds=1.0)
+    log = run({"j": ("n1", "n2")}, job(work=20), overheads=slow)
+    assert log.jobs["finish"]["j"] == pytest.approx(57.0)
+
+
 @dataclass(frozen=True)
 class Pausing:
     """Runs both copies in every other round."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import permutations, product
 from typing import Any
 
 import numpy as np
@@ -155,6 +155,18 @@ def test_a_gang_larger_than_any_server_is_not_forked() -> None:
     assert copies(plan) == {"thin": copies(plan)["thin"]}
     log = hetopt.simulate(hadare.HadarE(), instance, overheads=FREE)
     assert log.jobs["done"].tolist() == [4000, 4000]
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_a_wide_gang_stays_when_copies_that_pay_less_come(order: tuple[int, ...]) -> None:
+    """Any three GPUs are worth the same to it, so it stays on its own; the copies take what is around it."""
+    jobs = (Job("thin", {"A": 1.0}, 400_000), Job("wide", {"A": 1.0}, 4000, demand=3))
+    cluster = Cluster.of({"A": 6}, gpus_per_server=2)
+    one, two, free = (cluster.servers[h].name for h in order)
+    own = {one: {"A": 1}, two: {"A": 2}}
+    plan = hetopt.solve(hadare.HadarE(), Instance(cluster, jobs=jobs, placed={"wide": own}))
+    assert plan.placement.hosts["wide"] == own
+    assert copies(plan)["thin"] == {one, free}
 
 
 def test_estimates_are_corrected_by_what_is_measured() -> None:

@@ -110,6 +110,8 @@ def test_a_job_from_beginning_to_end() -> None:
     jobs.report(23, 20)
     assert jobs.close_round() == ["LM"]
     assert jobs.jobs["LM"].copies == ()
+    assert jobs.register("LM", parent=3, steps=2, copies=1) == (13,)  # so is the name
+    assert jobs.left("LM") == 2
 
 
 @pytest.mark.parametrize(
