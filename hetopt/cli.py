@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -292,6 +293,15 @@ def demo_command(
     path = write(comparison, out, f"hetopt: every policy on {name}", console.versions())
     views.show_comparison(comparison, name)
     console.say(f"report: {path.resolve()}")
+
+
+def _add_commands() -> None:
+    """Commands that installed packages announce by entry points of the group ``hetopt.commands``."""
+    for point in sorted(entry_points(group="hetopt.commands"), key=lambda point: point.name):
+        app.command(point.name)(point.load())
+
+
+_add_commands()
 
 
 def main() -> None:

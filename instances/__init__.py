@@ -41,7 +41,10 @@ class Expected:
     where, note:
         Place in the paper; what has to be known besides.
     claim:
-        Number of the claim in the transcription of the papers' numbers, e.g. ``"OEF-016"``.
+        Number of the claim in the transcription of the papers' numbers, e.g. ``"OEF-016"``; of a counterexample the
+        claim of the ledger that it refutes, e.g. ``"oef/lemma-3.1"``.
+    case:
+        Of a counterexample: the tables from which the ledger makes it, name -> rows.
     """
 
     correct: Mapping[str, Any] = field(default_factory=FrozenDict)
@@ -51,6 +54,7 @@ class Expected:
     where: str = ""
     note: str = ""
     claim: str = ""
+    case: Mapping[str, Any] = field(default_factory=FrozenDict)
 
 
 @cache
@@ -119,7 +123,8 @@ def expected(name: str) -> Mapping[str, Expected]:
 def _expected(row: Mapping[str, Any]) -> Expected:
     correct, printed = (FrozenDict(exact(row.get(key, {}))) for key in ("correct", "printed"))
     text = {key: row.get(key, "") for key in ("policy", "where", "note", "claim")}
-    return Expected(correct, printed, tuple(row.get("misprinted", ())), **text)
+    case = FrozenDict(exact(row.get("case", {})))
+    return Expected(correct, printed, tuple(row.get("misprinted", ())), **text, case=case)
 
 
 def exact(value: Any) -> Any:

@@ -100,6 +100,8 @@ def test_printed_values_are_those_of_the_transcription() -> None:
     table = claims()
     for name, topic in ALL:
         said = row(name, topic)
+        if topic == "counterexample":  # of a claim of the ledger, see test_ledger.py
+            continue
         assert not said.claim or said.claim in table, (name, topic)
         if not said.printed:
             continue

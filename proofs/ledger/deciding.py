@@ -1,0 +1,62 @@
+"""Many claims, decided side by side."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+
+from hetopt.proofs.ledger.claim import Claim, Effort, Evidence
+from hetopt.proofs.ledger.collect import ledger
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A claim and what is known of it."""
+
+    claim: Claim
+    evidence: Evidence
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether the verdict is the one that the ledger stands for."""
+        return self.evidence.verdict == self.claim.expected
+
+
+def decide(claim: Claim, effort: Effort) -> Evidence:
+    """What is known of one claim after so much effort; an error in its code leaves it open, and says so."""
+    try:
+        return claim.means.decide(claim, effort)
+    except Exception as problem:  # whatever the code of somebody else's claim does
+        last = traceback.extract_tb(problem.__traceback__)[-1]
+        where = f"{last.filename.rpartition('/')[2]}, line {last.lineno}"
+        return Evidence("open", f"could not be decided: {type(problem).__name__}: {problem} ({where})")
+
+
+def decide_all(claims: Sequence[Claim], effort: Effort, jobs: int = 1) -> Iterator[Decided]:
+    """Each claim and its evidence, in the order in which they are done.
+
+    Parameters
+    ----------
+    jobs:
+        Processes; with 1 everything runs in this one. Claims that no package announces need 1.
+    """
+    if jobs <= 1 or len(claims) <= 1:
+        for claim in claims:
+            yield Decided(claim, decide(claim, effort))
+        return
+    known = {claim.key: claim for claim in claims}
+    with ProcessPoolExecutor(min(jobs, len(claims)), mp_context=get_context("spawn")) as pool:
+        running = {pool.submit(_by_key, key, effort): key for key in known}
+        for done in as_completed(running):
+            yield Decided(known[running[done]], done.result())
+
+
+def _by_key(key: str, effort: Effort) -> Evidence:
+    """For a process of its own; cases stay behind, their numbers tell all."""
+    found = decide(ledger()[key], effort)
+    if found.counterexample is None:
+        return found
+    return replace(found, counterexample=replace(found.counterexample, case=None))

@@ -1,0 +1,62 @@
+"""Cases that Hypothesis draws: nothing but what meets the hypotheses, shrunk where the conclusion fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TypeVar
+
+from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
+from hypothesis.errors import HypothesisException
+
+from hetopt.proofs.ledger.claim import Finding
+from hetopt.proofs.ledger.space import Numbers, Space
+
+C = TypeVar("C")
+
+
+class _Refuted(Exception):
+    """A case for which the conclusion fails; shown to Hypothesis so that it shrinks it."""
+
+
+def drawn(
+    space: Space[C],
+    slack: Callable[[C], Fraction | float],
+    finding: Callable[[C], Finding],
+    count: int,
+    start: int,
+) -> tuple[tuple[Numbers, Finding] | None, int]:
+    """Draw ``count`` cases: the simplest that Hypothesis finds for which the conclusion fails, if any; and how many."""
+    found: list[tuple[Numbers, Finding]] = []
+    tried = 0
+
+    @seed(start)
+    @settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+        verbosity=Verbosity.quiet,
+        report_multiple_bugs=False,
+        print_blob=False,
+    )
+    @given(space.strategy())
+    def look(pair: tuple[Numbers, C]) -> None:
+        nonlocal tried
+        tried += 1
+        numbers, case = pair
+        if slack(case) < 0:
+            told = finding(case)
+            if told.refutes:
+                found[:] = [(numbers, told)]
+                raise _Refuted
+
+    try:
+        look()
+    except _Refuted:
+        return found[0], tried
+    except HypothesisException:
+        if not found:
+            raise
+    return None, tried

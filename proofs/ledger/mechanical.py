@@ -1,0 +1,56 @@
+"""Parts of proofs that a machine checks: identities by sympy, statements over all real data by z3."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
+from hetopt.proofs.ledger.claim import Check, Mechanical
+
+Z3_SECONDS = 30
+"""After which z3 gives up; then the part counts as not run."""
+
+
+def by_sympy(name: str, problem: Callable[[], str]) -> Mechanical:
+    """A part that sympy checks: ``problem`` returns what is wrong, or nothing."""
+    return partial(_sympy, name, problem)
+
+
+def by_z3(name: str, build: Callable[[], list[Any]]) -> Mechanical:
+    """A part that z3 checks: ``build`` returns hypotheses and the negated conclusion, which nothing must satisfy."""
+    return partial(_z3, name, build)
+
+
+def _missing(package: str, name: str) -> Check | None:
+    if find_spec(package) is None:
+        return Check(name, None, why=f"{package} is not installed; pip install 'hetopt[verify]'")
+    return None
+
+
+def _sympy(name: str, problem: Callable[[], str]) -> Check:
+    if (missing := _missing("sympy", name)) is not None:
+        return missing
+    began = time.perf_counter()
+    why = problem()
+    return Check(f"sympy: {name}", not why, time.perf_counter() - began, why)
+
+
+def _z3(name: str, build: Callable[[], list[Any]]) -> Check:
+    if (missing := _missing("z3", name)) is not None:
+        return missing
+    import z3
+
+    began = time.perf_counter()
+    solver = z3.Solver()
+    solver.set("timeout", Z3_SECONDS * 1000)
+    solver.add(*build())
+    answer = solver.check()
+    seconds = time.perf_counter() - began
+    if answer == z3.sat:
+        return Check(f"z3: {name}", False, seconds, f"z3 finds {solver.model()}")
+    if answer == z3.unsat:
+        return Check(f"z3: {name}", True, seconds)
+    return Check(f"z3: {name}", None, seconds, f"z3 gave up after {seconds:.0f} s")

@@ -1,0 +1,84 @@
+"""What a finding has to show: shares of GPUs, or a schedule; drawn as SVG by the page, as text by the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Who has which GPUs.
+
+    Attributes
+    ----------
+    title:
+        E.g. "honest".
+    names, types:
+        n entities and k GPU types.
+    gpus:
+        (n, k) GPUs.
+    capacity:
+        (k,) GPUs that there are.
+    worth:
+        (n,) what they are worth to their owner.
+    """
+
+    title: str
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+    gpus: tuple[tuple[Fraction, ...], ...]
+    capacity: tuple[Fraction, ...]
+    worth: tuple[Fraction, ...]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A job that runs: on which lane (a GPU, a server, a type), from when to when."""
+
+    lane: str
+    start: Fraction
+    end: Fraction
+    job: str
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A schedule.
+
+    Attributes
+    ----------
+    title:
+        E.g. "optimum".
+    bars:
+        What runs.
+    unit:
+        Of time, e.g. "rounds".
+    """
+
+    title: str
+    bars: tuple[Bar, ...]
+    unit: str = "s"
+
+
+Picture: TypeAlias = Shares | Timeline
+
+
+def shares(
+    title: str,
+    gpus: Sequence[Sequence[Any]],
+    capacity: Sequence[Any],
+    worth: Sequence[Any],
+    names: Sequence[str] = (),
+) -> Shares:
+    """Shares of tenants u1, u2 … (or ``names``) of GPU1, GPU2 …"""
+    return Shares(
+        title,
+        tuple(names) or tuple(f"u{i + 1}" for i in range(len(gpus))),
+        tuple(f"GPU{j + 1}" for j in range(len(capacity))),
+        tuple(tuple(Fraction(v) for v in row) for row in gpus),
+        tuple(Fraction(v) for v in capacity),
+        tuple(Fraction(v) for v in worth),
+    )

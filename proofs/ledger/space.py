@@ -1,0 +1,323 @@
+"""Spaces of cases: tables of fractions, which Hypothesis can draw and a search can enumerate, move in and shrink.
+
+A claim says of which tables its cases are made and how; drawing, searching, shrinking and keeping them in files need
+no further code.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import product
+from math import prod
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from hypothesis import strategies as st
+
+C = TypeVar("C")
+
+V = TypeVar("V")
+
+Grid: TypeAlias = tuple[tuple[Fraction, ...], ...]
+"""Rows of a table."""
+
+
+class Choose(Protocol):
+    """Takes one of some values, simplest first: how Hypothesis, or a random generator, is asked."""
+
+    def __call__(self, values: Sequence[V]) -> V:
+        """One of ``values``."""
+        ...
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The tables from which a case is made.
+
+    Attributes
+    ----------
+    tables:
+        Name -> rows of fractions.
+    """
+
+    tables: Mapping[str, Grid]
+
+    def __getitem__(self, name: str) -> Grid:
+        return self.tables[name]
+
+    def row(self, name: str) -> tuple[Fraction, ...]:
+        """The first row of a table."""
+        return self.tables[name][0]
+
+    def one(self, name: str) -> Fraction:
+        """The only entry of a table."""
+        return self.tables[name][0][0]
+
+    def key(self) -> tuple[object, ...]:
+        """What makes two cases the same."""
+        return tuple(sorted(self.tables.items()))
+
+    def replaced(self, name: str, i: int, j: int, value: Fraction) -> Numbers:
+        """The same with one other entry."""
+        rows = [list(row) for row in self.tables[name]]
+        rows[i][j] = value
+        return Numbers({**self.tables, name: tuple(tuple(row) for row in rows)})
+
+    def as_dict(self) -> dict[str, list[list[str | int]]]:
+        """Plain numbers and text such as ``"1/3"``, for files."""
+        return {name: [[_plain(v) for v in row] for row in rows] for name, rows in self.tables.items()}
+
+    @classmethod
+    def read(cls, data: Mapping[str, Sequence[Sequence[Any]]]) -> Numbers:
+        """From :meth:`as_dict`."""
+        return cls({name: tuple(tuple(Fraction(str(v)) for v in row) for row in rows) for name, rows in data.items()})
+
+
+def _plain(value: Fraction) -> str | int:
+    return int(value) if value.denominator == 1 else str(value)
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a table looks like.
+
+    Attributes
+    ----------
+    rows, columns:
+        How many: the name of a size, perhaps less one (``"k-1"``: what is normalised has no entry), or a number.
+    values:
+        What entries may be, ascending.
+    """
+
+    rows: str | int
+    columns: str | int
+    values: tuple[Fraction, ...]
+
+    @property
+    def simplest_first(self) -> list[Fraction]:
+        """The values, those with small numerators and denominators first."""
+        return sorted(self.values, key=lambda v: (complexity(v), v))
+
+    def shape(self, sizes: Mapping[str, int]) -> tuple[int, int]:
+        """(rows, columns) for these sizes."""
+        return _length(self.rows, sizes), _length(self.columns, sizes)
+
+
+def _length(what: str | int, sizes: Mapping[str, int]) -> int:
+    if isinstance(what, int):
+        return what
+    name, _, less = what.partition("-")
+    return sizes[name] - int(less or 0)
+
+
+def complexity(value: Fraction) -> int:
+    """How long a fraction is to read: 0, 1, 2 … for 0, 1, 2 …, more for parts."""
+    return abs(value.numerator) + 2 * (value.denominator - 1)
+
+
+def whole(least: int, most: int) -> tuple[Fraction, ...]:
+    """All whole numbers from ``least`` to ``most``."""
+    return tuple(Fraction(v) for v in range(least, most + 1))
+
+
+def parts(least: int, most: int, *denominators: int) -> tuple[Fraction, ...]:
+    """All fractions from ``least`` to ``most`` with these denominators, ascending."""
+    found = {Fraction(p, q) for q in (1, *denominators) for p in range(least * q, most * q + 1)}
+    return tuple(sorted(found))
+
+
+@dataclass(frozen=True)
+class Space(Generic[C]):
+    """The cases that a claim is about.
+
+    Attributes
+    ----------
+    sizes:
+        Name -> (least, most), e.g. ``{"n": (2, 4)}``.
+    tables:
+        Name -> what it looks like.
+    build:
+        Makes the case of the numbers; None where they do not meet the hypotheses.
+    chosen:
+        Chooses numbers that meet the hypotheses, where few of all numbers do; else any, of which some are refused.
+    """
+
+    sizes: Mapping[str, tuple[int, int]]
+    tables: Mapping[str, Table]
+    build: Callable[[Numbers], C | None]
+    chosen: Callable[[Choose, Mapping[str, int]], Numbers] | None = field(default=None, compare=False)
+
+    # -- drawing -------------------------------------------------------------------------------------------------
+
+    def strategy(self) -> st.SearchStrategy[tuple[Numbers, C]]:
+        """Numbers and their case; shrinks towards few rows and simple entries."""
+
+        @st.composite
+        def draw_numbers(draw: st.DrawFn) -> Numbers:
+            sizes = {name: draw(st.integers(*limits)) for name, limits in self.sizes.items()}
+            return self._any(lambda values: draw(st.sampled_from(values)), sizes)
+
+        made = draw_numbers().map(lambda numbers: (numbers, self.build(numbers)))
+        return made.filter(lambda pair: pair[1] is not None)  # type: ignore[return-value]
+
+    def _any(self, choose: Choose, sizes: Mapping[str, int]) -> Numbers:
+        if self.chosen is not None:
+            return self.chosen(choose, sizes)
+        return self._filled(sizes, [choose(values) for values in self._entries(sizes)])
+
+    # -- enumerating ---------------------------------------------------------------------------------------------
+
+    def shapes(self) -> list[dict[str, int]]:
+        """All sizes, those with the fewest entries first."""
+        names = list(self.sizes)
+        every = [
+            dict(zip(names, chosen, strict=True))
+            for chosen in product(*(range(low, high + 1) for low, high in self.sizes.values()))
+        ]
+        return sorted(every, key=lambda sizes: (self.entries(sizes), list(sizes.values())))
+
+    def entries(self, sizes: Mapping[str, int]) -> int:
+        """Numbers in all tables of these sizes."""
+        return sum(prod(table.shape(sizes)) for table in self.tables.values())
+
+    def levels(self) -> int:
+        """Values of the table that has most of them."""
+        return max((len(table.values) for table in self.tables.values()), default=1)
+
+    def level(self, sizes: Mapping[str, int], height: int, most: int, rng: random.Random) -> Iterator[Numbers]:
+        """Numbers among the ``height`` simplest values of each table: all of them, or ``most`` random ones.
+
+        Where numbers that meet the hypotheses can be chosen, half of the random ones are.
+        """
+        every = [values[:height] for values in self._entries(sizes)]
+        if prod(len(values) for values in every) <= most:
+            for choice in product(*every):
+                yield self._filled(sizes, choice)
+            return
+        for i in range(most):
+            if i % 2 and self.chosen is not None:
+                yield self.chosen(lambda values: rng.choice(values), sizes)
+            else:
+                yield self._filled(sizes, [rng.choice(values) for values in every])
+
+    def _filled(self, sizes: Mapping[str, int], choice: Sequence[Fraction]) -> Numbers:
+        entries, tables = iter(choice), dict[str, Grid]()
+        for name, table in self.tables.items():
+            rows, columns = table.shape(sizes)
+            tables[name] = tuple(tuple(next(entries) for _ in range(columns)) for _ in range(rows))
+        return Numbers(tables)
+
+    # -- moving and shrinking ------------------------------------------------------------------------------------
+
+    def neighbours(self, numbers: Numbers) -> Iterator[Numbers]:
+        """One entry to the next value above or below, or two steps away."""
+        for name, table in self.tables.items():
+            for i, row in enumerate(numbers[name]):
+                for j, value in enumerate(row):
+                    at = bisect_left(table.values, value)
+                    for other in {*table.values[max(0, at - 2) : at + 3]} - {value}:
+                        yield numbers.replaced(name, i, j, other)
+
+    def jumbled(self, numbers: Numbers, changes: int, rng: random.Random) -> Numbers:
+        """So many random entries at random values, simple ones more often."""
+        for _ in range(changes):
+            name, table = rng.choice(list(self.tables.items()))
+            if (rows := len(numbers[name])) and (columns := len(numbers[name][0])):
+                simplest = table.simplest_first
+                i, j = rng.randrange(rows), rng.randrange(columns)
+                value = simplest[int(len(simplest) * rng.random() ** 2)]
+                if numbers[name][i][j] > table.values[-1] and rng.random() < 0.5:
+                    value = Fraction(round(numbers[name][i][j] * rng.choice((4, 6, 8, 9)) / 10))
+                numbers = numbers.replaced(name, i, j, value)
+        return numbers
+
+    def smaller(self, numbers: Numbers) -> Iterator[Numbers]:
+        """One row or column of some size less, or one entry simpler; the boldest first."""
+        for size, (least, _) in self.sizes.items():
+            for position in range(self.size_of(numbers, size) - 1, -1, -1):
+                if self.size_of(numbers, size) > least:
+                    yield from self._without(numbers, size, position)
+        for name, table in self.tables.items():
+            simplest = table.simplest_first
+            for i, row in enumerate(numbers[name]):
+                for j, value in enumerate(row):
+                    for other in simplest:
+                        if complexity(other) >= complexity(value):
+                            break
+                        yield numbers.replaced(name, i, j, other)
+                    if value > table.values[-1]:  # chosen, not from the list
+                        for tenth in (5, 7, 9):
+                            yield numbers.replaced(name, i, j, Fraction(round(value * tenth / 10)))
+
+    def size_of(self, numbers: Numbers, size: str) -> int:
+        """How large a size is in these numbers."""
+        for name, table in self.tables.items():
+            for axis, length in enumerate((table.rows, table.columns)):
+                if isinstance(length, str) and length.partition("-")[0] == size:
+                    grid = numbers[name]
+                    there = len(grid) if axis == 0 else len(grid[0]) if grid else 0
+                    return there + int(length.partition("-")[2] or 0)
+        raise KeyError(f"no table has the size {size!r}")
+
+    def _without(self, numbers: Numbers, size: str, position: int) -> Iterator[Numbers]:
+        tables = dict(numbers.tables)
+        for name, table in self.tables.items():
+            for axis, length in enumerate((table.rows, table.columns)):
+                if isinstance(length, str) and length.partition("-")[0] == size:
+                    at = position - int(length.partition("-")[2] or 0)
+                    if at < 0:
+                        return
+                    grid = tables[name]
+                    tables[name] = (
+                        grid[:at] + grid[at + 1 :] if axis == 0 else tuple(row[:at] + row[at + 1 :] for row in grid)
+                    )
+        yield Numbers(tables)
+
+    def count_lighter(self, sizes: Mapping[str, int], total: int) -> int:
+        """How many numbers of this shape have a smaller sum of complexities than ``total``."""
+        ways = [1] + [0] * max(0, total - 1)
+        for values in self._entries(sizes):
+            after = [0] * len(ways)
+            for value in values:
+                c = complexity(value)
+                for have in range(len(ways) - c):
+                    after[have + c] += ways[have]
+            ways = after
+        return sum(ways)
+
+    def lighter(self, sizes: Mapping[str, int], total: int) -> Iterator[Numbers]:
+        """These numbers, those with the smallest sum first."""
+        entries = self._entries(sizes)
+        least = [0]
+        for values in reversed(entries):
+            least.append(least[-1] + min(complexity(v) for v in values))
+        least.reverse()
+
+        def fill(i: int, left: int) -> Iterator[tuple[Fraction, ...]]:
+            if i == len(entries):
+                if left == 0:
+                    yield ()
+                return
+            for value in entries[i]:
+                if left - complexity(value) >= least[i + 1]:
+                    for rest in fill(i + 1, left - complexity(value)):
+                        yield (value, *rest)
+
+        for exactly in range(least[0], total):
+            for choice in fill(0, exactly):
+                yield self._filled(sizes, choice)
+
+    def _entries(self, sizes: Mapping[str, int]) -> list[list[Fraction]]:
+        """For each entry of all tables what it may be."""
+        found: list[list[Fraction]] = []
+        for table in self.tables.values():
+            found += [table.simplest_first] * prod(table.shape(sizes))
+        return found
+
+    def weight(self, numbers: Numbers) -> tuple[int, ...]:
+        """What a smaller case has less of: entries first, then the length of its numbers."""
+        every = [v for rows in numbers.tables.values() for row in rows for v in row]
+        return len(every), sum(complexity(v) for v in every), max((complexity(v) for v in every), default=0)

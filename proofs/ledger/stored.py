@@ -1,0 +1,90 @@
+"""Counterexamples in instance files: ``instances/refuted/`` and wherever a user keeps new ones."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hetopt import instances
+from hetopt.data.instance import Instance
+from hetopt.files.encoding import encode
+from hetopt.files.saving import check_free, check_writable
+from hetopt.proofs.ledger.claim import Claim, Counterexample, number
+from hetopt.proofs.ledger.space import Numbers
+
+TOPIC = "counterexample"
+"""Key under ``expected`` of an instance file."""
+
+
+def stored_numbers(name: str) -> Numbers:
+    """The tables of a stored counterexample.
+
+    Raises
+    ------
+    UnknownName
+        There is no instance of that name.
+    KeyError
+        It holds no counterexample.
+    """
+    return Numbers.read(instances.expected(name)[TOPIC].case)
+
+
+@cache
+def _index() -> dict[str, tuple[str, ...]]:
+    """Claim -> names of the instances that are kept against it."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name in instances.names():
+        if name.startswith("refuted/") and TOPIC in (said := instances.expected(name)):
+            for claim in said[TOPIC].claim.split(", "):
+                found[claim] = (*found.get(claim, ()), name)
+    return found
+
+
+def kept(claim: str) -> tuple[str, ...]:
+    """Names of the instances that are kept as counterexamples of a claim."""
+    return _index().get(claim, ())
+
+
+def instance_of(case: Any) -> Instance:
+    """The instance that a case is about: itself, or its attribute ``instance``."""
+    return case if isinstance(case, Instance) else case.instance
+
+
+def slug(key: str) -> str:
+    """The name of a claim as a file is called."""
+    return key.replace("/", "-").replace(".", "-")
+
+
+def document(claim: Claim, found: Counterexample, name: str) -> dict[str, Any]:
+    """An instance file as plain data."""
+    source = f"{claim.paper}, {claim.place} does not hold: {found.finding.words}. Found by search ({claim.key})."
+    data = encode(instance_of(found.case).replace(name=name, source=source))
+    data["expected"] = {
+        TOPIC: {
+            "claim": claim.key,
+            "where": claim.place,
+            "case": found.numbers.as_dict(),
+            "correct": {"slack": number(found.finding.slack)},
+        }
+    }
+    return data
+
+
+def keep(claim: Claim, found: Counterexample, folder: Path) -> Path:
+    """Write a counterexample to a new instance file in ``folder``, and return its path.
+
+    Raises
+    ------
+    UnusableFile
+        It cannot be written there; one that exists is not replaced.
+    """
+    name = slug(claim.key)
+    path = folder / f"{name}.yaml"
+    check_free(path, overwrite=False)
+    check_writable(path)
+    data = document(claim, found, f"refuted/{name}")
+    path.write_text(yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=110))
+    return path
