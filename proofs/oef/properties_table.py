@@ -1,0 +1,197 @@
+"""Table 1: what Gavel, Gandiva_fair and OEF guarantee, cell by cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from hetopt.proofs.ledger.claim import Claim, Finding, Word
+from hetopt.proofs.ledger.means import ForAll, Some
+from hetopt.proofs.ledger.space import Space
+from hetopt.proofs.oef.efficiency import CLAIMS as EFFICIENCY
+from hetopt.proofs.oef.efficiency import efficient
+from hetopt.proofs.oef.fairness import SHARING_INCENTIVE, least_surplus, most_envy
+from hetopt.proofs.oef.lies import Lie, lies, over, pays
+from hetopt.proofs.oef.reports import OVER
+from hetopt.proofs.oef.rivals import gandiva_fair, gavel
+from hetopt.proofs.oef.tenants import OPTIMAL, UNIQUE, Optimum, Tenants, positive, rising, tenants
+
+F = Fraction
+RULE = "the rule gives one allocation, computed in fractions"
+
+By = Callable[[Tenants], Optimum]
+
+
+def by_gandiva_fair(case: Tenants) -> Optimum:
+    """What the trades end with: one allocation, so as good as a unique optimum."""
+    share, _ = gandiva_fair(case)
+    return Optimum(share, sum(case.rates(share), F(0)), True, ())
+
+
+def decided(finding: Finding, found: Optimum) -> Finding:
+    """Only what is unique counts against a mechanism."""
+    certificate = (RULE,) if not found.dual else (OPTIMAL, UNIQUE)
+    return Finding(finding.slack, finding.words, certificate, finding.pictures, found.unique)
+
+
+def envy(case: Tenants, by: By) -> Finding:
+    """Envy-freeness."""
+    return decided(most_envy(case, by(case)), by(case))
+
+
+def sharing(case: Tenants, by: By) -> Finding:
+    """The sharing incentive."""
+    return decided(least_surplus(case, by(case)), by(case))
+
+
+def pareto(case: Tenants, by: By) -> Finding:
+    """Pareto efficiency under capacity alone."""
+    return decided(efficient(case, by(case)), by(case))
+
+
+def total(case: Tenants, by: By) -> Finding:
+    """The largest total among allocations with the sharing incentive, as section 2.4 measures."""
+    found, best = by(case), case.sharing
+    words = f"the total is {found.total}; {best.total} is possible with the sharing incentive"
+    pictures = (case.picture("allocation", found.share), case.picture("largest total with it", best.share))
+    return decided(Finding(found.total - best.total, words, pictures=pictures), found)
+
+
+def lie(case: Lie, by: By) -> Finding:
+    """Strategy-proofness against over-reports."""
+    return pays(case, by(case.truth), by(case.told))
+
+
+PLAIN = tenants(lambda c: positive(c) and rising(c), n=(2, 3), k=(2, 3))
+FEW_GPUS = tenants(lambda c: rising(c) and sum(c.gpus) <= c.n, n=(2, 4), k=(2, 3))
+LIES = lies(over, n=(2, 3), k=(2, 2), where=lambda c: rising(c.truth) and rising(c.told))
+LIES_ON_FEW_GPUS = lies(
+    over, n=(2, 4), k=(2, 2), where=lambda c: rising(c.truth) and rising(c.told) and sum(c.truth.gpus) <= c.truth.n
+)
+Check = Callable[[Tenants, By], Finding]
+CHECKS: dict[str, tuple[str, Check]] = {
+    "pareto": ("Pareto-efficient", pareto),
+    "envy": ("envy-free", envy),
+    "sharing": ("sharing-incentive", sharing),
+    "total": ("of optimal efficiency under the sharing incentive", total),
+}
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """A row of the table: how it is called here and there, what it allocates, and the cases that it is for."""
+
+    key: str
+    name: str
+    policy: str
+    by: By
+    cases: Space[Tenants] = PLAIN
+    lies: Space[Lie] = LIES
+    note: str = ""
+
+    def cell(
+        self, column: str, *, printed: bool, expected: Word, proof: str = "", instead: str = "", mark: str = ""
+    ) -> Claim:
+        """One cell: "yes" is a claim about all cases, "no" one about some case."""
+        key = f"oef/table-1-{self.key}-{column}"
+        means: ForAll[Any]
+        if column == "lies":
+            words = "strategy-proof against over-reports"
+            means = ForAll(self.lies, lambda c: lie(c, self.by))
+        else:
+            words, check = CHECKS[column]
+            means = ForAll(self.cases, lambda c: check(c, self.by))
+        return Claim(
+            key=key,
+            paper="OEF",
+            place="Table 1",
+            statement=f"{self.name} is {'' if printed else 'not '}{words}.",
+            means=means if printed else Some(means),
+            expected=expected,
+            policies=(self.policy,),
+            proof=proof or ("" if printed else "One instance is enough."),
+            instead=instead,
+            note=mark or self.note,
+        )
+
+
+GAVEL = Scheduler(
+    "gavel",
+    "Gavel",
+    "gavel-max-min",
+    gavel,
+    FEW_GPUS,
+    LIES_ON_FEW_GPUS,
+    "With Gavel's own row, which eq. (3) needs: a tenant uses at most one GPU's time. So there are at most as many "
+    "GPUs "
+    "as tenants.",
+)
+GANDIVA = Scheduler(
+    "gandiva",
+    "Gandiva_fair",
+    "gandiva-fair",
+    by_gandiva_fair,
+    note="The trading rule as in `models/gandiva_fair.py`: every pair of types has one turn.",
+)
+BOTH = "The table has one row for both programs; no program has all five."
+COOPERATIVE = Scheduler("cooperative", "Cooperative OEF", "oef-cooperative", lambda case: case.cooperative, note=BOTH)
+NONCOOPERATIVE = Scheduler(
+    "noncooperative", "Non-cooperative OEF", "oef-noncooperative", lambda case: case.noncooperative, note=BOTH
+)
+LEVEL = r"All have $t^*$ in every optimum, so one of them speaks for all. " + EFFICIENCY[1].proof
+
+CLAIMS = (
+    GAVEL.cell("pareto", printed=False, expected="true"),
+    GAVEL.cell("envy", printed=False, expected="true"),
+    GAVEL.cell(
+        "sharing",
+        printed=True,
+        expected="true",
+        proof=r"The equal split has all ratios 1 and keeps Gavel's row, as $\sum_j m_j / n \le 1$. So the least "
+        r"ratio of the "
+        r"optimum is at least 1.",
+    ),
+    GAVEL.cell("lies", printed=False, expected="true"),
+    GAVEL.cell("total", printed=False, expected="true"),
+    GANDIVA.cell("pareto", printed=True, expected="false", instead="oef/gandiva-two-types"),
+    GANDIVA.cell("envy", printed=False, expected="true"),
+    GANDIVA.cell(
+        "sharing",
+        printed=True,
+        expected="true",
+        proof="Everybody begins with the equal split, and a price between the speedups of buyer and seller leaves "
+        "both with "
+        "at least what they had.",
+    ),
+    GANDIVA.cell("lies", printed=False, expected="true"),
+    GANDIVA.cell("total", printed=False, expected="true"),
+    COOPERATIVE.cell("pareto", printed=True, expected="false", instead="oef/thm-5.3-cooperative-three"),
+    COOPERATIVE.cell(
+        "envy", printed=True, expected="true", proof="These are the rows of its program, eq. (10c) as meant."
+    ),
+    COOPERATIVE.cell("sharing", printed=True, expected="true", proof=SHARING_INCENTIVE),
+    COOPERATIVE.cell("lies", printed=True, expected="false", instead="oef/thm-5.4-over"),
+    COOPERATIVE.cell("total", printed=True, expected="false", instead="oef/totals"),
+    NONCOOPERATIVE.cell("pareto", printed=True, expected="true", proof=LEVEL),
+    NONCOOPERATIVE.cell("envy", printed=True, expected="false", instead="oef/thm-5.1-envy"),
+    NONCOOPERATIVE.cell("sharing", printed=True, expected="false", instead="oef/thm-5.1-sharing"),
+    NONCOOPERATIVE.cell("lies", printed=True, expected="true", proof=OVER),
+    NONCOOPERATIVE.cell("total", printed=True, expected="false", instead="oef/totals"),
+    Claim(
+        key="oef/gandiva-two-types",
+        paper="OEF",
+        place="Table 1",
+        statement="Gandiva_fair is Pareto-efficient for two GPU types.",
+        means=ForAll(tenants(positive, n=(2, 5), k=(2, 2)), lambda c: pareto(c, by_gandiva_fair)),
+        expected="true",
+        printed=False,
+        policies=("gandiva-fair",),
+        proof=r"""
+Trades end when nobody who holds slow GPUs gains more by fast ones than somebody who holds fast GPUs. So one price lies
+between the speedups of both kinds of owners; at it everybody has the best bundle that it can afford, and who would have
+more needs a bundle that costs more: what all have costs the same in every allocation of everything.""",
+        note=GANDIVA.note,
+    ),
+)

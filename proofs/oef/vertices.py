@@ -1,0 +1,78 @@
+"""Section 4.4: how many shares of an optimum are above 0."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from hetopt.proofs.ledger.claim import Claim, Finding, number
+from hetopt.proofs.ledger.means import ForAll
+from hetopt.proofs.oef.tenants import OPTIMAL, UNIQUE, Optimum, Share, Tenants, positive, rising, tenants
+
+F = Fraction
+
+
+def shares_above_zero(case: Tenants, found: Optimum, *, decided: bool = True) -> Finding:
+    """Shares above 0, against n + k - 1."""
+    count = sum(1 for row in found.share for x in row if x)
+    words = f"{count} shares are above 0; n + k - 1 = {case.n + case.k - 1}"
+    pictures = (case.picture("optimum", found.share),)
+    return Finding(F(case.n + case.k - 1 - count), words, (OPTIMAL, UNIQUE), pictures, decided)
+
+
+def most_shares(case: Tenants) -> Finding:
+    """The same for the optimum with most of them: the mean of those that raise one share each."""
+    made: list[Share] = [case.noncooperative.share]
+    for e in range(case.n):
+        for j in range(case.k):
+            gain = [1 if (o, i) == (e, j) else 0 for o in range(case.n) for i in range(case.k)]
+            made.append(case.best_of(gain, case.equal_rows()).share)
+    mean = tuple(
+        tuple(sum((share[e][j] for share in made), F(0)) / len(made) for j in range(case.k)) for e in range(case.n)
+    )
+    rates = case.rates(mean)
+    assert all(rate == case.level * w for rate, w in zip(rates, case.weights, strict=True))
+    words = shares_above_zero(case, Optimum(mean, sum(rates, F(0)), False, ()))
+    return Finding(words.slack, words.words, (f"all rates are {number(case.level)}, the optimum",), words.pictures)
+
+
+CLAIMS = (
+    Claim(
+        key="oef/nonzeros",
+        paper="OEF",
+        place="section 4.4",
+        statement=r"Every optimum of non-cooperative OEF has at most $n + k - 1$ shares above 0.",
+        means=ForAll(tenants(positive, n=(2, 3), k=(2, 3)), most_shares),
+        expected="false",
+        policies=("oef-noncooperative",),
+        instead="oef/nonzeros-vertex",
+        note="The paper solves with ECOS, an interior-point method, which ends amid all optima.",
+    ),
+    Claim(
+        key="oef/nonzeros-vertex",
+        paper="OEF",
+        place="section 4.4",
+        statement=r"A vertex optimum of non-cooperative OEF, as the simplex method finds it, has at most $n + k - 1$ "
+        "shares above 0.",
+        means=ForAll(tenants(positive), lambda c: shares_above_zero(c, c.noncooperative)),
+        expected="true",
+        printed=False,
+        policies=("oef-noncooperative",),
+        proof=r"""
+The program has $k$ rows of capacity and $n$ rows of equal rates over the shares and the level $t$. At a vertex at most
+$n + k$ of all variables (slacks included) are above 0, and $t$ is one of them.""",
+    ),
+    Claim(
+        key="oef/nonzeros-cooperative",
+        paper="OEF",
+        place="section 4.4",
+        statement=r"The optimum of cooperative OEF has at most $n + k - 1$ shares above 0.",
+        means=ForAll(
+            tenants(rising),
+            lambda c: shares_above_zero(c, c.cooperative, decided=c.cooperative.unique),
+        ),
+        expected="false",
+        policies=("oef-cooperative",),
+        instead="oef/nonzeros-vertex",
+        note="It has a row for every pair of users, not for every user.",
+    ),
+)
