@@ -1,0 +1,210 @@
+"""Section 4.2.2, equation (5): when rho grows and when it falls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+
+from hetopt.data.instance import Instance
+from hetopt.proofs.fft.rounds import WAITS, Gang, Round
+from hetopt.proofs.ledger.claim import Claim, Finding, number
+from hetopt.proofs.ledger.means import ForAll
+from hetopt.proofs.ledger.pictures import Bar, Timeline
+from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, whole
+
+F = Fraction
+
+
+def fair_rounds(gang: Gang, present: int, gpus: tuple[int, ...]) -> Fraction:
+    """Tau - a as the library takes it: p max(1, d |A| / sum(Y)), with p the rounds on the fastest type."""
+    return gang.fewest_rounds(gpus) * max(F(1), F(gang.demand * present, sum(gpus)))
+
+
+def owed_after(rho: Fraction, age: int, fair: Fraction, done: Fraction) -> Fraction:
+    """[FFT, eq. 5] in parts of the job: rho after a round at this age, with tau - a = ``fair`` and so much done."""
+    return max(F(0), rho + age / fair * (1 / fair - done))
+
+
+@dataclass(frozen=True)
+class Past:
+    """A job among others like it, all there from round 0, and where it has been since.
+
+    Attributes
+    ----------
+    gang, gpus:
+        The job, and the cluster.
+    present:
+        Jobs |A| in all rounds.
+    served:
+        For each round the position of its GPU type, -1 where it waited; it is not complete after the last one.
+    """
+
+    gang: Gang
+    gpus: tuple[int, ...]
+    present: int
+    served: tuple[int, ...]
+
+    @cached_property
+    def instance(self) -> Instance:
+        """At time 0."""
+        return Round((self.gang,) * self.present, self.gpus).instance
+
+    @property
+    def fair(self) -> Fraction:
+        """Tau - a, in rounds."""
+        return fair_rounds(self.gang, self.present, self.gpus)
+
+    @cached_property
+    def done(self) -> tuple[Fraction, ...]:
+        """Part of the job done in each round."""
+        return tuple(F(0) if i == WAITS else 1 / self.gang.rounds(i) for i in self.served)
+
+    @cached_property
+    def rho(self) -> tuple[Fraction, ...]:
+        """Rho in each round, and after the last one."""
+        found = [F(0)]
+        for age, done in enumerate(self.done):
+            found.append(owed_after(found[-1], age, self.fair, done))
+        return tuple(found)
+
+    @property
+    def steps(self) -> list[tuple[int, Fraction, Fraction, Fraction]]:
+        """(age, part done, rho before, rho after) of each round."""
+        return [(t, done, *pair) for (t, done), pair in zip(enumerate(self.done), pairwise(self.rho), strict=True)]
+
+    @property
+    def picture(self) -> Timeline:
+        """Where it ran."""
+        bars = (Bar(f"GPU{i + 1}", F(t), F(t + 1), "j1") for t, i in enumerate(self.served) if i != WAITS)
+        return Timeline("the job", tuple(bars), "rounds")
+
+
+def _past(numbers: Numbers) -> Past | None:
+    gpus, speed = tuple(map(int, numbers.row("gpus"))), numbers.row("speed")
+    gang = Gang(int(numbers.one("demand")), numbers.one("work"), speed)
+    served = tuple(int(i) - 1 for i in numbers.row("served"))
+    if not gang.usable(gpus) or not {WAITS, *gang.usable(gpus)}.issuperset(served):
+        return None
+    case = Past(gang, gpus, int(numbers.one("jobs")), served)
+    return case if sum(case.done) < 1 else None
+
+
+def _pasts(choose: Choose, sizes: Mapping[str, int]) -> Numbers:
+    gpus = tuple(choose(whole(1, 3)) for _ in range(sizes["k"]))
+    speed = tuple(choose(whole(1, 4)) for _ in gpus)
+    served, left = [], choose(whole(1, 12))
+    work = left
+    for _ in range(sizes["rounds"]):
+        i = choose([0, *(i + 1 for i, v in enumerate(speed) if v < left)])
+        left -= speed[i - 1] if i else 0
+        served.append(F(i))
+    tables = {"gpus": (gpus,), "speed": (speed,), "demand": ((F(1),),), "work": ((work,),), "served": (tuple(served),)}
+    return Numbers({**tables, "jobs": ((choose(whole(1, 5)),),)})
+
+
+PASTS = Space(
+    {"k": (1, 2), "rounds": (1, 6)},
+    {
+        "gpus": Table(1, "k", whole(1, 3)),
+        "speed": Table(1, "k", whole(1, 4)),
+        "demand": Table(1, 1, whole(1, 3)),
+        "work": Table(1, 1, whole(1, 12)),
+        "jobs": Table(1, 1, whole(1, 5)),
+        "served": Table(1, "rounds", whole(0, 2)),
+    },
+    _past,
+    _pasts,
+)
+
+
+def never_negative(case: Past) -> Finding:
+    """Whether rho stays at least 0."""
+    least = min(case.rho)
+    return Finding(least, f"the least rho is {number(least)}")
+
+
+def grows_while_starved(case: Past) -> Finding:
+    """Whether rho grows in every round after the first in which the job waits."""
+    steps = [after - before for age, done, before, after in case.steps if age and not done]
+    least = min(steps, default=F(1))
+    return Finding(least if least > 0 else F(-1), f"rho changes by {number(least)} in a round without service")
+
+
+def falls_while_served(case: Past) -> Finding:
+    """Whether rho does not grow where the job does its fair part, and falls where it does more and rho > 0."""
+    slack = F(1)
+    for age, done, before, after in case.steps:
+        if done >= 1 / case.fair:
+            slack = min(slack, before - after)
+            if done > 1 / case.fair and before > 0 and age and after >= before:
+                slack = F(-1)
+    return Finding(slack, "rho does not grow where the job does its fair part")
+
+
+def falls_while_running(case: Past) -> Finding:
+    """Whether rho does not grow in any round in which the job runs."""
+    grown = [(after - before, age, before, after) for age, done, before, after in case.steps if done]
+    most, age, before, after = max(grown, default=(F(0), 0, F(0), F(0)))
+    words = (
+        f"in round {age} the job runs and rho grows from {number(before)} to {number(after)}: its fair part is "
+        f"{number(1 / case.fair)} of the job in a round"
+    )
+    return Finding(-most, words, ("rho of every round in fractions",), (case.picture,))
+
+
+CLAIMS = (
+    Claim(
+        key="fft/eq-5-nonnegative",
+        paper="FFT",
+        place="equation (5)",
+        statement=r"$\rho_j(t) \ge 0$ in all rounds.",
+        means=ForAll(PASTS, never_negative),
+        expected="true",
+        policies=("fft",),
+        proof=r"$\rho_j(a_j) = 0$, and (5) takes the larger of 0 and something.",
+    ),
+    Claim(
+        key="fft/fig-5-starved",
+        paper="FFT",
+        place="Fig. 5",
+        statement=r"$\rho_j$ increases continuously during periods of starvation.",
+        means=ForAll(PASTS, grows_while_starved),
+        expected="true",
+        policies=("fft",),
+        proof=r"""
+With $x_j(t) = 0$, equation (5) adds $\mu_j(t) W_j / (\tau_j - a_j)$ with $\mu_j(t) = (t - a_j) / (\tau_j - a_j) > 0$
+for $t > a_j$.""",
+        note=r"Read of rounds after that of the arrival, in which $\mu_j = 0$ and nothing is added.",
+    ),
+    Claim(
+        key="fft/fig-5-served",
+        paper="FFT",
+        place="Fig. 5",
+        statement=r"$\rho_j$ decreases when the desired resources are obtained: it does not grow in a round with "
+        r"$\sum_i \theta_j^i x_j^i \ge W_j / (\tau_j - a_j)$, and falls if the left side is larger, $\rho_j > 0$ and "
+        r"$t > a_j$.",
+        means=ForAll(PASTS, falls_while_served),
+        expected="true",
+        policies=("fft",),
+        proof=r"""
+What (5) adds to $\rho_j$ is $\mu_j(t) \ge 0$ times a difference that is not positive, or negative; and the larger of
+0 and a number below $\rho_j > 0$ is below $\rho_j$. On the fastest type with room for its gang a job takes
+$p \le \tau_j - a_j$ rounds and does at least its fair part.""",
+        note="The desired resources are read as those on which the job does its fair part of a round.",
+    ),
+    Claim(
+        key="fft/eq-5-running",
+        paper="FFT",
+        place="equation (5)",
+        statement=r"$\rho_j$ does not grow in a round in which the job runs.",
+        means=ForAll(PASTS, falls_while_running, stored=("refuted/fft-slow-service",)),
+        expected="false",
+        printed=False,
+        policies=("fft",),
+        instead="fft/fig-5-served",
+        note="On a slow type it may do less than its fair part.",
+    ),
+)

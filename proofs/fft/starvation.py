@@ -1,0 +1,220 @@
+"""Theorem 4.2: how long a job waits for its first round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from hetopt.data.instance import Instance
+from hetopt.models.fft import FFT
+from hetopt.models.fft.parts import ROUND_SECONDS
+from hetopt.proofs.fft.rounds import Gang, Round
+from hetopt.proofs.ledger.claim import Claim, Finding, number
+from hetopt.proofs.ledger.means import ForAll, Growth
+from hetopt.proofs.ledger.pictures import Bar, Timeline
+from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, whole
+from hetopt.simulation.run import simulate
+
+F = Fraction
+
+
+def waits(instance: Instance) -> dict[str, Fraction]:
+    """Job -> rounds from its arrival to its first service, under FFT in the simulator."""
+    log = simulate(FFT(), instance)
+    return {str(name): F(round(v / ROUND_SECONDS)) for name, v in log.jobs["starvation"].items()}
+
+
+def together(n: int) -> Fraction:
+    """The longest wait of n jobs of one round on one GPU."""
+    return max(waits(Round((Gang(1, F(1), (F(1),)),) * n, (1,)).instance).values())
+
+
+def stream(n: int) -> Fraction:
+    """The wait of one job of one GPU and one round beside n gangs of two, one coming in every round, on two GPUs."""
+    gangs = (Gang(1, F(1), (F(1),)), *(Gang(2, F(1), (F(1),), t) for t in range(n)))
+    return waits(Round(gangs, (2,)).instance)["j1"]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Jobs over time, packed in every round by some priorities so that nobody who waits would fit.
+
+    Attributes
+    ----------
+    gangs, gpus:
+        The jobs with their arrivals, and the cluster.
+    priority:
+        (n, m) the higher the earlier a job is placed, in rounds 0, m, 2 m …, and so on; odd: on the last type first.
+    """
+
+    gangs: tuple[Gang, ...]
+    gpus: tuple[int, ...]
+    priority: tuple[tuple[int, ...], ...]
+
+    @cached_property
+    def instance(self) -> Instance:
+        """All jobs, at time 0."""
+        return Round(self.gangs, self.gpus).instance
+
+    @cached_property
+    def runs(self) -> tuple[dict[int, int], ...]:
+        """For each round: job -> type."""
+        left = [gang.work for gang in self.gangs]
+        found: list[dict[int, int]] = []
+        while any(left):
+            found.append(self._packed(len(found), left))
+            for j, i in found[-1].items():
+                left[j] = max(F(0), left[j] - self.gangs[j].speed[i])
+        return tuple(found)
+
+    def _packed(self, time: int, left: list[Fraction]) -> dict[int, int]:
+        now = [row[time % len(row)] for row in self.priority]
+        free, where = list(self.gpus), dict[int, int]()
+        there = [j for j, gang in enumerate(self.gangs) if gang.arrival <= time and left[j]]
+        for j in sorted(there, key=lambda j: -now[j]):
+            types = self.gangs[j].usable(self.gpus)
+            for i in reversed(types) if now[j] % 2 else types:
+                if free[i] >= self.gangs[j].demand:
+                    where[j] = i
+                    free[i] -= self.gangs[j].demand
+                    break
+        return where
+
+    def sides(self, j: int) -> tuple[Fraction, Fraction]:
+        """(wait times GPUs that must be busy while j waits, GPU rounds of the others that come before its service)."""
+        gang = self.gangs[j]
+        first = next(t for t, where in enumerate(self.runs) if j in where)
+        busy = sum(self.gpus[i] - gang.demand + 1 for i in gang.usable(self.gpus))
+        others = F(0)
+        for o, other in enumerate(self.gangs):
+            if o != j and other.arrival < first:
+                slowest = max(other.rounds(i) for i in other.usable(self.gpus))
+                others += other.demand * -(-slowest.numerator // slowest.denominator)
+        return F((first - gang.arrival) * busy), others
+
+    @property
+    def picture(self) -> Timeline:
+        """Who runs when."""
+        bars = (
+            Bar(f"GPU{i + 1}", F(t), F(t + 1), f"j{j + 1}") for t, own in enumerate(self.runs) for j, i in own.items()
+        )
+        return Timeline("the schedule", tuple(bars), "rounds")
+
+
+def bounded(case: Packed) -> Finding:
+    """Whether every wait keeps the bound."""
+    slack, j = min((right - left, j) for j in range(len(case.gangs)) for left, right in [case.sides(j)])
+    left, right = case.sides(j)
+    words = f"j{j + 1}: {number(left)} GPU rounds busy while it waits, {number(right)} GPU rounds of others"
+    return Finding(slack, words, pictures=(case.picture,))
+
+
+def tight(case: Packed) -> Fraction:
+    """The largest quotient of both sides."""
+    sides = [case.sides(j) for j in range(len(case.gangs))]
+    return max((left / right for left, right in sides if right), default=F(0))
+
+
+def _packed(numbers: Numbers) -> Packed | None:
+    rows = zip(numbers.row("demand"), numbers.row("work"), numbers["speed"], numbers.row("arrival"), strict=True)
+    gangs = tuple(Gang(int(d), work, speed, int(a)) for d, work, speed, a in rows)
+    gpus = tuple(map(int, numbers.row("gpus")))
+    priority = tuple(tuple(map(int, row)) for row in numbers["priority"])
+    return Packed(gangs, gpus, priority) if all(gang.usable(gpus) for gang in gangs) else None
+
+
+def _some(choose: Choose, sizes: Mapping[str, int]) -> Numbers:
+    n = sizes["n"]
+    gpus = tuple(choose(whole(1, 4)) for _ in range(sizes["k"]))
+    demand = tuple(choose(whole(1, int(min(gpus)))) for _ in range(n))
+    tables = {
+        "gpus": (gpus,),
+        "demand": (demand,),
+        "speed": tuple(tuple(choose(whole(1, 3)) for _ in gpus) for _ in demand),
+    }
+    tables["work"] = (tuple(choose(whole(1, 6)) for _ in demand),)
+    tables["arrival"] = (tuple(choose(whole(0, 3)) for _ in demand),)
+    return Numbers({**tables, "priority": tuple(tuple(choose(whole(0, 3)) for _ in range(3)) for _ in demand)})
+
+
+PACKED = Space(
+    {"n": (2, 5), "k": (1, 2)},
+    {
+        "gpus": Table(1, "k", whole(1, 4)),
+        "demand": Table(1, "n", whole(1, 3)),
+        "work": Table(1, "n", whole(1, 6)),
+        "speed": Table("n", "k", whole(0, 3)),
+        "arrival": Table(1, "n", whole(0, 3)),
+        "priority": Table("n", 3, whole(0, 3)),
+    },
+    _packed,
+    _some,
+)
+
+CLAIMS = (
+    Claim(
+        key="fft/thm-4.2",
+        paper="FFT",
+        place="Theorem 4.2",
+        statement="Each job has been executed in at least one round within a constant time from its arrival.",
+        means=Growth(
+            (2, 4, 8, 16, 32),
+            together,
+            lambda n: F(n - 1),
+            "N - 1",
+            "N",
+            "longest wait in rounds",
+            most=8,
+        ),
+        expected="false",
+        policies=("fft",),
+        instead="fft/thm-4.2-packed",
+        proof="N jobs of one round, all there from the start, on one GPU: whatever the policy, one of them runs in a "
+        "round, so that the last one waits for N - 1 rounds.",
+    ),
+    Claim(
+        key="fft/thm-4.2-stream",
+        paper="FFT",
+        place="Theorem 4.2",
+        statement="The same with a constant that depends on the sizes of the jobs and on how many are there at a time.",
+        means=Growth(
+            (2, 4, 8, 16, 32),
+            stream,
+            lambda n: F(n),
+            "n",
+            "n",
+            "wait of a job of one GPU and one round in rounds",
+            most=8,
+        ),
+        expected="false",
+        printed=False,
+        policies=("fft",),
+        instead="fft/thm-4.2-packed",
+        proof=r"""
+Two GPUs; a job of one GPU and one round, and a gang of two GPUs and one round that comes in each of the rounds
+$0, \dots, n - 1$. In each of them the gang just come fills the cluster, $K^* = 2$, which the job does not, whatever
+its $\rho$. So the gang runs and the job waits for $n$ rounds; never more than two jobs are there.""",
+        note="A policy without the constraint (7) could run the job at once.",
+    ),
+    Claim(
+        key="fft/thm-4.2-packed",
+        paper="FFT",
+        place="Theorem 4.2",
+        statement="If in no round a job that waits would fit on the idle GPUs, then "
+        r"$\text{wait}_j \sum_i \max(0, Y_i - d_j + 1) \le \sum_{k \ne j} d_k \lceil \max_i W_k / \theta_k^i \rceil$, "
+        "on the left over the types that $j$ can use, on the right over the jobs that come before the first service "
+        "of $j$ and the types that they can use; moves take no time.",
+        means=ForAll(PACKED, bounded, ratio=tight, share=F(1, 2)),
+        expected="true",
+        printed=False,
+        policies=("fft",),
+        proof=r"""
+While $j$ waits in a round, each type $i$ that it can use has fewer than $d_j$ idle GPUs, so at least
+$\max(0, Y_i - d_j + 1)$ busy ones. Over the rounds of its wait that is the left side, in GPU rounds. They are used by
+other jobs that have come before its first service. Job $k$ does at least $\min_i \theta_k^i$ in each round in which
+it runs, so it runs in at most $\lceil \max_i W_k / \theta_k^i \rceil$ rounds, on $d_k$ GPUs.""",
+        note="FFT's plans are such, see `fft/work-conserving`. N jobs of one round on one GPU reach it.",
+    ),
+)
