@@ -1,0 +1,201 @@
+"""HadarE's claims, the example and Table I: their computations against the simulator and by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from math import ceil
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import hetopt
+from hetopt import InvalidOption, instances
+from hetopt.models import gavel, hadar, hadare
+from hetopt.models.hadare.policy import HadarE
+from hetopt.proofs.hadar import claims, copies, example, forking, job_ids, table
+from hetopt.proofs.hadar.nodes import Nodes, nodes
+from hetopt.proofs.ledger.space import Space, whole
+from hetopt.tolerances import EQUAL, PROVEN
+
+F = Fraction
+FEW = settings(max_examples=40, deadline=None)
+CLAIMS = {one.key: one for one in claims()}
+
+
+def case_of(key: str) -> Any:
+    """The stored counterexample of a claim."""
+    means: Any = CLAIMS[key].means
+    return means.recheck(means.stored[0]).case
+
+
+def cases(space: Space[Any]) -> st.SearchStrategy[Any]:
+    return space.strategy().map(lambda pair: pair[1])
+
+
+# -- nodes -----------------------------------------------------------------------------------------------------------
+
+
+def utilisation(instance: hetopt.Instance, copies_: int | None) -> float:
+    """Of HadarE without restarts, to the end of the last round."""
+    policy = HadarE(360.0, copies=copies_, restart_seconds=0.0, last_round="all")
+    log_ = hetopt.simulate(policy, instance, overheads=table.FREE)
+    rounds = ceil(log_.makespan / 360 - PROVEN)
+    return float(log_.rounds["trained"].sum() / (len(instance.cluster.servers) * 360 * rounds))
+
+
+@FEW
+@given(cases(nodes(n=(1, 4), copies=whole(1, 4), longer=False)))
+def test_utilisation_is_that_of_the_simulator(case: Nodes) -> None:
+    for x in range(1, case.n + 1):
+        fastest = case.fastest[:x]
+        assert utilisation(case.instance, x) == pytest.approx(float(case.used(fastest)), rel=EQUAL)
+        assert case.used(fastest) == case.by_formula(fastest)
+
+
+def test_theorem_3_in_the_simulator() -> None:
+    """Equation (11) on the fastest nodes; on a slow and a fast node alone; without copies; and idle nodes."""
+    equal = case_of("hadar/thm-3")
+    assert utilisation(equal.instance, 2) == pytest.approx(utilisation(equal.instance, 3))
+    case = case_of("hadar/thm-3-weak")
+    slow_and_fast = Nodes(case.speed[:2], case.work)
+    assert utilisation(slow_and_fast.instance, 2) * 2 / 3 == pytest.approx(2 / 3)
+    assert utilisation(case.instance, 3) == pytest.approx(3 / 5)
+    full = hetopt.simulate(
+        hadar.Hadar(), case_of("hadar/thm-3-batch").instance, round_seconds=360.0, overheads=table.FREE
+    )
+    assert (full.makespan, full.utilisation) == (720, 1)
+    rounds = case_of("hadar/thm-3-rounds")
+    policies = [HadarE(360.0, copies=x, restart_seconds=0.0, last_round="all") for x in (1, 2)]
+    assert [hetopt.simulate(p, rounds.instance, overheads=table.FREE).makespan for p in policies] == [720, 480]
+    idle = hetopt.simulate(policies[1], case_of("hadar/corollary").instance, overheads=table.FREE)
+    assert idle.rounds["trained"].iloc[:-1].min() < 2 * 360
+
+
+def test_theorem_3_of_the_project() -> None:
+    """Speeds 10, 10, 1 and work 21/2: 7/11 on a fast and the slow node, 1/2 on all three."""
+    case = Nodes((F(10), F(1), F(10)), (F(21, 2),), 2)
+    assert [case.used(range(x)) for x in (1, 2, 3)] == [F(7, 40), F(7, 11), F(1, 2)]
+    assert copies.in_any_order(case).slack == F(1, 2) - F(7, 11)
+
+
+@FEW
+@given(cases(nodes(n=(2, 3), m=(1, 3), speeds=whole(1, 3), works=whole(1, 6))))
+def test_busy_assignments_one_by_one(case: Nodes) -> None:
+    """The corollary by plain recursion over what each node does next, without a memory."""
+
+    def busy(left: list[Fraction]) -> bool:
+        unfinished = [j for j, w in enumerate(left) if w]
+        for choice in np.ndindex(*[len(unfinished)] * case.n):
+            after, wasted = list(left), False
+            for i, k in enumerate(choice):
+                wasted |= after[unfinished[k]] < case.speed[i]
+                after[unfinished[k]] = max(F(0), after[unfinished[k]] - case.speed[i])
+            if not any(after) or (not wasted and busy(after)):
+                return True
+        return False
+
+    assert forking.can_be_busy(case) == busy(list(case.work))
+
+
+@given(st.integers(1, 6), st.integers(0, 9), st.integers(0, 9), st.integers(1, 5))
+def test_numbers_of_copies_are_those_of_the_library(most: int, p: int, q: int, n: int) -> None:
+    assume(p != q)
+    case, ids = job_ids.Parents(most, (p, q), n), hadare.JobIds(most)
+    if max(p, q) < most:
+        assert case.numbers == [*ids.copies(p, n), *ids.copies(q, n)]
+        assert case.are_unique
+    else:
+        with pytest.raises(InvalidOption):
+            ids.copies(max(p, q), n)
+
+
+# -- the example -----------------------------------------------------------------------------------------------------
+
+
+def test_gavels_rounds_in_the_simulator() -> None:
+    there = instances.load("hadar/motivating")
+    log_ = hetopt.simulate(gavel.max_min_fairness(), there, round_seconds=360.0, overheads=table.FREE)
+    assert log_.makespan / 360 == example.fewest() == 6
+    start = tuple(epochs for _, epochs, _ in example.jobs())
+    for choice, left in example.on_one_type(start):
+        for (gang, epochs, speed), on, w in zip(example.jobs(), choice, left, strict=True):
+            assert w == (max(0, epochs - speed[on]) if on else epochs)
+            assert on is None or gang <= example.gpus()[on]
+    assert example.best_rate((F(5), F(15), F(5))) == 15
+
+
+# -- Table I ---------------------------------------------------------------------------------------------------------
+
+
+def spans(*rows: tuple[str, float, float, str, str]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=["job", "start", "end", "gpu_type", "servers"])
+
+
+@pytest.mark.parametrize(
+    ("given_", "seen"),
+    [
+        ([("a", 0, 1, "A", "x"), ("b", 1, 2, "B", "y")], set()),
+        ([("a", 0, 2, "A", "x"), ("b", 1, 2, "B", "y")], {"resource"}),
+        ([("a", 0, 1, "A", "x"), ("a", 1, 2, "B", "y")], {"scheduling"}),
+        ([("a", 0, 1, "A", "x"), ("a", 1, 2, "A", "y")], set()),
+        ([("a", 0, 1, "A+B", "x")], {"resource", "task"}),
+        ([("a", 0, 1, "A", "x"), ("a", 0, 1, "B", "y")], {"resource", "task"}),
+        ([("a", 0, 1, "A", "x+y")], {"nodes"}),
+    ],
+)
+def test_what_spans_show(given_: list[tuple[str, float, float, str, str]], seen: set[str]) -> None:
+    assert {row for row, (_, check) in table.ROWS.items() if check(spans(*given_))} == seen
+
+
+def test_counterexamples_to_table_1_in_the_library() -> None:
+    plan = hetopt.solve(hadar.Hadar(), case_of("hadar/table-1-hadar-task").instance)
+    assert plan.gpus.loc["j1"].to_dict() == {"V100": 1, "P100": 1}
+    plan = hetopt.solve(hadar.Hadar(), case_of("hadar/one-node").instance)
+    assert len(plan.placement.hosts["j1"]) == 2
+    log_ = hetopt.simulate(
+        gavel.max_min_fairness(),
+        case_of("hadar/table-1-gavel-scheduling").instance,
+        round_seconds=360.0,
+        overheads=table.FREE,
+    )
+    assert log_.spans[log_.spans["job"] == "j2"]["gpu_type"].nunique() == 2
+
+
+# -- checkers find what is wrong ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Miscounted(Nodes):
+    """A formula with the wrong number of rounds."""
+
+    def by_formula(self, nodes: Any) -> Fraction:
+        return super().by_formula(nodes) / 2
+
+
+@dataclass(frozen=True)
+class Clashing(job_ids.Parents):
+    """Numbers that are never unique."""
+
+    @property
+    def are_unique(self) -> bool:
+        return False
+
+
+def test_checkers_find_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert copies.formula(Miscounted((F(2), F(1)), (F(4),), 2)).slack < 0
+    assert job_ids.exactly(Clashing(5, (0, 1), 2)).slack == -1
+    assert copies.more_copies_than_nodes(Nodes((F(1), F(1)), (F(2),), -1)).slack == -1
+    with monkeypatch.context() as changed:
+        changed.setattr(forking, "HadarE", partial(HadarE, copies=1))
+        assert forking.always_assigned(Nodes((F(1), F(1), F(1)), (F(9), F(9)))).slack == -1
+    with monkeypatch.context() as changed:
+        changed.setattr(forking, "split_steps", lambda steps_, speed: {i: steps_ if i == 0 else 0 for i in speed})
+        assert forking.divided(Nodes((F(1), F(1)), (F(2),))).slack == -1
+        changed.setattr(forking, "split_steps", lambda _, speed: dict.fromkeys(speed, 2))
+        assert forking.divided(Nodes((F(1), F(1)), (F(5),))).slack == -1
