@@ -1,0 +1,201 @@
+"""Sections III-C and IV-B: what is NP-hard, by reductions that are run on small cases in both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations
+
+from hetopt.data.instance import Instance
+from hetopt.proofs.asrpt.cuts import Cutting
+from hetopt.proofs.asrpt.placing import Placing, cluster_of, staged_job
+from hetopt.proofs.asrpt.schedules import optimal, total
+from hetopt.proofs.ledger.claim import Claim, Finding, number
+from hetopt.proofs.ledger.means import ForAll
+from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, whole
+
+F = Fraction
+
+
+def packs(items: tuple[int, ...], room: tuple[int, ...]) -> bool:
+    """Whether the items fit into bins with so much room."""
+    if not items:
+        return True
+    first, rest = items[0], items[1:]
+    return any(
+        packs(rest, (*room[:m], n - first, *room[m + 1 :]))
+        for m, n in enumerate(room)
+        if n >= first and n not in room[:m]
+    )
+
+
+# -- mappings --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Packing:
+    """Items, and servers that they would fill.
+
+    Attributes
+    ----------
+    items:
+        How large they are.
+    servers, size:
+        How many servers, and GPUs of each; the items add up to all GPUs.
+    """
+
+    items: tuple[int, ...]
+    servers: int
+    size: int
+
+    @property
+    def weight(self) -> int:
+        """Of edges within an item; those between items weigh 1 and are fewer."""
+        return max(3, len(self.items))
+
+    @cached_property
+    def job(self) -> Cutting:
+        """A path of single replicas: an item of size a is a run of a stages; B_intra is ``weight`` times b."""
+        ends = [n for item in self.items for n in (*[F(self.weight, 2)] * (item - 1), F(1, 2))][:-1]
+        count = sum(self.items)
+        job = staged_job("path", (F(1),) * count, (F(0),) * count, (F(0),) * count, ends)
+        return Cutting(Placing(job, (self.size,) * self.servers, F(1), F(self.weight)))
+
+    @property
+    def instance(self) -> Instance:
+        """The job and the servers."""
+        return self.job.instance
+
+
+MOST_STAGES = 8
+
+
+def _packing(numbers: Numbers) -> Packing | None:
+    items, servers = tuple(map(int, numbers.row("items"))), int(numbers.one("servers"))
+    if sum(items) % servers or not 1 < sum(items) <= MOST_STAGES:
+        return None
+    return Packing(items, servers, sum(items) // servers)
+
+
+PACKINGS = Space({"n": (1, 5)}, {"items": Table(1, "n", whole(1, 4)), "servers": Table(1, 1, whole(2, 3))}, _packing)
+
+
+def cut_tells(case: Packing) -> Finding:
+    """Whether the least cut and the shortest iteration both tell whether the items fill the servers."""
+    fits = packs(case.items, (case.size,) * case.servers)
+    cut, alpha = min(case.job.cuts), min(case.job.alphas)
+    right = (cut < case.weight) == fits and (alpha < case.weight) == fits
+    words = f"the items {'fill' if fits else 'do not fill'} the servers; least cut {number(cut)}, shortest iteration "
+    return Finding(F(0) if right else F(-1), f"{words}{number(alpha)}, heavy edge {case.weight}")
+
+
+# -- schedules -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Triples:
+    """Jobs of one second, of which three at most fit beside each other.
+
+    Attributes
+    ----------
+    gpus:
+        Of the server, B.
+    widths:
+        GPUs of the jobs, each more than B/4 and less than B/2; together B for each three.
+    """
+
+    gpus: int
+    widths: tuple[int, ...]
+
+    @property
+    def instance(self) -> Instance:
+        """The jobs and the server."""
+        jobs = tuple(staged_job(f"job{i + 1}", (F(k),), (F(1),), (F(0),), ()) for i, k in enumerate(self.widths))
+        return Instance(cluster_of((self.gpus,), F(1), F(1)), jobs=jobs)
+
+    @property
+    def least(self) -> Fraction:
+        """The least sum of completion times."""
+        lengths: list[dict[tuple[int, ...], Fraction]] = [{(k,): F(1)} for k in self.widths]
+        return total(optimal([F(0)] * len(self.widths), lengths, (self.gpus,)))
+
+
+def _triples(numbers: Numbers) -> Triples | None:
+    gpus, widths = int(numbers.one("gpus")), tuple(map(int, numbers.row("widths")))
+    fit = all(gpus < 4 * k and 2 * k < gpus for k in widths)
+    return Triples(gpus, widths) if fit and 3 * sum(widths) == gpus * len(widths) else None
+
+
+THIRD = 7
+
+
+def _choose_triples(choose: Choose, sizes: Mapping[str, int]) -> Numbers:
+    """Widths about a third of the server, moved by steps that cancel."""
+    widths = [F(THIRD)] * sizes["j"]
+    for i, j in combinations(range(sizes["j"]), 2):
+        step = choose((F(1), F(2), F(3), F(0)))
+        if widths[i] + step < F(3 * THIRD, 2) and widths[j] - step > F(3 * THIRD, 4):
+            widths[i], widths[j] = widths[i] + step, widths[j] - step
+    return Numbers({"gpus": ((F(3 * THIRD),),), "widths": (tuple(widths),)})
+
+
+TRIPLES = Space(
+    {"j": (6, 6)},
+    {"gpus": Table(1, 1, whole(12, 3 * THIRD)), "widths": Table(1, "j", whole(4, 10))},
+    _triples,
+    _choose_triples,
+)
+
+
+def sum_tells(case: Triples) -> Finding:
+    """Whether the least sum tells whether the jobs split into threes that fill the server."""
+    rounds = len(case.widths) // 3
+    fits, threes = packs(case.widths, (case.gpus,) * rounds), F(3 * rounds * (rounds + 1), 2)
+    words = f"the least sum is {number(case.least)}, in threes {number(threes)}"
+    return Finding(F(0) if (case.least == threes) == fits else F(-1), words)
+
+
+CLAIMS = (
+    Claim(
+        key="asrpt/np-complete",
+        paper="A-SRPT",
+        place="sections III-B and IV-B",
+        statement="Whether some mapping cuts less than a given number of bytes is NP-complete even with equal GPUs per "
+        r"server, and so is whether some placement's iteration is shorter than a given time, $\alpha^{min}$.",
+        means=ForAll(PACKINGS, cut_tells, share=F(1, 2)),
+        expected="true",
+        policies=("asrpt",),
+        proof=r"""
+A mapping can be checked quickly. Let items $a_1, \dots, a_n$ with $\sum_j a_j = M g$ be given; whether they fill
+$M$ bins of size $g$ is NP-complete even if numbers are written in unary (3-Partition). Take $M$ servers of $g$ GPUs
+and a job of stages with one replica each: an item is a run of $a_j$ stages whose edges weigh $W = \max(3, n)$,
+edges between runs weigh 1. The $n - 1$ light edges together weigh less than $W$. So a mapping cuts less than $W$
+bytes if and only if it cuts no heavy edge, that is, if every run is on one server, and such a mapping fills the
+servers with the items. With $B_{inter} / g = 1$, $B_{intra} = W$ and nothing to compute, a stage with a heavy edge
+cut takes $W$ or more; if none is cut, a stage has two edges, each of which takes $W / B_{intra} = 1$ or, if light,
+1 at most: $\alpha \le 2 < W$.""",
+        note="The paper cites balanced graph cuts; graphs of jobs are special, and paths of single replicas are "
+        "enough.",
+    ),
+    Claim(
+        key="asrpt/eq-8-np-hard",
+        paper="A-SRPT",
+        place="eq. (8)",
+        statement=r"The offline problem, with $r_i$, $n_i$ and $\alpha_i$ known, is NP-hard.",
+        means=ForAll(TRIPLES, sum_tells, share=F(1, 5)),
+        expected="true",
+        policies=("asrpt",),
+        proof=r"""
+Let $a_1, \dots, a_{3 m}$ with $B / 4 < a_j < B / 2$ and $\sum_j a_j = m B$ be given; whether they split into $m$
+threes that add up to $B$ each is NP-complete even in unary (3-Partition). Take one server of $B$ GPUs, and for each
+$a_j$ a job of $a_j$ GPUs and one second, all there at 0. Since four jobs never fit beside each other, the jobs
+split into three sequences without overlap (colour each, in the order of starts, with a colour that no job running
+then has). So the $k$-th job to complete is done at $\lceil k / 3 \rceil$ or later, and $\sum_j C_j \ge 3 (1 + \dots
++ m)$. Threes that fill the server reach that. Conversely, with equality three jobs are done at each of $1, \dots,
+m$, each runs for the second before, and as the GPU seconds add up to $m B$ in $m$ seconds, each three fills the
+server.""",
+        note="The reduction needs neither arrivals nor communication.",
+    ),
+)

@@ -1,0 +1,257 @@
+"""Lemmas 1 to 3 of A-SRPT, in slots as the paper has them and in continuous time, with and without hypotheses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from hetopt.proofs.asrpt.schedules import Workload
+from hetopt.proofs.asrpt.sides import Sides, bound, each_job, lemma_1, lemma_2, lemma_3, over_and_under, used
+from hetopt.proofs.asrpt.workloads import PREDICTED, workloads
+from hetopt.proofs.ledger.claim import Claim
+from hetopt.proofs.ledger.means import ForAll
+from hetopt.proofs.ledger.space import Space, whole
+
+F = Fraction
+HALF = F(1, 2)
+
+RIGHT = workloads(talking=True, iterations=whole(1, 4))
+"""Right predictions, B_intra >= B_inter / g, G > g_max."""
+
+WRONG = workloads(talking=True, iterations=whole(1, 4), predicted=PREDICTED, delayed=True)
+"""The same with predictions of any kind, and delays."""
+
+ANY = workloads(talking=True, iterations=whole(1, 4), predicted=PREDICTED, delayed=True, spare=False, inside="any")
+"""Any bandwidths, and jobs that need all GPUs."""
+
+
+def in_whole_slots(case: Workload) -> bool:
+    """Whether jobs take whole seconds wherever they run."""
+    return all(length.denominator == 1 for uses in case.lengths for length in uses.values())
+
+
+SLOTTED = workloads(in_whole_slots, most_gpus=6, talking=True, predicted=PREDICTED, iterations=whole(1, 4))
+"""G > g_max, B_intra >= B_inter / g, no delays, and jobs that take whole slots."""
+
+
+def holds(space: Space[Workload], sides: Callable[[Workload], Sides], *, measured: bool = True) -> ForAll[Workload]:
+    """A bound that is to hold; where ``measured``, with how much of it is used."""
+    return ForAll(space, bound(sides), ratio=used(sides) if measured else None, share=HALF)
+
+
+SLOTS = "Time goes in slots of one second: jobs start with a slot, and a slot of the virtual machine serves one job. "
+CONTINUOUS = r"In continuous time, with $B_{intra} \ge B_{inter} / g$"
+SLOW = r"In continuous time, whatever the bandwidths. "
+
+LEMMA_1 = r"$OPT_{A_1} \le \rho\, OPT_A$, $\rho = \max_i \alpha_i^{max} / \alpha_i^{min}$."
+LEMMA_2 = r"$\Gamma_A \le (1 + \tau + \frac{\rho G}{G - g^{max}}) OPT_{\tilde A_1} + I \frac{g^{max} \alpha^{max}}"
+LEMMA_2 += r"{G - g^{max}} \epsilon + \rho\, OPT_A$."
+LEMMA_3 = r"$OPT_{\tilde A_1} \le OPT_{A_1} + I \frac{g^{max} \alpha^{max}}{G} \epsilon$."
+
+SCALED = r"""
+In an optimal schedule of $A$ let job $i$ run from $t_i$ to $c_i = t_i + n_i \alpha_i$. Stretch time by $\rho \ge
+1$: from $\rho t_i \ge r_i$ to $\rho c_i$ let job $i$ have the part $g_i / G$ of the virtual machine. The parts add
+up to 1 at most, since the GPUs do to $G$. Job $i$ gets $\frac{g_i}{G} \rho n_i \alpha_i \ge \frac{g_i}{G} n_i \rho
+\alpha_i^{min} \ge \frac{g_i}{G} n_i \alpha_i^{max} \ge \frac{g_i}{G} n_i \tilde\alpha_i^{min}$, all it needs, so
+that it is done by $\rho c_i$. SRPT has no larger sum than a machine that is shared like this (see SRPT's
+optimality). That $\tilde\alpha_i^{min} \le \alpha_i^{max}$ is"""
+
+WAITING = r"""
+Number jobs in the order in which the virtual machine completes them, job $i$ at $\tilde C_i$; jobs start in that
+order. From $\tilde C_i$ on jobs $1, \dots, i$ are in the queue or have left it. Until job $i$ starts, its head is
+some $j \le i$, and either $j$ is delayed, which takes $\tau \frac{g_j}{G} \tilde n_j \tilde\alpha_j^{min}$ at most,
+or it does not fit: then fewer than $g_j \le g^{max}$ GPUs are free, so more than $G - g^{max}$ work, all for jobs
+before $i$. Those need $\sum_{j < i} g_j n_j \alpha_j^{max}$ GPU seconds at most, and the machine has done $\sum_{j
+\le i} \frac{g_j}{G} \tilde n_j \tilde\alpha_j^{min} \le \tilde C_i$ seconds of work. So job $i$ is done by $\tilde
+C_i + \tau \tilde C_i + \sum_{j < i} \frac{g_j n_j \alpha_j^{max}}{G - g^{max}} + n_i \alpha_i^{max}$. With $n_j
+\le \tilde n_j + \epsilon_j$ and $\alpha_j^{max} \le \rho \alpha_j^{min} \le \rho \tilde\alpha_j^{min}$ the sum is
+at most $\frac{\rho G}{G - g^{max}} \tilde C_i + \frac{g^{max} \alpha^{max}}{G - g^{max}} \epsilon$."""
+
+SUMMED = r""" Summed over $i$ this is the lemma, since $\sum_i n_i \alpha_i^{max} \le \rho \sum_i n_i \alpha_i^{min} \le
+\rho\, OPT_A$: no job completes before $n_i \alpha_i^{min}$."""
+
+STRETCHED = r"""
+Let $\delta_i = \frac{g_i}{G} (\tilde n_i - n_i) \tilde\alpha_i^{min}$ be what is predicted too much ($> 0$) or too
+little ($< 0$) for job $i$ on the virtual machine. In the SRPT schedule of $A_1$ insert, wherever a job with
+$\delta_i > 0$ completes, $\delta_i$ more seconds of it, and put off all that follows: nothing begins before it has
+arrived, and each completion moves by $\sum_{\delta_j > 0} \delta_j$ at most. Of a job with $\delta_i < 0$ leave out
+the last $|\delta_i|$ seconds: it completes at least $|\delta_i|$ earlier, all others when they did. What results is
+a schedule of $\tilde A_1$, so SRPT's has no larger sum: $OPT_{\tilde A_1} \le OPT_{A_1} + I \sum_{\delta_i > 0}
+\delta_i - \sum_{\delta_i < 0} |\delta_i|$."""
+
+CLAIMS = (
+    Claim(
+        key="asrpt/lemma-1",
+        paper="A-SRPT",
+        place="Lemma 1",
+        statement=SLOTS + LEMMA_1,
+        means=ForAll(workloads(), bound(lambda c: lemma_1(c, slots=True))),
+        expected="false",
+        policies=("asrpt",),
+        instead="asrpt/lemma-1-continuous",
+        note="Jobs take whole slots here. The proof gives each job a part of the machine, which slots do not allow.",
+    ),
+    Claim(
+        key="asrpt/lemma-1-slow-inside",
+        paper="A-SRPT",
+        place="Lemma 1",
+        statement=SLOW + LEMMA_1,
+        means=ForAll(workloads(talking=True, inside="slow", arriving=False), bound(lemma_1)),
+        expected="false",
+        policies=("asrpt",),
+        instead="asrpt/lemma-1-any-bandwidth",
+        note=r"With $B_{intra} < B_{inter} / g$ a placement can be slower than $\alpha^{max}$ as the paper computes "
+        r"it.",
+    ),
+    Claim(
+        key="asrpt/lemma-1-continuous",
+        paper="A-SRPT",
+        place="Lemma 1",
+        statement=f"{CONTINUOUS}: {LEMMA_1}",
+        means=holds(RIGHT, lemma_1),
+        expected="true",
+        printed=False,
+        policies=("asrpt",),
+        proof=SCALED + r" where $B_{intra} \ge B_{inter} / g$ is needed.",
+    ),
+    Claim(
+        key="asrpt/lemma-1-any-bandwidth",
+        paper="A-SRPT",
+        place="Lemma 1",
+        statement=r"In continuous time, with $\alpha_i^{max}$ the longest iteration of all placements: " + LEMMA_1,
+        means=holds(ANY, lambda c: lemma_1(c, sharper=True), measured=False),
+        expected="true",
+        printed=False,
+        policies=("asrpt",),
+        proof=SCALED + " so, since it is the iteration of a placement.",
+    ),
+    Claim(
+        key="asrpt/lemma-2",
+        paper="A-SRPT",
+        place="Lemma 2",
+        statement="Jobs start with slots of one second; the virtual machine runs in continuous time, as Lemma 1 needs. "
+        + LEMMA_2,
+        means=ForAll(workloads(jobs=(1, 2)), bound(lambda c: lemma_2(c, slots=True))),
+        expected="false",
+        policies=("asrpt",),
+        instead="asrpt/lemma-2-continuous",
+        note="Jobs take whole slots here. One that completes early on the virtual machine waits for the next slot.",
+    ),
+    Claim(
+        key="asrpt/lemma-2-all-slots",
+        paper="A-SRPT",
+        place="Lemma 2",
+        statement=SLOTS
+        + r"For $\tau = 0$, jobs that take whole slots, $B_{intra} \ge B_{inter} / g$ and $G > g^{max}$: "
+        + LEMMA_2,
+        means=holds(SLOTTED, lambda c: lemma_2(c, slots=True, virtual_slots=True), measured=False),
+        expected="true",
+        printed=False,
+        policies=("asrpt",),
+        proof=r"All starts and ends are whole, so are all $\tilde C_i$, and a head that does not fit does not for a "
+        r"whole "
+        r"slot; a slot of the virtual machine does one second of work at most. The rest is as in continuous time."
+        + WAITING
+        + SUMMED,
+        note="Lemma 1 fails then.",
+    ),
+    Claim(
+        key="asrpt/lemma-2-slow-inside",
+        paper="A-SRPT",
+        place="Lemma 2",
+        statement=SLOW + LEMMA_2,
+        means=ForAll(workloads(talking=True, inside="slow", arriving=False, predicted=PREDICTED), bound(lemma_2)),
+        expected="false",
+        policies=("asrpt",),
+        instead="asrpt/lemma-2-sharper",
+    ),
+    Claim(
+        key="asrpt/lemma-2-continuous",
+        paper="A-SRPT",
+        place="Lemma 2",
+        statement=f"{CONTINUOUS} and $G > g^{{max}}$: {LEMMA_2}",
+        means=holds(WRONG, lemma_2),
+        expected="true",
+        printed=False,
+        policies=("asrpt",),
+        proof=WAITING + SUMMED,
+        note="The appendix has the same argument; it begins with jobs that all wait, where here each moment is "
+        "accounted.",
+    ),
+    Claim(
+        key="asrpt/lemma-2-sharper",
+        paper="A-SRPT",
+        place="Lemma 2",
+        statement=r"In continuous time, with $G - g^{max} + 1$ in place of $G - g^{max}$, and $\alpha_i^{max}$ the "
+        r"longest "
+        r"iteration of all placements; for all bandwidths, and for $G = g^{max}$ too: " + LEMMA_2,
+        means=holds(ANY, lambda c: lemma_2(c, sharper=True)),
+        expected="true",
+        printed=False,
+        policies=("asrpt",),
+        proof="More than $G - g^{max}$ GPUs are $G - g^{max} + 1$ at least; else as there." + WAITING + SUMMED,
+    ),
+    Claim(
+        key="asrpt/eq-12",
+        paper="A-SRPT",
+        place="eq. (12)",
+        statement=r"Each job completes by $(1 + \tau + \frac{\rho G}{G - g^{max}}) C_i(OPT_{\tilde A_1}) + "
+        r"\frac{g^{max} "
+        r"\alpha^{max}}{G - g^{max}} \epsilon + n_i \alpha_i^{max}$, in continuous time. Checked with "
+        r"$G - g^{max} + 1$ and $\alpha_i^{max}$ the longest iteration of all placements, which is sharper.",
+        means=holds(ANY, each_job, measured=False),
+        expected="true",
+        policies=("asrpt",),
+        proof=WAITING,
+    ),
+    Claim(
+        key="asrpt/lemma-3",
+        paper="A-SRPT",
+        place="Lemma 3",
+        statement=SLOTS + LEMMA_3,
+        means=ForAll(
+            workloads(jobs=(1, 2), predicted=whole(1, 6), iterations=whole(1, 4)),
+            bound(lambda c: lemma_3(c, slots=True)),
+        ),
+        expected="false",
+        policies=("asrpt",),
+        instead="asrpt/lemma-3-continuous",
+        note="A little more work may need a whole slot more.",
+    ),
+    Claim(
+        key="asrpt/lemma-3-slow-inside",
+        paper="A-SRPT",
+        place="Lemma 3",
+        statement=SLOW + LEMMA_3,
+        means=ForAll(workloads(talking=True, inside="slow", arriving=False, predicted=PREDICTED), bound(lemma_3)),
+        expected="false",
+        policies=("asrpt",),
+        instead="asrpt/lemma-3-exact",
+    ),
+    Claim(
+        key="asrpt/lemma-3-continuous",
+        paper="A-SRPT",
+        place="Lemma 3",
+        statement=f"{CONTINUOUS}: {LEMMA_3}",
+        means=holds(WRONG, lemma_3),
+        expected="true",
+        printed=False,
+        policies=("asrpt",),
+        proof=STRETCHED + r" And $\sum_{\delta_i > 0} \delta_i \le \frac{g^{max} \alpha^{max}}{G} \epsilon$, since "
+        r"$\tilde\alpha_i^{min} \le \alpha_i^{max}$ where $B_{intra} \ge B_{inter} / g$.",
+    ),
+    Claim(
+        key="asrpt/lemma-3-exact",
+        paper="A-SRPT",
+        place="Appendix C, last line",
+        statement=r"$OPT_{\tilde A_1} \le OPT_{A_1} + I \sum_{i: \tilde n_i > n_i} \frac{g_i}{G} \epsilon_i "
+        r"\tilde\alpha_i^{min} - \sum_{i: \tilde n_i < n_i} \frac{g_i}{G} \epsilon_i \tilde\alpha_i^{min}$ in "
+        r"continuous "
+        "time, whatever the bandwidths.",
+        means=holds(ANY, over_and_under, measured=False),
+        expected="true",
+        policies=("asrpt",),
+        proof=STRETCHED,
+        note="The appendix compares SRPT schedules step by step instead.",
+    ),
+)
