@@ -1,0 +1,102 @@
+"""What a policy gives for an instance, in fractions: the exact optimum, or what it returned taken at its word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hetopt.allocation import Allocation, Plan
+from hetopt.auditing import Holdings, holdings
+from hetopt.data.fractions import fractions
+from hetopt.data.instance import Instance
+from hetopt.data.worth import Numbers, worth
+from hetopt.errors import HetoptError, InvalidOption, InvalidPlan
+from hetopt.programs.formulation import Formulation
+from hetopt.solving.road import Policy, ask, solve
+
+Asked: TypeAlias = Formulation | Policy
+
+
+class Undecided(Exception):
+    """The policy refuses the instance, or its result cannot be judged; the text says why."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A policy's result.
+
+    Attributes
+    ----------
+    result:
+        As the policy returned it.
+    share:
+        (n, k) Fractions: the exact optimum where there is one, else the floats as they are.
+    exact:
+        Whether it is the exact optimum of a formulation.
+    """
+
+    result: Allocation | Plan
+    share: Numbers
+    exact: bool
+
+    def held(self, instance: Instance) -> Holdings:
+        """Who holds what, judged by ``instance``."""
+        return holdings(instance, self.share, exact=True)
+
+
+def answered(policy: Asked, instance: Instance) -> Answer:
+    """Ask a policy from its beginning.
+
+    Raises
+    ------
+    Undecided
+        It refuses the instance, finds no solution, or runs a gang over several types or in copies.
+    InvalidOption
+        Its code fails.
+    """
+    try:
+        if isinstance(policy, Formulation):
+            return _solved(policy, instance)
+        result = ask(policy, instance)[0]
+        holdings(instance, result)  # refuses gangs over several types, and copies
+    except InvalidPlan as problem:
+        if "has answered" in str(problem):
+            raise
+        raise Undecided(str(problem)) from None
+    except HetoptError as problem:
+        raise Undecided(str(problem)) from None
+    except Exception as problem:  # whatever the code of somebody else does
+        name = getattr(policy, "__name__", type(policy).__name__)
+        raise InvalidOption(f"policy {name} fails on an instance: {type(problem).__name__}: {problem}") from problem
+    x = result.x / result.entities.demand[:, None] if isinstance(result, Plan) else result.x
+    return Answer(result, at_its_word(x), exact=False)
+
+
+def _solved(formulation: Formulation, instance: Instance) -> Answer:
+    try:
+        result = solve(formulation, instance, exact=True)
+    except InvalidOption:  # whole numbers, tangents: there is no exact optimum
+        result = solve(formulation, instance)
+        return Answer(result, at_its_word(result.x), exact=False)
+    found = result.certificate.exact
+    assert found is not None
+    assert found.share is not None
+    return Answer(result, found.share, exact=True)
+
+
+def at_its_word(x: Any) -> Numbers:
+    """Floats as the fractions that they are, digit by digit."""
+    array = np.asarray(x, dtype=float)
+    return np.array([*(Fraction(v) for v in array.ravel().tolist()), None], dtype=object)[:-1].reshape(array.shape)
+
+
+def true_rates(truth: Instance, told: Instance, share: Numbers) -> list[Fraction]:
+    """What the GPUs of each are worth to it at true speeds; those of a false job type are used for the true one."""
+    entities, reported = truth.entities(), told.entities()
+    gpus = share * fractions(reported.demand)[:, None]
+    own = np.array([gpus[reported.owner == e].sum(axis=0) for e in range(len(entities.names))])
+    most = fractions(entities.demand) if entities.kind == "jobs" else None
+    return list(worth(fractions(entities.per_gpu), own, most))

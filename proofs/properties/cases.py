@@ -1,0 +1,176 @@
+"""Small instances for any policy: tenants or jobs who share GPUs, and what one or all of them may report instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Literal
+
+from hetopt.data.cluster import Cluster
+from hetopt.data.instance import Instance
+from hetopt.data.workload import Job, JobType, Tenant
+from hetopt.proofs.ledger.space import Choose, Grid, Numbers, Space, Table, whole
+
+F = Fraction
+Kind = Literal["tenants", "jobs"]
+Way = Literal["over", "under", "together", "false type"]
+
+ROUND = 300.0
+"""Seconds; work is counted in rounds of this length."""
+SPEEDS = whole(1, 6)
+
+
+@dataclass(frozen=True)
+class Posed:
+    """What a policy is asked.
+
+    Attributes
+    ----------
+    kind:
+        Who shares.
+    speed:
+        (n, k) speedups of tenants, the first 1; of jobs work per round of the whole gang.
+    gpus:
+        (k,) GPUs.
+    report:
+        (n, k) speeds that are reported; the truth where nobody lies.
+    demand, work, arrival:
+        (n,) of jobs: GPUs of the gang, work, and the round of arrival; empty for tenants.
+    false:
+        (k,) speedups of a false job type of the first tenant; empty for none.
+    """
+
+    kind: Kind
+    speed: Grid
+    gpus: tuple[Fraction, ...]
+    report: Grid
+    demand: tuple[Fraction, ...] = ()
+    work: tuple[Fraction, ...] = ()
+    arrival: tuple[Fraction, ...] = ()
+    false: tuple[Fraction, ...] = ()
+
+    @cached_property
+    def instance(self) -> Instance:
+        """The truth."""
+        return self._instance(self.speed)
+
+    @cached_property
+    def told(self) -> Instance:
+        """What the policy sees after the lie."""
+        return self._instance(self.report, self.false)
+
+    @property
+    def liars(self) -> tuple[int, ...]:
+        """Those whose report is not the truth, and who adds a false type."""
+        if self.false:
+            return (0,)
+        return tuple(e for e, (a, b) in enumerate(zip(self.speed, self.report, strict=True)) if a != b)
+
+    def _instance(self, speed: Grid, false: tuple[Fraction, ...] = ()) -> Instance:
+        cluster = Cluster.of({f"GPU{j + 1}": int(m) for j, m in enumerate(self.gpus)}, gpus_per_server=4)
+        types = cluster.type_names
+        if self.kind == "jobs":
+            jobs = tuple(
+                Job(
+                    f"j{e + 1}",
+                    {t: float(v) / ROUND for t, v in zip(types, row, strict=True)},
+                    float(self.work[e]),
+                    int(self.demand[e]),
+                    arrival=float(self.arrival[e]) * ROUND,
+                )
+                for e, row in enumerate(speed)
+            )
+            return Instance(cluster, jobs=jobs, time=float(max(self.arrival)) * ROUND)
+        tenants = []
+        for e, row in enumerate(speed):
+            kinds = [JobType("true", dict(zip(types, map(float, row), strict=True)))]
+            if false and e == 0:
+                kinds.append(JobType("false", dict(zip(types, map(float, false), strict=True))))
+            tenants.append(Tenant(f"u{e + 1}", tuple(kinds)))
+        return Instance(cluster, tenants=tuple(tenants))
+
+
+def posed(kind: Kind, way: Way | None = None) -> Space[Posed]:
+    """Two or three tenants or jobs on two or three GPU types; with a lie of the given way."""
+    first = "k-1" if kind == "tenants" else "k"
+    tables = {"speed": Table("n", first, SPEEDS), "gpus": Table(1, "k", whole(1, 4))}
+    if kind == "jobs":
+        tables |= {
+            "demand": Table(1, "n", whole(1, 3)),
+            "work": Table(1, "n", (F(1), F(2), F(4), F(12), F(40))),
+            "arrival": Table(1, "n", whole(0, 2)),
+        }
+    if way is not None:
+        tables["report"] = Table("n" if way == "together" else 1, first, SPEEDS)
+
+    def build(numbers: Numbers) -> Posed | None:
+        case = _made(kind, way, numbers)
+        return case if _meant(case, way) else None
+
+    def choose(choose: Choose, sizes: Mapping[str, int]) -> Numbers:
+        drawn = {name: _any(choose, table, sizes) for name, table in tables.items()}
+        if way in ("over", "under", "together"):
+            fits = _under if way == "under" else _over
+            rows = [tuple(choose([s for s in SPEEDS if fits(w, s)]) for w in row) for row in drawn["speed"]]
+            drawn["report"] = tuple(rows[: len(drawn["report"])])
+        if kind == "jobs":  # a gang fits on some type
+            most = max(drawn["gpus"][0])
+            drawn["demand"] = (tuple(min(d, most) for d in drawn["demand"][0]),)
+        return Numbers(drawn)
+
+    return Space({"n": (2, 3), "k": (2, 3)}, tables, build, choose)
+
+
+def _made(kind: Kind, way: Way | None, numbers: Numbers) -> Posed:
+    def rows(name: str) -> Grid:
+        return tuple((F(1), *row) if kind == "tenants" else row for row in numbers[name])
+
+    speed = rows("speed")
+    said = rows("report") if way is not None else ()
+    if kind == "tenants":
+        case = Posed(kind, speed, numbers.row("gpus"), speed)
+    else:
+        case = Posed(
+            kind, speed, numbers.row("gpus"), speed, *(numbers.row(name) for name in ("demand", "work", "arrival"))
+        )
+    if way == "false type":
+        return replace(case, false=said[0])
+    return replace(case, report=(*said, *speed[len(said) :]))
+
+
+def _meant(case: Posed, way: Way | None) -> bool:
+    if case.demand and any(all(d > m for m in case.gpus) for d in case.demand):
+        return False
+    if way is None:
+        return True
+    fits = _WAYS[way]
+    pairs = zip(case.speed, case.report, strict=True)
+    honest = all(fits(a, b) for left, right in pairs for a, b in zip(left, right, strict=True))
+    return honest and len(case.liars) >= (2 if way == "together" else 1)
+
+
+def _over(true: Fraction, said: Fraction) -> bool:
+    return said >= true
+
+
+def _under(true: Fraction, said: Fraction) -> bool:
+    return said <= true
+
+
+def _anyhow(*_: Fraction) -> bool:
+    return True
+
+
+_WAYS: Mapping[Way, Callable[[Fraction, Fraction], bool]] = {
+    "over": _over,
+    "under": _under,
+    "together": _over,
+    "false type": _anyhow,
+}
+
+
+def _any(choose: Choose, table: Table, sizes: Mapping[str, int]) -> Grid:
+    rows, columns = table.shape(sizes)
+    return tuple(tuple(choose(table.simplest_first) for _ in range(columns)) for _ in range(rows))

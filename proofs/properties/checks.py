@@ -1,0 +1,176 @@
+"""The properties, each as a checker of one case under one policy; floats screen, fractions decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+
+from hetopt.allocation import Allocation, Plan
+from hetopt.auditing import Dominated, Verdict, adjacent_types, envy_free, pareto_efficient, sharing_incentive
+from hetopt.proofs.ledger.claim import Finding, number
+from hetopt.proofs.ledger.pictures import Shares
+from hetopt.proofs.ledger.space import Space
+from hetopt.proofs.properties.asking import Answer, Asked, answered, true_rates
+from hetopt.proofs.properties.cases import Kind, Posed, Way, posed
+from hetopt.rounding.whole_gpus import ByKind
+from hetopt.tolerances import EQUAL
+
+F = Fraction
+ROUNDS = 6
+"""In which shares are made whole."""
+
+NOISE = F(EQUAL)
+"""Floats screen: what is violated by less is what a solver's rounding leaves. An exact optimum has none."""
+
+
+@dataclass(frozen=True)
+class Property:
+    """Something that a policy may have.
+
+    Attributes
+    ----------
+    key, title:
+        E.g. "envy-free"; the title heads a column.
+    statement:
+        What it says.
+    way:
+        How somebody lies, where it is about lies.
+    check:
+        Decides one case under one policy.
+    kinds:
+        Whom it is about.
+    """
+
+    key: str
+    title: str
+    statement: str
+    check: Callable[[Posed, Asked], Finding]
+    way: Way | None = None
+    kinds: tuple[Kind, ...] = ("tenants", "jobs")
+
+    def space(self, kind: Kind) -> Space[Posed]:
+        """The cases on which it is looked at."""
+        return posed(kind, self.way)
+
+
+def picture(title: str, case: Posed, answer: Answer) -> Shares:
+    """Who has which GPUs, and what they are worth to it."""
+    held = answer.held(case.instance)
+    return Shares(
+        title,
+        held.names,
+        held.types,
+        tuple(tuple(row) for row in held.gpus),
+        tuple(held.capacity),
+        tuple(held.rate),
+    )
+
+
+def certificate(answer: Answer) -> tuple[str, ...]:
+    """What the numbers rest on."""
+    if answer.exact:
+        return ("the exact optimum of the formulation, in fractions",)
+    return ("what the policy returned, taken at its word and judged in fractions",)
+
+
+def screened(slack: Fraction, answer: Answer) -> Fraction:
+    """0 for a violation that rounding may have made."""
+    return F(0) if not answer.exact and -NOISE <= slack < 0 else slack
+
+
+Judge = Callable[..., Verdict]
+
+
+def audited(judge: Judge, case: Posed, policy: Asked) -> Finding:
+    """A property of one allocation, by an audit in fractions."""
+    answer = answered(policy, case.instance)
+    verdict = judge(case.instance, answer.share, exact=True)
+    if verdict.exact is None:
+        return Finding(F(0), verdict.why, decided=False)
+    words = verdict.witness.explain() if verdict.witness is not None else "holds"
+    slack = screened(verdict.exact, answer)
+    pictures = [picture("what the policy gives", case, answer)]
+    if isinstance(verdict.witness, Dominated):
+        pictures.append(_better(pictures[0], verdict.witness))
+    return Finding(slack, words, certificate(answer), tuple(pictures))
+
+
+def _better(before: Shares, witness: Dominated) -> Shares:
+    """What dominates it."""
+    gpus = tuple(tuple(F(witness.bundles[name].get(t, 0)) for t in before.types) for name in before.names)
+    worth = tuple(F(witness.after[name]) for name in before.names)
+    return replace(before, title="better for some, worse for none", gpus=gpus, worth=worth)
+
+
+def adjacency(case: Posed, policy: Asked) -> Finding:
+    """Everybody's types are adjacent; a share below rounding is none."""
+    answer = answered(policy, case.instance)
+    share = answer.share
+    if not answer.exact:
+        share = share * (share > NOISE)  # True counts as 1
+    verdict = adjacent_types(case.instance, share, exact=True)
+    assert verdict.exact is not None
+    words = verdict.witness.explain() if verdict.witness is not None else "holds"
+    return Finding(verdict.exact, words, certificate(answer), (picture("what the policy gives", case, answer),))
+
+
+def capacity(case: Posed, policy: Asked) -> Finding:
+    """Never more whole GPUs than there are, over some rounds."""
+    answer = answered(policy, case.instance)
+    most, rounder, state = F(0), ByKind(), None
+    for _ in range(ROUNDS):
+        plan: Plan
+        if isinstance(answer.result, Allocation):
+            plan, state = rounder(answer.result, case.instance, state)
+        else:
+            plan = answer.result
+        used = [int(v) for v in plan.x.sum(axis=0)]
+        most = max(most, *(u - m for u, m in zip(used, case.gpus, strict=True)))
+    return Finding(-most, f"{number(most)} GPUs of a type too many in a round", certificate(answer))
+
+
+def no_gain(case: Posed, policy: Asked) -> Finding:
+    """Not every liar gains at true speeds, in parts of its rate with the whole cluster."""
+    honest, lying = answered(policy, case.instance), answered(policy, case.told)
+    before = true_rates(case.instance, case.instance, honest.share)
+    after = true_rates(case.instance, case.told, lying.share)
+    whole = honest.held(case.instance).whole
+    slack, e = max(((before[e] - after[e]) / whole[e], e) for e in case.liars)
+    if not (honest.exact and lying.exact) and -NOISE <= slack < 0:
+        slack = F(0)
+    name = honest.held(case.instance).names[e].partition("/")[0]
+    said = case.false or case.report[e]
+    what = "adds a false job type of speedups" if case.false else "reports speeds"
+    row = ", ".join(number(v) for v in said)
+    words = f"{name} {what} ({row}) and has {_plain(after[e])} instead of {_plain(before[e])}"
+    pictures = [picture("honest", case, honest)]
+    if not case.false:
+        pictures.append(picture("after the lie, at true speeds", case, lying))
+    return Finding(slack, words, certificate(honest), tuple(pictures))
+
+
+def _plain(value: Fraction) -> str:
+    return number(value) if value.denominator < 10**6 else f"{float(value):.6g}"
+
+
+TOGETHER = "over-reports by several at once do not make all of them better off"
+PROPERTIES = (
+    Property("envy-free", "EF", "nobody would rather have another's GPUs", partial(audited, envy_free)),
+    Property(
+        "sharing-incentive",
+        "SI",
+        "everybody has what its part of every type is worth",
+        partial(audited, sharing_incentive),
+    ),
+    Property(
+        "pareto-efficient", "PE", "nobody can have more without another's loss", partial(audited, pareto_efficient)
+    ),
+    Property("over-report", "SP over", "reporting more speed does not pay", no_gain, "over"),
+    Property("under-report", "SP under", "reporting less speed does not pay", no_gain, "under"),
+    Property("group", "group SP", TOGETHER, no_gain, "together"),
+    Property("false-type", "false types", "a false job type does not pay", no_gain, "false type", ("tenants",)),
+    Property("adjacent", "adjacent", "everybody has adjacent GPU types", adjacency),
+    Property("capacity", "whole GPUs", "made whole, shares stay within the GPUs that there are", capacity),
+)

@@ -1,0 +1,230 @@
+"""Policies against properties: how often each held, and the smallest counterexample where it did not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cache
+from multiprocessing import get_context
+from typing import Any
+
+from hetopt import instances
+from hetopt.arguments import named_policy
+from hetopt.proofs.ledger.claim import Counterexample, Effort, Finding
+from hetopt.proofs.ledger.drawing import drawn
+from hetopt.proofs.ledger.hunter import hunt
+from hetopt.proofs.ledger.space import Numbers, Space
+from hetopt.proofs.ledger.stored import TOPIC, stored_numbers
+from hetopt.proofs.properties.asking import Asked, Undecided, answered
+from hetopt.proofs.properties.cases import Kind, Posed, posed
+from hetopt.proofs.properties.checks import PROPERTIES, Property
+
+PROVED: Mapping[tuple[str, Kind, str], str] = {
+    ("oef-cooperative", "tenants", "envy-free"): "oef/thm-5.1-envy",
+    ("oef-cooperative", "tenants", "sharing-incentive"): "oef/thm-5.1-sharing",
+    ("oef-noncooperative", "tenants", "pareto-efficient"): "oef/thm-5.3-positive",
+    ("oef-noncooperative", "tenants", "over-report"): "oef/thm-5.4-over",
+    ("oef-noncooperative", "tenants", "group"): "oef/thm-5.4-over",
+    ("gandiva-fair", "tenants", "sharing-incentive"): "oef/table-1-gandiva-sharing",
+}
+"""(policy, whom it is about, property) -> the claim of the ledger that proves it."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One property of one policy.
+
+    Attributes
+    ----------
+    holds:
+        False with a counterexample; True where it held on all instances that were drawn, which proves nothing;
+        None where none could be judged.
+    instances, refused:
+        On which it held or was judged, and which the policy turned away or whose result cannot be judged.
+    counterexample:
+        The smallest that was found.
+    why:
+        Why nothing could be judged.
+    proved:
+        The claim of the ledger that proves it.
+    """
+
+    about: Property
+    holds: bool | None
+    instances: int = 0
+    refused: int = 0
+    searched: int = 0
+    counterexample: Counterexample | None = None
+    why: str = ""
+    proved: str = ""
+    seconds: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """A word for the table."""
+        if self.holds is None:
+            return "-"
+        return ("proved" if self.proved else f"holds on {self.instances}") if self.holds else "fails"
+
+
+@dataclass
+class _Counted:
+    """A check that knows how many cases it judged, and why others were refused."""
+
+    check: Callable[[Posed, Asked], Finding]
+    policy: Asked
+    judged: int = 0
+    refused: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
+
+    def __call__(self, case: Posed) -> Finding:
+        try:
+            found = self.check(case, self.policy)
+        except Undecided as problem:
+            self.refused += 1
+            self.reasons[str(problem)] = self.reasons.get(str(problem), 0) + 1
+            return Finding(Fraction(0), str(problem), decided=False)
+        self.judged += 1
+        return found
+
+
+def kinds_of(policy: Asked) -> dict[Kind, str]:
+    """Whom a policy is about: tenants, jobs or both; with why not for those whom it refuses (else empty)."""
+    found: dict[Kind, str] = {}
+    for kind in ("tenants", "jobs"):
+        plain = posed(kind).build(_plain(kind))
+        assert plain is not None
+        try:
+            answered(policy, plain.instance)
+            found[kind] = ""
+        except Undecided as problem:
+            found[kind] = str(problem)
+    return found
+
+
+def _plain(kind: Kind) -> Numbers:
+    """Two alike on two types of two GPUs, the second twice as fast."""
+    one, two = Fraction(1), Fraction(2)
+    speed = ((two,), (two,)) if kind == "tenants" else ((one, two), (one, two))
+    tables: dict[str, Any] = {"speed": speed, "gpus": ((two, two),)}
+    if kind == "jobs":
+        tables |= {"demand": ((one, one),), "work": ((two * 2, two * 2),), "arrival": ((0 * one, 0 * one),)}
+    return Numbers(tables)
+
+
+def cell(policy: Asked, kind: Kind, about: Property, effort: Effort, name: str = "") -> Cell:
+    """Try counterexamples that are kept, draw cases, then search for a smaller counterexample or a first one."""
+    began = time.perf_counter()
+    if kind not in about.kinds:
+        return Cell(about, None, why=f"it is not about {kind}")
+    counted, space = _Counted(about.check, policy), about.space(kind)
+
+    def slack(case: Posed) -> Fraction:
+        found = counted(case)
+        return found.slack if found.decided else Fraction(0)
+
+    found = _known(space, slack, counted)
+    if found is None:
+        found, _ = drawn(space, slack, counted, effort.instances, effort.seed)
+    judged, refused = counted.judged, counted.refused
+    search = hunt(space, slack, counted, effort.seconds, effort.seed) if effort.seconds and judged else None
+    other = None if search is None else search.found
+    if other is not None and (found is None or space.weight(other[0]) < space.weight(found[0])):
+        found = other
+    seconds, searched = time.perf_counter() - began, 0 if search is None else search.tried
+    if found is not None:
+        case = Counterexample(found[0], space.build(found[0]), found[1])
+        return Cell(about, False, judged, refused, searched, case, seconds=seconds)
+    if not judged:
+        why = max(counted.reasons, key=lambda text: counted.reasons[text], default="no instance was drawn")
+        return Cell(about, None, 0, refused, why=why, seconds=seconds)
+    proved = PROVED.get((name, kind, about.key), "")
+    return Cell(about, True, judged, refused, searched, proved=proved, seconds=seconds)
+
+
+def _known(
+    space: Space[Posed], slack: Callable[[Posed], Fraction], check: Callable[[Posed], Finding]
+) -> tuple[Numbers, Finding] | None:
+    """Against some policy these cases were found before: the smallest that is one against this policy, too."""
+    fits = [numbers for numbers in corpus() if set(numbers.tables) == set(space.tables)]
+    for numbers in sorted(fits, key=space.weight):
+        case = space.build(numbers)
+        if case is not None and slack(case) < 0 and (found := check(case)).refutes:
+            return numbers, found
+    return None
+
+
+@cache
+def corpus() -> tuple[Numbers, ...]:
+    """The numbers of all counterexamples that are kept."""
+    names = [name for name in instances.names() if TOPIC in instances.expected(name)]
+    return tuple(map(stored_numbers, names))
+
+
+@dataclass(frozen=True)
+class Line:
+    """All properties of one policy for tenants or for jobs; or why it is not about them."""
+
+    policy: str
+    kind: Kind
+    cells: tuple[Cell, ...]
+    why: str = ""
+
+
+Task = tuple[str, Kind, int]
+"""A policy's name, whom it is asked about, and the position of a property."""
+
+
+def planned(names: Sequence[str], settings: Sequence[str]) -> tuple[list[Task], list[Line]]:
+    """The cells to decide, and the lines of those whom a policy is not about.
+
+    Parameters
+    ----------
+    names, settings:
+        As on a command line: announced names or ``module:Name``, and ``key=value`` each.
+
+    Raises
+    ------
+    UnknownName, InvalidOption
+        There is no such policy, a setting is wrong, or its code fails on an instance.
+    """
+    tasks, refused = list[Task](), list[Line]()
+    for name in names:
+        for kind, why in kinds_of(named_policy(name, list(settings))).items():
+            if why:
+                refused.append(Line(name, kind, (), why))
+            else:
+                tasks += [(name, kind, place) for place in range(len(PROPERTIES))]
+    return tasks, refused
+
+
+def decided(
+    tasks: Sequence[Task], settings: Sequence[str], effort: Effort, jobs: int = 1
+) -> Iterator[tuple[Task, Cell]]:
+    """Each cell, as it is done."""
+    if jobs <= 1:
+        yield from ((task, _cell(task, settings, effort)) for task in tasks)
+        return
+    with ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=get_context("spawn")) as pool:
+        running = {pool.submit(_cell, task, settings, effort): task for task in tasks}
+        for done in as_completed(running):
+            yield running[done], done.result()
+
+
+def _cell(task: Task, settings: Sequence[str], effort: Effort) -> Cell:
+    """For a process of its own; cases stay behind, their numbers tell all."""
+    name, kind, place = task
+    found = cell(named_policy(name, list(settings)), kind, PROPERTIES[place], effort, name)
+    case = found.counterexample
+    return replace(found, about=PROPERTIES[place], counterexample=None if case is None else replace(case, case=None))
+
+
+def joined(names: Sequence[str], found: Mapping[Task, Cell], refused: Sequence[Line]) -> list[Line]:
+    """A line for each policy and whom it is about, in the order of the names."""
+    lines = list(refused)
+    for name, kind in dict.fromkeys((name, kind) for name, kind, _ in found):
+        lines.append(Line(name, kind, tuple(found[name, kind, place] for place in range(len(PROPERTIES)))))
+    return sorted(lines, key=lambda line: (names.index(line.policy), line.kind == "jobs"))

@@ -1,0 +1,164 @@
+"""The command ``hetopt verify``: tables, JSON, pages, properties, bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from hetopt.cli import app
+from hetopt.errors import HetoptError, InvalidOption, UnknownName
+
+QUICK = ("--quick", "--instances", "5", "--jobs", "1")
+
+POLICIES = '''
+"""Policies of a test."""
+import numpy as np
+from hetopt.models.baselines import by_rule
+
+
+class All:
+    """Everything to the first."""
+
+    def __call__(self, instance, state=None):
+        entities = instance.entities()
+        x = np.zeros(entities.shape)
+        x[0] = entities.capacity / entities.demand[0]
+        return by_rule(entities, x, "all", 0.0), None
+
+
+class Broken:
+    """Fails."""
+
+    def __call__(self, instance, state=None):
+        raise KeyError("oh")
+
+
+class Wrong:
+    """Answers something else."""
+
+    def __call__(self, instance, state=None):
+        return 7
+'''
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, ["verify", *words])
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "own_verified.py").write_text(POLICIES)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return "own_verified"
+
+
+def test_verdicts_and_evidence_are_printed() -> None:
+    found = run("oef/thm-5.4", "oef/eq-6", *QUICK)
+    assert found.exit_code == 0
+    for part in ("oef/thm-5.4", "false", "5/3 instead of 3/2", "oef/eq-6", "true", "1 false, 1 true"):
+        assert part in found.output
+
+
+def test_as_json() -> None:
+    found = run("oef/thm-5.3*", *QUICK, "--json")
+    assert found.exit_code == 0
+    data = json.loads(found.stdout)
+    assert len(data) == 6
+    assert {row["paper"] for row in data} == {"OEF"}
+    assert all(row["verdict"] == row["expected"] for row in data)
+
+
+def test_the_list() -> None:
+    found = run("--list", "--paper", "OEF")
+    assert found.exit_code == 0
+    assert "oef/lemma-3.1" in found.output
+    data = json.loads(run("--list", "--json").stdout)
+    assert {"paper", "place", "claim", "verdict"} == set(data[0])
+
+
+def test_another_verdict_than_expected_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    from hetopt.proofs.ledger import collect
+
+    one = collect.ledger()["oef/eq-6"]
+    monkeypatch.setattr(collect, "ledger", lambda: {"oef/eq-6": replace(one, expected="false")})
+    found = run("oef/eq-6", *QUICK)
+    assert found.exit_code == 1
+    assert "true, not false" in found.output
+
+
+def test_the_page_and_kept_counterexamples(tmp_path: Path) -> None:
+    page = tmp_path / "ledger.html"
+    found = run("oef/thm-5.4", *QUICK, "--html", str(page), "--keep", str(tmp_path / "kept"))
+    assert found.exit_code == 0
+    assert "<svg" in page.read_text()
+    assert list((tmp_path / "kept").iterdir()) == []  # nothing smaller than what is stored
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "said"),
+    [
+        (["oef/thm-9"], UnknownName, "there is no claim 'oef/thm-9'; did you mean 'oef/thm-"),
+        (["--paper", "OFE"], UnknownName, "there is no paper 'ofe'; did you mean 'oef'"),
+        (["--instances", "0"], InvalidOption, "instances is 0"),
+        (["--seconds", "-1"], InvalidOption, "seconds is -1"),
+        (["--jobs", "-1"], InvalidOption, "jobs is -1"),
+        (["--policy", "nothing"], UnknownName, "there is no policy 'nothing'"),
+        (["--policy", "fft", "oef/eq-6"], InvalidOption, "--policy is about properties, not about claims"),
+        (["--policy", "fft", "--set", "nothing=1"], InvalidOption, "has no setting 'nothing'"),
+        (["--markdown", "x.md"], InvalidOption, "--set and --markdown are for --policy"),
+        (["--html", "/nowhere/x.html"], HetoptError, "/nowhere"),
+    ],
+)
+def test_bad_input(words: list[str], error: type[Exception], said: str) -> None:
+    found = run(*words)
+    assert found.exit_code != 0
+    assert isinstance(found.exception, error)
+    assert said in str(found.exception)
+
+
+def test_properties_of_a_policy_of_ones_own(own: str, tmp_path: Path) -> None:
+    page, matrix = tmp_path / "p.html", tmp_path / "m.md"
+    words = ("--policy", f"{own}:All", "--instances", "8", "--seconds", "0", "--jobs", "1")
+    found = run(*words, "--html", str(page), "--markdown", str(matrix))
+    assert found.exit_code == 0
+    assert "All, tenants" in found.output
+    assert "would have" in found.output  # the envy of u2
+    assert "holds on 8" in found.output
+    lines = matrix.read_text().splitlines()
+    assert lines[2].startswith(f"| `{own}:All` | tenants | ✗ | ✗ |")
+    assert "<svg" in page.read_text()
+    data = json.loads(run(*words, "--json").stdout)
+    assert [row["about"] for row in data] == ["tenants", "jobs"]
+    assert data[0]["properties"]["envy-free"]["holds"] is False
+    assert data[0]["properties"]["envy-free"]["counterexample"]["slack"].startswith("-")
+    assert data[1]["properties"]["false-type"]["why"] == "it is not about jobs"
+
+
+def test_side_by_side(own: str) -> None:
+    words = ("--policy", "equal-split", "--instances", "3", "--seconds", "0", "--json")
+    assert [
+        {key: cell["holds"] for key, cell in row["properties"].items()} for row in json.loads(run(*words).stdout)
+    ] == [
+        {key: cell["holds"] for key, cell in row["properties"].items()}
+        for row in json.loads(run(*words, "--jobs", "1").stdout)
+    ]
+
+
+def test_a_policy_that_fails_or_answers_something_else(own: str) -> None:
+    found = run("--policy", f"{own}:Broken", "--jobs", "1")
+    assert isinstance(found.exception, InvalidOption)
+    assert "policy Broken fails on an instance: KeyError: 'oh'" in str(found.exception)
+    found = run("--policy", f"{own}:Wrong", "--jobs", "1")
+    assert isinstance(found.exception, HetoptError)
+    assert "has answered 7" in str(found.exception)
+
+
+def test_a_policy_about_jobs_alone_says_so() -> None:
+    found = run("--policy", "fft", "--instances", "3", "--seconds", "0", "--jobs", "1")
+    assert found.exit_code == 0
+    assert "fft is not about tenants" in found.output

@@ -1,0 +1,200 @@
+"""Properties of policies: what the checkers say, against audits, by hand, and for what is proved."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import hetopt
+from hetopt.auditing import envy_free, sharing_incentive
+from hetopt.data.instance import Instance
+from hetopt.models import baselines, gavel, oef
+from hetopt.models.fft import FFT
+from hetopt.models.hadar import Hadar
+from hetopt.proofs.ledger import claims
+from hetopt.proofs.ledger.claim import Effort
+from hetopt.proofs.ledger.space import Numbers
+from hetopt.proofs.properties.asking import Undecided, answered, at_its_word, true_rates
+from hetopt.proofs.properties.cases import Kind, Posed, posed
+from hetopt.proofs.properties.checks import PROPERTIES, no_gain, screened
+from hetopt.proofs.properties.matrix import PROVED, cell, kinds_of
+from hetopt.registry import make_policy, policy_names
+
+F = Fraction
+BY_KEY = {p.key: p for p in PROPERTIES}
+SMALL = Effort(instances=12, seconds=0)
+
+
+def of(kind: Kind, way: Any = None, **tables: Any) -> Posed:
+    numbers = Numbers({k: tuple(tuple(F(v) for v in row) for row in rows) for k, rows in tables.items()})
+    case = posed(kind, way).build(numbers)
+    assert case is not None
+    return case
+
+
+# -- cases -----------------------------------------------------------------------------------------------------------
+
+
+def test_tenants_and_their_lies() -> None:
+    case = of("tenants", "over", speed=[[2], [5]], gpus=[[1, 2]], report=[[4]])
+    assert case.instance.entities().speed.tolist() == [[1, 2], [1, 5]]
+    assert case.told.entities().speed.tolist() == [[1, 4], [1, 5]]
+    assert case.liars == (0,)
+    numbers = Numbers({"speed": ((F(2),), (F(5),)), "gpus": ((F(1), F(2)),), "report": ((F(1),),)})
+    assert posed("tenants", "over").build(numbers) is None  # that is an under-report
+    assert posed("tenants", "under").build(numbers) is not None
+
+
+def test_jobs_have_gangs_work_and_arrivals() -> None:
+    case = of("jobs", speed=[[1, 2], [3, 1]], gpus=[[2, 3]], demand=[[1, 3]], work=[[4, 12]], arrival=[[0, 2]])
+    jobs = case.instance.entities("jobs")
+    assert jobs.speed * 300 == pytest.approx(np.array([[1, 2], [0, 1]]))  # a gang of 3 finds no room on 2
+    assert jobs.demand.tolist() == [1, 3]
+    assert case.instance.time == 600
+    none = Numbers(
+        {
+            "speed": ((F(1), F(2)), (F(3), F(1))),
+            "gpus": ((F(2), F(2)),),
+            "demand": ((F(1), F(3)),),
+            "work": ((F(1), F(1)),),
+            "arrival": ((F(0), F(0)),),
+        }
+    )
+    assert posed("jobs").build(none) is None  # a gang of 3 fits on no type
+
+
+def test_a_false_type_divides_the_weight() -> None:
+    case = of("tenants", "false type", speed=[[2], [5]], gpus=[[1, 1]], report=[[1]])
+    entities = case.told.entities()
+    assert entities.names == ("u1/true", "u1/false", "u2")
+    assert entities.weight.tolist() == [0.5, 0.5, 1]
+    assert case.liars == (0,)
+    share = np.array([[F(1), F(0)], [F(0), F(1, 3)], [F(0), F(2, 3)]], dtype=object)
+    assert true_rates(case.instance, case.told, share) == [1 + F(2, 3), F(10, 3)]
+
+
+@pytest.mark.parametrize("kind", ["tenants", "jobs"])
+@pytest.mark.parametrize("way", [None, "over", "under", "together"])
+def test_what_is_drawn_is_meant(kind: Kind, way: Any) -> None:
+    @given(posed(kind, way).strategy())
+    @settings(max_examples=25, deadline=None)
+    def look(drawn: tuple[Numbers, Posed]) -> None:
+        case = drawn[1]
+        pairs = [(a, b) for x, y in zip(case.speed, case.report, strict=True) for a, b in zip(x, y, strict=True)]
+        if way in ("over", "together"):
+            assert all(b >= a for a, b in pairs)
+        if way == "under":
+            assert all(b <= a for a, b in pairs)
+        assert len(case.liars) >= {None: 0, "together": 2}.get(way, 1)
+        assert isinstance(case.instance, Instance)
+
+    look()
+
+
+# -- answers ---------------------------------------------------------------------------------------------------------
+
+
+def test_formulations_answer_by_their_exact_optimum_and_others_by_their_word() -> None:
+    instance = hetopt.Instance.from_speedups([[1, 2], [1, 5]], [1, 1])
+    found = answered(oef.noncooperative(), instance)
+    assert found.exact
+    assert found.share.tolist() == [[1, F(4, 7)], [0, F(3, 7)]]
+    other = answered(baselines.equal_split(), instance)
+    assert not other.exact
+    assert other.share.tolist() == [[F(1, 2), F(1, 2)]] * 2
+    assert at_its_word([[0.1]])[0, 0] == F(0.1) != F(1, 10)
+
+
+def test_noise_is_none_but_for_exact_optima() -> None:
+    instance = hetopt.Instance.from_speedups([[1, 2], [1, 5]], [1, 1])
+    exact, word = answered(oef.noncooperative(), instance), answered(baselines.equal_split(), instance)
+    tiny = -F(1, 10**9)
+    assert screened(tiny, word) == 0
+    assert screened(tiny, exact) == tiny
+    assert screened(F(-1, 100), word) == F(-1, 100)
+
+
+def test_whom_a_policy_is_about() -> None:
+    assert set(kinds_of(oef.cooperative())) == {"tenants", "jobs"}
+    assert not kinds_of(oef.cooperative())["tenants"]
+    assert "is about tenants" in kinds_of(oef.cooperative())["jobs"]
+    assert "is about jobs" in kinds_of(FFT())["tenants"]
+    assert not any(kinds_of(gavel.max_min_fairness()).values())
+
+
+def test_gangs_over_several_types_are_not_judged() -> None:
+    """An audit would judge them wrongly, so such cases decide nothing."""
+    jobs = hetopt.Instance.from_jobs([[1, 1]], [2], [40], [1, 1], round_seconds=300)
+    with pytest.raises(Undecided, match="has a gang over 2 GPU types"):
+        answered(Hadar(), jobs)
+
+
+# -- properties ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["envy-free", "sharing-incentive"])
+def test_a_counterexample_is_one_for_the_audit_too(key: str) -> None:
+    audit = {"envy-free": envy_free, "sharing-incentive": sharing_incentive}[key]
+    found = cell(baselines.efficiency_only(), "tenants", BY_KEY[key], SMALL)
+    assert found.holds is False
+    assert found.counterexample is not None
+    case = found.counterexample.case
+    result = hetopt.solve(baselines.efficiency_only(), case.instance, exact=True)
+    verdict = audit(case.instance, result, exact=True)
+    assert verdict.holds is False
+    assert verdict.exact == found.counterexample.finding.slack
+
+
+def test_the_papers_lie_pays_what_it_says() -> None:
+    """Fig. 2: u1 of (1,2), (1,4) reports 3 and has 5/3 instead of 3/2, of 3 with the whole cluster."""
+    case = of("tenants", "over", speed=[[2], [4]], gpus=[[1, 1]], report=[[3]])
+    found = no_gain(case, oef.cooperative())
+    assert found.slack == (F(3, 2) - F(5, 3)) / 3
+    assert found.words == "u1 reports speeds (1, 3) and has 5/3 instead of 3/2"
+    honest = of("tenants", "under", speed=[[4], [2]], gpus=[[1, 1]], report=[[3]])
+    assert no_gain(honest, oef.cooperative()).slack >= 0
+
+
+def test_with_search_the_counterexample_is_smaller() -> None:
+    found = cell(oef.noncooperative(), "tenants", BY_KEY["under-report"], Effort(instances=5, seconds=4))
+    assert found.counterexample is not None
+    space = BY_KEY["under-report"].space("tenants")
+    assert space.weight(found.counterexample.numbers)[0] == 5  # two tenants, two types, one report
+    assert found.searched > 0
+
+
+@pytest.mark.parametrize(("policy", "kind", "key"), sorted(PROVED))
+def test_what_is_proved_holds_and_has_a_claim(policy: str, kind: Kind, key: str) -> None:
+    assert claims()[PROVED[policy, kind, key]].expected == "true"
+    assert policy in claims()[PROVED[policy, kind, key]].policies
+    found = cell(make_policy(policy), kind, BY_KEY[key], SMALL, policy)
+    assert found.holds
+    assert found.text == "proved"
+
+
+@pytest.mark.parametrize("name", policy_names())
+def test_every_policy_stays_within_the_gpus(name: str) -> None:
+    policy = make_policy(name)
+    for kind, why in kinds_of(policy).items():
+        if not why:
+            found = cell(policy, kind, BY_KEY["capacity"], Effort(instances=4, seconds=0), name)
+            assert found.holds is not False
+
+
+def test_too_many_gpus_are_found_out() -> None:
+    class Greedy:
+        """Everything to everybody."""
+
+        def __call__(self, instance: Instance, state: Any = None) -> tuple[hetopt.Plan, None]:
+            entities = instance.entities()
+            x = np.tile(entities.capacity, (len(entities.names), 1))
+            return hetopt.Plan(entities, x, None, {}, None), None
+
+    found = cell(Greedy(), "tenants", BY_KEY["capacity"], SMALL)
+    assert found.holds is False
+    assert found.counterexample is not None
+    assert "too many in a round" in found.counterexample.finding.words
