@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 LINKS  := typings/hetopt/models typings/hetopt/proofs typings/hetopt/instances
 
-.PHONY: help setup test unit check lint types bench bench-small demo docs long clean
+.PHONY: help setup test unit verify check lint types bench bench-small demo docs long clean
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
@@ -13,7 +13,7 @@ setup: $(VENV)/.done $(LINKS)   ## own virtual environment with pinned versions
 $(VENV)/.done: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "hetopt needs Python 3.11 or newer; say make PYTHON=python3.12, for instance")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,docs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,docs,verify]'
 	@touch $@
 
 # mypy does not follow the mapping of folders to packages (see docs/contributing); links show it the real tree.
@@ -33,7 +33,10 @@ types: setup
 unit: setup      ## tests alone
 	$(BIN)/pytest -q -n 2
 
-test: check unit bench-small docs   ## all that must hold: style, types, tests, benchmarks at their smallest size, docs
+test: check unit verify bench-small docs   ## all that must hold: style, types, tests, benchmarks at their smallest size, docs
+
+verify: setup    ## the ledger: stored counterexamples and 50 instances a claim
+	$(BIN)/hetopt verify --quick
 
 bench-small: setup
 	$(BIN)/pytest -q benchmarks --benchmark-disable --size small

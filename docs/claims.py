@@ -1,0 +1,83 @@
+"""Writes the pages of claims when the docs are built, from the ledger itself, so that both say the same."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+
+from hetopt.proofs.ledger.claim import PAPERS, Claim, Counterexample
+from hetopt.proofs.ledger.collect import ledger
+from hetopt.proofs.ledger.means import ForAll, Some
+from hetopt.proofs.ledger.stored import kept, slug
+from hetopt.proofs.ledger.svg import drawn
+
+INTRODUCTION = """# {title}
+
+Every claim, the verdict that `hetopt verify` reaches, and why. *True, corrected*: a version of ours, usually the
+strongest that holds. Counterexamples are kept as named instances; `hetopt verify '{paper}*'` decides all of this page
+anew.
+
+| claim | place | verdict |
+|---|---|---|
+"""
+
+
+def write(app: Sphinx) -> None:
+    """A page per paper into ``theory/``."""
+    folder = Path(app.srcdir) / "theory"
+    every = ledger()
+    for paper, title in PAPERS.items():
+        own = [claim for claim in every.values() if claim.paper == paper]
+        prefix = own[0].key.partition("/")[0] if own else slug(paper.lower())
+        head = INTRODUCTION.format(title=f"Claims of {title}", paper=f"{prefix}/")
+        rows = [f"| [{claim.key}](#{slug(claim.key)}) | {claim.place} | {claim.label} |" for claim in own]
+        text = head + "\n".join(rows) + "\n\n" + "\n".join(section(claim) for claim in own)
+        page = folder / f"claims-{slug(paper.lower())}.md"
+        if not page.exists() or page.read_text() != text:
+            page.write_text(text)
+
+
+def section(claim: Claim) -> str:
+    """One claim."""
+    whose = "" if claim.printed else " Not the paper's words."
+    parts = [
+        f"({slug(claim.key)})=",
+        f"## {claim.key}: {claim.label}",
+        f"*{claim.place}.*{whose} {inline(claim.statement)}",
+    ]
+    if claim.note:
+        parts.append(inline(claim.note))
+    if (found := stored(claim)) is not None:
+        parts.append(f"{inline(found.finding.words)} (`{found.name}`).")
+        if found.finding.pictures:
+            pictures = "".join(map(drawn, found.finding.pictures))
+            parts.append(f"```{{raw}} html\n<div class='pictures'>{pictures}</div>\n```")
+    if claim.instead:
+        parts.append(f"What holds instead: [{claim.instead}](#{slug(claim.instead)}).")
+    if claim.proof:
+        parts.append(f"**Proof.** {inline(claim.proof.strip())}")
+    return "\n\n".join(parts) + "\n"
+
+
+def stored(claim: Claim) -> Counterexample | None:
+    """The smallest counterexample, or case, that is kept."""
+    means = claim.means.such if isinstance(claim.means, Some) else claim.means
+    names = kept(claim.key)
+    if not isinstance(means, ForAll) or not names:
+        return None
+    return min(map(means.recheck, names), key=lambda found: means.space.weight(found.numbers))
+
+
+def inline(text: str) -> str:
+    """Text for Markdown: what is no formula and no code is escaped."""
+    parts = re.split(r"(\${1,2}[^$]+\${1,2}|`[^`]+`)", text)
+    return "".join(part if i % 2 else re.sub(r"([*_<>\[\]|])", r"\\\1", part) for i, part in enumerate(parts))
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Write the pages before Sphinx reads its sources."""
+    app.connect("builder-inited", write)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
