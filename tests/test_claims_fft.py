@@ -45,10 +45,10 @@ from hetopt.proofs.fft import (
     units,
 )
 from hetopt.proofs.fft.rounds import WAITS, Gang, Round, rounds
-from hetopt.proofs.ledger.claim import Claim, Effort
+from hetopt.proofs.ledger.claim import Effort
 from hetopt.proofs.ledger.means import ForAll
 from hetopt.proofs.ledger.space import Space, whole
-from hetopt.proofs.ledger.stored import stored_numbers
+from hetopt.proofs.ledger.stored import kept, stored_numbers
 from hetopt.tolerances import EQUAL, PROVEN
 
 F = Fraction
@@ -62,18 +62,14 @@ def cases(space: Space[Any]) -> st.SearchStrategy[Any]:
     return space.strategy().map(lambda pair: pair[1])
 
 
-def stored(claim: Claim) -> tuple[str, ...]:
-    return claim.means.stored if isinstance(claim.means, ForAll) else ()
-
-
-REFUTED = [(claim.key, name) for claim in ALL.values() for name in stored(claim)]
+REFUTED = [(key, name) for key, claim in ALL.items() if isinstance(claim.means, ForAll) for name in kept(key)]
 
 
 def case_of(key: str) -> Any:
     """The smallest counterexample that is stored."""
     means = ALL[key].means
     assert isinstance(means, ForAll)
-    return means.space.build(stored_numbers(means.stored[0]))
+    return means.space.build(stored_numbers(kept(key)[0]))
 
 
 # -- verdicts --------------------------------------------------------------------------------------------------------
@@ -92,7 +88,7 @@ def test_the_mechanical_parts_hold(key: str) -> None:
 
 def test_what_is_false_and_general_has_its_counterexample_and_leads_somewhere() -> None:
     general = [c for c in ALL.values() if isinstance(c.means, ForAll) and c.expected == "false"]
-    assert all(stored(c) for c in general)
+    assert all(kept(c.key) for c in general)
     assert not any(c.proof for c in general)
     for claim in ALL.values():
         assert not claim.instead or ALL[claim.instead].expected == "true"
@@ -119,8 +115,7 @@ def test_stored_counterexamples_are_what_their_files_say(key: str, name: str) ->
 def test_a_search_finds_counterexamples_from_the_claim_alone(key: str) -> None:
     means = ALL[key].means
     assert isinstance(means, ForAll)
-    alone = replace(means, stored=())
-    found = alone.decide(replace(ALL[key], means=alone), Effort(instances=1, seconds=20, mechanical=False))
+    found = means.decide(replace(ALL[key], key="nothing is kept"), Effort(instances=1, seconds=20, mechanical=False))
     assert found.verdict == "false"
 
 

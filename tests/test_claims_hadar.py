@@ -21,6 +21,7 @@ from hetopt.proofs.hadar import (
     algorithm,
     claims,
     competitive,
+    families,
     prices,
     programs,
     slopes,
@@ -31,16 +32,17 @@ from hetopt.proofs.hadar.gangs import SECONDS, Gangs
 from hetopt.proofs.hadar.recursion import Offer, Recursion
 from hetopt.proofs.hadar.roots import Roots, enclosed, log, power, short, sign
 from hetopt.proofs.hadar.spaces import gangs, made
-from hetopt.proofs.hadar.tariffs import ONE, runs
+from hetopt.proofs.hadar.tariffs import ONE, proven, runs
 from hetopt.proofs.ledger.claim import Claim, Effort
 from hetopt.proofs.ledger.means import ForAll
 from hetopt.proofs.ledger.space import Numbers, Space, whole
+from hetopt.proofs.ledger.stored import kept
 from hetopt.tolerances import EQUAL, PROVEN
 
 F = Fraction
 FEW = settings(max_examples=40, deadline=None)
 CLAIMS = {one.key: one for one in claims()}
-STORED = [(key, name) for key, one in CLAIMS.items() if isinstance(one.means, ForAll) for name in one.means.stored]
+STORED = [(key, name) for key, one in CLAIMS.items() if isinstance(one.means, ForAll) for name in kept(key)]
 
 
 @pytest.mark.parametrize("one", claims(), ids=lambda one: one.key)
@@ -69,7 +71,7 @@ def test_stored_counterexamples_are_their_instances(key: str, name: str) -> None
 def case_of(key: str) -> Any:
     """The stored counterexample of a claim."""
     means: Any = CLAIMS[key].means
-    return means.recheck(means.stored[0]).case
+    return means.recheck(kept(key)[0]).case
 
 
 def cases(space: Space[Any]) -> st.SearchStrategy[Any]:
@@ -388,6 +390,32 @@ def test_checkers_find_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as changed:
         changed.setattr(algorithm, "states", lambda _: 99)
         assert algorithm.few_states(theorem).slack == 5 - 99
+
+
+@pytest.mark.parametrize(("base", "gpus"), [(F(2), 8), (F(3, 2), 12), (F(4, 3), 16)])
+def test_utilities_that_always_just_pay(base: Fraction, gpus: int) -> None:
+    """What the family gives in one line is what Algorithm 1 does at proven prices, and what the policy does."""
+    worth = families.rising(base, gpus)
+    case = families.in_one_slot(worth, gpus)
+    tariff = proven(case)
+    assert tariff is not None
+    assert tariff.steepness == base ** (gpus - 1)
+    assert competitive.step_factor(tariff) == families.alpha(gpus, base) * ONE
+    (run,) = runs(case, tariff, guarded=False)
+    assert run.utility == families.reached(gpus, base, worth)
+    assert [bool(step.taken) for step in run.steps] == [True] * (gpus - 1) + [False] * (gpus - 1)
+
+
+def test_the_sharper_factor_by_hand() -> None:
+    """Utilities 1, 4 and 4 on 2 GPUs: a price of 1/4, then 4 (the ratio is 16, delta 1/2); ALG is 1, alpha' 30."""
+    case = families.in_one_slot((F(1), F(4), F(4)), 2)
+    tariff = proven(case)
+    assert tariff is not None
+    assert (tariff.steepness, tariff.delta) == (16, F(1, 2))
+    assert competitive.step_factor(tariff) == 30 * ONE
+    assert families.used(case) == F(258, 1000)  # 8 / 31
+    assert families.at_most_one_more(case).slack == 23
+    assert families.first_comes_first(7) == 7
 
 
 def test_infeasible_duals_are_seen() -> None:

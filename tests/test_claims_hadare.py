@@ -21,6 +21,7 @@ from hetopt.models.hadare.policy import HadarE
 from hetopt.proofs.hadar import claims, copies, example, forking, job_ids, table
 from hetopt.proofs.hadar.nodes import Nodes, nodes
 from hetopt.proofs.ledger.space import Space, whole
+from hetopt.proofs.ledger.stored import kept
 from hetopt.tolerances import EQUAL, PROVEN
 
 F = Fraction
@@ -31,7 +32,7 @@ CLAIMS = {one.key: one for one in claims()}
 def case_of(key: str) -> Any:
     """The stored counterexample of a claim."""
     means: Any = CLAIMS[key].means
-    return means.recheck(means.stored[0]).case
+    return means.recheck(kept(key)[0]).case
 
 
 def cases(space: Space[Any]) -> st.SearchStrategy[Any]:

@@ -152,7 +152,7 @@ CLAIMS = (
         place="equation (2)",
         statement=r"$\sum_{t \ge a_j} (t - a_j) \sum_i x_j^i(t)\, \theta_j^i / W_j$ is a lower bound of the completion "
         r"time $C_j = \min\{L : \sum_{t=a_j}^L \sum_i x_j^i(t)\, \theta_j^i \ge W_j\} - a_j$.",
-        means=ForAll(SERVICES, as_printed, stored=("refuted/fft-lower-bound",)),
+        means=ForAll(SERVICES, as_printed),
         expected="false",
         instead="fft/eq-2-truncated",
         note="By this definition a job that is complete in the round of its arrival has $C_j = 0$; with the finishing "
@@ -178,7 +178,7 @@ round $L$. As printed, round $L$ counts $\theta / W_j$ instead of $w / W_j$, whi
         place="section 4.2.1",
         statement=r"Minimising $\sum_j (t - a_j) \sum_i x_j^i(t)\, \theta_j^i / W_j$ in a round always gives "
         r"priority to jobs with large completion time $W_j / \theta_j^i$.",
-        means=ForAll(Space({}, PAIR, two_ages), by_age, stored=("refuted/fft-age-term",)),
+        means=ForAll(Space({}, PAIR, two_ages), by_age),
         expected="false",
         instead="fft/age-term-equal",
         note="Said of the problem that equation (3) mends.",

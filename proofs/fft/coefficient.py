@@ -88,7 +88,7 @@ CLAIMS = (
         place="section 4.2.2",
         statement=r"The fairness coefficient $\mu_j(t) = (t - a_j)/(\tau_j - a_j)$ increases with the duration a job "
         "has stayed in the cluster.",
-        means=ForAll(ARRIVALS, mu_grows, stored=("refuted/fft-falling-mu",)),
+        means=ForAll(ARRIVALS, mu_grows),
         expected="false",
         policies=("fft",),
         instead="fft/mu-grows-constant",

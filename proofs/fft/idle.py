@@ -93,7 +93,6 @@ CLAIMS = (
             ),
             never_idle,
             slack=margin,
-            stored=("refuted/fft-slow-at-last",),
         ),
         expected="false",
         printed=False,

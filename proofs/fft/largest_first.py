@@ -78,7 +78,7 @@ CLAIMS = (
         place="equation (7)",
         statement="The largest gangs first, each on the first type with room, use $K^*$ GPUs; every job can use "
         "every type.",
-        means=ForAll(rounds(n=(1, 5), k=(1, 2), speeds=whole(1, 1)), packs_most, stored=("refuted/fft-largest-first",)),
+        means=ForAll(rounds(n=(1, 5), k=(1, 2), speeds=whole(1, 1)), packs_most),
         expected="false",
         printed=False,
         instead="fft/largest-first-powers",
@@ -88,11 +88,7 @@ CLAIMS = (
         paper="FFT",
         place="equation (7)",
         statement="The same where all demands are powers of two and jobs may be unable to use some types.",
-        means=ForAll(
-            rounds(n=(1, 4), k=(1, 2), speeds=whole(0, 1), demands=POWERS[:3]),
-            packs_most,
-            stored=("refuted/fft-largest-first-memory",),
-        ),
+        means=ForAll(rounds(n=(1, 4), k=(1, 2), speeds=whole(0, 1), demands=POWERS[:3]), packs_most),
         expected="false",
         printed=False,
         instead="fft/largest-first-powers",

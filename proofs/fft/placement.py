@@ -111,7 +111,7 @@ CLAIMS = (
         place="sections 4.2.3, 4.3",
         statement="Jobs that stay on their GPU type can stay on their servers, so that no switching is charged, and a "
         "gang that comes is packed into one server where some placement of all jobs has it on one.",
-        means=ForAll(SERVERS, packed_in_place, stored=("refuted/fft-placement",)),
+        means=ForAll(SERVERS, packed_in_place),
         expected="false",
         policies=("fft",),
         note="Each half holds alone; 4.2.3 assumes the first and 4.3 strives for the second. Fig. 6 moves $J_2$, "

@@ -94,7 +94,7 @@ most $Y_i$, and nobody runs for more than all the time.""",
         place="section 4.2.2",
         statement=AT_ONCE
         + r"$\tau_j - a_j = p_j \max(1,\, d_j |A| / \sum_i Y_i)$, $p_j$ the rounds on the fastest type.",
-        means=ForAll(rounds(n=(1, 4), speeds=whole(1, 4)), library, stored=("refuted/fft-fair-progress",)),
+        means=ForAll(rounds(n=(1, 4), speeds=whole(1, 4)), library),
         expected="false",
         printed=False,
         policies=("fft",),

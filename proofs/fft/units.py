@@ -133,7 +133,6 @@ CLAIMS = (
             UNITS,
             lambda case: independent(case, normalise=False),
             slack=lambda case: F(0) if difference(case, normalise=False) is None else F(-1),
-            stored=("refuted/fft-units",),
         ),
         expected="false",
         policies=("fft",),

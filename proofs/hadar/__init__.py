@@ -7,6 +7,7 @@ from hetopt.proofs.hadar import (
     competitive,
     copies,
     example,
+    families,
     forking,
     job_ids,
     prices,
@@ -21,6 +22,6 @@ from hetopt.proofs.ledger.claim import Claim
 
 def claims() -> tuple[Claim, ...]:
     """All of them: Table I, the example, programs, prices and theorems of Hadar, those of HadarE, printed results."""
-    hadar = (table, example, programs, prices, algorithm, steps, slopes, competitive)
+    hadar = (table, example, programs, prices, algorithm, steps, slopes, competitive, families)
     hadare = (job_ids, forking, copies, results)
     return tuple(claim for part in (*hadar, *hadare) for claim in part.CLAIMS)

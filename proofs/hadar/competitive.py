@@ -77,14 +77,13 @@ def as_printed(case: Gangs) -> Finding:
     """OPT <= 2 alpha ALG at printed prices, alpha = max(1, ln(U_max / U_min))."""
     tariff, (best, _) = printed(case), case.best
     run = max(_runs(case), key=lambda run: run.utility)
-    slack = max(
-        2 * run.utility - best, enclosed(lambda: _ball(2 * run.utility) * log(tariff.steepness) - _ball(best))[1]
-    )
+    slack = max(2 * run.utility - best, enclosed(lambda: ball(2 * run.utility) * log(tariff.steepness) - ball(best))[1])
     words = f"ALG is {number(run.utility)}, OPT {number(best)}, and 2 max(1, ln {number(tariff.steepness)}) is "
     return Finding(slack, f"{words}{2 * factor_of(tariff):.4f}", (OPTIMAL, ENCLOSED, EVERY_RUN), _pictures(run))
 
 
-def _ball(value: Fraction) -> arb:
+def ball(value: Fraction) -> arb:
+    """A fraction as an enclosure."""
     return arb(fmpq(value.numerator, value.denominator))
 
 
@@ -110,7 +109,7 @@ def tightness(case: Gangs) -> Fraction:
     """OPT / (2 alpha' ALG) of the worst run, rounded down to thousandths."""
     tariff, (best, _) = required(proven(case)), case.best
     least = min(run.utility for run in runs(case, tariff, guarded=False))
-    return enclosed(lambda: _ball(best / (2 * least)) / step_factor(tariff).ball())[1]
+    return enclosed(lambda: ball(best / (2 * least)) / step_factor(tariff).ball())[1]
 
 
 SMALL = {"demand": whole(1, 3), "work": whole(1, 2), "arrival": whole(0, 1), "speed": whole(0, 2), "slots": whole(1, 2)}
@@ -139,11 +138,7 @@ CLAIMS = (
         statement=r"If $P_j - P_{j-1} \ge \frac{1}{\alpha} (D_j - D_{j-1})$ for all jobs with a constant $\alpha \ge "
         r"1$, and if $P_0 = 0$ and $D_0 \le \frac12 \mathrm{OPT}$, then Algorithm 1 is $2\alpha$-competitive in total "
         r"utility.",
-        means=ForAll(
-            gangs(starts_low, h=(1, 3), values={"demand": whole(1, 3)}),
-            bounded,
-            stored=("refuted/hadar-lemma-1",),
-        ),
+        means=ForAll(gangs(starts_low, h=(1, 3), values={"demand": whole(1, 3)}), bounded),
         expected="false",
         policies=("hadar-commit",),
         instead="hadar/lemma-1-feasible",
@@ -172,9 +167,7 @@ CLAIMS = (
         place="Theorem 2",
         statement=r"Hadar is $2\alpha$-competitive, $\alpha = \max_r(1, \ln(U_{\max}^r / U_{\min}^r))$ with (6) and "
         r"(7).",
-        means=ForAll(
-            gangs(starts_low, h=(1, 1), values=SMALL), as_printed, stored=("refuted/hadar-competitive-ratio",)
-        ),
+        means=ForAll(gangs(starts_low, h=(1, 1), values=SMALL), as_printed),
         expected="false",
         policies=("hadar-commit",),
         instead="hadar/thm-2-corrected",

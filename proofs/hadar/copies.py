@@ -119,7 +119,7 @@ CLAIMS = (
         paper="Hadar",
         place="proof of Theorem 3",
         statement=r"Forked into $x$ copies, a job that takes $R_1$ rounds takes $\lceil R_1 / x \rceil$.",
-        means=ForAll(nodes(between, copies=whole(2, 3)), rounds, stored=("refuted/hadare-rounds",)),
+        means=ForAll(nodes(between, copies=whole(2, 3)), rounds),
         expected="false",
         policies=("hadare",),
         instead="hadar/thm-3-rounds-alike",
@@ -144,7 +144,7 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_1^1 < \mathrm{CRU}_1^x < \mathrm{CRU}_1^n$ for $1 < x < n$, eq. (11), "
         + f"{SPLIT}; {LONGER}.",
-        means=ForAll(nodes(between, n=(3, 4), copies=whole(2, 3)), increasing, stored=("refuted/hadare-thm-3",)),
+        means=ForAll(nodes(between, n=(3, 4), copies=whole(2, 3)), increasing),
         expected="false",
         policies=("hadare",),
         instead="hadar/thm-3-fastest",
@@ -156,7 +156,7 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_1^1 \le \mathrm{CRU}_1^x \le \mathrm{CRU}_1^n$, copies being on any $x$ nodes, "
         + f"{SPLIT}; {LONGER}.",
-        means=ForAll(nodes(between, n=(3, 4), copies=whole(2, 3)), in_any_order, stored=("refuted/hadare-any-nodes",)),
+        means=ForAll(nodes(between, n=(3, 4), copies=whole(2, 3)), in_any_order),
         expected="false",
         printed=False,
         policies=("hadare",),
@@ -193,11 +193,7 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_m^1 < \mathrm{CRU}_m^n$ for any number $m$ of jobs, eq. (14); here $m = n$; "
         + f"{LONGER}.",
-        means=ForAll(
-            nodes(lambda c: c.n == len(c.work), n=(2, 3), m=(2, 3)),
-            full_without_copies,
-            stored=("refuted/hadare-batch",),
-        ),
+        means=ForAll(nodes(lambda c: c.n == len(c.work), n=(2, 3), m=(2, 3)), full_without_copies),
         expected="false",
         policies=("hadare",),
         instead="hadar/thm-3-fastest",

@@ -114,11 +114,7 @@ there are remainders above 0; give one step each to the largest remainders. Nobo
         place="Corollary",
         statement="With every job forked to $n$ copies on $n$ nodes no node is idle in any round but possibly the "
         "last; every job takes more than a round on every node.",
-        means=ForAll(
-            nodes(n=(2, 2), m=(1, 3), speeds=whole(1, 3), works=whole(1, 9)),
-            always_busy,
-            stored=("refuted/hadare-corollary",),
-        ),
+        means=ForAll(nodes(n=(2, 2), m=(1, 3), speeds=whole(1, 3), works=whole(1, 9)), always_busy),
         expected="false",
         policies=("hadare",),
         instead="hadar/corollary-assigned",

@@ -115,9 +115,7 @@ CLAIMS = (
         place="section III-B",
         statement=r"When $\gamma_h^r = 0$ the price is $U_{\min}^r$, lowest to admit any job: every job that can be "
         r"done has a positive payoff on the empty cluster.",
-        means=ForAll(
-            gangs(n=(1, 2), values=MANY), lambda c: admitted(c, printed(c)), stored=("refuted/hadar-admits-any",)
-        ),
+        means=ForAll(gangs(n=(1, 2), values=MANY), lambda c: admitted(c, printed(c))),
         expected="false",
         policies=("hadar-commit",),
         instead="hadar/admits-any-corrected",
@@ -141,7 +139,7 @@ CLAIMS = (
         place="section III-B",
         statement=r"When a server is out of free GPUs, $\gamma_h^r(t) = c_h^r$, the price $U_{\max}^r$ is high enough "
         r"to block other jobs from getting them: no schedule that uses some has a positive payoff.",
-        means=ForAll(gangs(k=(1, 1), values={"demand": whole(1, 2)}), blocked, stored=("refuted/hadar-full-server",)),
+        means=ForAll(gangs(k=(1, 1), values={"demand": whole(1, 2)}), blocked),
         expected="false",
         policies=("hadar-commit", "hadar-printed"),
         instead="hadar/full-server-corrected",
@@ -165,7 +163,7 @@ CLAIMS = (
         place="eq. (9)",
         statement=r"$D_0 = \sum_t \sum_h \sum_r U_{\min}^r c_h^r \le \frac12 \mathrm{OPT}$ if the optimum accepts a "
         r"job.",
-        means=ForAll(PRINTED, lambda c: initial_dual(c, printed(c)), stored=("refuted/hadar-initial-dual",)),
+        means=ForAll(PRINTED, lambda c: initial_dual(c, printed(c))),
         expected="false",
         policies=("hadar-commit",),
         instead="hadar/initial-dual-corrected",

@@ -190,7 +190,7 @@ CLAIMS = (
         place="section III-B",
         statement="P1 and P2 are equivalent: a feasible solution to one has a corresponding feasible solution to the "
         "other, with the same objective value; so they have the same optimum.",
-        means=ForAll(ANY, as_printed, stored=("refuted/hadar-p1-p2",)),
+        means=ForAll(ANY, as_printed),
         expected="false",
         instead="hadar/p1-p2-admission",
         note=r"By (1a) every job must finish in P1; in P2 it may be left out. $x_j(t)$ over an empty set is read as 0, "
@@ -201,11 +201,7 @@ CLAIMS = (
         paper="Hadar",
         place="section III-B",
         statement="Where P1 has a solution, so that all jobs can finish, it has the same optimum as P2.",
-        means=ForAll(
-            gangs(lambda c: slotwise(c, admission=False) is not None, h=(1, 1), values=SMALL),
-            as_printed,
-            stored=("refuted/hadar-p1-p2-solvable",),
-        ),
+        means=ForAll(gangs(lambda c: slotwise(c, admission=False) is not None, h=(1, 1), values=SMALL), as_printed),
         expected="false",
         printed=False,
         instead="hadar/p1-p2-admission",

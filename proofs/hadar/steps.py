@@ -102,7 +102,7 @@ c\, (k^j - k^{j-1})\bigr) = \frac{1}{\alpha} (D_j - D_{j-1})$, since $\alpha \ge
         place="Algorithm 2, line 16",
         statement=r"Jobs may be charged the prices after their own update, as line 16 does: Algorithm 1 still reaches "
         r"some part of the optimum, $\mathrm{ALG} > 0$ if $\mathrm{OPT} > 0$.",
-        means=ForAll(ANY, charged_after, stored=("refuted/hadar-line-16",)),
+        means=ForAll(ANY, charged_after),
         expected="false",
         policies=("hadar-commit",),
         instead="hadar/lemma-2",
@@ -116,7 +116,7 @@ c\, (k^j - k^{j-1})\bigr) = \frac{1}{\alpha} (D_j - D_{j-1})$, since $\alpha \ge
         statement=r"As a gang has fewer GPUs than any server has of a type, $d\gamma = \gamma^j - \gamma^{j-1}$ and "
         r"$dk = k^j - k^{j-1}$: the allocation-cost relation holds in every step of Algorithm 1 with $\alpha = "
         r"\max_r(1, \ln(U_{\max}^r / U_{\min}^r))$.",
-        means=ForAll(SMALL_GANGS, discrete, stored=("refuted/hadar-discrete",)),
+        means=ForAll(SMALL_GANGS, discrete),
         expected="false",
         policies=("hadar-commit",),
         instead="hadar/step-factor",

@@ -146,18 +146,15 @@ class Scheduler:
             note=f"{READ} {note}".strip(),
         )
 
-    def does_not(
-        self, row: str, expected: Word, key: str = "", place: str = "Table I", stored: str = "", **more: str
-    ) -> Claim:
+    def does_not(self, row: str, expected: Word, key: str = "", place: str = "Table I", **more: str) -> Claim:
         """That it is never seen: a "no" of the table."""
         words, seen = ROWS[row]
-        kept = (f"refuted/{stored}",) if stored else ()
         return Claim(
             key=f"hadar/{key or f'table-1-{self.key}-{row}'}",
             paper="Hadar",
             place=place,
             statement=f"{self.name} never runs {words}.",
-            means=ForAll(self.cases, lambda case: self.finding(case, seen), stored=kept, share=F(1, 5)),
+            means=ForAll(self.cases, lambda case: self.finding(case, seen), share=F(1, 5)),
             expected=expected,
             policies=(self.policy,),
             **{**more, "note": f"{READ} {more.get('note', '')}".strip()},  # type: ignore[arg-type]
@@ -230,7 +227,6 @@ CLAIMS = (
     GAVEL.does_not(
         "scheduling",
         "false",
-        stored="hadar-gavel-types-over-time",
         instead="hadar/gavel-types-over-time",
         note=r"Gavel gives time shares of several types, as the paper's own $Y^{Gavel}$ does; in its Fig. 1 (a) J2 "
         r"runs on V100 and then on P100.",
@@ -247,7 +243,6 @@ CLAIMS = (
     HADAR.does_not(
         "task",
         "false",
-        stored="hadar-types-at-once",
         instead="hadar/types-at-once",
         note="(1b) takes the slowest of several types, and section II-A has tasks of J1 on all three types.",
     ),
@@ -261,7 +256,6 @@ CLAIMS = (
         "false",
         "one-node",
         "section V",
-        stored="hadar-several-nodes",
         instead="hadar/several-nodes",
         note="Line 25 of Algorithm 2 spreads a job over servers, and (1e) allows it.",
     ),

@@ -42,8 +42,6 @@ class ForAll(Generic[C]):
         A quick look: below 0 where the case should be decided; by default that of ``finding``.
     ratio:
         Both sides of a bound as a quotient, at most 1 where it holds; to measure how near it is reached.
-    stored:
-        Names of instances that hold counterexamples, the smallest first.
     share:
         Part of the instances that is drawn, where one case takes long.
     every:
@@ -54,7 +52,6 @@ class ForAll(Generic[C]):
     finding: Callable[[C], Finding]
     slack: Callable[[C], Fraction | float] | None = None
     ratio: Callable[[C], Fraction] | None = None
-    stored: tuple[str, ...] = ()
     share: Fraction = Fraction(1)
     every: bool = False
 
@@ -86,7 +83,7 @@ class ForAll(Generic[C]):
     def decide(self, claim: Claim, effort: Effort) -> Evidence:
         """Look at what is stored, draw, search, and run the proof's mechanical parts."""
         began = time.perf_counter()
-        names = list(dict.fromkeys((*self.stored, *kept(claim.key))))
+        names = kept(claim.key)
         known = [case for case in map(self.recheck, names) if case.finding.refutes]
         best = min(known, key=lambda case: self.space.weight(case.numbers), default=None)
         tried = {"stored": len(names)} if names else {}

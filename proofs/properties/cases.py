@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import chain
 from typing import Literal
 
 from hetopt.data.cluster import Cluster
@@ -141,6 +142,10 @@ def _made(kind: Kind, way: Way | None, numbers: Numbers) -> Posed:
 
 
 def _meant(case: Posed, way: Way | None) -> bool:
+    """Whether all speeds, GPUs, gangs and works are positive, some job fits, and the lie is one of its kind."""
+    numbers = chain(*case.speed, *case.report, case.false, case.gpus, case.demand, case.work)
+    if any(v <= 0 for v in numbers) or any(v.denominator > 1 for v in (*case.gpus, *case.demand)):
+        return False
     if case.demand and any(all(d > m for m in case.gpus) for d in case.demand):
         return False
     if way is None:
