@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from sphinx.application import Sphinx
 from hetopt.proofs.ledger.claim import PAPERS, Claim, Counterexample
 from hetopt.proofs.ledger.collect import ledger
 from hetopt.proofs.ledger.means import ForAll, Some
+from hetopt.proofs.ledger.prose import as_markdown
 from hetopt.proofs.ledger.stored import kept, slug
 from hetopt.proofs.ledger.svg import drawn
 
@@ -46,19 +46,19 @@ def section(claim: Claim) -> str:
     parts = [
         f"({slug(claim.key)})=",
         f"## {claim.key}: {claim.label}",
-        f"*{claim.place}.*{whose} {inline(claim.statement)}",
+        f"*{claim.place}.*{whose} {as_markdown(claim.statement)}",
     ]
     if claim.note:
-        parts.append(inline(claim.note))
+        parts.append(as_markdown(claim.note))
     if (found := stored(claim)) is not None:
-        parts.append(f"{inline(found.finding.words)} (`{found.name}`).")
+        parts.append(f"{as_markdown(found.finding.words)} (`{found.name}`).")
         if found.finding.pictures:
             pictures = "".join(map(drawn, found.finding.pictures))
             parts.append(f"```{{raw}} html\n<div class='pictures'>{pictures}</div>\n```")
     if claim.instead:
         parts.append(f"What holds instead: [{claim.instead}](#{slug(claim.instead)}).")
     if claim.proof:
-        parts.append(f"**Proof.** {inline(claim.proof.strip())}")
+        parts.append(f"**Proof.** {as_markdown(claim.proof)}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -69,12 +69,6 @@ def stored(claim: Claim) -> Counterexample | None:
     if not isinstance(means, ForAll) or not names:
         return None
     return min(map(means.recheck, names), key=lambda found: means.space.weight(found.numbers))
-
-
-def inline(text: str) -> str:
-    """Text for Markdown: what is no formula and no code is escaped."""
-    parts = re.split(r"(\${1,2}[^$]+\${1,2}|`[^`]+`)", text)
-    return "".join(part if i % 2 else re.sub(r"([*_<>\[\]|])", r"\\\1", part) for i, part in enumerate(parts))
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -28,8 +29,9 @@ from hetopt.proofs.ledger.means import (
     said,
 )
 from hetopt.proofs.ledger.mechanical import by_sympy, by_z3
-from hetopt.proofs.ledger.page import formula, page, prose
+from hetopt.proofs.ledger.page import page
 from hetopt.proofs.ledger.pictures import Bar, Shares, Timeline, shares
+from hetopt.proofs.ledger.prose import as_html, as_markdown, paragraphs
 from hetopt.proofs.ledger.space import Numbers, Space, Table, whole
 from hetopt.proofs.ledger.stored import instance_of, keep, kept, slug, stored_numbers
 from hetopt.proofs.ledger.svg import curve, drawn
@@ -190,10 +192,19 @@ def test_formulas_can_be_shown(one: Claim) -> None:
     """Every formula becomes MathML, without a command that is left as it is."""
     for text in (one.statement, one.note, one.proof):
         assert text.count("$") % 2 == 0
-        shown = prose(text)
+        shown = "".join(map(as_html, paragraphs(text)))
         assert "<merror" not in shown
-        for part in text.replace("$$", "$").split("$")[1::2]:
-            assert "\\" not in formula(part), part
+        assert not set("\\$*`") & set(re.sub("<[^>]*>", "", shown)), shown
+
+
+def test_words_become_html_and_markdown() -> None:
+    text = "*Step $n$.* A < `b*c` and\n$$x^2$$ so.\n*Next.* 2*3"
+    first, second = paragraphs(text)
+    assert as_html(first).startswith("<em>Step <math")
+    assert "A &lt; <code>b*c</code> and\n<math" in as_html(first)
+    assert 'display="block"' in as_html(first)
+    assert as_html(second) == "<em>Next.</em> 2*3"
+    assert as_markdown(text) == "*Step $n$.* A \\< `b*c` and\n\n\n$$\nx^2\n$$\n\n so.\n\n*Next.* 2\\*3"
 
 
 def test_every_file_of_a_counterexample_is_of_a_claim_that_it_refutes() -> None:

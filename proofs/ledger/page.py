@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from functools import cache
 from html import escape
 from pathlib import Path
 
@@ -12,6 +10,7 @@ from hetopt.console import versions
 from hetopt.files.saving import save
 from hetopt.proofs.ledger.claim import PAPERS, Claim, Effort, Evidence, number
 from hetopt.proofs.ledger.deciding import Decided
+from hetopt.proofs.ledger.prose import as_html, paragraphs
 from hetopt.proofs.ledger.stored import slug
 from hetopt.proofs.ledger.svg import curve, drawn
 from hetopt.report import STYLE
@@ -88,18 +87,18 @@ def _section(one: Decided, there: set[str], every: Mapping[str, Claim]) -> str:
     parts = [
         f"<section id='{slug(claim.key)}'><h3>{escape(claim.key)} {_badge(one)} "
         f"<span class='where'>{escape(claim.paper)}, {escape(claim.place)}; {whose}</span></h3>",
-        f"<p>{prose(claim.statement)}</p>",
-        f"<p class='quiet'>{prose(claim.note)}</p>" if claim.note else "",
+        f"<p>{as_html(claim.statement)}</p>",
+        f"<p class='quiet'>{as_html(claim.note)}</p>" if claim.note else "",
         _evidence(evidence),
     ]
     if claim.instead:
         target = f"<a href='#{slug(claim.instead)}'>{escape(claim.instead)}</a>"
         name = target if claim.instead in there else escape(claim.instead)
-        told = f": {prose(every[claim.instead].statement)}" if claim.instead in every else ""
+        told = f": {as_html(every[claim.instead].statement)}" if claim.instead in every else ""
         parts.append(f"<p>What holds instead, {name}{told}</p>")
     if claim.proof:
-        paragraphs = "".join(f"<p>{prose(part)}</p>" for part in claim.proof.strip().split("\n\n"))
-        parts.append(f"<details><summary>Proof</summary>{paragraphs}</details>")
+        proof = "".join(f"<p>{as_html(part)}</p>" for part in paragraphs(claim.proof))
+        parts.append(f"<details><summary>Proof</summary>{proof}</details>")
     return "".join([*parts, "</section>"])
 
 
@@ -139,22 +138,3 @@ def _rows(rows: list[list[str | int]]) -> str:
 
 def _outcome(holds: bool | None) -> str:
     return "proved" if holds else "not run" if holds is None else "fails"
-
-
-def prose(text: str) -> str:
-    """Text with formulas between dollars, and names between backquotes, as HTML."""
-    parts = re.split(r"\${1,2}([^$]+)\${1,2}", text)
-    return "".join(
-        formula(part) if i % 2 else re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(part))
-        for i, part in enumerate(parts)
-    )
-
-
-@cache
-def formula(tex: str) -> str:
-    """A formula as MathML, or as it is written where the package for that is not installed."""
-    try:
-        from latex2mathml.converter import convert
-    except ImportError:
-        return f"<code>{escape(tex)}</code>"
-    return str(convert(tex))

@@ -300,7 +300,7 @@ CLAIMS = (
     example(
         "eq-2",
         "eq. (2)",
-        r"X* and $E^* = (1, 1.5, 2)$: envy-free, with the largest total, 4.5.",
+        r"$X^*$ and $E^* = (1, 1.5, 2)$: envy-free, with the largest total, 4.5.",
         eq_2,
         policies=COOPERATIVE,
     ),

@@ -36,11 +36,26 @@ class Answer:
         (n, k) Fractions: the exact optimum where there is one, else the floats as they are.
     exact:
         Whether it is the exact optimum of a formulation.
+    unlike:
+        Why nobody can say what it is worth: a gang runs over several types, or in copies; else empty.
     """
 
     result: Allocation | Plan
     share: Numbers
     exact: bool
+    unlike: str = ""
+
+    def judged(self) -> Answer:
+        """Itself.
+
+        Raises
+        ------
+        Undecided
+            Nobody can say what it is worth.
+        """
+        if self.unlike:
+            raise Undecided(self.unlike)
+        return self
 
     def held(self, instance: Instance) -> Holdings:
         """Who holds what, judged by ``instance``."""
@@ -53,7 +68,7 @@ def answered(policy: Asked, instance: Instance) -> Answer:
     Raises
     ------
     Undecided
-        It refuses the instance, finds no solution, or runs a gang over several types or in copies.
+        It refuses the instance or finds no solution.
     InvalidOption
         Its code fails.
     """
@@ -61,18 +76,23 @@ def answered(policy: Asked, instance: Instance) -> Answer:
         if isinstance(policy, Formulation):
             return _solved(policy, instance)
         result = ask(policy, instance)[0]
-        holdings(instance, result)  # refuses gangs over several types, and copies
-    except InvalidPlan as problem:
-        if "has answered" in str(problem):
-            raise
-        raise Undecided(str(problem)) from None
+    except InvalidPlan:
+        raise
     except HetoptError as problem:
         raise Undecided(str(problem)) from None
     except Exception as problem:  # whatever the code of somebody else does
         name = getattr(policy, "__name__", type(policy).__name__)
         raise InvalidOption(f"policy {name} fails on an instance: {type(problem).__name__}: {problem}") from problem
     x = result.x / result.entities.demand[:, None] if isinstance(result, Plan) else result.x
-    return Answer(result, at_its_word(x), exact=False)
+    return Answer(result, at_its_word(x), exact=False, unlike=_unlike(instance, result))
+
+
+def _unlike(instance: Instance, result: Allocation | Plan) -> str:
+    try:
+        holdings(instance, result)
+    except InvalidPlan as problem:
+        return str(problem)
+    return ""
 
 
 def _solved(formulation: Formulation, instance: Instance) -> Answer:

@@ -85,7 +85,7 @@ Judge = Callable[..., Verdict]
 
 def audited(judge: Judge, case: Posed, policy: Asked) -> Finding:
     """A property of one allocation, by an audit in fractions."""
-    answer = answered(policy, case.instance)
+    answer = answered(policy, case.instance).judged()
     verdict = judge(case.instance, answer.share, exact=True)
     if verdict.exact is None:
         return Finding(F(0), verdict.why, decided=False)
@@ -113,7 +113,8 @@ def adjacency(case: Posed, policy: Asked) -> Finding:
     verdict = adjacent_types(case.instance, share, exact=True)
     assert verdict.exact is not None
     words = verdict.witness.explain() if verdict.witness is not None else "holds"
-    return Finding(verdict.exact, words, certificate(answer), (picture("what the policy gives", case, answer),))
+    shown = () if answer.unlike else (picture("what the policy gives", case, answer),)
+    return Finding(verdict.exact, words, certificate(answer), shown)
 
 
 def capacity(case: Posed, policy: Asked) -> Finding:
@@ -133,7 +134,7 @@ def capacity(case: Posed, policy: Asked) -> Finding:
 
 def no_gain(case: Posed, policy: Asked) -> Finding:
     """Not every liar gains at true speeds, in parts of its rate with the whole cluster."""
-    honest, lying = answered(policy, case.instance), answered(policy, case.told)
+    honest, lying = answered(policy, case.instance).judged(), answered(policy, case.told).judged()
     before = true_rates(case.instance, case.instance, honest.share)
     after = true_rates(case.instance, case.told, lying.share)
     whole = honest.held(case.instance).whole

@@ -1,0 +1,74 @@
+"""The words of claims: paragraphs with ``$formulas$``, ``$$displayed ones$$``, `` `names` `` and ``*emphasis*``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from html import escape
+from typing import Literal
+
+Kind = Literal["words", "formula", "display", "name", "emphasis"]
+
+PARTS = re.compile(
+    r"\$\$(?P<display>.+?)\$\$|\$(?P<formula>[^$]+)\$|`(?P<name>[^`]+)`|(?<!\S)\*(?P<emphasis>(?=\S)[^*]+)\*", re.DOTALL
+)
+STEP = re.compile(r"\n(?=\*)")
+"""A line that begins with emphasis begins a step of a proof, a paragraph of its own."""
+
+
+def paragraphs(text: str) -> list[str]:
+    """The paragraphs of a proof."""
+    return [part for part in re.split(r"\n\n", STEP.sub("\n\n", text.strip())) if part.strip()]
+
+
+def parts(text: str) -> Iterator[tuple[Kind, str]]:
+    """What a paragraph is made of."""
+    at = 0
+    for found in PARTS.finditer(text):
+        if found.start() > at:
+            yield "words", text[at : found.start()]
+        kind = found.lastgroup
+        assert kind in ("formula", "display", "name", "emphasis")
+        yield kind, found[kind]
+        at = found.end()
+    if at < len(text):
+        yield "words", text[at:]
+
+
+def as_html(text: str) -> str:
+    """One paragraph as HTML, formulas as MathML."""
+    return "".join(_html(kind, part) for kind, part in parts(text))
+
+
+def _html(kind: Kind, part: str) -> str:
+    if kind in ("formula", "display"):
+        return formula(part, block=kind == "display")
+    if kind == "emphasis":
+        return f"<em>{as_html(part)}</em>"
+    return f"<code>{escape(part)}</code>" if kind == "name" else escape(part)
+
+
+@cache
+def formula(tex: str, *, block: bool = False) -> str:
+    """A formula as MathML, or as it is written where the package for that is not installed."""
+    try:
+        from latex2mathml.converter import convert
+    except ImportError:
+        return f"<code>{escape(tex)}</code>"
+    return str(convert(tex, display="block" if block else "inline"))
+
+
+def as_markdown(text: str) -> str:
+    """Paragraphs as Markdown of the docs: what is neither formula nor name nor emphasis is escaped."""
+    return "\n\n".join("".join(_markdown(kind, part) for kind, part in parts(one)) for one in paragraphs(text))
+
+
+def _markdown(kind: Kind, part: str) -> str:
+    if kind == "display":
+        return f"\n\n$$\n{part.strip()}\n$$\n\n"
+    if kind == "emphasis":
+        return f"*{as_markdown(part)}*"
+    if kind == "words":
+        return re.sub(r"([*_<>\[\]|])", r"\\\1", part)
+    return f"${part.strip()}$" if kind == "formula" else f"`{part}`"
