@@ -13,6 +13,7 @@ Kind = Literal["words", "formula", "display", "name", "emphasis"]
 PARTS = re.compile(
     r"\$\$(?P<display>.+?)\$\$|\$(?P<formula>[^$]+)\$|`(?P<name>[^`]+)`|(?<!\S)\*(?P<emphasis>(?=\S)[^*]+)\*", re.DOTALL
 )
+KINDS: dict[str, Kind] = {"display": "display", "formula": "formula", "name": "name", "emphasis": "emphasis"}
 STEP = re.compile(r"\n(?=\*)")
 """A line that begins with emphasis begins a step of a proof, a paragraph of its own."""
 
@@ -28,9 +29,8 @@ def parts(text: str) -> Iterator[tuple[Kind, str]]:
     for found in PARTS.finditer(text):
         if found.start() > at:
             yield "words", text[at : found.start()]
-        kind = found.lastgroup
-        assert kind in ("formula", "display", "name", "emphasis")
-        yield kind, found[kind]
+        kind = found.lastgroup or ""
+        yield KINDS[kind], found[kind]
         at = found.end()
     if at < len(text):
         yield "words", text[at:]
