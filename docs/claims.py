@@ -7,12 +7,12 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-from hetopt.proofs.ledger.claim import PAPERS, Claim, Counterexample
+from hetopt.proofs.ledger.claim import PAPERS, Claim, Counterexample, Effort
 from hetopt.proofs.ledger.collect import ledger
-from hetopt.proofs.ledger.means import ForAll, Some
+from hetopt.proofs.ledger.means import ForAll, Growth, Some
 from hetopt.proofs.ledger.prose import as_markdown
 from hetopt.proofs.ledger.stored import kept, slug
-from hetopt.proofs.ledger.svg import drawn
+from hetopt.proofs.ledger.svg import curve, drawn
 
 INTRODUCTION = """# {title}
 
@@ -55,6 +55,11 @@ def section(claim: Claim) -> str:
         if found.finding.pictures:
             pictures = "".join(map(drawn, found.finding.pictures))
             parts.append(f"```{{raw}} html\n<div class='pictures'>{pictures}</div>\n```")
+    if isinstance(claim.means, Growth):
+        along = claim.means.decide(claim, Effort())
+        assert along.curve is not None
+        parts.append(f"{as_markdown(along.summary)}.")
+        parts.append(f"```{{raw}} html\n<div class='pictures'>{curve(along.curve)}</div>\n```")
     if claim.instead:
         parts.append(f"What holds instead: [{claim.instead}](#{slug(claim.instead)}).")
     if claim.proof:

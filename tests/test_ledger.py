@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from hetopt.files.instance_files import read
 from hetopt.proofs.ledger.claim import QUICK, Check, Claim, Effort, Evidence, Finding, number
 from hetopt.proofs.ledger.collect import chosen, ledger
 from hetopt.proofs.ledger.deciding import Decided, decide, decide_all
+from hetopt.proofs.ledger.hunter import Hunt
 from hetopt.proofs.ledger.means import (
     Computation,
     Computed,
@@ -236,6 +239,22 @@ def test_every_file_of_a_counterexample_is_of_a_claim_that_it_refutes() -> None:
 )
 def test_every_false_claim_has_a_counterexample_that_is_kept(one: Claim) -> None:
     assert kept(one.key)
+
+
+class First(Hunt[Any]):
+    """A search that ends with the first counterexample."""
+
+    def _shrunk(self, rng: Random) -> Any:
+        return self.found
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("one", [c for c in EVERY if kept(c.key)], ids=lambda one: one.key)
+def test_a_search_of_a_minute_finds_a_counterexample_from_the_claim_alone(one: Claim) -> None:
+    means = one.means.such if isinstance(one.means, Some) else one.means
+    assert isinstance(means, ForAll)
+    search = First(means.space, means.quick, means.found, time.perf_counter() + 60)
+    assert search.run() is not None, f"{search.tried} cases"
 
 
 # -- choosing and keeping --------------------------------------------------------------------------------------------

@@ -35,7 +35,8 @@ def words(tex: str) -> str:
 def test_every_formula_of_the_pages_is_translated() -> None:
     assert len(FORMULAS) > 80
     for tex in FORMULAS:
-        assert not set(words(tex)) & set("\\$&^_"), tex
+        left = set("\\$&^") if r"\_" in tex else set("\\$&^_")
+        assert not set(words(tex)) & left, tex
 
 
 @pytest.mark.parametrize(

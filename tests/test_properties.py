@@ -15,6 +15,7 @@ from hetopt.data.instance import Instance
 from hetopt.models import baselines, gavel, oef
 from hetopt.models.fft import FFT
 from hetopt.models.hadar import Hadar
+from hetopt.models.hadare import HadarE
 from hetopt.proofs.ledger import claims
 from hetopt.proofs.ledger.claim import Effort
 from hetopt.proofs.ledger.space import Numbers
@@ -127,10 +128,25 @@ def test_whom_a_policy_is_about() -> None:
 
 
 def test_gangs_over_several_types_are_not_judged() -> None:
-    """An audit would judge them wrongly, so such cases decide nothing."""
+    """An audit of what they are worth would be wrong, so such cases decide nothing there; how many GPUs is plain."""
     jobs = hetopt.Instance.from_jobs([[1, 1]], [2], [40], [1, 1], round_seconds=300)
+    answer = answered(Hadar(), jobs)
     with pytest.raises(Undecided, match="has a gang over 2 GPU types"):
-        answered(Hadar(), jobs)
+        answer.judged()
+    one = F(1)
+    case = Posed("jobs", ((one, one),), (one, one), ((one, one),), (F(2),), (F(40),), (F(0),))
+    for key in ("envy-free", "pareto-efficient"):
+        with pytest.raises(Undecided, match="has a gang over 2 GPU types"):
+            BY_KEY[key].check(case, Hadar())
+    assert BY_KEY["capacity"].check(case, Hadar()).slack == 0
+    assert BY_KEY["adjacent"].check(case, Hadar()).slack >= 0
+
+
+def test_copies_are_counted_but_not_judged() -> None:
+    case = of("jobs", speed=[[2, 1, 2]], gpus=[[1, 1, 1]], demand=[[1]], work=[[40]], arrival=[[0]])
+    with pytest.raises(Undecided, match="runs in 3 copies"):
+        BY_KEY["envy-free"].check(case, HadarE())
+    assert BY_KEY["capacity"].check(case, HadarE()).slack == 0
 
 
 # -- properties ------------------------------------------------------------------------------------------------------
