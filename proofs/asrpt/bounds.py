@@ -282,6 +282,7 @@ Two stages of two replicas with $h$ bytes of parameters each, $d^{out} = 1$, not
 GPUs; $B_{inter} / g = 1$, $B_{intra} = B$. Filled servers have three replicas and one, so a stage is split, and its
 replica behind the card takes $h$ for the AllReduce and $2$ for its two links: $\tilde\alpha^{min} = h + 2$ (that
 beside the other stage takes $h + 2 / B$). A stage on each server takes $h / B + 2$, and splitting a stage at least
-$h$. So for $h \ge 3$ the ratio is $(h + 2) / (h / B + 2) = B (h + 2) / (h + 2 B)$, which tends to $B$.""",
+$h$, which is no less for $h \ge 3$ and $B \ge 3$ (that is $B_{intra} \ge B_{inter}$). So the ratio is $(h + 2) / (h
+/ B + 2) = B (h + 2) / (h + 2 B)$, which tends to $B$.""",
     ),
 )

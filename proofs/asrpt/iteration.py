@@ -14,7 +14,7 @@ from hetopt.models.asrpt.contents import Whole
 from hetopt.pipelines.iteration_time import parts
 from hetopt.proofs.asrpt.placing import BANDWIDTHS, BYTES, Placing, exact, staged_job
 from hetopt.proofs.ledger.claim import Claim, Finding, number
-from hetopt.proofs.ledger.means import ForAll
+from hetopt.proofs.ledger.means import ForAll, Untestable
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, whole
 
@@ -112,20 +112,6 @@ def exchange_by_pairs(case: Placed, s: int, m: int) -> Fraction:
     return total
 
 
-def exchange_printed(case: Placed, s: int, m: int) -> Fraction:
-    """Equation (5) letter by letter; for the first and last stage without the terms that they do not have."""
-    k, d, x = case.replicas, handed_on(case), [int(v) for v in case.x[:, m]]
-    inter, inner = F(0), F(0)
-    if s > 0:
-        enters = k[s - 1] * d[s - 1] / k[s]
-        inter += 2 * enters * F(k[s - 1] - x[s - 1], k[s - 1])
-        inner += 2 * enters * F(x[s - 1], k[s - 1])
-    if s + 1 < len(k):
-        inter += 2 * d[s] * F(k[s + 1] - x[s + 1], k[s + 1])
-        inner += 2 * d[s] * F(x[s + 1], k[s + 1])
-    return inter * x[s] / (x[s] * case.placing.nic + inner / case.placing.intra)
-
-
 def compared(
     case: Placed, ours: Callable[[Placed, int, int], Fraction], theirs: Callable[[Placed, int, int], Fraction]
 ) -> Finding:
@@ -183,12 +169,6 @@ def reduce_by_steps(case: Placed, s: int, m: int) -> Fraction:
     return max(times)
 
 
-def reduce_printed(case: Placed, s: int, m: int) -> Fraction:
-    """The first case of equation (6) as both copies print it; the second is illegible and is taken to be right."""
-    k, x, h = case.replicas[s], int(case.x[s, m]), exact(case.placing.pipeline.parameters[s])
-    return 2 * (k - 1) * h / x if x < k else reduce_by_steps(case, s, m)
-
-
 # -- over iterations -------------------------------------------------------------------------------------------------
 
 
@@ -234,23 +214,21 @@ CLAIMS = (
         key="asrpt/eq-5",
         paper="A-SRPT",
         place="eq. (5)",
-        statement=r"A replica of stage $s$ on server $m$ exchanges with its neighbours for $\mathit{comm}_s^m = "
-        r"\frac{(2 d^{in}_s \frac{k_{s-1} - x_{s-1}^m}{k_{s-1}} + 2 d^{out}_s \frac{k_{s+1} - x_{s+1}^m}{k_{s+1}}) "
-        r"x_s^m}"
-        r"{(x_s^m / g) B_{inter} + (2 d^{in}_s \frac{x_{s-1}^m}{k_{s-1}} + 2 d^{out}_s \frac{x_{s+1}^m}{k_{s+1}}) "
-        r"/ B_{intra}}$ seconds.",
-        means=ForAll(placed((2, 3), (1, 2)), lambda c: compared(c, exchange_by_pairs, exchange_printed)),
-        expected="false",
+        statement="The time in which a replica of a stage exchanges with those beside it, as printed.",
+        means=Untestable(
+            "both copies at hand have the bytes within the server, over B_intra, in the denominator of those between "
+            "servers, where bytes per second and seconds are added: a slip of their conversion, perhaps"
+        ),
+        expected="untestable",
         policies=("asrpt",),
         instead="asrpt/eq-5-repaired",
-        note="Both copies of the paper print it so. Its denominator adds bytes per second and seconds; the second "
-        "fraction has slipped into the first.",
     ),
     Claim(
         key="asrpt/eq-5-repaired",
         paper="A-SRPT",
         place="eq. (5)",
-        statement=r"It is $\mathit{comm}_s^m = \frac{(2 d^{in}_s \frac{k_{s-1} - x_{s-1}^m}{k_{s-1}} + 2 d^{out}_s "
+        statement=r"A replica of stage $s$ on server $m$ exchanges with its neighbours for "
+        r"$\mathit{comm}_s^m = \frac{(2 d^{in}_s \frac{k_{s-1} - x_{s-1}^m}{k_{s-1}} + 2 d^{out}_s "
         r"\frac{k_{s+1} - x_{s+1}^m}{k_{s+1}}) x_s^m}{(x_s^m / g) B_{inter}} + \frac{2 d^{in}_s "
         r"\frac{x_{s-1}^m}{k_{s-1}} "
         r"+ 2 d^{out}_s \frac{x_{s+1}^m}{k_{s+1}}}{B_{intra}}$, with $k_{s-1} d^{out}_{s-1} = k_s d^{in}_s$.",
@@ -272,20 +250,21 @@ part. The same holds for stage $s + 1$ with $2 d^{out}_s / k_{s+1}$ a pair.""",
         key="asrpt/eq-6",
         paper="A-SRPT",
         place="eq. (6)",
-        statement=r"An AllReduce takes $2 (k_s - 1) h_s / x_s^m$ seconds where $x_s^m < k_s$.",
-        means=ForAll(placed((1, 2), (1, 2), fast_inside=True), lambda c: compared(c, reduce_by_steps, reduce_printed)),
-        expected="false",
+        statement="The time of an AllReduce, as printed.",
+        means=Untestable(
+            "no copy at hand has it whole: the denominator of the first case is torn off, and one copy lacks that of "
+            "the second, too; what is legible fits the repaired form"
+        ),
+        expected="untestable",
         policies=("asrpt",),
         instead="asrpt/eq-6-repaired",
-        note="Only this case is legible in both copies of the paper, and it knows no bandwidth; the second is taken "
-        "to be right.",
     ),
     Claim(
         key="asrpt/eq-6-repaired",
         paper="A-SRPT",
         place="eq. (6)",
-        statement=r"It takes $\frac{2 (k_s - 1) h_s}{k_s (x_s^m / g) B_{inter}}$ seconds if $x_s^m < k_s$ and "
-        r"$\frac{2 (k_s - 1) h_s}{k_s B_{intra}}$ if $x_s^m = k_s$, for rings and $B_{intra} \ge B_{inter}$.",
+        statement=r"An AllReduce takes $\frac{2 (k_s - 1) h_s}{k_s (x_s^m / g) B_{inter}}$ seconds if $x_s^m < k_s$ "
+        r"and $\frac{2 (k_s - 1) h_s}{k_s B_{intra}}$ if $x_s^m = k_s$, for rings and $B_{intra} \ge B_{inter}$.",
         means=ForAll(
             placed((1, 2), (1, 3), fast_inside=True), lambda c: compared(c, reduce_by_steps, _library("reduce"))
         ),
@@ -312,7 +291,8 @@ leaves, since $(x / g) B_{inter} \le B_{inter} \le B_{intra}$; where $x = k$ all
         policies=("asrpt",),
         proof=r"""
 Let $\beta_s = \max_m \beta_s^m$. Stage $s$ is through with iteration $i$ at $f_{i,s} = \max(f_{i-1,s}, f_{i,s-1}) +
-\beta_s$. Then $f_{i,s} = \sum_{r \le s} \beta_r + (i - 1) \max_{r \le s} \beta_r$, by induction over $i$ and $s$:
+\beta_s$. Then $f_{i,s} = \sum_{r \le s} \beta_r + (i - 1) \max_{r \le s} \beta_r$, by induction over $i$ and $s$
+($i = 1$ and $s = 1$ are plain):
 with $M_s = \max_{r \le s} \beta_r$ the two terms under the maximum, $\beta_s$ added, are $a = \sum_{r \le s}
 \beta_r + (i - 2) M_s + \beta_s$ and $b = \sum_{r \le s} \beta_r + (i - 1) M_{s-1}$. If $M_s = \beta_s$, then $a =
 \sum_{r \le s} \beta_r + (i - 1) M_s \ge b$; else $M_s = M_{s-1} \ge \beta_s$ and $b = \sum_{r \le s} \beta_r + (i -

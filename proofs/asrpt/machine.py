@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
+from itertools import combinations
 from math import ceil
 
 from hetopt.data.cluster import Cluster
@@ -106,51 +107,94 @@ class Announced(VirtualMachine):
 # -- the optimum -----------------------------------------------------------------------------------------------------
 
 
-def least_total(arrivals: Sequence[int], sizes: Sequence[int]) -> int:
-    """The least sum of completion times over all ways to give each second to a job; numbers are whole."""
+Seconds = tuple[tuple[int, tuple[int, ...]], ...]
+"""Pairs (second, jobs that run in it)."""
+
+
+def best_seconds(
+    arrivals: Sequence[int], sizes: Sequence[int], machines: int = 1, *, shortest: bool = False
+) -> tuple[int, Seconds]:
+    """The least sum of completion times over all ways to give each second of each machine to a job, and such a way.
+
+    Numbers are whole, and a job is on one machine at a time. With ``shortest`` only those with the least left run, and
+    all ways to settle ties are tried.
+    """
 
     @cache
-    def best(time: int, left: tuple[int, ...]) -> int:
+    def best(time: int, left: tuple[int, ...]) -> tuple[int, Seconds]:
         if not any(left):
-            return 0
+            return 0, ()
         there = [i for i, n in enumerate(left) if n and arrivals[i] <= time]
         if not there:
             return best(time + 1, left)
-        after = [(left[i] == 1, (*left[:i], left[i] - 1, *left[i + 1 :])) for i in there]
-        return min((time + 1 if done else 0) + best(time + 1, rest) for done, rest in after)
+        count = min(machines, len(there))
+        least = sorted(left[i] for i in there)[:count]
+        found = []
+        for run in combinations(there, count):
+            if not shortest or sorted(left[i] for i in run) == least:
+                rest, later = best(time + 1, tuple(n - (i in run) for i, n in enumerate(left)))
+                found.append((rest + (time + 1) * sum(left[i] == 1 for i in run), ((time, run), *later)))
+        return min(found)
 
     return best(0, tuple(sizes))
 
 
+def least_total(arrivals: Sequence[int], sizes: Sequence[int]) -> int:
+    """The least sum of completion times on one machine."""
+    return best_seconds(arrivals, sizes)[0]
+
+
+def drawn_seconds(title: str, seconds: Seconds) -> Timeline:
+    """Who runs when; machines are alike, so a job that goes on stays where it was."""
+    bars, before = list[Bar](), dict[int, int]()
+    for time, run in seconds:
+        lanes = {i: before[i] for i in run if i in before}
+        free = iter(n for n in range(len(run) + len(before)) if n not in lanes.values())
+        lanes |= {i: next(free) for i in run if i not in lanes}
+        bars += [Bar(f"machine{n + 1}", F(time), F(time + 1), f"job{i + 1}") for i, n in sorted(lanes.items())]
+        before = lanes
+    return Timeline(title, tuple(bars))
+
+
 @dataclass(frozen=True)
 class Preemptive:
-    """Jobs for one GPU that may be interrupted.
+    """Jobs of one GPU that may be interrupted.
 
     Attributes
     ----------
     arrivals, sizes:
         Whole seconds.
+    machines:
+        GPUs.
     """
 
     arrivals: tuple[int, ...]
     sizes: tuple[int, ...]
+    machines: int = 1
 
     @property
     def instance(self) -> Instance:
         """As jobs of the library."""
         rows = enumerate(zip(self.arrivals, self.sizes, strict=True))
         jobs = tuple(Job(f"job{i + 1}", {"GPU": 1.0}, float(n), arrival=float(r)) for i, (r, n) in rows)
-        return Instance(Cluster.of({"GPU": 1}), jobs=jobs)
+        return Instance(Cluster.of({"GPU": self.machines}), jobs=jobs)
 
 
-def _preemptive(numbers: Numbers) -> Preemptive:
-    return Preemptive(tuple(map(int, numbers.row("arrivals"))), tuple(map(int, numbers.row("sizes"))))
+def _preemptive(numbers: Numbers, machines: int = 1) -> Preemptive:
+    return Preemptive(tuple(map(int, numbers.row("arrivals"))), tuple(map(int, numbers.row("sizes"))), machines)
 
 
 ONE_MACHINE = Space(
     {"i": (1, 4)}, {"arrivals": Table(1, "i", whole(0, 6)), "sizes": Table(1, "i", whole(1, 5))}, _preemptive
 )
 """Up to four jobs on one machine."""
+
+TWO_MACHINES = Space(
+    {"i": (1, 5)},
+    {"arrivals": Table(1, "i", whole(0, 3)), "sizes": Table(1, "i", whole(1, 3))},
+    partial(_preemptive, machines=2),
+)
+"""Up to five jobs on two machines."""
 
 
 def whole_slot(time: Fraction) -> Fraction:

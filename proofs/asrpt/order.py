@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hetopt.proofs.asrpt.machine import ONE_MACHINE, Preemptive, least_total, srpt
+from hetopt.proofs.asrpt.machine import (
+    ONE_MACHINE,
+    TWO_MACHINES,
+    Preemptive,
+    best_seconds,
+    drawn_seconds,
+    least_total,
+    srpt,
+)
 from hetopt.proofs.asrpt.schedules import Workload, overfull, picture
 from hetopt.proofs.asrpt.workloads import PREDICTED, workloads
 from hetopt.proofs.ledger.claim import Claim, Finding, number
@@ -20,6 +28,15 @@ def shortest_first_is_best(case: Preemptive) -> Finding:
     found = srpt([F(r) for r in case.arrivals], [F(n) for n in case.sizes]).total
     least = least_total(case.arrivals, case.sizes)
     return Finding(least - found, f"{number(found)} by SRPT, {least} at best", ("every second to every job was tried",))
+
+
+def shortest_first_is_best_on_two(case: Preemptive) -> Finding:
+    """SRPT on all machines, ties settled in the best way, against the least of all ways to give each second to jobs."""
+    ways = [best_seconds(case.arrivals, case.sizes, case.machines, shortest=shortest) for shortest in (True, False)]
+    found, least = (total for total, _ in ways)
+    words = f"{found} by SRPT, however ties are settled, {least} at best"
+    shown = tuple(drawn_seconds(t, way) for t, (_, way) in zip(("SRPT", "optimum"), ways, strict=True))
+    return Finding(F(least - found), words, ("every second of every machine to every job was tried",), shown)
 
 
 def in_virtual_order(case: Workload) -> Finding:
@@ -59,7 +76,8 @@ Let $R_1 \ge R_2 \ge \dots$ be the times left at $t$ of all jobs that have arriv
 done), $Q_1 \ge Q_2 \ge \dots$ those under any other schedule, which may even share the machine at rates that add up
 to 1 at most. Let $T_k(R) = \sum_{j \ge k} R_j$: the least that can be left over if $k - 1$ entries are taken away.
 Then $T_k(R) \le T_k(Q)$ for all $k$ at all times. It holds at the start. A job of size $x$ that arrives makes $T_k$
-the smaller of $T_k + x$ and $T_{k-1}$ (of the others $k - 1$ or $k - 2$ are taken away), on both sides. In between
+the smaller of $T_k + x$ and $T_{k-1}$ (of the others $k - 1$ or $k - 2$ are taken away; $T_1$ grows by $x$), on both
+sides. In between
 SRPT works on the smallest positive entry, which is among those of $T_k(R)$ as long as $T_k(R) > 0$; so $T_k(R)$
 falls at rate 1 until it is 0, and $T_k(Q)$ falls at rate 1 at most. If now $k$ jobs are not done under SRPT, then
 $T_k(R) > 0$, so $T_k(Q) > 0$ and $k$ are not done under the other. Hence at each time SRPT has the fewest jobs that
@@ -78,6 +96,17 @@ CLAIMS = (
         proof=TAILS,
         note="Sharing the machine does not help either, which Lemma 1 needs. Cited by the paper; the proof follows "
         "Schrage (1968) and Smith (1978).",
+    ),
+    Claim(
+        key="asrpt/srpt-parallel",
+        paper="A-SRPT",
+        place="section IV-C",
+        statement="Shortest remaining time first is optimal for single-machine jobs with known durations over parallel "
+        "machines, jobs arriving over time: it has the least sum of completion times.",
+        means=ForAll(TWO_MACHINES, shortest_first_is_best_on_two, share=HALF),
+        expected="false",
+        instead="asrpt/srpt",
+        note="As the paper cites it. A-SRPT needs it for one machine alone.",
     ),
     Claim(
         key="asrpt/pending-order",
@@ -111,7 +140,8 @@ CLAIMS = (
         key="asrpt/larger-later-together",
         paper="A-SRPT",
         place="section IV-C",
-        statement="They start no earlier, if all jobs arrive at the same time.",
+        statement="Jobs with larger predicted workloads start no earlier than those with smaller ones, if all "
+        "arrive at the same time.",
         means=ForAll(
             workloads(arriving=False, talking=True, predicted=PREDICTED, delayed=True), smaller_starts_first, share=HALF
         ),

@@ -257,6 +257,11 @@ class Workload:
             slots=slots,
         )
 
+    @property
+    def apart(self) -> list[Fraction]:
+        """For each job alpha_max as the paper computes it."""
+        return [task.choices[0].most for task in self.small.tasks]
+
     @cached_property
     def longest(self) -> list[Fraction]:
         """For each job the longest iteration of all placements in the empty cluster."""

@@ -54,7 +54,7 @@ class Terms:
             the paper has both.
         """
         least = [min(uses.values()) for uses in case.small.uses]
-        most = case.longest if sharper else [task.choices[0].most for task in case.small.tasks]
+        most = case.longest if sharper else case.apart
         widest = max(task.gpus for task in case.small.tasks)
         return cls(
             jobs=len(least),
@@ -137,14 +137,15 @@ def lemma_2(case: Workload, *, slots: bool = False, virtual_slots: bool = False,
     )
 
 
-def each_job(case: Workload) -> Sides:
+def each_job(case: Workload, *, sharper: bool = False) -> Sides:
     """``C_i <= (1 + tau + rho G/(G-g)) C~_i + g alpha/(G-g) epsilon + n_i alpha_i``, where it is tightest."""
-    q, virtual, runs = Terms.of(case, sharper=True), case.virtual(predicted=True), case.asrpt()
+    q, virtual, runs = Terms.of(case, sharper=sharper), case.virtual(predicted=True), case.asrpt()
     factor, wrong = 1 + q.delay + q.rho * F(q.gpus, q.spare), q.widest * q.most / q.spare * q.error
     sides = []
     for run in runs:
-        longest = case.longest[run.job] * case.iterations[run.job]
-        sides.append((factor * virtual.ends[run.job] + wrong + longest - run.end, run.end))
+        longest = case.longest if sharper else case.apart
+        last = longest[run.job] * case.iterations[run.job]
+        sides.append((factor * virtual.ends[run.job] + wrong + last - run.end, run.end))
     slack, end = min(sides)
     return Sides(
         end,

@@ -10,7 +10,7 @@ from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.models.asrpt.tasks import Choice, Task
 from hetopt.pipelines.iteration_time import Asynchronous
 from hetopt.pipelines.pipeline import Pipeline
-from hetopt.proofs.asrpt.lemmas import ANY, CONTINUOUS, SLOTS, SLOTTED, SLOW, WRONG, holds
+from hetopt.proofs.asrpt.lemmas import ANY, CONTINUOUS, LONGEST, SLOTS, SLOTTED, SLOW, WRONG, holds, with_one_more
 from hetopt.proofs.asrpt.machine import srpt
 from hetopt.proofs.asrpt.placing import servers_of, staged_job
 from hetopt.proofs.asrpt.schedules import Run, Runs, asrpt, overfull, total
@@ -115,10 +115,11 @@ TURNS = r"""
 $G = 2 q$ GPUs, $q^2$ narrow jobs of 2 GPUs and $(G - 1) / 2$ seconds and $q^2$ wide ones of $G - 1$ GPUs and 1
 second, in turns, all there at 0. On the virtual machine each needs $(G - 1) / G$ seconds, so it completes them in
 turns (of equals the first; lengths that grow by as little as you like bring the same about). A narrow and a wide
-job do not fit beside each other, and nobody overtakes: with $T = (G - 1) / G$ and $D = (G + 1) / 2$ the $i$-th pair
-is done at $T + i D - 1$ and $T + i D$. The other schedule runs the wide ones first, then the narrow ones $q$ at a
-time. With both sums the quotient is $(4 q^4 + 2 q^3 + 4 q^2 + 6 q - 4) / (8 q^3 + q^2 + q)$, about $q / 2 = G / 4$,
-and the optimum is no larger than the other schedule's sum."""
+job do not fit beside each other, and nobody overtakes. Let $T = (G - 1) / G$ and $D = (G + 1) / 2$. The virtual
+machine completes the $i$-th pair by $2 i T \le T + i D - 1$, as $D - 2 T \ge 1 / G$ ($q \ge 2$), so it holds up
+nobody but the first: the $i$-th pair is done at $T + i D - 1$ and $T + i D$. The other schedule runs the wide ones
+first, then the narrow ones $q$ at a time. With both sums the quotient is $(4 q^4 + 2 q^3 + 4 q^2 + 6 q - 4) / (8
+q^3 + q^2 + q)$, about $q / 2 = G / 4$, and the optimum is no larger than the other schedule's sum."""
 
 CLAIMS = (
     Claim(
@@ -181,6 +182,7 @@ completes one a slot, at $1, \dots, G$, each starts then and is done a second la
         statement=SLOW + THEOREM,
         means=ForAll(workloads(talking=True, inside="slow", arriving=False), bound(theorem_1)),
         expected="false",
+        printed=False,
         policies=("asrpt",),
         instead="asrpt/thm-1-sharper",
     ),
@@ -210,9 +212,7 @@ completes one a slot, at $1, \dots, G$, each starts then and is done a second la
         key="asrpt/thm-1-sharper",
         paper="A-SRPT",
         place="Theorem 1",
-        statement=r"In continuous time and with $n_i \ge 1$, with $G - g^{max} + 1$ in place of $G - g^{max}$ and "
-        r"$\alpha_i^{max}$ the longest iteration of all placements; for all bandwidths, and for $G = g^{max}$ too: "
-        + THEOREM,
+        statement=r"With $n_i \ge 1$. " + LONGEST + with_one_more(THEOREM),
         means=holds(ANY, lambda c: theorem_1(c, sharper=True)),
         expected="true",
         printed=False,
@@ -227,9 +227,8 @@ completes one a slot, at $1, \dots, G$, each starts then and is done a second la
         place="Theorem 1",
         statement=r"Jobs take whole slots and start with a slot, the virtual machine runs in continuous time, $\tau "
         r"= 0$, "
-        r"$B_{intra} \ge B_{inter} / g$, $G > g^{max}$: $\Gamma_A$ is at most the multiple of $OPT_A$ in Theorem 1, "
-        r"and "
-        "once more $OPT_A$.",
+        r"$B_{intra} \ge B_{inter} / g$, $G > g^{max}$, $n_i \ge 1$: $\Gamma_A$ is at most the multiple of $OPT_A$ in "
+        "Theorem 1, and once more $OPT_A$.",
         means=holds(SLOTTED, lambda c: theorem_1(c, slots=True, more=1), measured=False),
         expected="true",
         printed=False,

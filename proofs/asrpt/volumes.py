@@ -126,7 +126,7 @@ With gradients on the way back, $2 k_{s-1} d^{out}_{s-1}$ bytes are split evenly
         policies=("asrpt",),
         instead="asrpt/link-weight",
         note=r"The two copies of the paper differ. This one says $d^{out}_{s-1} = d^{in}_s$, which flow conservation "
-        r"allows for $k_{s-1} = k_s$ only.",
+        r"allows for $k_{s-1} = k_s$ only; a slip, as its own section III-B has $k_s$.",
     ),
     Claim(
         key="asrpt/allreduce-bytes",
@@ -152,7 +152,8 @@ With gradients on the way back, $2 k_{s-1} d^{out}_{s-1}$ bytes are split evenly
         policies=("asrpt",),
         instead="asrpt/allreduce-mean",
         note=r"The half of each tree goes up its edges and the sums come down: $h / 2 + h / 2$ bytes on each edge. "
-        r"Half of a ring's edge is what they tend to for large $k$. The library keeps the weight that is printed.",
+        r"The printed weight, half of a ring's edge, tends to $h$ for large $k$. The library "
+        "keeps the weight that is printed.",
     ),
     Claim(
         key="asrpt/allreduce-mean",

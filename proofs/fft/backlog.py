@@ -74,7 +74,9 @@ $t = L + 1 + v$, $0 \le v \le L s - 1$:
 $$\Delta_t \ge \Bigl(1 - \frac1L\Bigr)(1 + v) - \frac12 - \frac{v (2L + 1 + v)}{2 L^2},$$
 which is concave in $v$. It is $\frac12 - \frac1L > 0$ at $v = 0$, and at $v = L s - 1$ at least
 $(L - 1) s - \frac12 - s - \frac{s^2}2 = s^3 - \frac{s^2}{2} - 2 s - \frac12 > 0$. So long jobs run until all are
-complete, in rounds $L + 1, \dots, L + L s$, in whatever order, and then the other $L - 1$ short ones. """
+complete, in rounds $L + 1, \dots, L + L s$, in whatever order, and then the other $L - 1$ short ones. (This is with
+$\theta / W$ for $\theta$ in (4) to (6), see `fft/units-normalised`. As printed a long job has $\rho \le r_t / L$, so $0
+\le \epsilon_t \le r_t / L$, and nothing else changes.) """
 
 FRACTIONAL = (
     BEHAVIOUR

@@ -98,7 +98,8 @@ CLAIMS = (
         key="fft/mu-grows-constant",
         paper="FFT",
         place="section 4.2.2",
-        statement=r"$\mu_j$ increases from one round to the next unless a job arrives between them.",
+        statement=r"$\mu_j$ increases from one round to the next unless a job arrives between them, the GPUs being the "
+        "same.",
         means=ForAll(ARRIVALS, lambda case: mu_grows(case, undisturbed=True)),
         expected="true",
         printed=False,

@@ -144,6 +144,16 @@ def falls_while_served(case: Past) -> Finding:
     return Finding(slack, "rho does not grow where the job does its fair part")
 
 
+def behind_as_it_should(case: Past) -> Finding:
+    """Whether rho is what the fair share has done more than the job, or 0 where that is less."""
+    behind = [F(0)]
+    for done in case.done:
+        behind.append(behind[-1] + 1 / case.fair - done)
+    off, t = max((abs(rho - max(F(0), b)), t) for t, (rho, b) in enumerate(zip(case.rho, behind, strict=True)))
+    words = f"in round {t} rho is {number(case.rho[t])} of the job, which is {number(behind[t])} of it behind"
+    return Finding(-off, words, ("rho of every round in fractions",), (case.picture,))
+
+
 def falls_while_running(case: Past) -> Finding:
     """Whether rho does not grow in any round in which the job runs."""
     grown = [(after - before, age, before, after) for age, done, before, after in case.steps if done]
@@ -165,6 +175,19 @@ CLAIMS = (
         expected="true",
         policies=("fft",),
         proof=r"$\rho_j(a_j) = 0$, and (5) takes the larger of 0 and something.",
+    ),
+    Claim(
+        key="fft/rho-behind",
+        paper="FFT",
+        place="section 4.2.2",
+        statement=r"$\rho_j(t)$ captures the amount by which job $j$ falls behind what it would have received under a "
+        r"fair scheduler since its arrival.",
+        means=ForAll(PASTS, behind_as_it_should),
+        expected="false",
+        policies=("fft",),
+        instead="fft/fig-5-starved",
+        note=r"$\mu_j$ weighs what is missed in each round, and what is ahead is forgotten at 0. Read as: it is that "
+        "amount, or 0 for who is not behind.",
     ),
     Claim(
         key="fft/fig-5-starved",

@@ -108,7 +108,8 @@ CLAIMS = (
         key="fft/packing-hard",
         paper="FFT",
         place="section 4.2.4",
-        statement="Whether so many GPUs can be in use is NP-complete, already with one GPU type: positive whole "
+        statement="Whether a given number of GPUs can be in use is NP-complete (numbers being written in binary), "
+        "already with one GPU type: positive whole "
         r"numbers $d_1, \dots, d_n \le h$ with sum $2h$ can be parted into two halves of equal sum if and only if "
         "$K^* = h$ for gangs of these demands on $h$ GPUs.",
         means=ForAll(Space({"n": (2, 7)}, {"number": Table(1, "n", whole(1, 9))}, _numbers), halves),

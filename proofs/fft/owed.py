@@ -92,7 +92,7 @@ Let $u(x) = \sum_i \theta_j^i x_j^i$, and $c(x)$ the cost without $-\rho_j u(x)$
 at $\rho' > \rho$; the plans to choose from, those with $K^*$ GPUs, are the same. Then
 $c(x) - \rho u(x) \le c(y) - \rho u(y)$ and $c(y) - \rho' u(y) \le c(x) - \rho' u(x)$. The sum of both is
 $(\rho' - \rho)(u(y) - u(x)) \ge 0$.""",
-        note="So a job that runs goes on running, on a type that is as fast.",
+        note=r"So a job that runs at $\rho_j$ also runs at a larger one, on types that are as fast together.",
     ),
     Claim(
         key="fft/rho-large",
@@ -112,7 +112,8 @@ $(\rho' - \rho)(u(y) - u(x)) \ge 0$.""",
         place="section 4.2.2",
         statement=r"If some plan with $K^*$ GPUs has job $j$, every optimum has it once $\rho_j$ exceeds "
         r"$\min_x (c(x) - c(y)) / u(x)$ and 0: $c$ the cost and $u(x) = \sum_i \theta_j^i x_j^i$ the progress of "
-        r"$j$, both at $\rho_j = 0$, $x$ over these plans, and $y$ the best plan with $K^*$ GPUs without $j$.",
+        r"$j$, both at $\rho_j = 0$, $x$ over these plans, and $y$ the best plan with $K^*$ GPUs without $j$ (if "
+        "there is none, every optimum has it).",
         means=ForAll(_space(True), runs_above, share=F(1, 2)),
         expected="true",
         printed=False,

@@ -142,7 +142,7 @@ both keep the rows.""",
         paper="FFT",
         place="equation (7)",
         statement=r"$\sum_i \sum_j d_j x_j^i(t) \ge K(t)$ can be met, with $K(t)$ the minimum of the available GPUs "
-        "and the demanded GPUs.",
+        "and the demanded GPUs, both in total.",
         means=ForAll(
             rounds(n=(1, 4), speeds=whole(1, 2)),
             reaches_printed,
@@ -151,9 +151,10 @@ both keep the rows.""",
         expected="false",
         policies=("fft",),
         instead="fft/eq-7-packed",
-        note="`refuted/fft-gang-capacity` is a larger case. Table 2 has gangs of 3 beside gangs of 8: 8 + 3 + 3 on "
-        'the 12 GPUs of one type in section 6.1.1 leave one idle. With "considering the per-type resource '
-        'constraint" read as what can be packed, $K(t)$ is $K^*$ of the next row.',
+        note="`refuted/fft-gang-capacity` is a larger case. Table 2 has gangs of 3 beside gangs of 8: three and "
+        "four of them ask for 36 GPUs, of which the 12 + 12 + 12 of section 6.1.1 take 33. With "
+        '"considering the per-type resource constraint" read as what can be packed, $K(t)$ is $K^*$ of '
+        "`fft/eq-7-packed`, and (7) is right.",
     ),
     Claim(
         key="fft/eq-7-packed",
@@ -166,8 +167,8 @@ both keep the rows.""",
         policies=("fft",),
         proof=r"""
 The first stage of the round maximises $\sum_{i,j} d_j x_j^i$ under (1); its value is $K^*$. The second stage keeps
-$\sum_{i,j} d_j x_j^i \ge K^*$, which is feasible, and more than $K^*$ is not. Settling ties keeps the set of demands
-that run.""",
+$\sum_{i,j} d_j x_j^i \ge K^*$, which is feasible, and more than $K^*$ is not. Settling ties keeps the demands
+that run, counted with multiplicity.""",
     ),
     Claim(
         key="fft/eq-7-powers",

@@ -113,6 +113,7 @@ CLAIMS = (
         "gang that comes is packed into one server where some placement of all jobs has it on one.",
         means=ForAll(SERVERS, packed_in_place),
         expected="false",
+        printed=False,
         policies=("fft",),
         note="Each half holds alone; 4.2.3 assumes the first and 4.3 strives for the second. Fig. 6 moves $J_2$, "
         "which stays on its type.",

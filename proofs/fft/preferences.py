@@ -170,7 +170,8 @@ CLAIMS = (
         place="equations (3), (4)",
         statement=r"Let a job (or two jobs of equal demand $d$, age $a$ and compensation $\rho$, in parts of the "
         r"job) take $p < q$ rounds in two ways. Then $p$ rounds cost less if and only if $a - \rho < d\, p\, q$, and "
-        r"the same if and only if $a - \rho = d\, p\, q$.",
+        r"the same if and only if $a - \rho = d\, p\, q$; with $\theta / W$ for $\theta$ in (4), see "
+        "`fft/units-normalised`.",
         means=ForAll(Space({}, EXACT, pairs, _pairs), exactly),
         expected="true",
         printed=False,

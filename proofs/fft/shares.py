@@ -86,7 +86,7 @@ Without preemption a job stays on one type $i$ of its own part, where it has $Y_
 $\min(1,\, Y_i / (|A| d_j))$ of the time. That takes at most $Y_i / |A|$ GPUs of the type. Over all jobs these are at
 most $Y_i$, and nobody runs for more than all the time.""",
         note="What W / (tau - a) means: the progress under a fair scheduler. Parts of GPUs are read as parts of the "
-        "time. hetopt's policy takes a simpler estimate, see the next row.",
+        "time. hetopt's policy takes a simpler estimate, see `fft/tau-fastest`.",
     ),
     Claim(
         key="fft/tau-fastest",

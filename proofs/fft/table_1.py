@@ -139,8 +139,8 @@ time of the job before it. So $t_1 = 2$ and $t_i = (16 - t_{i-1}) / 8$, that is
 $t_i = \frac{16}9 + \frac29 (-\frac18)^{i-1}$ (by induction), at most 2, so that a job does at most 2 of its 16 epochs
 on GPU1. The $i$-th completion is $t_1 + \dots + t_i = \frac{16 i}9 + \frac{16}{81}\bigl(1 - (-\frac18)^i\bigr)$, and
 the total over $n$ jobs $\frac{8 n (n+1)}9 + \frac{16 n}{81} + \frac{16}{729}\bigl(1 - (-\frac18)^n\bigr)$.
-*Constant rates* sum to at most 9, so the least total is $(4n)^2 / 9$, at equal rates (each job for $1/n$ of the time
-on each GPU). The quotient is $162 n^2 / (81 n^2 + 99 n + 2 - 2 (-\frac18)^n)$ and tends to 2.
+*Constant rates* sum to at most 9, so the least total is $(4n)^2 / 9$, at equal rates (for $n \ge 2$ each job for
+$1/n$ of the time on each GPU). The quotient is $162 n^2 / (81 n^2 + 99 n + 2 - 2 (-\frac18)^n)$ and tends to 2.
 *No schedule makes it 2:* by the $i$-th completion $16 i$ epochs are done, at 9 a minute at most; so every schedule
 takes at least $\frac{16}9 \cdot \frac{n(n+1)}2$ in total, and the quotient is at most $\frac{2n}{n+1}$."""
 
@@ -157,7 +157,7 @@ CLAIMS = (
         proof=r"""
 Let $C_1 \le C_2$ be the completion times. $C_1 \ge 2$, since a job does at most 8 epochs a minute. Both together do
 at most 9 a minute until $C_1$ and 8 after it, so $32 \le 9 C_1 + 8 (C_2 - C_1)$, that is $C_2 \ge 4 - C_1 / 8$. So
-$C_1 + C_2 \ge 4 + \frac78 C_1 \ge \frac{23}4$.""",
+$C_1 + C_2 \ge 4 + \frac78 C_1 \ge \frac{23}4$. The schedule reaches it: 2 and $2 + \frac{14}8$.""",
     ),
     Claim(
         key="fft/table-1-jct",
@@ -193,7 +193,7 @@ $C_1 + C_2 \ge 4 + \frac78 C_1 \ge \frac{23}4$.""",
         place="section 2.3",
         statement="With more such jobs the gap can be up to twice as large: Gavel's total over that of the optimum.",
         means=Growth(
-            (1, 2, 4, 8, 16, 64, 256, 1024),
+            (2, 4, 8, 16, 64, 256, 1024),
             gap,
             gap_formula,
             r"$162 n^2 / (81 n^2 + 99 n + 2 - 2 (-1/8)^n)$, limit 2",

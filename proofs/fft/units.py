@@ -135,6 +135,7 @@ CLAIMS = (
             slack=lambda case: F(0) if difference(case, normalise=False) is None else F(-1),
         ),
         expected="false",
+        printed=False,
         policies=("fft",),
         instead="fft/units-normalised",
         note=r"Epochs or iterations. $\rho_j$ is in units of work, so that $\rho_j \theta_j^i$ grows with $u^2$ "
@@ -144,7 +145,8 @@ CLAIMS = (
         key="fft/units-normalised",
         paper="FFT",
         place="equations (4) to (6)",
-        statement=r"It does not with $\theta_j^i / W_j$ in place of $\theta_j^i$ in $\rho_j \theta_j^i$ and in "
+        statement=r"What FFT decides does not depend on it with $\theta_j^i / W_j$ in place of $\theta_j^i$ in "
+        r"$\rho_j \theta_j^i$ and in "
         "equation (5), and $1$ in place of $W_j$ there.",
         means=ForAll(UNITS, lambda case: independent(case, normalise=True)),
         expected="true",

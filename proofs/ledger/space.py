@@ -68,7 +68,7 @@ class Numbers:
 
     def as_dict(self) -> dict[str, list[list[str | int]]]:
         """Plain numbers and text such as ``"1/3"``, for files."""
-        return {name: [[_plain(v) for v in row] for row in rows] for name, rows in self.tables.items()}
+        return {name: [[plain(v) for v in row] for row in rows] for name, rows in self.tables.items()}
 
     @classmethod
     def read(cls, data: Mapping[str, Sequence[Sequence[Any]]]) -> Numbers:
@@ -76,7 +76,8 @@ class Numbers:
         return cls({name: tuple(tuple(Fraction(str(v)) for v in row) for row in rows) for name, rows in data.items()})
 
 
-def _plain(value: Fraction) -> str | int:
+def plain(value: Fraction) -> str | int:
+    """A fraction as files have it: a whole number, or text such as ``"1/3"``."""
     return int(value) if value.denominator == 1 else str(value)
 
 

@@ -12,8 +12,8 @@ from hetopt import instances
 from hetopt.data.instance import Instance
 from hetopt.files.encoding import encode
 from hetopt.files.saving import check_free, check_writable
-from hetopt.proofs.ledger.claim import Claim, Counterexample, number
-from hetopt.proofs.ledger.space import Numbers
+from hetopt.proofs.ledger.claim import Claim, Counterexample
+from hetopt.proofs.ledger.space import Numbers, plain
 
 TOPIC = "counterexample"
 """Key under ``expected`` of an instance file."""
@@ -67,7 +67,7 @@ def document(claim: Claim, found: Counterexample, name: str) -> dict[str, Any]:
             "claim": claim.key,
             "where": claim.place,
             "case": found.numbers.as_dict(),
-            "correct": {"slack": number(found.finding.slack)},
+            "correct": {"slack": plain(found.finding.slack)},
         }
     }
     return data

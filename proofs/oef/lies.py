@@ -46,8 +46,12 @@ def lies(
     n: tuple[int, int] = (2, 4),
     k: tuple[int, int] = (2, 3),
     where: Callable[[Lie], bool] = lambda _: True,
+    slow: bool = False,
 ) -> Space[Lie]:
-    """Lies with ``way(true, reported)`` for all speedups; of u1 alone, or of ``everybody`` who likes."""
+    """Lies with ``way(true, reported)`` for all speedups; of u1 alone, or of ``everybody`` who likes.
+
+    With ``slow`` u1 is mostly the slowest, and the first GPUs are the most: for a ``where`` that few others meet.
+    """
 
     def build(numbers: Numbers) -> Lie | None:
         truth = made(numbers)
@@ -63,9 +67,12 @@ def lies(
 
     def choose(choose: Choose, sizes: Mapping[str, int]) -> Numbers:
         speed = tuple(tuple(choose(speeds) for _ in range(sizes["k"] - 1)) for _ in range(sizes["n"]))
+        gpus = tuple(choose(GPUS) for _ in range(sizes["k"]))
+        if slow:
+            speed, gpus = tuple(sorted(speed)), tuple(sorted(gpus, reverse=True))
         liars = speed if everybody else speed[:1]
         report = tuple(tuple(choose([s for s in speeds if way(w, s)] or [w]) for w in row) for row in liars)
-        return Numbers({"speed": speed, "gpus": (tuple(choose(GPUS) for _ in range(sizes["k"])),), "report": report})
+        return Numbers({"speed": speed, "gpus": (gpus,), "report": report})
 
     tables = {
         "speed": Table("n", "k-1", speeds),

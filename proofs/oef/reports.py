@@ -230,7 +230,7 @@ CLAIMS = (
         r"gains by "
         r"any report with $w'^1_l = 1$.",
         means=ForAll(
-            lies(anyhow, speeds=whole(1, 5), n=(2, 3), where=only_first_type),
+            lies(anyhow, speeds=whole(1, 5), n=(2, 3), where=only_first_type, slow=True),
             noncooperative,
             every=True,
         ),
