@@ -142,8 +142,10 @@ CLAIMS = (
         expected="false",
         policies=("hadar-commit",),
         instead="hadar/lemma-1-feasible",
-        note=r"A job that would pay, and is refused because (8) leaves it no GPUs, has a payoff of 0: the last dual "
-        r"solution is not feasible and bounds nothing. The case has the least $\alpha$ for which the hypothesis holds.",
+        note=r"A job that would pay, and is refused because (8) leaves it no GPUs, has $\mu_j = 0$ in the algorithm: "
+        r"the "
+        r"last dual solution is not feasible and bounds nothing (with $\mu_j$ by (4) the hypothesis would fail). The "
+        r"case has the least $\alpha$ for which the hypothesis holds.",
     ),
     Claim(
         key="hadar/lemma-1-feasible",
@@ -171,7 +173,8 @@ CLAIMS = (
         expected="false",
         policies=("hadar-commit",),
         instead="hadar/thm-2-corrected",
-        note=r"Each job is committed to its best schedule when it comes, as the proof takes it. The cases have $D_0 "
+        note=r"Also where jobs come in different slots: `hadar/thm-2-growth`. Each job is committed to its best "
+        r"schedule when it comes, as the proof takes it. The cases have $D_0 "
         r"\le \frac12 \mathrm{OPT}$, which the proof needs; without it one job of four slots on one GPU is refused and "
         r"nothing is done. $\eta$ is the least that the proof allows; a larger one only needs a larger second job.",
     ),
@@ -179,7 +182,8 @@ CLAIMS = (
         key="hadar/thm-2-corrected",
         paper="Hadar",
         place="Theorem 2",
-        statement=r"Algorithm 1, which commits each job on arrival to its best schedule for good, with the price "
+        statement=r"Algorithm 1, which commits each job on arrival to its best schedule for good if that pays more "
+        r"than 0, with the price "
         r"$U_{\min} (U_{\max} / U_{\min})^{\gamma / ((1 - \delta) c)}$, "
         + f"{PROVEN_PRICES}, {ALONE}, and no gang taking more than "
         + r"$\delta c$ GPUs of a cell, $\delta < 1$, keeps to capacity and has $\mathrm{OPT} \le 2 \alpha' "

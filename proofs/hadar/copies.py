@@ -185,7 +185,7 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         policies=("hadare",),
         proof="A node runs at most one copy of a job, so at most $n$ copies run, on the same nodes and with the same "
         "parts.",
-        note="The policy gives the same plan node by node.",
+        note="The policy gives the same plan of a round, node by node.",
     ),
     Claim(
         key="hadar/thm-3-batch",

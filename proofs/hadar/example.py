@@ -188,7 +188,7 @@ CLAIMS = (
         expected="false",
         instead="hadar/y-gavel-capacity",
         note="Where capacity suffices every job has the most on its fastest type alone, 40, 15 and 20 epochs a round, "
-        "and so has every objective that grows with the rates of jobs.",
+        "so every objective that grows with the rates of jobs is largest there.",
     ),
     Claim(
         key="hadar/y-gavel-capacity",

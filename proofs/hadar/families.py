@@ -26,10 +26,11 @@ def in_one_slot(worth: Sequence[Fraction], gpus: int) -> Gangs:
 
 
 def first_comes_first(late: int) -> Fraction:
-    """OPT / ALG at printed prices, of a job of utility 1 and then one of utility ``late``, on one GPU."""
-    case = in_one_slot((F(1), F(late)), 1)
+    """OPT / ALG at printed prices, of a job of two slots and utility 1, and one slot later one of utility ``late``."""
+    jobs = (Gang(1, F(2), (F(1),), 0, F(1), fading=False), Gang(1, F(1), (F(1),), 1, F(late), fading=False))
+    case = Gangs(jobs, ((1,),), 2)
     tariff = printed(case)
-    assert tariff.steepness == 4 * late, "Theorem 2 says 2 ln(4 u) here"
+    assert tariff.steepness == 8 * late, "Theorem 2 says 2 ln(8 u) here"
     return case.best[0] / min(run.utility for run in runs(case, tariff))
 
 
@@ -94,17 +95,18 @@ def used(case: Gangs) -> Fraction:
 
 
 FIRST_COMES_FIRST = r"""
-The first job finds the price $\frac14 < 1$ and takes the GPU, the second finds none left: $\mathrm{OPT} = u$ and
-$\mathrm{ALG} = 1$. With the least $\eta$ that the proof allows, $U_{\max} / U_{\min} = 4 u$, so Theorem 2 says $u \le 2
-\ln(4 u)$, which fails from $u = 7$ on by more and more: $u / \ln(4 u)$ grows without bound."""
+The first job finds the price $\frac18$ in both slots, pays $\frac14 < 1$ and takes the GPU; the second finds none
+left: $\mathrm{OPT} = u$ and $\mathrm{ALG} = 1$. With the least $\eta$ that the proof allows, $U_{\max} / U_{\min} =
+8 u$, so Theorem 2 says $u \le 2 \ln(8 u)$, which fails from $u = 9$ on by more and more: $u / \ln(8 u)$ grows
+without bound."""
 
 ONE_MORE = (
     THEOREM_2
     + r"""
-(vi) *Instead of (v):* the first job that can be done finds all prices at $U_{\min}$, where any schedule costs at most
-$U_{\min} T \sum c = \frac12 \min_j \mathcal U_j^* = D_0$. So its largest payoff is at least $\mathcal U^* - D_0 \ge
-D_0$, and it is done with that utility or more: $\mathrm{ALG} \ge D_0$, and $\mathrm{OPT} \le D_f \le D_0 + \alpha'
-\mathrm{ALG} \le (1 + \alpha') \mathrm{ALG}$."""
+(vi) *Instead of (v):* the first job that can be done finds all prices at $U_{\min}$, where any schedule costs at
+most $U_{\min} T \sum c = \frac12 \min_j \mathcal U_j^* = D_0$. So its largest payoff is at least $\mathcal U^* -
+D_0 \ge D_0$, and it is done with that utility or more: $\mathrm{ALG} \ge D_0$, and $\mathrm{OPT} \le D_f \le D_0 +
+\alpha' \mathrm{ALG} \le (1 + \alpha') \mathrm{ALG}$."""
 )
 
 RISING = r"""
@@ -114,8 +116,9 @@ $U_{\min} = 1 / (2 c)$: the price with $\gamma$ GPUs in use is $p_\gamma = b^\ga
 utilities $p_{g+1}, p_{g+2}, \dots, p_{c-1} = U_{\max}$, each of which finds the price $b$ times smaller and is
 served; then $c - 1$ more of utility $U_{\max}$, which find that price, and are refused. So $\mathrm{ALG} = g +
 (b^c - b^{g+1}) / (2 c (b - 1))$ and $\mathrm{OPT} = c\, U_{\max} = b^{c-1} / 2$. For $b = (q + 1) / q$ and $c = 8
-q^2$ (so $\alpha' = 8 q$) the quotient $\mathrm{OPT} / ((1 + \alpha') \mathrm{ALG})$ tends to $\frac1b
-\frac{\alpha'}{1 + \alpha'} \to 1$."""
+q^2$ (so $\alpha' = 8 q$) the quotient $\mathrm{OPT} / ((1 + \alpha') \mathrm{ALG})$ is
+$\frac1b \frac{\alpha'}{1 + \alpha'} (1 + o(1))$ and tends to 1: with $b^c \ge 2^{8 q}$, $g \le c$ and $b^{g+1} < 2 c
+b^2$, ALG differs from $b^c / (2 \alpha')$ by the part $(2 c b^2 + 16 q c) / 2^{8 q} \to 0$ of it at most."""
 
 CLAIMS = (
     Claim(
@@ -123,13 +126,14 @@ CLAIMS = (
         paper="Hadar",
         place="Theorem 2",
         statement=r"With (6) and (7), $\mathrm{OPT} / \mathrm{ALG}$ is at most some constant times $\max(1, "
-        r"\ln(U_{\max} / U_{\min}))$; here two jobs on one GPU, utilities $1$ and then $u$, for which the logarithm is "
-        r"$\ln(4 u)$.",
+        r"\ln(U_{\max} / U_{\min}))$; here two jobs on one GPU, the second of utility $u$ after the first of $1$, "
+        r"for which the "
+        r"logarithm is $\ln(8 u)$.",
         means=Growth(
-            sizes=(7, 28, 112, 448),
+            sizes=(9, 27, 81, 243),
             measure=first_comes_first,
             formula=F,
-            words="u, against 2 ln(4 u) as printed",
+            words="u, against 2 ln(8 u) as printed",
             size="u",
             quantity="OPT / ALG",
         ),

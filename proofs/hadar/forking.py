@@ -119,7 +119,8 @@ there are remainders above 0; give one step each to the largest remainders. Nobo
         policies=("hadare",),
         instead="hadar/corollary-assigned",
         note="Idle is read as not busy. A copy that is done waits for the next round, as section V-A says. In the "
-        "counterexample every assignment whatever leaves a node idle.",
+        "counterexample every assignment whatever leaves a node idle. Read as not assigned, as in its proof, it is "
+        "true.",
     ),
     Claim(
         key="hadar/corollary-assigned",
@@ -132,9 +133,9 @@ there are remainders above 0; give one step each to the largest remainders. Nobo
         printed=False,
         policies=("hadare",),
         proof=r"""
-While a round is not the last, or begins the last, some job is not done. It has $n$ copies, at most one on each
+At the start of every round some job is not done. It has $n$ copies, at most one on each
 node. So a node without a copy of any job could be given one of that job, and the policy gives copies until no node
 is left that could run one.""",
-        note='The policy with `fill=True`; in the last round `last_round="all"`.',
+        note='One round of the policy is looked at, with `fill=True`; in the last round `last_round="all"`.',
     ),
 )

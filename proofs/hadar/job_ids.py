@@ -51,15 +51,16 @@ class Parents:
 
 
 def parents(*, bounded: bool) -> Space[Parents]:
-    """Two unlike parents; if ``bounded`` from 0 to max_job_count - 1."""
+    """Two unlike parents, and so at least 2 for max_job_count; if ``bounded`` from 0 to max_job_count - 1."""
 
     def build(numbers: Numbers) -> Parents | None:
         first, second = map(int, numbers.row("parent"))
         case = Parents(int(numbers.one("most")), (first, second), int(numbers.one("copies")))
-        return case if first != second and (not bounded or max(first, second) < case.most) else None
+        allowed = first != second and case.most >= 2 and (not bounded or max(first, second) < case.most)
+        return case if allowed else None
 
     tables = {
-        "most": Table(1, 1, whole(1, 6)),
+        "most": Table(1, 1, whole(2, 6)),
         "parent": Table(1, 2, whole(0, 5 if bounded else 9)),
         "copies": Table(1, 1, whole(1, 5)),
     }
@@ -99,7 +100,9 @@ CLAIMS = (
         expected="false",
         policies=("hadare",),
         instead="hadar/job-id-bounded",
-        note=r"Nothing is said of the range of $\mathrm{parent\_job\_id}$.",
+        note=r"Nothing is said of the range of $\mathrm{parent\_job\_id}$; $\mathrm{max\_job\_count}$ is at least "
+        r"the jobs that there "
+        "are at once.",
     ),
     Claim(
         key="hadar/job-id-bounded",
@@ -118,7 +121,7 @@ $J i + p = J i' + q$ with $0 \le p, q < J$ says $p = q$, the remainder of both s
         key="hadar/job-id-exactly",
         paper="Hadar",
         place="section V-A",
-        statement=r"Copies of jobs $p$ and $q$ with $n$ copies each have a number in common if and only if $|p - q|$ "
+        statement=r"Copies of jobs $p \ne q$ with $n$ copies each have a number in common if and only if $|p - q|$ "
         r"is $\mathrm{max\_job\_count}$ times 1, 2, … or $n - 1$. So for $n \ge 2$ and parents $0, 1, \dots, m - 1$ "
         r"the bound is necessary as well.",
         means=ForAll(parents(bounded=False), exactly),

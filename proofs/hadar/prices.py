@@ -85,6 +85,7 @@ MANY = {
     "speed": whole(0, 2),
     "slots": whole(1, 4),
 }
+ABOVE_QUARTER = F(26, 100)
 PRINTED = gangs(lambda c: c.best[0] > 0, n=(1, 2), values=MANY)
 PROVEN = gangs(
     lambda c: proven(c) is not None,
@@ -105,7 +106,7 @@ $D_0 = T \sum_{h,r} c_h^r\, U_{\min} = \frac12 \min_j \mathcal U_j^*$, and a job
 $\mathrm{OPT} \ge \max_j \mathcal U_j^* \ge \min_j \mathcal U_j^*$ over the jobs that can be done."""
 
 PROVEN_PRICES = r"$U_{\max} = \max_j \mathcal U_j^*$, $U_{\min} = \min_j \mathcal U_j^* / (2 T \sum c)$"
-ALONE = r"$\mathcal U_j^*$ being the utility of job $j$ alone, over the jobs that can be done"
+ALONE = r"$\mathcal U_j^*$ being the utility of job $j$ alone, over the jobs that can be done with a utility above 0"
 EXPONENT = r"exponent $\gamma / ((1 - \delta) c)$, no gang taking more than $\delta c$ GPUs of a cell, $\delta < 1$"
 
 CLAIMS = (
@@ -118,9 +119,23 @@ CLAIMS = (
         means=ForAll(gangs(n=(1, 2), values=MANY), lambda c: admitted(c, printed(c))),
         expected="false",
         policies=("hadar-commit",),
-        instead="hadar/admits-any-corrected",
+        instead="hadar/admits-any-eta",
         note=r"With the least $\eta$ that the proof of Theorem 2 allows, $\sum c / \min_j (t_j^{\max} W_j)$; it is "
         r"below $1/4$ where all jobs are long.",
+    ),
+    Claim(
+        key="hadar/admits-any-eta",
+        paper="Hadar",
+        place="section III-B",
+        statement=r"The same with (6), (7) and $\eta > 1/4$.",
+        means=ForAll(gangs(n=(1, 2), values=MANY), lambda c: admitted(c, printed(c, ABOVE_QUARTER))),
+        expected="true",
+        printed=False,
+        policies=("hadar-commit",),
+        proof=r"""
+A schedule of job $j$ uses $t_j^{\max} W_j$ GPU-slots at most, at $U_{\min} \le \mathcal U_j(T - a_j) / (4 \eta\,
+t_j^{\max} W_j)$ each: less than $\mathcal U_j(T - a_j)$, which no schedule is worth less than.""",
+        note="Looked at with the least such number in hundredths, or the least that the proof of Theorem 2 allows.",
     ),
     Claim(
         key="hadar/admits-any-corrected",

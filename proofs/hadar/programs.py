@@ -176,7 +176,7 @@ DUAL = r"""
 Write the relaxation of P2 as $\max U y$, $A y \le c$, $B y \le 1$, $y \ge 0$; $y \le 1$ follows from (2b). The
 columns of $A$ are the $w_{jh}^{rs}(t)$, and $B$ adds up the schedules of each job. Its dual is $\min c k + \sum_j
 \mu_j$ subject to $A^T k + B^T \mu \ge U$, $k, \mu \ge 0$: row $(j, s)$ is (3a). Both are feasible ($y = 0$; $k = 0$
-and $\mu_j = \max_s \mathcal U_{js}$) and bounded, so their optima are equal by strong duality."""
+and $\mu_j = \max\{0, \max_s \mathcal U_{js}\}$) and bounded, so their optima are equal by strong duality."""
 
 WEAK = r"""
 At prices $k \ge 0$ the least $\mu_j$ that (3a) allows is $\mu_j = \max\{0, \max_s \phi_j(s)\}$, eq. (4). For
@@ -217,7 +217,8 @@ CLAIMS = (
         expected="true",
         printed=False,
         proof=SAME,
-        note="`hadar.TimeIndexed()` has it; `TimeIndexed(admission=False)` is as printed.",
+        note="In the cases the optima are compared. `hadar.TimeIndexed()` has it; `TimeIndexed(admission=False)` is "
+        "as printed.",
     ),
     Claim(
         key="hadar/p3-dual",

@@ -129,7 +129,7 @@ CLAIMS = (
         key="hadar/lemma-3",
         paper="Hadar",
         place="Lemma 3",
-        statement=r"With $\alpha_h^r = \ln(U_{\max}^r / U_{\min}^r)$ the price (5) keeps the differential "
+        statement=r"With $\alpha_h^r = \ln(U_{\max}^r / U_{\min}^r) > 0$ the price (5) keeps the differential "
         r"allocation-cost relation $k_h^r(t)\, d\gamma_h^r(t) \ge \frac{c_h^r}{\alpha_h^r}\, dk_h^r(t)$.",
         means=ForAll(rises(), between_slopes),
         expected="true",

@@ -104,10 +104,11 @@ c\, (k^j - k^{j-1})\bigr) = \frac{1}{\alpha} (D_j - D_{j-1})$, since $\alpha \ge
         r"some part of the optimum, $\mathrm{ALG} > 0$ if $\mathrm{OPT} > 0$.",
         means=ForAll(ANY, charged_after),
         expected="false",
+        printed=False,
         policies=("hadar-commit",),
         instead="hadar/lemma-2",
         note=r"A gang that fills a cell is charged $U_{\max}$ for each of its GPUs, which is at least its utility. "
-        r"Line 29 charges the prices before.",
+        r"Line 16 compares; line 29 charges the prices before, which is right.",
     ),
     Claim(
         key="hadar/discrete",

@@ -190,7 +190,7 @@ GAVEL = Scheduler(
     "Gavel",
     "gavel-max-min",
     gavel.max_min_fairness,
-    gangs(fits_on_one_type, n=(2, 2), h=(1, 1), k=(2, 2), values={**TABLES, "demand": whole(1, 1)}),
+    gangs(fits_on_one_type, n=(2, 2), h=(1, 1), k=(2, 2), values={**TABLES, "demand": whole(1, 2)}),
 )
 HADAR = Scheduler("hadar", "Hadar", "hadar", hadar.Hadar, gangs(values=TABLES))
 HADARE = Scheduler("hadare", "HadarE", "hadare", hadare.HadarE, gangs(values=TABLES))

@@ -12,7 +12,7 @@ from hetopt.proofs.hadar.gangs import Chosen, Gangs, Planned, slots_of
 from hetopt.proofs.hadar.roots import Roots, power
 
 F = Fraction
-PRINTED = F(0)
+PRINTED = NOTHING = F(0)
 ZERO, ONE = Roots(()), power(F(1), F(1))
 
 
@@ -63,15 +63,16 @@ class Tariff:
         return F(self.gpus[cell], step) * (self.growth(cell, step) - 1)
 
 
-def printed(case: Gangs) -> Tariff:
+def printed(case: Gangs, at_least: Fraction = NOTHING) -> Tariff:
     """[Hadar, eq. 6 and 7], read as :func:`hetopt.models.hadar.prices.printed_prices` reads them.
 
     M_j = W_j; w_j^r = W_j on types that can run the job; t_j^min and t_j^max are what the gang takes alone on its
-    fastest or slowest type, t_j^max in slots; eta is the least that the proof of [Hadar, Theorem 2] allows.
+    fastest or slowest type, t_j^max in slots; eta is the least that the proof of [Hadar, Theorem 2] allows, or
+    ``at_least`` so much.
     """
     slowest = [slots_of(job.work, min(v for v in job.speed if v)) for job in case.jobs]
     need = [t * job.gpus for t, job in zip(slowest, case.jobs, strict=True)]
-    eta = F(case.gpus, min(need))
+    eta = max(F(case.gpus, min(need)), at_least)
     low = min(job.value(case.slots - 1) / n for n, job in zip(need, case.jobs, strict=True)) / (4 * eta)
     best = [job.worth / job.gpus for job in case.jobs]
     types = [r for _, r, _ in case.cells]

@@ -25,7 +25,7 @@ def fig_1() -> Computation:
         losses.append(1 - sum(split) / found.total)
     reached = any(rounds_to("1.18", ratio) for ratio in ratios)
     words = f"User-2 {number(min(ratios))} to {number(max(ratios))} times, all {number(min(losses))} to "
-    "{number(max(losses))} less"
+    words += f"{number(max(losses))} less"
     return Computation(
         (said("1.18 for some speedups that are printed so", True, reached), row("loss in all", "0.1", losses[0])), words
     )

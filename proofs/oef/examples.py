@@ -260,8 +260,8 @@ def example(
 
 ROUNDED = "Computed from the rounded X."
 SECOND_LIAR = r"""
-If u2 reports $r \ge 4$, u1 has $1 + 4 a = 4 (1 - a)$ or more, so u2 at most $5 \cdot \frac58 = \frac{25}8$, as with the
-truth. If $r < 4$, u2 has GPU1 and the part $b$ of GPU2 with $1 + r b = r (1 - b)$: $1 + 5 b < 1 + \frac{15}8$."""
+If u2 reports $r \ge 4$, u1 has $1 + 4 a = 4 (1 - a)$ or more, so u2 at most $5 \cdot \frac58 = \frac{25}8$, as with
+the truth. If $r < 4$, u2 has GPU1 and the part $b$ of GPU2 with $1 + r b = r (1 - b)$: $1 + 5 b < 1 + \frac{15}8$."""
 COOPERATIVE, NONCOOPERATIVE = ("oef-cooperative",), ("oef-noncooperative",)
 CLAIMS = (
     example(

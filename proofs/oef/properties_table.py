@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -13,7 +13,7 @@ from hetopt.proofs.ledger.space import Space
 from hetopt.proofs.oef.efficiency import CLAIMS as EFFICIENCY
 from hetopt.proofs.oef.efficiency import efficient
 from hetopt.proofs.oef.fairness import SHARING_INCENTIVE, least_surplus, most_envy
-from hetopt.proofs.oef.lies import Lie, lies, over, pays
+from hetopt.proofs.oef.lies import Lie, anyhow, lies, over, pays
 from hetopt.proofs.oef.reports import OVER
 from hetopt.proofs.oef.rivals import gandiva_fair, gavel
 from hetopt.proofs.oef.tenants import OPTIMAL, UNIQUE, Optimum, Tenants, positive, rising, tenants
@@ -67,6 +67,15 @@ def lie(case: Lie, by: By) -> Finding:
 PLAIN = tenants(lambda c: positive(c) and rising(c), n=(2, 3), k=(2, 3))
 FEW_GPUS = tenants(lambda c: rising(c) and sum(c.gpus) <= c.n, n=(2, 4), k=(2, 3))
 LIES = lies(over, n=(2, 3), k=(2, 2), where=lambda c: rising(c.truth) and rising(c.told))
+FASTEST_LIES = lies(
+    anyhow,
+    n=(2, 4),
+    k=(2, 2),
+    where=lambda c: (
+        rising(c.truth) and rising(c.told) and all(row[1] < c.truth.speed[0][1] for row in c.truth.speed[1:])
+    ),
+)
+"""Of the one who accelerates most, in any direction."""
 LIES_ON_FEW_GPUS = lies(
     over, n=(2, 4), k=(2, 2), where=lambda c: rising(c.truth) and rising(c.told) and sum(c.truth.gpus) <= c.truth.n
 )
@@ -90,6 +99,12 @@ class Scheduler:
     cases: Space[Tenants] = PLAIN
     lies: Space[Lie] = LIES
     note: str = ""
+    level: bool = False
+
+    def any_optimum(self, case: Tenants) -> Optimum:
+        """An allocation that speaks for all optima where these have the same rates (``level``)."""
+        found = self.by(case)
+        return replace(found, unique=found.unique or self.level)
 
     def cell(
         self, column: str, *, printed: bool, expected: Word, proof: str = "", instead: str = "", mark: str = ""
@@ -102,7 +117,8 @@ class Scheduler:
             means = ForAll(self.lies, lambda c: lie(c, self.by))
         else:
             words, check = CHECKS[column]
-            means = ForAll(self.cases, lambda c: check(c, self.by))
+            by = self.by if column == "envy" else self.any_optimum
+            means = ForAll(self.cases, lambda c: check(c, by))
         return Claim(
             key=key,
             paper="OEF",
@@ -124,9 +140,8 @@ GAVEL = Scheduler(
     gavel,
     FEW_GPUS,
     LIES_ON_FEW_GPUS,
-    "With Gavel's own row, which eq. (3) needs: a tenant uses at most one GPU's time. So there are at most as many "
-    "GPUs "
-    "as tenants.",
+    "With Gavel's own row, which eq. (3) needs: a tenant uses at most one GPU's time. The cases have at most as "
+    "many GPUs as tenants; with more the equal split breaks that row.",
 )
 GANDIVA = Scheduler(
     "gandiva",
@@ -135,10 +150,18 @@ GANDIVA = Scheduler(
     by_gandiva_fair,
     note="The trading rule as in `models/gandiva_fair.py`: every pair of types has one turn.",
 )
-BOTH = "The table has one row for both programs; no program has all five."
+BOTH = (
+    "The table has one row for both programs; section 5 claims strategy-proofness for the non-cooperative one, and by "
+)
+BOTH += "its yardstick for Gandiva_fair (section 2.4) neither is optimal. No program has all five."
 COOPERATIVE = Scheduler("cooperative", "Cooperative OEF", "oef-cooperative", lambda case: case.cooperative, note=BOTH)
 NONCOOPERATIVE = Scheduler(
-    "noncooperative", "Non-cooperative OEF", "oef-noncooperative", lambda case: case.noncooperative, note=BOTH
+    "noncooperative",
+    "Non-cooperative OEF",
+    "oef-noncooperative",
+    lambda case: case.noncooperative,
+    note=BOTH,
+    level=True,
 )
 LEVEL = r"All have $t^*$ in every optimum, so one of them speaks for all. " + EFFICIENCY[1].proof
 
@@ -155,7 +178,13 @@ CLAIMS = (
     ),
     GAVEL.cell("lies", printed=False, expected="true"),
     GAVEL.cell("total", printed=False, expected="true"),
-    GANDIVA.cell("pareto", printed=True, expected="false", instead="oef/gandiva-two-types"),
+    GANDIVA.cell(
+        "pareto",
+        printed=True,
+        expected="false",
+        instead="oef/gandiva-two-types",
+        mark=f"{GANDIVA.note} Repeated until no trade is left, the turns leave the case dominated, too (by 1/48).",
+    ),
     GANDIVA.cell("envy", printed=False, expected="true"),
     GANDIVA.cell(
         "sharing",
@@ -180,6 +209,19 @@ CLAIMS = (
     NONCOOPERATIVE.cell("lies", printed=True, expected="true", proof=OVER),
     NONCOOPERATIVE.cell("total", printed=True, expected="false", instead="oef/totals"),
     Claim(
+        key="oef/second-price",
+        paper="OEF",
+        place="section 2.4",
+        statement="The second price of Gandiva_fair prevents the fastest-accelerating user from lying about its "
+        "speedup on fast GPUs.",
+        means=ForAll(FASTEST_LIES, lambda c: lie(c, by_gandiva_fair)),
+        expected="false",
+        policies=("gandiva-fair",),
+        instead="oef/thm-5.4-over",
+        note="By an under-report it lets another buy first, and buys what is left at a lower price. In eq. (1) u3 "
+        "reports 2.5, buys at 9/4 instead of 3 and has 52/27 instead of 16/9.",
+    ),
+    Claim(
         key="oef/gandiva-two-types",
         paper="OEF",
         place="Table 1",
@@ -189,9 +231,11 @@ CLAIMS = (
         printed=False,
         policies=("gandiva-fair",),
         proof=r"""
-Trades end when nobody who holds slow GPUs gains more by fast ones than somebody who holds fast GPUs. So one price lies
-between the speedups of both kinds of owners; at it everybody has the best bundle that it can afford, and who would have
-more needs a bundle that costs more: what all have costs the same in every allocation of everything.""",
+A trade uses up the buyer's slow GPUs or the seller's fast ones, for good: nobody who gains more is left with slow
+ones to buy with, nobody who gains less with fast ones to sell. So there are at most $2n$ trades, and in the end
+nobody who holds slow GPUs gains more by fast ones than somebody who holds fast GPUs. One price lies between the
+speedups of both kinds of owners; at it everybody has the best bundle that it can afford, so a dominating allocation
+would cost more than all GPUs are worth at that price.""",
         note=GANDIVA.note,
     ),
 )

@@ -13,7 +13,7 @@ from hetopt.proofs.ledger.means import ForAll, Some
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.space import Numbers, Space, Table, parts, whole
 from hetopt.proofs.oef.lies import Lie, anyhow, lies, over, pays, told
-from hetopt.proofs.oef.tenants import GPUS, OPTIMAL, UNIQUE, Tenants
+from hetopt.proofs.oef.tenants import GPUS, OPTIMAL, UNIQUE, Tenants, rising
 
 F = Fraction
 
@@ -38,6 +38,11 @@ def harms(case: Lie) -> Finding:
     found = noncooperative(case)
     lost = found.slack > 0
     return replace(found, slack=found.slack if lost else F(-1), decided=found.decided)
+
+
+def as_ordered(case: Lie) -> bool:
+    """Later types are faster for everybody, in truth and as told."""
+    return rising(case.truth) and rising(case.told)
 
 
 def only_first_type(case: Lie) -> bool:
@@ -156,7 +161,7 @@ CLAIMS = (
         paper="OEF",
         place="Theorem 3.2",
         statement="No mechanism with the largest total among envy-free allocations is strategy-proof.",
-        means=Some(ForAll(lies(over), cooperative)),
+        means=Some(ForAll(lies(over, where=as_ordered), cooperative)),
         expected="true",
         proof="One instance is enough: both optima are unique, so every such mechanism allocates like that.",
         note="Every mechanism of the kind is one that picks an optimum of the same program.",
@@ -166,7 +171,7 @@ CLAIMS = (
         paper="OEF",
         place="Theorem 3.3",
         statement="No mechanism with the largest total under the sharing incentive is strategy-proof.",
-        means=Some(ForAll(lies(over), sharing)),
+        means=Some(ForAll(lies(over, where=as_ordered), sharing)),
         expected="true",
         proof="One instance is enough: both optima are unique, so every such mechanism allocates like that.",
     ),
@@ -204,7 +209,7 @@ CLAIMS = (
         statement=r"Who over-reports under non-cooperative OEF is worse off: its throughput \"will decrease\".".replace(
             r"\"", '"'
         ),
-        means=ForAll(lies(over), harms),
+        means=ForAll(lies(over, where=as_ordered), harms),
         expected="false",
         policies=("oef-noncooperative",),
         instead="oef/thm-5.4-over",
@@ -218,6 +223,7 @@ CLAIMS = (
         "non-cooperative OEF.",
         means=ForAll(raw_lies(), noncooperative),
         expected="false",
+        printed=False,
         policies=("oef-noncooperative",),
         instead="oef/thm-5.4-over",
         note="Raising the slowest alone is an under-report after the division.",
@@ -238,10 +244,9 @@ CLAIMS = (
         printed=False,
         policies=("oef-noncooperative",),
         proof=r"""
-In the honest optimum $x$ it has $x_l^1 = t^*$, which any report values at $t^*$ as well. So $x$ is feasible after the
-lie,
-and $t' \ge t^*$: everybody honest has at least $t^*$. If the liar has more than $t^*$ in truth, it can hand everybody
-else a little, worth something to everybody; then all have more than $t^*$ in truth: a contradiction.""",
+In the honest optimum $x$ it has $x_l^1 = t^*$, which any report values at $t^*$ as well. So $x$ is feasible after
+the lie, and $t' \ge t^*$: everybody honest has at least $t^*$. If the liar has more than $t^*$ in truth, it can
+hand everybody else a little, worth something to everybody; then all have more than $t^*$ in truth: a contradiction.""",
     ),
     Claim(
         key="oef/false-types",
@@ -250,6 +255,7 @@ else a little, worth something to everybody; then all have more than $t^*$ in tr
         statement="Under non-cooperative OEF nobody gains by a false job type, with its weight divided.",
         means=ForAll(false_types(anyhow), with_false_type),
         expected="false",
+        printed=False,
         policies=("oef-noncooperative",),
         instead="oef/false-types-over",
         note="Its GPUs are used for the true jobs.",

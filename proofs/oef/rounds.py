@@ -157,17 +157,14 @@ def nearest_points(case: Shares) -> Finding:
 
 EARLIEST = r"""
 Let tenant $i$ have the share $x_i$, $\sum_i x_i = m$. Its $s$-th GPU (of one round) may be handed out from round
-$\lfloor (s-1)/x_i \rfloor + 1$ to round $\lceil s/x_i \rceil$. Handing out the fraction of the interval
-$[(t-1) x_i, t x_i]$ that lies in $[s-1, s]$ in round $t$ respects all these windows and uses $m$ GPUs a round; so by
-the
-integrality of transport problems there is a whole plan, and the earliest deadline first, optimal for unit tasks with
-whole
-windows on $m$ machines, finds one. After round $t$ all $s$ with $\lceil s/x_i \rceil \le t$, that is $s \le t x_i$,
-were
-handed out, and only such with $\lfloor (s-1)/x_i \rfloor < t$, that is $s < t x_i + 1$: between
-$\lfloor t x_i \rfloor$ and $\lceil t x_i \rceil$ GPUs. So the deviation is below 1, and the mean of $T$ rounds is
-within
-$1/T$ of the share."""
+$\lfloor (s-1)/x_i \rfloor + 1$ to round $\lceil s/x_i \rceil$. Handing out the fraction of the interval $[(t-1)
+x_i, t x_i]$ that lies in $[s-1, s]$ in round $t$ respects all these windows and uses $m$ GPUs a round; so by the
+integrality of transport problems there is a whole plan, and the earliest deadline first, optimal for unit tasks
+with whole windows on $m$ machines, finds one. By round $t$ at least $\sum_i \lceil t x_i \rceil \ge t m$ GPUs may
+be handed out, and $(t - 1) m$ were before it, so it never idles. After round $t$ all $s$ with $\lceil s/x_i \rceil
+\le t$, that is $s \le t x_i$, were handed out, and only such with $\lfloor (s-1)/x_i \rfloor < t$, that is $s < t
+x_i + 1$: between $\lfloor t x_i \rfloor$ and $\lceil t x_i \rceil$ GPUs. So the deviation is below 1, and the mean
+of $T$ rounds is within $1/T$ of the share."""
 
 CLAIMS = (
     Claim(
@@ -198,8 +195,7 @@ CLAIMS = (
         paper="OEF",
         place="section 4.3",
         statement="Handing out every next GPU by the earliest deadline uses all GPUs, none twice, and keeps every "
-        "deviation "
-        "below 1 for constant shares.",
+        r"deviation below 1, for constant shares with $\sum_i x_i = m$.",
         means=ForAll(sharers(), deadlines),
         expected="true",
         printed=False,
@@ -224,7 +220,7 @@ Let the share be $\sum_p \lambda_p p$ over usable points. $\sum_p \lambda_p |dev
         paper="OEF",
         place="section 4.3",
         statement="Where every share is below the smallest demand of its tenant, setting it to 0 until enough has "
-        "accumulated lets everybody run at last, within the GPUs that there are.",
+        "accumulated keeps within the GPUs that there are.",
         means=ForAll(
             sharers(gangs=True, starving=True),
             lambda c: within_capacity(c, starve=True),

@@ -159,20 +159,25 @@ class Tenants:
     @cached_property
     def sharing(self) -> Optimum:
         """The largest total among those that give everyone the worth of its part of every type."""
-        parts = [w / sum(self.weights) for w in self.weights]
-        fair = [part * self.worth(e, self.gpus) for e, part in enumerate(parts)]
-        return self._with_least(fair)
+        return self.largest_total(self.sharing_rows())
 
-    def _with_least(self, rates: Sequence[Fraction]) -> Optimum:
-        """The largest total with rates of at least these."""
-        rows = [(self._row({(e, j): -w for j, w in enumerate(self.speed[e])}), -v) for e, v in enumerate(rates)]
-        return self.largest_total(rows)
+    def sharing_rows(self) -> list[tuple[Row, Fraction]]:
+        """Rates of at least the worth of everybody's part of every type."""
+        parts = [w / sum(self.weights) for w in self.weights]
+        return self._least_rows([part * self.worth(e, self.gpus) for e, part in enumerate(parts)])
+
+    def _least_rows(self, rates: Sequence[Fraction]) -> list[tuple[Row, Fraction]]:
+        return [(self._row({(e, j): -w for j, w in enumerate(self.speed[e])}), -v) for e, v in enumerate(rates)]
+
+    def total_row(self, total: Fraction) -> tuple[Row, Fraction]:
+        """Rates with at least this sum."""
+        return [-w for row in self.speed for w in row], -total
 
     def furthest_gap(self, found: Optimum, rows: Sequence[tuple[Row, Fraction]]) -> tuple[Fraction, Share, int]:
         """Over all allocations under ``rows`` with the rates' total of ``found``: the largest part of two types that
         somebody has though it has nothing of a type between; such an allocation, and who that is.
         """
-        kept = [([-w for row in self.speed for w in row], -found.total), *rows]
+        kept = [self.total_row(found.total), *rows]
         best = (F(0), found.share, 0)
         for e in range(self.n):
             for a, c in combinations(range(self.k), 2):
@@ -194,12 +199,11 @@ class Tenants:
 
     def equal_rows(self) -> list[tuple[Row, Fraction]]:
         """Rates (per weight) of at least the largest level that all can have."""
-        need = [self.level * w for w in self.weights]
-        return [(self._row({(e, j): -w for j, w in enumerate(self.speed[e])}), -v) for e, v in enumerate(need)]
+        return self._least_rows([self.level * w for w in self.weights])
 
     def dominating(self, rates: Sequence[Fraction]) -> tuple[Fraction, Share]:
         """The largest sum of gains that harms nobody, and who has what then."""
-        found = self._with_least(rates)
+        found = self.largest_total(self._least_rows(rates))
         return found.total - sum(rates, F(0)), found.share
 
 

@@ -13,7 +13,7 @@ from hetopt.proofs.ledger.means import ForAll
 from hetopt.proofs.ledger.pictures import Picture, shares
 from hetopt.proofs.ledger.space import Numbers, Space, Table, parts, whole
 from hetopt.proofs.oef.fairness import WEIGHTED, ZEROS, least_surplus, most_envy
-from hetopt.proofs.oef.tenants import GPUS, OPTIMAL, UNIQUE, Optimum, Tenants, tenants
+from hetopt.proofs.oef.tenants import GPUS, OPTIMAL, UNIQUE, Optimum, Tenants, rising, tenants
 
 F = Fraction
 COPIED = tenants(speeds=ZEROS, weights=parts(1, 2, 2), n=(1, 3), k=(1, 3))
@@ -38,6 +38,16 @@ def same_level(case: Tenants) -> Finding:
     many, factor = copies(case)
     one, two = case.level, many.level * factor
     return Finding(-abs(one - two), f"level {number(one)} with weights, {number(two)} with copies", (OPTIMAL,))
+
+
+def twice_as_much(case: Tenants, found: Optimum) -> Finding:
+    """Whether who has twice the weight of another has twice its rate."""
+    rates, weights = case.rates(found.share), case.weights
+    pairs = [(a, b) for a in range(case.n) for b in range(case.n) if weights[a] == 2 * weights[b]]
+    off, a, b = max(((abs(rates[a] - 2 * rates[b]), a, b) for a, b in pairs), default=(F(0), 0, 0))
+    words = f"u{a + 1} of weight {number(weights[a])} has {number(rates[a])}, "
+    words += f"u{b + 1} of weight {number(weights[b])} has {number(rates[b])}"
+    return Finding(-off, words, (OPTIMAL, UNIQUE), (case.picture("optimum", found.share),), found.unique)
 
 
 @dataclass(frozen=True)
@@ -134,13 +144,11 @@ def _picture(case: Users, found: Optimum) -> tuple[Picture, ...]:
 
 
 SPLIT = r"""
-Let $A$ have $q$ job types $t$ of weight $\pi_A / q$ each, and $B$ have $p$ job types $i$ of weight $\pi_B / p$ each.
-Envy-freeness is $w_t x_t \ge \frac{\pi_A p}{q \pi_B} w_t x_i$; summed over the $p$ types of $B$ and divided by $p$ it
-is
-$w_t x_t \ge \frac{\pi_A}{\pi_B} w_t \frac{X_B}{q}$ with $X_B = \sum_i x_i$; summed over the types of $A$: what $A$
-has is
-worth to it at least $\pi_A / \pi_B$ times the even split of what $B$ has. Summed over all $B$ with weight $\pi_B$ (and
-$A$ itself) it is the sharing incentive."""
+Let $A$ have $q$ job types $t$ of weight $\pi_A / q$ each, and $B$ have $p$ job types $i$ of weight $\pi_B / p$
+each. Envy-freeness is $w_t x_t \ge \frac{\pi_A p}{q \pi_B} w_t x_i$; summed over the $p$ types of $B$ and divided
+by $p$ it is $w_t x_t \ge \frac{\pi_A}{\pi_B} w_t \frac{X_B}{q}$ with $X_B = \sum_i x_i$; summed over the types of
+$A$: what $A$ has is worth to it at least $\pi_A / \pi_B$ times the even split of what $B$ has. Summed over all $B$
+with weight $\pi_B$ (and $A$ itself) it is the sharing incentive."""
 
 CLAIMS = (
     Claim(
@@ -180,8 +188,8 @@ $w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
         key="oef/weights-fair",
         paper="OEF",
         place="section 4.2.3",
-        statement="With weights all fairness properties stay: cooperative OEF is envy-free and gives the sharing "
-        "incentive, each in proportion to the weights; job types as virtual users are such.",
+        statement="With weights the fairness properties of Theorem 5.1 stay: cooperative OEF is envy-free and gives "
+        "the sharing incentive, each in proportion to the weights; job types as virtual users are such.",
         means=ForAll(
             WEIGHTED,
             lambda c: min(
@@ -191,6 +199,28 @@ $w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
         expected="true",
         policies=("oef-cooperative",),
         proof="Theorem 5.1 with weights; a job type is a tenant with its part of the weight.",
+    ),
+    Claim(
+        key="oef/weights-twice",
+        paper="OEF",
+        place="section 4.2.3",
+        statement="Under non-cooperative OEF a user of twice the weight has twice the throughput.",
+        means=ForAll(WEIGHTED, lambda c: twice_as_much(c, c.noncooperative), every=True),
+        expected="true",
+        policies=("oef-noncooperative",),
+        proof=r"These are the rows of its program, $w_l x_l / \pi_l = t$.",
+    ),
+    Claim(
+        key="oef/weights-twice-cooperative",
+        paper="OEF",
+        place="section 4.2.3",
+        statement="Under cooperative OEF a user of twice the weight has twice the throughput.",
+        means=ForAll(
+            tenants(rising, weights=whole(1, 2), n=(2, 3), k=(2, 3)), lambda c: twice_as_much(c, c.cooperative)
+        ),
+        expected="false",
+        policies=("oef-cooperative",),
+        instead="oef/weights-fair",
     ),
     Claim(
         key="oef/job-types-split-envy",
@@ -226,6 +256,7 @@ $w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
         "it (cooperative OEF).",
         means=ForAll(users(), lambda c: envy_of_users(c, reuse=True)),
         expected="false",
+        printed=False,
         policies=("oef-cooperative",),
         instead="oef/job-types-split-envy",
     ),
@@ -238,6 +269,7 @@ $w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
         "for the job type that is fastest on it (cooperative OEF).",
         means=ForAll(users(), lambda c: surplus_of_users(c, reuse=True)),
         expected="false",
+        printed=False,
         policies=("oef-cooperative",),
         instead="oef/job-types-split-sharing",
     ),

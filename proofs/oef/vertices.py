@@ -6,7 +6,19 @@ from fractions import Fraction
 
 from hetopt.proofs.ledger.claim import Claim, Finding, number
 from hetopt.proofs.ledger.means import ForAll
-from hetopt.proofs.oef.tenants import OPTIMAL, UNIQUE, Optimum, Share, Tenants, positive, rising, tenants
+from hetopt.proofs.ledger.space import parts
+from hetopt.proofs.oef.tenants import (
+    OPTIMAL,
+    UNIQUE,
+    Optimum,
+    Share,
+    Tenants,
+    choose_ratio_ordered,
+    positive,
+    ratio_ordered,
+    rising,
+    tenants,
+)
 
 F = Fraction
 
@@ -35,14 +47,37 @@ def most_shares(case: Tenants) -> Finding:
     return Finding(words.slack, words.words, (f"all rates are {number(case.level)}, the optimum",), words.pictures)
 
 
+def with_several(found: Optimum) -> int:
+    """Tenants with more than one type."""
+    return sum(sum(1 for x in row if x) > 1 for row in found.share)
+
+
+def most_have_one_type(case: Tenants) -> Finding:
+    """Whether more than half have one type only."""
+    found = case.noncooperative
+    one = case.n - with_several(found)
+    slack = F(0) if 2 * one > case.n else F(2 * one - case.n - 1)
+    words = f"{one} of {case.n} tenants have one type of GPU, the others several of the {case.k}"
+    return Finding(slack, words, (OPTIMAL, UNIQUE), (case.picture("optimum", found.share),), found.unique)
+
+
+def several_types(case: Tenants, found: Optimum) -> Finding:
+    """Tenants with several types, against k - 1."""
+    count = with_several(found)
+    return Finding(F(case.k - 1 - count), f"{count} tenants have several types", (OPTIMAL,))
+
+
+RISING = parts(1, 9, 2)
+
 CLAIMS = (
     Claim(
         key="oef/nonzeros",
         paper="OEF",
         place="section 4.4",
         statement=r"Every optimum of non-cooperative OEF has at most $n + k - 1$ shares above 0.",
-        means=ForAll(tenants(positive, n=(2, 3), k=(2, 3)), most_shares),
+        means=ForAll(tenants(rising, n=(2, 3), k=(2, 3)), most_shares),
         expected="false",
+        printed=False,
         policies=("oef-noncooperative",),
         instead="oef/nonzeros-vertex",
         note="The paper solves with ECOS, an interior-point method, which ends amid all optima.",
@@ -58,8 +93,41 @@ CLAIMS = (
         printed=False,
         policies=("oef-noncooperative",),
         proof=r"""
-The program has $k$ rows of capacity and $n$ rows of equal rates over the shares and the level $t$. At a vertex at most
-$n + k$ of all variables (slacks included) are above 0, and $t$ is one of them.""",
+The program has $k$ rows of capacity and $n$ rows of equal rates over the shares and the level $t$. At a vertex at
+most $n + k$ of all variables (slacks included) are above 0, and $t$ is one of them.""",
+    ),
+    Claim(
+        key="oef/one-type",
+        paper="OEF",
+        place="section 4.4",
+        statement="When the number of GPU types is smaller than the number of tenants, most tenants get one type "
+        "of GPU only (non-cooperative OEF).",
+        means=ForAll(
+            tenants(
+                lambda c: c.k < c.n and ratio_ordered(c) and rising(c),
+                n=(3, 4),
+                k=(2, 3),
+                speeds=RISING,
+                chosen=choose_ratio_ordered,
+            ),
+            most_have_one_type,
+        ),
+        expected="false",
+        policies=("oef-noncooperative",),
+        instead="oef/one-type-vertex",
+        note="Most are read as more than half.",
+    ),
+    Claim(
+        key="oef/one-type-vertex",
+        paper="OEF",
+        place="section 4.4",
+        statement="At a vertex optimum of non-cooperative OEF at most $k - 1$ tenants have several types of GPUs.",
+        means=ForAll(tenants(positive), lambda c: several_types(c, c.noncooperative)),
+        expected="true",
+        printed=False,
+        policies=("oef-noncooperative",),
+        proof="Of the $n + k - 1$ shares above 0 (`oef/nonzeros-vertex`) everybody has one, as $t^* > 0$. The other "
+        "$k - 1$ make at most as many tenants have several.",
     ),
     Claim(
         key="oef/nonzeros-cooperative",
