@@ -32,7 +32,7 @@ from hetopt.proofs.hadar.gangs import SECONDS, Gangs
 from hetopt.proofs.hadar.recursion import Offer, Recursion
 from hetopt.proofs.hadar.roots import Roots, enclosed, log, power, short, sign
 from hetopt.proofs.hadar.spaces import gangs, made
-from hetopt.proofs.hadar.tariffs import ONE, proven, runs
+from hetopt.proofs.hadar.tariffs import ONE, printed, proven, runs
 from hetopt.proofs.ledger.claim import Claim, Effort
 from hetopt.proofs.ledger.means import ForAll
 from hetopt.proofs.ledger.space import Numbers, Space, whole
@@ -404,6 +404,12 @@ def test_utilities_that_always_just_pay(base: Fraction, gpus: int) -> None:
     (run,) = runs(case, tariff, guarded=False)
     assert run.utility == families.reached(gpus, base, worth)
     assert [bool(step.taken) for step in run.steps] == [True] * (gpus - 1) + [False] * (gpus - 1)
+
+
+def test_a_larger_eta_lowers_the_price() -> None:
+    """One job of utility 1 on one GPU for one slot: U_min is 1 / (4 eta), and eta 1 is the least that is allowed."""
+    case = families.in_one_slot((F(1),), 1)
+    assert [printed(case, eta).low for eta in (F(0), F(1, 4), F(2))] == [(F(1, 4),), (F(1, 4),), (F(1, 8),)]
 
 
 def test_the_sharper_factor_by_hand() -> None:

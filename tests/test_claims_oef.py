@@ -18,7 +18,7 @@ from hetopt.models.gandiva_fair import GandivaFair
 from hetopt.models.gavel.parts import TimeFraction
 from hetopt.proofs.ledger.claim import Claim, Effort, Finding
 from hetopt.proofs.ledger.space import Space
-from hetopt.proofs.oef import claims, lies, reports, rivals, rounds, shapes, users, vertices
+from hetopt.proofs.oef import claims, lies, properties_table, reports, rivals, rounds, shapes, users, vertices
 from hetopt.proofs.oef.efficiency import efficient
 from hetopt.proofs.oef.fairness import WEIGHTED, idle, least_surplus, most_envy
 from hetopt.proofs.oef.tenants import Optimum, Tenants, positive, ratio_ordered, tenants
@@ -126,6 +126,53 @@ def test_filling_and_gaps_by_hand() -> None:
     holes = Optimum(((F(1, 2), F(0), F(1)), (F(1, 2), F(1), F(0))), F(0), True, ())
     assert shapes.out_of_order(case, holes) == 1  # all of GPU3 before any of GPU2
     assert shapes.gap(case, holes) == (F(1, 2), 0)
+
+
+@FEW
+@given(cases(tenants(positive, n=(2, 3), k=(2, 3))), st.integers(0, 2**20))
+def test_no_optimum_is_further_out_of_order_than_is_said(case: Tenants, seed: int) -> None:
+    """For the non-cooperative and the sharing-incentive program: random corners of the face, and means of two."""
+    rng = np.random.default_rng(seed)
+    for found, rows in (
+        (case.noncooperative, case.equal_rows()),
+        (case.sharing, case.sharing_rows()),
+        (case.cooperative, case.envy_rows()),
+    ):
+        kept = [*rows, case.total_row(found.total)]
+        corners = [case.best_of([int(v) for v in rng.integers(-3, 4, case.n * case.k)], kept) for _ in range(3)]
+        ordered = shapes.filled_everywhere(case, found, rows).slack == 0
+        for one in [found, *corners]:
+            assert sum(case.rates(one.share)) == found.total
+            assert shapes.out_of_order(case, one) == 0 or not ordered
+        if found.unique:
+            assert ordered == (shapes.out_of_order(case, found) == 0)
+
+
+def test_the_face_of_optima_by_hand() -> None:
+    """Two alike on two types: of the optima some give u1 half of GPU2 and not all of GPU1."""
+    alike = Tenants(((F(1), F(2)),) * 2, (F(1), F(1)))
+    worst = shapes.filled_everywhere(alike, alike.noncooperative, alike.equal_rows())
+    assert worst.slack < 0
+    assert shapes.served_in_order(alike).slack < 0
+    unlike = Tenants(((F(1), F(2)), (F(1), F(3))), (F(1), F(1)))
+    assert shapes.filled_everywhere(unlike, unlike.noncooperative, unlike.equal_rows()).slack == 0
+    assert shapes.served_in_order(unlike).slack == 0
+
+
+def test_weights_second_prices_and_several_types_by_hand() -> None:
+    """Eq. (6) with u2 twice: 1 and 5 with envy-freeness; eq. (1) with u3 reporting 2.5; two of four with two types."""
+    eq_6 = Tenants(((F(1), F(2)), (F(1), F(5))), (F(1), F(1)), (F(1), F(2)))
+    assert eq_6.rates(eq_6.cooperative.share) == (1, 5)
+    assert users.twice_as_much(eq_6, eq_6.cooperative).slack == -3
+    assert users.twice_as_much(eq_6, eq_6.noncooperative).slack == 0
+    eq_1 = Tenants(((F(1), F(4)), (F(1), F(2)), (F(1), F(3))), (F(1), F(1)))
+    lie = properties_table.lie(lies.Lie(eq_1, eq_1.reporting(0, (F(1), F(5, 2)))), properties_table.by_gandiva_fair)
+    assert lie.slack == F(16, 9) - F(52, 27)
+    rows = ((1, F(3, 2), F(9, 4)), (1, 2, 4), (1, 3, F(15, 2)), (1, 5, F(35, 2)))
+    four = Tenants(tuple(tuple(map(F, row)) for row in rows), (F(3), F(4), F(3)))
+    assert vertices.with_several(four.noncooperative) == 2
+    assert vertices.most_have_one_type(four).refutes
+    assert vertices.several_types(four, four.noncooperative).slack == 0
 
 
 def test_order_of_ratios_by_hand() -> None:

@@ -94,8 +94,7 @@ class Hunt(Generic[C]):
 
     def look(self, numbers: Numbers) -> float | None:
         """The slack of a case; None for one outside the hypotheses, seen before, or after the end."""
-        if self.found is not None or (self.tried % 16 == 0 and time.perf_counter() > self.until):
-            self.tried += 1
+        if self._over():
             return None
         key = numbers.key()
         if key in self.seen:
