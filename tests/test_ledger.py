@@ -191,6 +191,12 @@ def test_claims_are_complete(one: Claim) -> None:
 
 
 @pytest.mark.parametrize("one", EVERY, ids=lambda one: one.key)
+def test_every_verdict_is_reached(one: Claim) -> None:
+    effort = Effort(instances=20, seconds=0, mechanical=False)
+    assert one.means.decide(one, effort).verdict == one.expected
+
+
+@pytest.mark.parametrize("one", EVERY, ids=lambda one: one.key)
 def test_formulas_can_be_shown(one: Claim) -> None:
     """Every formula becomes MathML, without a command that is left as it is."""
     for text in (one.statement, one.note, one.proof):
