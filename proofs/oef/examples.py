@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -112,16 +113,15 @@ def eq_3_lie() -> Computation:
     return Computation(rows, pictures=(truth.picture("after u1 reports 2.5", found.share),))
 
 
-def eq_3_trade(second: Fraction) -> Computation:
-    """The trade of u1 and u2 after Gavel: x_1 = (1, 0.045), x_2 = (0, ``second``)."""
+def eq_3_trade(first: Fraction, second: Fraction) -> Computation:
+    """The trade of u1 and u2 after Gavel: x_1 = (1, ``first``), x_2 = (0, ``second``)."""
     case = tenants_of("oef/eq3")
     found = gavel(case)
-    before, after = case.rates(found.share), (case.worth(0, (F(1), F(45, 1000))), case.worth(1, (F(0), second)))
-    room = found.share[0][1] + found.share[1][1] - F(45, 1000)
+    before, after = case.rates(found.share), (case.worth(0, (F(1), first)), case.worth(1, (F(0), second)))
     rows = (
         said("u2 gains", True, after[1] > before[1]),
-        said("u1 keeps its efficiency, to two digits", f"{float(before[0]):.2f}", f"{float(after[0]):.2f}"),
-        said("within what both have", True, second <= room),
+        said("u1 keeps its efficiency", True, after[0] >= before[0]),
+        said("within what both have", True, first + second <= found.share[0][1] + found.share[1][1]),
     )
     return Computation(rows, f"u2 has {number(after[1])} instead of {number(before[1])}")
 
@@ -258,6 +258,7 @@ def example(
     return Claim(f"oef/{key}", "OEF", place, statement, Computed(compute), expected, policies=policies, note=note)
 
 
+TRADE = r"The trade to $x'_1 = (1, 1/22)$, $x'_2 = (0, 1/2)$ raises u2 and hurts nobody."
 ROUNDED = "Computed from the rounded X."
 SECOND_LIAR = r"""
 If u2 reports $r \ge 4$, u1 has $1 + 4 a = 4 (1 - a)$ or more, so u2 at most $5 \cdot \frac58 = \frac{25}8$, as with
@@ -332,15 +333,12 @@ CLAIMS = (
         "eq-3-trade",
         "section 2.4",
         r"The trade to $x'_1 = (1, 0.045)$, $x'_2 = (0, 0.0495)$ raises u2 and hurts nobody.",
-        lambda: eq_3_trade(F(495, 10000)),
+        lambda: eq_3_trade(F(45, 1000), F(495, 10000)),
         "false",
-        "A misprint: 0.495.",
+        "A misprint: 0.495. And 0.045 is 1/22 cut off, which costs u1 1/1100.",
     ),
-    example(
-        "eq-3-trade-corrected",
-        "section 2.4",
-        r"The trade to $x'_1 = (1, 0.045)$, $x'_2 = (0, 0.495)$ raises u2 and hurts nobody.",
-        lambda: eq_3_trade(F(495, 1000)),
+    replace(
+        example("eq-3-trade-corrected", "section 2.4", TRADE, lambda: eq_3_trade(F(1, 22), F(1, 2))), printed=False
     ),
     example(
         "eq-3-total",
