@@ -9,7 +9,7 @@ from sphinx.application import Sphinx
 
 from hetopt.proofs.ledger.claim import PAPERS, Claim, Counterexample, Effort
 from hetopt.proofs.ledger.collect import ledger
-from hetopt.proofs.ledger.means import ForAll, Growth, Some
+from hetopt.proofs.ledger.means import Computed, ForAll, Growth, Some, Untestable
 from hetopt.proofs.ledger.prose import as_markdown
 from hetopt.proofs.ledger.stored import kept, slug
 from hetopt.proofs.ledger.svg import curve, drawn
@@ -53,18 +53,25 @@ def section(claim: Claim) -> str:
     if (found := stored(claim)) is not None:
         parts.append(f"{as_markdown(found.finding.words)} (`{found.name}`).")
         if found.finding.pictures:
-            pictures = "".join(map(drawn, found.finding.pictures))
-            parts.append(f"```{{raw}} html\n<div class='pictures'>{pictures}</div>\n```")
-    if isinstance(claim.means, Growth):
-        along = claim.means.decide(claim, Effort())
-        assert along.curve is not None
-        parts.append(f"{as_markdown(along.summary)}.")
-        parts.append(f"```{{raw}} html\n<div class='pictures'>{curve(along.curve)}</div>\n```")
+            parts.append(pictures(*map(drawn, found.finding.pictures)))
+    if isinstance(claim.means, (Computed, Growth, Untestable)):
+        there = claim.means.decide(claim, Effort(mechanical=False))
+        parts.append(f"{as_markdown(there.summary)}.")
+        if there.curve is not None:
+            parts.append(pictures(curve(there.curve)))
+        elif there.counterexample is not None:
+            parts.append(pictures(*map(drawn, there.counterexample.finding.pictures)))
     if claim.instead:
         parts.append(f"What holds instead: [{claim.instead}](#{slug(claim.instead)}).")
     if claim.proof:
         parts.append(f"**Proof.** {as_markdown(claim.proof)}")
     return "\n\n".join(parts) + "\n"
+
+
+def pictures(*svg: str) -> str:
+    """Pictures side by side."""
+    row = "display: flex; flex-wrap: wrap; gap: 1.5rem; margin: .8rem 0"
+    return f"```{{raw}} html\n<div style='{row}'>{''.join(svg)}</div>\n```"
 
 
 def stored(claim: Claim) -> Counterexample | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from html import escape
 
@@ -43,13 +43,24 @@ def _bar(x: float, y: float, width: float, colour: str, text: str, tip: str) -> 
     )
 
 
+def _room(labels: Iterable[str]) -> int:
+    """Pixels to the left of the bars."""
+    return max([LEFT, *(len(label) * LETTER + GAP for label in labels)])
+
+
+def _long(time: Fraction, unit: str) -> str:
+    """A time with its unit."""
+    return f"{number(time)} {unit[:-1] if time == 1 and len(unit) > 1 else unit}"
+
+
 def _shares(picture: Shares) -> str:
     """A bar for each GPU type, parted among its owners; what is idle stays grey."""
     body, y = [_text(0, 14, picture.title, "font-weight='600'")], 24
+    left = _room(f"{number(m)} {name}" for name, m in zip(picture.types, picture.capacity, strict=True))
     for j, (name, m) in enumerate(zip(picture.types, picture.capacity, strict=True)):
         body.append(_text(0, y + HIGH - 7, f"{number(m)} {name}"))
-        body.append(f"<rect x='{LEFT}' y='{y}' width='{WIDTH}' height='{HIGH}' fill='#dddddd'/>")
-        x = float(LEFT)
+        body.append(f"<rect x='{left}' y='{y}' width='{WIDTH}' height='{HIGH}' fill='#dddddd'/>")
+        x = float(left)
         for e, owner in enumerate(picture.names):
             amount = picture.gpus[e][j]
             if amount:
@@ -58,7 +69,7 @@ def _shares(picture: Shares) -> str:
                 body.append(_bar(x, y, width, COLOURS[e % len(COLOURS)], number(amount), tip))
                 x += width
         y += HIGH + GAP
-    x, right = 0.0, LEFT + WIDTH
+    x, right = 0.0, left + WIDTH
     for e, owner in enumerate(picture.names):
         text = f"{owner}: {number(picture.worth[e])}"
         if x and x + 16 + len(text) * LETTER > right:
@@ -67,7 +78,7 @@ def _shares(picture: Shares) -> str:
         body.append(_text(x + 15, y + 12, text))
         x += 15 + len(text) * LETTER + 14
     told = ", ".join(f"{owner} has {number(worth)}" for owner, worth in zip(picture.names, picture.worth, strict=True))
-    return _svg(LEFT + WIDTH + 4, y + 20, body, f"{picture.title}: {told}")
+    return _svg(left + WIDTH + 4, y + 20, body, f"{picture.title}: {told}")
 
 
 def _timeline(picture: Timeline) -> str:
@@ -75,18 +86,22 @@ def _timeline(picture: Timeline) -> str:
     lanes, jobs = list(dict.fromkeys(b.lane for b in picture.bars)), list(dict.fromkeys(b.job for b in picture.bars))
     end = max((b.end for b in picture.bars), default=Fraction(1)) or Fraction(1)
     body, y = [_text(0, 14, picture.title, "font-weight='600'")], 24
+    left = _room(lanes)
+    if not lanes:
+        body.append(_text(left, y + 8, "nothing runs"))
+        y += HIGH
     for lane in lanes:
         body.append(_text(0, y + HIGH - 7, lane))
         for bar in picture.bars:
             if bar.lane == lane:
                 width = float((bar.end - bar.start) / end) * WIDTH
-                tip = f"{bar.job} on {lane}, {number(bar.start)} to {number(bar.end)} {picture.unit}"
+                tip = f"{bar.job} on {lane}, {number(bar.start)} to {_long(bar.end, picture.unit)}"
                 colour = COLOURS[jobs.index(bar.job) % len(COLOURS)]
-                body.append(_bar(LEFT + float(bar.start / end) * WIDTH, y, width, colour, bar.job, tip))
+                body.append(_bar(left + float(bar.start / end) * WIDTH, y, width, colour, bar.job, tip))
         y += HIGH + GAP
-    body.append(_text(LEFT, y + 8, "0"))
-    body.append(_text(LEFT + WIDTH, y + 8, f"{number(end)} {picture.unit}", "text-anchor='end'"))
-    return _svg(LEFT + WIDTH + 4, y + 16, body, f"{picture.title}: {len(jobs)} jobs on {len(lanes)} lanes")
+    body.append(_text(left, y + 8, "0"))
+    body.append(_text(left + WIDTH, y + 8, _long(end, picture.unit), "text-anchor='end'"))
+    return _svg(left + WIDTH + 4, y + 16, body, f"{picture.title}: {len(jobs)} jobs on {len(lanes)} lanes")
 
 
 def curve(what: Curve) -> str:
@@ -110,4 +125,5 @@ def curve(what: Curve) -> str:
         _text(LEFT + WIDTH, 36 + high, f"{what.size} = {right}", "text-anchor='end'"),
         _text(LEFT, 12, what.quantity, "font-weight='600'"),
     ]
-    return _svg(LEFT + WIDTH + 8, high + 44, body, f"{what.quantity} over {what.size}: {what.formula}")
+    width = LEFT + max(WIDTH, LETTER * len(what.quantity)) + 8
+    return _svg(width, high + 44, body, f"{what.quantity} over {what.size}: {what.formula}")

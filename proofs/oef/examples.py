@@ -284,7 +284,7 @@ CLAIMS = (
     example(
         "eq-1-lie-shares",
         "section 2.4",
-        "After u1 reports 2.8: X^f, and the price of the second round goes from 2.5 to 2.9.",
+        "After u1 reports 2.8: $X^f$, and the price of the second round goes from 2.5 to 2.9.",
         lambda: eq_1_lie("X"),
         policies=("gandiva-fair",),
     ),
@@ -358,7 +358,7 @@ CLAIMS = (
     example(
         "eq-6-lie",
         "section 3.1.1",
-        "After u1 reports 4: X^l, u1 has 1.75, 16.7 % more, the total falls to 4.875.",
+        "After u1 reports 4: $X^l$, u1 has 1.75, 16.7 % more, the total falls to 4.875.",
         eq_6_lie,
         policies=COOPERATIVE,
     ),
@@ -370,7 +370,7 @@ CLAIMS = (
         "false",
         SECOND_LIAR,
     ),
-    example("eq-6-even-split", "section 3.1.1", "Under X^f u1 has 1.5 and u2 has 3.", even_split),
+    example("eq-6-even-split", "section 3.1.1", "Under $X^f$ u1 has 1.5 and u2 has 3.", even_split),
     example(
         "eq-6-sharing",
         "section 3.1.1",
