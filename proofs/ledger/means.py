@@ -117,7 +117,7 @@ class ForAll(Generic[C]):
         if self.ratio is None:
             return None
         ratio = self.ratio
-        seconds = effort.seconds / 10 if effort.seconds else 0.5
+        seconds = effort.seconds / 10 if effort.seconds else 0.2
 
         def below(case: C) -> Fraction:
             return -ratio(case)
