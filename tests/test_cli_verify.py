@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Iterator
+from itertools import islice
+from multiprocessing import active_children
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from hetopt.cli import app
 from hetopt.errors import HetoptError, InvalidOption, UnknownName
+from hetopt.proofs.ledger.processes import side_by_side
 
 QUICK = ("--quick", "--instances", "5", "--jobs", "1")
 
@@ -89,6 +95,40 @@ def test_another_verdict_than_expected_is_an_error(monkeypatch: pytest.MonkeyPat
     found = run("oef/eq-6", *QUICK)
     assert found.exit_code == 1
     assert "true, not false" in found.output
+
+
+def test_what_is_decided_when_it_is_stopped_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from hetopt.proofs.ledger import deciding
+
+    every = deciding.decide_all
+
+    def stopped(*given: Any) -> Iterator[deciding.Decided]:
+        yield from islice(every(*given), 1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(deciding, "decide_all", stopped)
+    found = run("oef/eq-6", "oef/thm-5.4", *QUICK, "--html", str(tmp_path / "page.html"))
+    assert found.exit_code == 130
+    assert "stopped; 1 of 2 claims are decided" in found.output
+    assert "1 true" in found.output
+    assert "oef/eq-6" in (tmp_path / "page.html").read_text()
+
+
+def test_processes_end_with_what_uses_them() -> None:
+    before = set(active_children())
+
+    def interrupted() -> None:
+        with side_by_side(2) as pool:
+            pool.submit(abs, -1).result()
+            running = [pool.submit(time.sleep, 600) for _ in range(2)]
+            assert not any(one.done() for one in running)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    for process in set(active_children()) - before:
+        process.join(60)
+        assert not process.is_alive()
 
 
 def test_the_page_and_kept_counterexamples(tmp_path: Path) -> None:

@@ -56,7 +56,8 @@ def verify(
     """Decide what the papers claim: theorems, tables of properties, printed numbers; print verdicts and evidence.
 
     With --policy: which properties that policy has, on how many instances, and the smallest counterexamples.
-    Ends with exit code 1 if a verdict is another than the ledger stands for.
+    Ends with exit code 1 if a verdict is another than the ledger stands for. Stopped by Ctrl-C it prints what is
+    decided so far.
     """
     from hetopt.checks import at_least
     from hetopt.errors import InvalidOption
@@ -96,12 +97,16 @@ def verify(
         return
     if keep is not None:
         check_folder(keep)
-    began, decided = time.perf_counter(), dict[str, "Decided"]()
-    with console.steps(len(wanted)) as step:
-        for one in decide_all(wanted, effort, processes):
-            step(one.claim.key)
-            decided[one.claim.key] = one
-    results = [decided[claim.key] for claim in wanted]
+    began, decided, stopped = time.perf_counter(), dict[str, "Decided"](), False
+    try:
+        with console.steps(len(wanted)) as step:
+            for one in decide_all(wanted, effort, processes):
+                step(one.claim.key)
+                decided[one.claim.key] = one
+    except KeyboardInterrupt:
+        stopped = True
+        console.note(f"stopped; {len(decided)} of {len(wanted)} claims are decided")
+    results = [decided[claim.key] for claim in wanted if claim.key in decided]
     spent = time.perf_counter() - began
     if html is not None:
         from hetopt.proofs.ledger.page import write
@@ -115,6 +120,8 @@ def verify(
         _keep(results, keep, quiet=as_json)
     if html is not None and not as_json:
         console.say(f"page: {html}")
+    if stopped:
+        raise typer.Exit(130)
     if not all(one.as_expected for one in results):
         raise typer.Exit(1)
 

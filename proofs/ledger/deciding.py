@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
 
 from hetopt.proofs.ledger.claim import Claim, Effort, Evidence
 from hetopt.proofs.ledger.collect import ledger
+from hetopt.proofs.ledger.processes import side_by_side
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def decide_all(claims: Sequence[Claim], effort: Effort, jobs: int = 1) -> Iterat
             yield Decided(claim, decide(claim, effort))
         return
     known = {claim.key: claim for claim in claims}
-    with ProcessPoolExecutor(min(jobs, len(claims)), mp_context=get_context("spawn")) as pool:
+    with side_by_side(min(jobs, len(claims))) as pool:
         running = {pool.submit(_by_key, key, effort): key for key in known}
         for done in as_completed(running):
             yield Decided(known[running[done]], done.result())

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
-from multiprocessing import get_context
 from typing import Any
 
 from hetopt import instances
@@ -16,6 +15,7 @@ from hetopt.arguments import named_policy
 from hetopt.proofs.ledger.claim import Counterexample, Effort, Finding
 from hetopt.proofs.ledger.drawing import drawn
 from hetopt.proofs.ledger.hunter import hunt
+from hetopt.proofs.ledger.processes import side_by_side
 from hetopt.proofs.ledger.space import Numbers, Space
 from hetopt.proofs.ledger.stored import TOPIC, stored_numbers
 from hetopt.proofs.properties.asking import Asked, Undecided, answered
@@ -208,7 +208,7 @@ def decided(
     if jobs <= 1:
         yield from ((task, _cell(task, settings, effort)) for task in tasks)
         return
-    with ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=get_context("spawn")) as pool:
+    with side_by_side(min(jobs, len(tasks))) as pool:
         running = {pool.submit(_cell, task, settings, effort): task for task in tasks}
         for done in as_completed(running):
             yield running[done], done.result()
