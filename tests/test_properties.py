@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -12,6 +14,7 @@ from hypothesis import given, settings
 import hetopt
 from hetopt.auditing import envy_free, sharing_incentive
 from hetopt.data.instance import Instance
+from hetopt.errors import InvalidPlan
 from hetopt.models import baselines, gavel, oef
 from hetopt.models.fft import FFT
 from hetopt.models.hadar import Hadar
@@ -19,11 +22,12 @@ from hetopt.models.hadare import HadarE
 from hetopt.proofs.ledger import claims
 from hetopt.proofs.ledger.claim import Effort
 from hetopt.proofs.ledger.space import Numbers
-from hetopt.proofs.properties.asking import Undecided, answered, at_its_word, true_rates
+from hetopt.proofs.properties.asking import Undecided, answered, at_its_word, true_rates, within_capacity
 from hetopt.proofs.properties.cases import Kind, Posed, posed
 from hetopt.proofs.properties.checks import PROPERTIES, no_gain, screened
 from hetopt.proofs.properties.matrix import PROVED, cell, kinds_of
 from hetopt.registry import make_policy, policy_names
+from hetopt.tolerances import EQUAL
 
 F = Fraction
 BY_KEY = {p.key: p for p in PROPERTIES}
@@ -149,6 +153,54 @@ def test_copies_are_counted_but_not_judged() -> None:
     assert BY_KEY["capacity"].check(case, HadarE()).slack == 0
 
 
+class Altered:
+    """The equal split with other numbers."""
+
+    def __init__(self, change: Callable[[Any], Any]) -> None:
+        self.change = change
+
+    def __call__(self, instance: Instance, state: Any = None) -> Any:
+        result = hetopt.solve(baselines.equal_split(), instance)
+        return replace(result, x=self.change(np.array(result.x))), None
+
+
+@pytest.mark.parametrize("factor", [1, 1 + 2**-50, 1 - 2**-50, 1 + 1e-9, 1 - 1e-9])
+def test_rounding_hides_no_violation_and_makes_none(factor: float) -> None:
+    """The equal split of (1, 2), (1, 5) is dominated by an eighth, whatever was lost or added in rounding."""
+    case = of("tenants", speed=[[2], [5]], gpus=[[1, 1]])
+    found = BY_KEY["pareto-efficient"].check(case, Altered(lambda x: x * factor))
+    assert float(found.slack) == pytest.approx(-0.125, rel=EQUAL)
+    for key in ("envy-free", "sharing-incentive", "capacity"):
+        assert BY_KEY[key].check(case, Altered(lambda x: x * factor)).slack == 0
+
+
+def test_time_beyond_all_of_it_is_rounding_too() -> None:
+    jobs = hetopt.Instance.from_jobs([[1, 1]], [1], [40], [1, 1], round_seconds=300)
+    share = np.array([[F(1, 2), F(1, 2) + F(1, 2**40)]], dtype=object)
+    assert within_capacity(jobs, share).sum() == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda x: x * np.nan, "no finite numbers"),
+        (lambda x: x * np.inf, "no finite numbers"),
+        (lambda x: x - 1, "a share below 0"),
+    ],
+)
+def test_what_is_no_allocation_is_an_error(change: Callable[[Any], Any], said: str) -> None:
+    case = of("tenants", speed=[[2], [5]], gpus=[[1, 1]])
+    with pytest.raises(InvalidPlan, match=said):
+        answered(Altered(change), case.instance)
+
+
+def test_ten_times_what_there_is_fails_and_is_judged_no_further() -> None:
+    case = of("tenants", speed=[[2], [5]], gpus=[[1, 1]])
+    assert BY_KEY["capacity"].check(case, Altered(lambda x: x * 10)).slack == -9
+    with pytest.raises(Undecided, match="the allocation itself is not possible"):
+        BY_KEY["pareto-efficient"].check(case, Altered(lambda x: x * 10))
+
+
 # -- properties ------------------------------------------------------------------------------------------------------
 
 
@@ -213,4 +265,4 @@ def test_too_many_gpus_are_found_out() -> None:
     found = cell(Greedy(), "tenants", BY_KEY["capacity"], SMALL)
     assert found.holds is False
     assert found.counterexample is not None
-    assert "too many in a round" in found.counterexample.finding.words
+    assert "too many" in found.counterexample.finding.words

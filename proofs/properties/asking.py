@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -16,6 +17,7 @@ from hetopt.data.worth import Numbers, worth
 from hetopt.errors import HetoptError, InvalidOption, InvalidPlan
 from hetopt.programs.formulation import Formulation
 from hetopt.solving.road import Policy, ask, solve
+from hetopt.tolerances import EQUAL
 
 Asked: TypeAlias = Formulation | Policy
 
@@ -71,6 +73,8 @@ def answered(policy: Asked, instance: Instance) -> Answer:
         It refuses the instance or finds no solution.
     InvalidOption
         Its code fails.
+    InvalidPlan
+        It answers something that is no allocation, or none that can be.
     """
     try:
         if isinstance(policy, Formulation):
@@ -84,7 +88,33 @@ def answered(policy: Asked, instance: Instance) -> Answer:
         name = getattr(policy, "__name__", type(policy).__name__)
         raise InvalidOption(f"policy {name} fails on an instance: {type(problem).__name__}: {problem}") from problem
     x = result.x / result.entities.demand[:, None] if isinstance(result, Plan) else result.x
-    return Answer(result, at_its_word(x), exact=False, unlike=_unlike(instance, result))
+    if not np.isfinite(np.asarray(x, dtype=float)).all():
+        raise InvalidPlan("the policy hands out shares that are no finite numbers")
+    return Answer(result, within_capacity(instance, at_its_word(x)), exact=False, unlike=_unlike(instance, result))
+
+
+def within_capacity(instance: Instance, share: Numbers) -> Numbers:
+    """The same without what a solver's rounding adds: shares below 0, GPUs that there are not, more than all the time.
+
+    Raises
+    ------
+    InvalidPlan
+        It hands out less than nothing.
+    """
+    entities = instance.entities()
+    if (share < -Fraction(EQUAL)).any():
+        raise InvalidPlan("the policy hands out a share below 0")
+    share = share * (share > 0)  # True counts as 1
+    demand, capacity = fractions(entities.demand), fractions(entities.capacity)
+    if entities.kind == "jobs":
+        share = share * _shrunk(share.sum(axis=1), [Fraction(1)] * len(share))[:, None]
+    return np.asarray(share * _shrunk((share * demand[:, None]).sum(axis=0), capacity), dtype=object)
+
+
+def _shrunk(used: Iterable[Fraction], most: Iterable[Fraction]) -> Numbers:
+    """By what each is multiplied so that no more than ``most`` is used, where it is more by rounding alone."""
+    over = [m / u if m < u <= m * (1 + Fraction(EQUAL)) else Fraction(1) for m, u in zip(most, used, strict=True)]
+    return np.array([*over, None], dtype=object)[:-1]
 
 
 def _unlike(instance: Instance, result: Allocation | Plan) -> str:
@@ -100,7 +130,7 @@ def _solved(formulation: Formulation, instance: Instance) -> Answer:
         result = solve(formulation, instance, exact=True)
     except InvalidOption:  # whole numbers, tangents: there is no exact optimum
         result = solve(formulation, instance)
-        return Answer(result, at_its_word(result.x), exact=False)
+        return Answer(result, within_capacity(instance, at_its_word(result.x)), exact=False)
     found = result.certificate.exact
     assert found is not None
     assert found.share is not None

@@ -9,10 +9,11 @@ from functools import partial
 
 from hetopt.allocation import Allocation, Plan
 from hetopt.auditing import Dominated, Verdict, adjacent_types, envy_free, pareto_efficient, sharing_incentive
+from hetopt.data.fractions import fractions
 from hetopt.proofs.ledger.claim import Finding, number
 from hetopt.proofs.ledger.pictures import Shares
 from hetopt.proofs.ledger.space import Space
-from hetopt.proofs.properties.asking import Answer, Asked, answered, true_rates
+from hetopt.proofs.properties.asking import Answer, Asked, Undecided, answered, true_rates
 from hetopt.proofs.properties.cases import Kind, Posed, Way, posed
 from hetopt.rounding.whole_gpus import ByKind
 from hetopt.tolerances import EQUAL
@@ -88,9 +89,14 @@ def audited(judge: Judge, case: Posed, policy: Asked) -> Finding:
     answer = answered(policy, case.instance).judged()
     verdict = judge(case.instance, answer.share, exact=True)
     if verdict.exact is None:
-        return Finding(F(0), verdict.why, decided=False)
+        raise Undecided(verdict.why)
+    slack = verdict.exact
+    if slack < 0 and not answer.exact:  # by how much at most: a trade that proves it may be as small as rounding
+        rough = judge(case.instance, answer.share.astype(float))
+        slack = min(slack, F(rough.slack)) if rough.slack is not None else slack
+        verdict = rough if rough.witness is not None and not rough.holds else verdict
     words = verdict.witness.explain() if verdict.witness is not None else "holds"
-    slack = screened(verdict.exact, answer)
+    slack = screened(slack, answer)
     pictures = [picture("what the policy gives", case, answer)]
     if isinstance(verdict.witness, Dominated):
         pictures.append(_better(pictures[0], verdict.witness))
@@ -120,7 +126,11 @@ def adjacency(case: Posed, policy: Asked) -> Finding:
 def capacity(case: Posed, policy: Asked) -> Finding:
     """Never more whole GPUs than there are, over some rounds."""
     answer = answered(policy, case.instance)
-    most, rounder, state = F(0), ByKind(), None
+    used = (answer.share * fractions(case.instance.entities().demand)[:, None]).sum(axis=0)
+    most, rounder, state = max(u - m for u, m in zip(used, case.gpus, strict=True)), ByKind(), None
+    if most > 0:
+        return Finding(-most, f"{number(most)} GPUs of a type too many", certificate(answer))
+    most = F(0)
     for _ in range(ROUNDS):
         plan: Plan
         if isinstance(answer.result, Allocation):
