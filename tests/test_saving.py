@@ -62,6 +62,16 @@ def test_bad_places_are_refused_before_any_work(tmp_path: Path, check: Callable[
     assert [p.name for p in tmp_path.iterdir()] == ["there"]
 
 
+def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
+    """A device, for instance, which moving a file there would replace."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UnusableFile, match="cannot be written: it is no regular file"):
+        check_writable(tmp_path / "pipe")
+    with pytest.raises(UnusableFile, match="cannot be written: it is no regular file"):
+        save("text", tmp_path / "pipe", overwrite=True)
+    assert (tmp_path / "pipe").is_fifo()
+
+
 def test_good_places_are_left_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "there").write_text("precious")
     check_writable(tmp_path / "there")

@@ -20,6 +20,7 @@ def save(content: str | bytes, path: str | os.PathLike[str], *, overwrite: bool 
     UnusableFile
         There is a file and ``overwrite`` is False, or the folder is absent or not allowed to be written.
     """
+    check_free(path, overwrite=overwrite)
     with _said(path, "written"):
         target = Path(path).resolve()
         draft = target.with_name(f".{target.name}.{os.getpid()}.part")
@@ -62,6 +63,8 @@ def check_free(path: str | os.PathLike[str], *, overwrite: bool = False) -> None
     with _said(path, "written"):
         if Path(path).is_dir():
             raise IsADirectoryError(errno.EISDIR, "it is a folder")
+        if Path(path).exists() and not Path(path).is_file():
+            raise OSError(errno.EINVAL, "it is no regular file")
         if Path(path).exists() and not overwrite:
             raise FileExistsError
 
