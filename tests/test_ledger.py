@@ -278,6 +278,8 @@ def test_claims_are_chosen_by_key_by_beginning_and_by_paper() -> None:
         chosen(["nothing*"])
     with pytest.raises(UnknownName, match="there is no paper 'oof'; did you mean 'oef'"):
         chosen(paper="oof")
+    with pytest.raises(UnknownName, match="none of these claims is of the paper 'FFT': oef/eq-6"):
+        chosen(["oef/eq-6"], paper="fft")
 
 
 def test_two_claims_with_one_key_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.metadata import entry_points
 
 from hetopt.checks import lookup
-from hetopt.errors import InvalidOption
+from hetopt.errors import InvalidOption, UnknownName
 from hetopt.proofs.ledger.claim import PAPERS, Claim
 
 GROUP = "hetopt.claims"
@@ -57,4 +57,6 @@ def chosen(keys: Iterable[str] = (), paper: str = "") -> list[Claim]:
         papers = {claim.paper.lower(): claim.paper for claim in every.values()}
         name = lookup(papers, paper.lower(), "paper")
         found = [claim for claim in found if claim.paper == name]
+        if not found:
+            raise UnknownName(f"none of these claims is of the paper {name!r}: {', '.join(wanted)}")
     return found

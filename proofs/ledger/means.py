@@ -152,7 +152,7 @@ def _judged(
     told = ", ".join(f"{count:,} {what}" for what, count in tried.items() if count)
     if broken:
         return "open", f"{broken[0].name}: {broken[0].why}; no counterexample in {told}"
-    if claim.proof:
+    if claim.proof.strip():
         machine = [check.name for check in checks if check.holds]
         return "true", f"proved; no counterexample in {told}" + (f"; {'; '.join(machine)}" if machine else "")
     return "open", f"no proof and no counterexample in {told}"
