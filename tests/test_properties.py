@@ -21,8 +21,9 @@ from hetopt.models.hadar import Hadar
 from hetopt.models.hadare import HadarE
 from hetopt.proofs.ledger import claims
 from hetopt.proofs.ledger.claim import Effort
+from hetopt.proofs.ledger.pictures import Shares
 from hetopt.proofs.ledger.space import Numbers
-from hetopt.proofs.properties.asking import Undecided, answered, at_its_word, true_rates, within_capacity
+from hetopt.proofs.properties.asking import Undecided, answered, at_its_word, in_truth, true_rates, within_capacity
 from hetopt.proofs.properties.cases import Kind, Posed, posed
 from hetopt.proofs.properties.checks import PROPERTIES, no_gain, screened
 from hetopt.proofs.properties.matrix import PROVED, cell, kinds_of
@@ -45,13 +46,17 @@ def of(kind: Kind, way: Any = None, **tables: Any) -> Posed:
 
 
 def test_tenants_and_their_lies() -> None:
-    case = of("tenants", "over", speed=[[2], [5]], gpus=[[1, 2]], report=[[4]])
+    case = of("tenants", "over", speed=[[2], [5]], gpus=[[1, 2]], report=[[4]], liar=[[1]])
     assert case.instance.entities().speed.tolist() == [[1, 2], [1, 5]]
     assert case.told.entities().speed.tolist() == [[1, 4], [1, 5]]
     assert case.liars == (0,)
-    numbers = Numbers({"speed": ((F(2),), (F(5),)), "gpus": ((F(1), F(2)),), "report": ((F(1),),)})
+    numbers = Numbers({"speed": ((F(2),), (F(5),)), "gpus": ((F(1), F(2)),), "report": ((F(4),),), "liar": ((F(2),),)})
     assert posed("tenants", "over").build(numbers) is None  # that is an under-report
-    assert posed("tenants", "under").build(numbers) is not None
+    under = posed("tenants", "under").build(numbers)
+    assert under is not None
+    assert under.liars == (1,)
+    assert under.told.entities().speed.tolist() == [[1, 2], [1, 4]]
+    assert posed("tenants", "under").build(numbers.replaced("liar", 0, 0, F(3))) is None  # there are two
 
 
 def test_jobs_have_gangs_work_and_arrivals() -> None:
@@ -73,13 +78,54 @@ def test_jobs_have_gangs_work_and_arrivals() -> None:
 
 
 def test_a_false_type_divides_the_weight() -> None:
-    case = of("tenants", "false type", speed=[[2], [5]], gpus=[[1, 1]], report=[[1]])
+    case = of("tenants", "false type", speed=[[2], [5]], gpus=[[1, 1]], report=[[1]], liar=[[2]])
     entities = case.told.entities()
-    assert entities.names == ("u1/true", "u1/false", "u2")
-    assert entities.weight.tolist() == [0.5, 0.5, 1]
-    assert case.liars == (0,)
+    assert entities.names == ("u1", "u2/true", "u2/false")
+    assert entities.weight.tolist() == [1, 0.5, 0.5]
+    assert case.liars == (1,)
+    answer = answered(oef.noncooperative(), case.told)
     share = np.array([[F(1), F(0)], [F(0), F(1, 3)], [F(0), F(2, 3)]], dtype=object)
-    assert true_rates(case.instance, case.told, share) == [1 + F(2, 3), F(10, 3)]
+    truth = in_truth(case.instance, case.told, replace(answer, share=share))
+    assert truth.share.tolist() == [[1, 0], [0, 1]]
+    assert true_rates(case.instance, truth) == [1, 5]
+
+
+def test_all_who_lie_are_named_and_drawn_before_and_after() -> None:
+    """The equal split of 3 GPU1 and 3 GPU2 stays what it is, whatever is said."""
+    case = of("tenants", "together", speed=[[2], [2], [2]], gpus=[[3, 3]], report=[[2], [3], [4]])
+    found = no_gain(case, baselines.equal_split())
+    assert found.slack == 0
+    told = (
+        "u2 reports speeds (1, 3) and has 3 instead of 3",
+        "u3 reports speeds (1, 4) and has 3 instead of 3",
+    )
+    assert found.words == "; ".join(told)
+    false = of("tenants", "false type", speed=[[2], [2]], gpus=[[2, 1]], report=[[3]], liar=[[2]])
+    found = no_gain(false, baselines.equal_split())
+    assert found.words == "u2 adds a false job type of speedups (1, 3) and has 2 instead of 2"
+    before, after = found.pictures
+    assert isinstance(before, Shares)
+    assert isinstance(after, Shares)
+    assert before.names == after.names == ("u1", "u2")
+    assert after.gpus == before.gpus == ((1, F(1, 2)), (1, F(1, 2)))
+    assert after.worth == (2, 2)
+
+
+def test_the_last_may_be_the_only_one_whose_lie_pays() -> None:
+    """A policy that gives all GPUs to the last one whose report is (1, 6): nobody before the last gains."""
+
+    class Deceived:
+        def __call__(self, instance: Instance, state: Any = None) -> Any:
+            entities = instance.entities()
+            x = np.tile(entities.capacity, (len(entities.names), 1))
+            x[:-1] = 0 if entities.speed[-1, 1] == 6 else x[:-1] / 2 / len(x[:-1])
+            x[-1] /= 1 if entities.speed[-1, 1] == 6 else 2
+            return baselines.by_rule(entities, x, "deceived", 0.0), None
+
+    found = cell(Deceived(), "tenants", BY_KEY["over-report"], Effort(instances=100, seconds=0))
+    assert found.counterexample is not None
+    case = found.counterexample.case
+    assert case.liars == (case.instance.entities().names.index(f"u{len(case.speed)}"),)
 
 
 @pytest.mark.parametrize("kind", ["tenants", "jobs"])
@@ -219,11 +265,11 @@ def test_a_counterexample_is_one_for_the_audit_too(key: str) -> None:
 
 def test_the_papers_lie_pays_what_it_says() -> None:
     """Fig. 2: u1 of (1,2), (1,4) reports 3 and has 5/3 instead of 3/2, of 3 with the whole cluster."""
-    case = of("tenants", "over", speed=[[2], [4]], gpus=[[1, 1]], report=[[3]])
+    case = of("tenants", "over", speed=[[2], [4]], gpus=[[1, 1]], report=[[3]], liar=[[1]])
     found = no_gain(case, oef.cooperative())
     assert found.slack == (F(3, 2) - F(5, 3)) / 3
     assert found.words == "u1 reports speeds (1, 3) and has 5/3 instead of 3/2"
-    honest = of("tenants", "under", speed=[[4], [2]], gpus=[[1, 1]], report=[[3]])
+    honest = of("tenants", "under", speed=[[4], [2]], gpus=[[1, 1]], report=[[3]], liar=[[1]])
     assert no_gain(honest, oef.cooperative()).slack >= 0
 
 
@@ -231,7 +277,7 @@ def test_with_search_the_counterexample_is_smaller() -> None:
     found = cell(oef.noncooperative(), "tenants", BY_KEY["under-report"], Effort(instances=5, seconds=4))
     assert found.counterexample is not None
     space = BY_KEY["under-report"].space("tenants")
-    assert space.weight(found.counterexample.numbers)[0] == 5  # two tenants, two types, one report
+    assert space.weight(found.counterexample.numbers)[0] == 6  # two tenants, two types, who lies and what
     assert found.searched > 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -143,10 +143,17 @@ def at_its_word(x: Any) -> Numbers:
     return np.array([*(Fraction(v) for v in array.ravel().tolist()), None], dtype=object)[:-1].reshape(array.shape)
 
 
-def true_rates(truth: Instance, told: Instance, share: Numbers) -> list[Fraction]:
-    """What the GPUs of each are worth to it at true speeds; those of a false job type are used for the true one."""
+def in_truth(truth: Instance, told: Instance, answer: Answer) -> Answer:
+    """What was handed out after a lie as those have it who are there; a false job type's GPUs serve the true one."""
     entities, reported = truth.entities(), told.entities()
-    gpus = share * fractions(reported.demand)[:, None]
+    gpus = answer.share * fractions(reported.demand)[:, None]
     own = np.array([gpus[reported.owner == e].sum(axis=0) for e in range(len(entities.names))])
-    most = fractions(entities.demand) if entities.kind == "jobs" else None
-    return list(worth(fractions(entities.per_gpu), own, most))
+    return replace(answer, share=own / fractions(entities.demand)[:, None])
+
+
+def true_rates(truth: Instance, answer: Answer) -> list[Fraction]:
+    """What the GPUs of each are worth to it."""
+    entities = truth.entities()
+    demand = fractions(entities.demand)
+    most = demand if entities.kind == "jobs" else None
+    return list(worth(fractions(entities.per_gpu), answer.share * demand[:, None], most))

@@ -39,8 +39,8 @@ class Posed:
         (n, k) speeds that are reported; the truth where nobody lies.
     demand, work, arrival:
         (n,) of jobs: GPUs of the gang, work, and the round of arrival; empty for tenants.
-    false:
-        (k,) speedups of a false job type of the first tenant; empty for none.
+    false, liar:
+        (k,) speedups of a false job type, empty for none; and the position of the tenant who adds it.
     """
 
     kind: Kind
@@ -51,6 +51,7 @@ class Posed:
     work: tuple[Fraction, ...] = ()
     arrival: tuple[Fraction, ...] = ()
     false: tuple[Fraction, ...] = ()
+    liar: int = 0
 
     @cached_property
     def instance(self) -> Instance:
@@ -66,7 +67,7 @@ class Posed:
     def liars(self) -> tuple[int, ...]:
         """Those whose report is not the truth, and who adds a false type."""
         if self.false:
-            return (0,)
+            return (self.liar,)
         return tuple(e for e, (a, b) in enumerate(zip(self.speed, self.report, strict=True)) if a != b)
 
     def _instance(self, speed: Grid, false: tuple[Fraction, ...] = ()) -> Instance:
@@ -87,14 +88,14 @@ class Posed:
         tenants = []
         for e, row in enumerate(speed):
             kinds = [JobType("true", dict(zip(types, map(float, row), strict=True)))]
-            if false and e == 0:
+            if false and e == self.liar:
                 kinds.append(JobType("false", dict(zip(types, map(float, false), strict=True))))
             tenants.append(Tenant(f"u{e + 1}", tuple(kinds)))
         return Instance(cluster, tenants=tuple(tenants))
 
 
 def posed(kind: Kind, way: Way | None = None) -> Space[Posed]:
-    """Two or three tenants or jobs on two or three GPU types; with a lie of the given way."""
+    """Two or three tenants or jobs on two or three GPU types; with a lie of the given way, by any of them."""
     first = "k-1" if kind == "tenants" else "k"
     tables = {"speed": Table("n", first, SPEEDS), "gpus": Table(1, "k", whole(1, 4))}
     if kind == "jobs":
@@ -105,17 +106,24 @@ def posed(kind: Kind, way: Way | None = None) -> Space[Posed]:
         }
     if way is not None:
         tables["report"] = Table("n" if way == "together" else 1, first, SPEEDS)
+        if way != "together":
+            tables["liar"] = Table(1, 1, whole(1, 3))
 
     def build(numbers: Numbers) -> Posed | None:
         case = _made(kind, way, numbers)
-        return case if _meant(case, way) else None
+        return case if case is not None and _meant(case, way) else None
 
     def choose(choose: Choose, sizes: Mapping[str, int]) -> Numbers:
         drawn = {name: _any(choose, table, sizes) for name, table in tables.items()}
-        if way in ("over", "under", "together"):
-            fits = _under if way == "under" else _over
-            rows = [tuple(choose([s for s in SPEEDS if fits(w, s)]) for w in row) for row in drawn["speed"]]
-            drawn["report"] = tuple(rows[: len(drawn["report"])])
+        liars = range(sizes["n"])
+        if "liar" in tables:
+            liars = range(at := choose(liars), at + 1)
+            drawn["liar"] = ((F(at + 1),),)
+        if way is not None:
+            fits = _WAYS[way]
+            drawn["report"] = tuple(
+                tuple(choose([s for s in SPEEDS if fits(w, s)]) for w in drawn["speed"][e]) for e in liars
+            )
         if kind == "jobs":  # a gang fits on some type
             most = max(drawn["gpus"][0])
             drawn["demand"] = (tuple(min(d, most) for d in drawn["demand"][0]),)
@@ -124,21 +132,27 @@ def posed(kind: Kind, way: Way | None = None) -> Space[Posed]:
     return Space({"n": (2, 3), "k": (2, 3)}, tables, build, choose)
 
 
-def _made(kind: Kind, way: Way | None, numbers: Numbers) -> Posed:
+def _made(kind: Kind, way: Way | None, numbers: Numbers) -> Posed | None:
+    """None if the liar is none of them."""
+
     def rows(name: str) -> Grid:
         return tuple((F(1), *row) if kind == "tenants" else row for row in numbers[name])
 
-    speed = rows("speed")
-    said = rows("report") if way is not None else ()
-    if kind == "tenants":
-        case = Posed(kind, speed, numbers.row("gpus"), speed)
-    else:
-        case = Posed(
-            kind, speed, numbers.row("gpus"), speed, *(numbers.row(name) for name in ("demand", "work", "arrival"))
-        )
+    speed, gpus = rows("speed"), numbers.row("gpus")
+    of_jobs = () if kind == "tenants" else tuple(numbers.row(name) for name in ("demand", "work", "arrival"))
+    truth = Posed(kind, speed, gpus, speed, *of_jobs)
+    if way is None:
+        return truth
+    said = rows("report")
+    if way == "together":
+        return replace(truth, report=(*said, *speed[len(said) :]))
+    liar = numbers.one("liar") - 1
+    if liar not in range(len(speed)):
+        return None
+    at = int(liar)
     if way == "false type":
-        return replace(case, false=said[0])
-    return replace(case, report=(*said, *speed[len(said) :]))
+        return replace(truth, false=said[0], liar=at)
+    return replace(truth, report=(*speed[:at], said[0], *speed[at + 1 :]))
 
 
 def _meant(case: Posed, way: Way | None) -> bool:

@@ -13,7 +13,7 @@ from hetopt.data.fractions import fractions
 from hetopt.proofs.ledger.claim import Finding, number
 from hetopt.proofs.ledger.pictures import Shares
 from hetopt.proofs.ledger.space import Space
-from hetopt.proofs.properties.asking import Answer, Asked, Undecided, answered, true_rates
+from hetopt.proofs.properties.asking import Answer, Asked, Undecided, answered, in_truth, true_rates
 from hetopt.proofs.properties.cases import Kind, Posed, Way, posed
 from hetopt.rounding.whole_gpus import ByKind
 from hetopt.tolerances import EQUAL
@@ -145,21 +145,22 @@ def capacity(case: Posed, policy: Asked) -> Finding:
 def no_gain(case: Posed, policy: Asked) -> Finding:
     """Not every liar gains at true speeds, in parts of its rate with the whole cluster."""
     honest, lying = answered(policy, case.instance).judged(), answered(policy, case.told).judged()
-    before = true_rates(case.instance, case.instance, honest.share)
-    after = true_rates(case.instance, case.told, lying.share)
-    whole = honest.held(case.instance).whole
-    slack, e = max(((before[e] - after[e]) / whole[e], e) for e in case.liars)
+    lying = in_truth(case.instance, case.told, lying)
+    before, after = true_rates(case.instance, honest), true_rates(case.instance, lying)
+    held = honest.held(case.instance)
+    slack = max((before[e] - after[e]) / held.whole[e] for e in case.liars)
     if not (honest.exact and lying.exact) and -NOISE <= slack < 0:
         slack = F(0)
-    name = honest.held(case.instance).names[e].partition("/")[0]
-    said = case.false or case.report[e]
+    told = (
+        f"{held.names[e]} {_lie(case, e)} and has {_plain(after[e])} instead of {_plain(before[e])}" for e in case.liars
+    )
+    pictures = (picture("honest", case, honest), picture("after the lie, at true speeds", case, lying))
+    return Finding(slack, "; ".join(told), certificate(honest), pictures)
+
+
+def _lie(case: Posed, e: int) -> str:
     what = "adds a false job type of speedups" if case.false else "reports speeds"
-    row = ", ".join(number(v) for v in said)
-    words = f"{name} {what} ({row}) and has {_plain(after[e])} instead of {_plain(before[e])}"
-    pictures = [picture("honest", case, honest)]
-    if not case.false:
-        pictures.append(picture("after the lie, at true speeds", case, lying))
-    return Finding(slack, words, certificate(honest), tuple(pictures))
+    return f"{what} ({', '.join(number(v) for v in case.false or case.report[e])})"
 
 
 def _plain(value: Fraction) -> str:
