@@ -96,8 +96,8 @@ def test_all_who_lie_are_named_and_drawn_before_and_after() -> None:
     found = no_gain(case, baselines.equal_split())
     assert found.slack == 0
     told = (
-        "u2 reports speeds (1, 3) and has 3 instead of 3",
-        "u3 reports speeds (1, 4) and has 3 instead of 3",
+        "u2 reports speeds (1, 3), not (1, 2), and has 3 instead of 3",
+        "u3 reports speeds (1, 4), not (1, 2), and has 3 instead of 3",
     )
     assert found.words == "; ".join(told)
     false = of("tenants", "false type", speed=[[2], [2]], gpus=[[2, 1]], report=[[3]], liar=[[2]])
@@ -268,7 +268,7 @@ def test_the_papers_lie_pays_what_it_says() -> None:
     case = of("tenants", "over", speed=[[2], [4]], gpus=[[1, 1]], report=[[3]], liar=[[1]])
     found = no_gain(case, oef.cooperative())
     assert found.slack == (F(3, 2) - F(5, 3)) / 3
-    assert found.words == "u1 reports speeds (1, 3) and has 5/3 instead of 3/2"
+    assert found.words == "u1 reports speeds (1, 3), not (1, 2), and has 5/3 instead of 3/2"
     honest = of("tenants", "under", speed=[[4], [2]], gpus=[[1, 1]], report=[[3]], liar=[[1]])
     assert no_gain(honest, oef.cooperative()).slack >= 0
 

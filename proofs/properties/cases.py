@@ -139,8 +139,10 @@ def _made(kind: Kind, way: Way | None, numbers: Numbers) -> Posed | None:
         return tuple((F(1), *row) if kind == "tenants" else row for row in numbers[name])
 
     speed, gpus = rows("speed"), numbers.row("gpus")
-    of_jobs = () if kind == "tenants" else tuple(numbers.row(name) for name in ("demand", "work", "arrival"))
-    truth = Posed(kind, speed, gpus, speed, *of_jobs)
+    truth = Posed(kind, speed, gpus, speed)
+    if kind == "jobs":
+        demand, work, arrival = (numbers.row(name) for name in ("demand", "work", "arrival"))
+        truth = replace(truth, demand=demand, work=work, arrival=arrival)
     if way is None:
         return truth
     said = rows("report")

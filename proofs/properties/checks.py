@@ -159,15 +159,20 @@ def no_gain(case: Posed, policy: Asked) -> Finding:
 
 
 def _lie(case: Posed, e: int) -> str:
-    what = "adds a false job type of speedups" if case.false else "reports speeds"
-    return f"{what} ({', '.join(number(v) for v in case.false or case.report[e])})"
+    if case.false:
+        return f"adds a false job type of speedups {_row(case.false)}"
+    return f"reports speeds {_row(case.report[e])}, not {_row(case.speed[e])},"
+
+
+def _row(values: tuple[Fraction, ...]) -> str:
+    return f"({', '.join(map(number, values))})"
 
 
 def _plain(value: Fraction) -> str:
     return number(value) if value.denominator < 10**6 else f"{float(value):.6g}"
 
 
-TOGETHER = "over-reports by several at once do not make all of them better off"
+TOGETHER = "over-reports by two or more at once do not make all of them better off"
 PROPERTIES = (
     Property("envy-free", "EF", "nobody would rather have another's GPUs", partial(audited, envy_free)),
     Property(
@@ -179,10 +184,17 @@ PROPERTIES = (
     Property(
         "pareto-efficient", "PE", "nobody can have more without another's loss", partial(audited, pareto_efficient)
     ),
-    Property("over-report", "SP over", "reporting more speed does not pay", no_gain, "over"),
-    Property("under-report", "SP under", "reporting less speed does not pay", no_gain, "under"),
+    Property("over-report", "SP over", "reporting more speed does not pay, whoever does it alone", no_gain, "over"),
+    Property("under-report", "SP under", "reporting less speed does not pay, whoever does it alone", no_gain, "under"),
     Property("group", "group SP", TOGETHER, no_gain, "together"),
-    Property("false-type", "false types", "a false job type does not pay", no_gain, "false type", ("tenants",)),
-    Property("adjacent", "adjacent", "everybody has adjacent GPU types", adjacency),
+    Property(
+        "false-type",
+        "false types",
+        "adding a false job type does not pay, whoever does it alone",
+        no_gain,
+        "false type",
+        ("tenants",),
+    ),
+    Property("adjacent", "adjacent", "the GPU types that anybody has are neighbours in the cluster's order", adjacency),
     Property("capacity", "whole GPUs", "made whole, shares stay within the GPUs that there are", capacity),
 )

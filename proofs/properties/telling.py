@@ -9,7 +9,6 @@ from typing import Any
 from hetopt import console
 from hetopt.proofs.ledger.claim import Effort, number
 from hetopt.proofs.ledger.page import MORE
-from hetopt.proofs.ledger.stored import slug
 from hetopt.proofs.ledger.svg import drawn
 from hetopt.proofs.properties.checks import PROPERTIES
 from hetopt.proofs.properties.matrix import Cell, Line
@@ -17,9 +16,14 @@ from hetopt.report import STYLE
 
 HEADING = """# Which policy has which property
 
-Made by `hetopt verify --policy all --markdown property-matrix.md`. A number: the property held on so many instances,
-which proves nothing. *proved*: by the ledger. ✗: there is a counterexample, below. -: not judged. Tenants are judged by
-speedups relative to their slowest type; jobs by work per second on average over time, for the decision of one round.
+Written by `hetopt verify --policy … --markdown`. Tenants are judged by speedups relative to their slowest type; jobs by
+work per second on average over time, for the decision of one round.
+
+- **✗**: it does not hold; the smallest counterexample is below.
+- **a number**: it held on so many instances, which proves nothing. *proved*: the ledger has a written proof, below.
+- **-**: not judged, as it is about tenants alone or the policy's results cannot be compared.
+
+The properties:
 """
 
 SIGNS = {"fails": "✗", "-": "-"}
@@ -63,34 +67,43 @@ def show(found: Sequence[Line]) -> None:
         if line.why:
             console.say(f"{line.policy} is not about {line.kind}: {line.why}")
             continue
-        rows = []
-        for one in line.cells:
-            told = "" if one.counterexample is None else one.counterexample.finding.words
-            rows.append([one.about.key, one.text, told or (one.why if one.holds is None else one.about.statement)])
-        title = f"{line.policy}, {line.kind}"
-        console.show_table(
-            title, ["property", "on instances", "smallest counterexample"], rows, sentences=1, light=True
-        )
+        rows = [[one.about.key, one.text, _told(one)] for one in line.cells]
+        title, head = f"{line.policy}, {line.kind}", ["property", "on instances", "what it says, or the counterexample"]
+        console.show_table(title, head, rows, sentences=1, light=True)
+
+
+def _told(one: Cell) -> str:
+    if one.counterexample is not None:
+        return one.counterexample.finding.words
+    return one.why or f"{one.about.statement}" + (f" ({one.proved})" if one.proved else "")
 
 
 def markdown(found: Sequence[Line], effort: Effort) -> str:
     """The matrix as a page of the docs: a row per policy and kind; counterexamples below."""
     head = ["policy", "about", *(one.title for one in PROPERTIES)]
-    rows = [HEADING, "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for line in found:
-        if not line.why:
-            cells = [_sign(one) for one in line.cells]
-            rows.append("| " + " | ".join([f"`{line.policy}`", line.kind, *cells]) + " |")
+    says = [f"- **{one.title}** ({one.key}): {one.statement}." for one in PROPERTIES]
+    rows = [HEADING, *says, "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    judged = [line for line in found if not line.why]
+    for line in judged:
+        rows.append("| " + " | ".join([f"`{line.policy}`", line.kind, *map(_sign, line.cells)]) + " |")
+    cells = [(f"`{line.policy}`, {line.kind}, {one.about.key}", one) for line in judged for one in line.cells]
+    proved = [f"- {where}: `{one.proved}`." for where, one in cells if one.proved]
+    told = [f"- {where}: {_inline(one.counterexample.finding.words)}." for where, one in cells if one.counterexample]
     refused = [f"- `{line.policy}` is not about {line.kind}: {_inline(line.why)}." for line in found if line.why]
-    told = [
-        f"- `{line.policy}`, {line.kind}, {one.about.key}: {_inline(one.counterexample.finding.words)}."
-        for line in found
-        for one in line.cells
-        if one.counterexample is not None
-    ]
-    how = f"{effort.instances} instances for every cell, then {effort.seconds:g} s of search, seed {effort.seed}."
-    nothing = ["", "## What is not judged", *refused] if refused else []
-    return "\n".join([*rows, "", how, "", "## The smallest counterexamples", *told, *nothing, ""])
+    sections = {"What is proved": proved, "The smallest counterexamples": told, "What is not judged": refused}
+    for title, lines in sections.items():
+        if lines:
+            rows += ["", f"## {title}", "", *lines]
+    return "\n".join([*rows, "", _effort(effort), ""])
+
+
+def _effort(effort: Effort) -> str:
+    search = f", then {effort.seconds:g} s of search" if effort.seconds else ""
+    return (
+        f"For every cell the counterexamples that the ledger keeps and {effort.instances} instances drawn{search}; "
+        f"seed {effort.seed}. Instances that a policy refused, or on which its result could not be judged, are not "
+        "counted."
+    )
 
 
 def _inline(text: str) -> str:
@@ -98,9 +111,7 @@ def _inline(text: str) -> str:
 
 
 def _sign(one: Cell) -> str:
-    if one.holds:
-        return f"[proved](#{slug(one.proved)})" if one.proved else str(one.instances)
-    return SIGNS[one.text]
+    return "proved" if one.proved else str(one.instances) if one.holds else SIGNS[one.text]
 
 
 def page(found: Sequence[Line], effort: Effort) -> str:
@@ -112,27 +123,24 @@ def page(found: Sequence[Line], effort: Effort) -> str:
         if line.why:
             continue
         name = f"{line.policy}, {line.kind}"
-        cells = "".join(f"<td>{escape(_badge(one))}</td>" for one in line.cells)
+        cells = "".join(f"<td>{escape(_sign(one))}</td>" for one in line.cells)
         rows.append(f"<tr><td><a href='#{escape(name)}'>{escape(name)}</a></td>{cells}</tr>")
         parts.append(
             f"<section id='{escape(name)}'><h3>{escape(name)}</h3>{''.join(map(_section, line.cells))}</section>"
         )
-    how = f"{effort.instances} instances for every cell, {effort.seconds:g} s of search, seed {effort.seed}"
+    says = "".join(f"<dt>{escape(one.title)}</dt><dd>{escape(one.statement)}</dd>" for one in PROPERTIES)
     return (
         f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{title}</title><style>{STYLE}{MORE}</style>"
         f"<h1>{title}</h1><p>A number: it held on so many instances, which proves nothing. ✗: the smallest "
-        f"counterexample is below. -: not judged.</p><table><tr><th>policy</th>{head}</tr>{''.join(rows)}</table>"
-        f"{''.join(parts)}<p class='quiet'>{escape(how)}.</p></html>\n"
+        f"counterexample is below. -: not judged.</p><dl>{says}</dl>"
+        f"<table><tr><th>policy</th>{head}</tr>{''.join(rows)}</table>"
+        f"{''.join(parts)}<p class='quiet'>{escape(_effort(effort))}</p></html>\n"
     )
-
-
-def _badge(one: Cell) -> str:
-    return "proved" if one.proved else str(one.instances) if one.holds else SIGNS[one.text]
 
 
 def _section(one: Cell) -> str:
     if one.counterexample is None:
-        told = f"{one.about.title}: {one.text}" + (f"; {one.why}" if one.why else "")
+        told = f"{one.about.title}: {one.text}" + (f"; {one.why}" if one.why else f" ({one.about.statement})")
         return f"<p class='quiet'>{escape(told)}</p>"
     found = one.counterexample.finding
     pictures = "".join(map(drawn, found.pictures))
