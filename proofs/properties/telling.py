@@ -84,8 +84,7 @@ def markdown(found: Sequence[Line], effort: Effort) -> str:
     says = [f"- **{one.title}** ({one.key}): {one.statement}." for one in PROPERTIES]
     rows = [HEADING, *says, "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     judged = [line for line in found if not line.why]
-    for line in judged:
-        rows.append("| " + " | ".join([f"`{line.policy}`", line.kind, *map(_sign, line.cells)]) + " |")
+    rows += ["| " + " | ".join([f"`{line.policy}`", line.kind, *map(_sign, line.cells)]) + " |" for line in judged]
     cells = [(f"`{line.policy}`, {line.kind}, {one.about.key}", one) for line in judged for one in line.cells]
     proved = [f"- {where}: `{one.proved}`." for where, one in cells if one.proved]
     told = [f"- {where}: {_inline(one.counterexample.finding.words)}." for where, one in cells if one.counterexample]
