@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from itertools import islice
@@ -40,6 +44,21 @@ class Broken:
 
     def __call__(self, instance, state=None):
         raise KeyError("oh")
+
+
+class Leaves:
+    """Ends the program."""
+
+    def __call__(self, instance, state=None):
+        raise SystemExit(3)
+
+
+class Talks(All):
+    """Prints."""
+
+    def __call__(self, instance, state=None):
+        print("here I am")
+        return super().__call__(instance, state)
 
 
 class Wrong:
@@ -82,7 +101,7 @@ def test_the_list() -> None:
     assert found.exit_code == 0
     assert "oef/lemma-3.1" in found.output
     data = json.loads(run("--list", "--json").stdout)
-    assert {"paper", "place", "claim", "verdict"} == set(data[0])
+    assert {"paper", "place", "claim", "expected"} == set(data[0])
 
 
 def test_another_verdict_than_expected_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,12 +150,39 @@ def test_processes_end_with_what_uses_them() -> None:
         assert not process.is_alive()
 
 
+WAITING = """
+import time
+from hetopt.proofs.ledger.processes import side_by_side
+
+if __name__ == "__main__":
+    with side_by_side(2) as pool:
+        pool.submit(abs, -1).result()
+        for _ in range(2):
+            pool.submit(time.sleep, 600)
+        print("ready", flush=True)
+        time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGKILL])
+def test_no_process_outlives_the_first(by: signal.Signals, tmp_path: Path) -> None:
+    """All hold its standard output, which ends with the last of them."""
+    script = tmp_path / "waiting.py"
+    script.write_text(WAITING)
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "ready\n"
+        first.send_signal(by)
+        assert first.communicate(timeout=120)[0] == ""
+
+
 def test_the_page_and_kept_counterexamples(tmp_path: Path) -> None:
     page = tmp_path / "ledger.html"
     found = run("oef/thm-5.4", *QUICK, "--html", str(page), "--keep", str(tmp_path / "kept"))
     assert found.exit_code == 0
     assert "<svg" in page.read_text()
-    assert list((tmp_path / "kept").iterdir()) == []  # nothing smaller than what is stored
+    assert "kept: none" in found.output  # nothing smaller than what is stored
+    assert not (tmp_path / "kept").exists()
 
 
 @pytest.mark.parametrize(
@@ -147,6 +193,7 @@ def test_the_page_and_kept_counterexamples(tmp_path: Path) -> None:
         (["--instances", "0"], InvalidOption, "instances is 0"),
         (["--seconds", "-1"], InvalidOption, "seconds is -1"),
         (["--jobs", "-1"], InvalidOption, "jobs is -1"),
+        (["--jobs", "0"], InvalidOption, "jobs is 0"),
         (["--policy", "nothing"], UnknownName, "there is no policy 'nothing'"),
         (["--policy", "fft", "oef/eq-6"], InvalidOption, "--policy is about properties, not about claims"),
         (["--policy", "fft", "--set", "nothing=1"], InvalidOption, "has no setting 'nothing'"),
@@ -192,9 +239,29 @@ def test_a_policy_that_fails_or_answers_something_else(own: str) -> None:
     found = run("--policy", f"{own}:Broken", "--jobs", "1")
     assert isinstance(found.exception, InvalidOption)
     assert "policy Broken fails on an instance: KeyError: 'oh'" in str(found.exception)
+    found = run("--policy", f"{own}:Leaves", "--jobs", "1")
+    assert "policy Leaves fails on an instance: SystemExit: 3" in str(found.exception)
     found = run("--policy", f"{own}:Wrong", "--jobs", "1")
     assert isinstance(found.exception, HetoptError)
     assert "has answered 7" in str(found.exception)
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_what_policies_print_is_no_result_and_no_folder_is_left(own: str, tmp_path: Path, jobs: str) -> None:
+    words = ["--policy", f"{own}:Talks", "--instances", "2", "--seconds", "0", "--json", "--jobs", jobs]
+    (tmp_path / "empty").mkdir()
+    given = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    given.pop("HYPOTHESIS_STORAGE_DIRECTORY", None)
+    found = subprocess.run(
+        [str(Path(sys.executable).with_name("hetopt")), "verify", *words],
+        capture_output=True,
+        cwd=tmp_path / "empty",
+        env=given,
+        check=True,
+    )
+    assert json.loads(found.stdout)[0]["policy"] == f"{own}:Talks"
+    assert b"here I am" in found.stderr
+    assert list((tmp_path / "empty").iterdir()) == []
 
 
 def test_a_policy_about_jobs_alone_says_so() -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Literal, Protocol, TypeAlias
+from numbers import Rational
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
+from hetopt.checks import shown
+from hetopt.errors import InvalidOption
 from hetopt.proofs.ledger.pictures import Picture
 from hetopt.proofs.ledger.space import Numbers
 from hetopt.rationals import digits
@@ -44,6 +47,11 @@ class Finding:
         What to draw, e.g. shares before and after.
     decided:
         False where the case decides nothing either way (an optimum that is not unique …); it refutes nothing.
+
+    Raises
+    ------
+    InvalidOption
+        The slack is a float: a verdict never rests on one.
     """
 
     slack: Fraction
@@ -51,6 +59,13 @@ class Finding:
     certificate: tuple[str, ...] = ()
     pictures: tuple[Picture, ...] = ()
     decided: bool = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.slack, Rational):
+            kind = type(self.slack).__name__
+            raise InvalidOption(
+                f"a finding has the slack {shown(self.slack)}, a {kind}; it must be exact: a Fraction or an int"
+            )
 
     @property
     def refutes(self) -> bool:
@@ -221,6 +236,11 @@ class Claim:
         Who found the verdict first.
     note:
         What has to be known besides, such as how an unclear statement was read.
+
+    Raises
+    ------
+    InvalidOption
+        ``expected`` is no verdict.
     """
 
     key: str
@@ -236,6 +256,11 @@ class Claim:
     instead: str = ""
     source: str = ""
     note: str = ""
+
+    def __post_init__(self) -> None:
+        if self.expected not in get_args(Word):
+            words = ", ".join(get_args(Word))
+            raise InvalidOption(f"claim {self.key!r} expects {shown(self.expected)}; a verdict is one of {words}")
 
     @property
     def label(self) -> str:

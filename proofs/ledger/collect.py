@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Iterable
+from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import entry_points
 
@@ -38,7 +40,7 @@ def ledger() -> dict[str, Claim]:
 def chosen(keys: Iterable[str] = (), paper: str = "") -> list[Claim]:
     """The claims of these keys, or of a paper, or all.
 
-    A key may end in ``*``.
+    A key may hold ``*`` and ``?``, as names of files do in a shell.
 
     Raises
     ------
@@ -48,15 +50,22 @@ def chosen(keys: Iterable[str] = (), paper: str = "") -> list[Claim]:
     every = ledger()
     wanted: dict[str, Claim] = {}
     for key in keys:
-        if key.endswith("*") and any(name.startswith(key[:-1]) for name in every):
-            wanted |= {name: claim for name, claim in every.items() if name.startswith(key[:-1])}
-        else:
-            wanted[key] = lookup(every, key, "claim")
-    found = list(wanted.values()) if wanted else list(every.values())
-    if paper:
-        papers = {claim.paper.lower(): claim.paper for claim in every.values()}
-        name = lookup(papers, paper.lower(), "paper")
-        found = [claim for claim in found if claim.paper == name]
+        found = fnmatch.filter(every, key)
         if not found:
+            near = " or ".join(map(repr, get_close_matches(key, every)))
+            hint = f"did you mean {near}? " if near else ""
+            raise UnknownName(f"there is no claim {key!r}; {hint}hetopt verify --list shows all {len(every)}")
+        wanted |= {name: every[name] for name in found}
+    chosen = list(wanted.values()) if wanted else list(every.values())
+    if paper:
+        papers = {_letters(claim.paper): claim.paper for claim in every.values()}
+        name = lookup(papers, _letters(paper), "paper")
+        chosen = [claim for claim in chosen if claim.paper == name]
+        if not chosen:
             raise UnknownName(f"none of these claims is of the paper {name!r}: {', '.join(wanted)}")
-    return found
+    return chosen
+
+
+def _letters(name: str) -> str:
+    """A-SRPT is also asrpt."""
+    return "".join(filter(str.isalnum, name.lower()))

@@ -22,16 +22,22 @@ if TYPE_CHECKING:
 
 def verify(
     claims: Annotated[
-        list[str] | None, typer.Argument(help="Keys of claims, perhaps ending in *; default: all.")
+        list[str] | None, typer.Argument(help="Keys of claims, perhaps with *.", show_default="all")
     ] = None,
-    paper: Annotated[str, typer.Option(help="Only claims of this paper.")] = "",
+    paper: Annotated[str, typer.Option(help="Only claims of this paper: OEF, FFT, Hadar or A-SRPT.")] = "",
     quick: Annotated[bool, typer.Option("--quick", help="Stored counterexamples and 50 instances a claim.")] = False,
-    instances: Annotated[int | None, typer.Option(help="Instances drawn for each claim. [default: 200]")] = None,
+    instances: Annotated[
+        int | None, typer.Option(help="Instances drawn for each claim.", show_default="200; 50 with --quick")
+    ] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="Search for counterexamples, for each claim; 0: none. [default: 60]")
+        float | None,
+        typer.Option(
+            help="Search for counterexamples, for each claim or property; 0: none.",
+            show_default="60; 4 with --policy; 0 with --quick",
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of what is drawn and searched.")] = 0,
-    jobs: Annotated[int | None, typer.Option(help="Processes. [default: all cores]")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Processes.", show_default="all cores")] = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -44,7 +50,9 @@ def verify(
         list[str] | None, typer.Option("--set", help="A setting of the policy, key=value; repeatable.")
     ] = None,
     markdown: Annotated[Path | None, typer.Option(help="With --policy: write the matrix as Markdown.")] = None,
-    show: Annotated[bool, typer.Option("--list", help="List the claims and their verdicts; decide nothing.")] = False,
+    show: Annotated[
+        bool, typer.Option("--list", help="List the claims and the verdicts expected; decide nothing.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     html: Annotated[
         Path | None, typer.Option(help="Write a page with counterexamples drawn; one there is replaced.")
@@ -66,6 +74,8 @@ def verify(
     from hetopt.proofs.ledger.claim import QUICK, Effort
     from hetopt.proofs.ledger.collect import chosen, ledger
     from hetopt.proofs.ledger.deciding import decide_all
+    from hetopt.proofs.ledger.drawing import nothing_left
+    from hetopt.proofs.ledger.processes import aside
 
     standard = QUICK if quick else Effort()
     search = standard.seconds if policy is None or quick else PER_CELL
@@ -74,7 +84,7 @@ def verify(
         seconds=at_least(search if seconds is None else seconds, "seconds", 0.0, InvalidOption),
         seed=seed,
     )
-    processes = int(at_least(jobs or os.cpu_count() or 1, "jobs", 1, InvalidOption))
+    processes = int(at_least(os.cpu_count() or 1 if jobs is None else jobs, "jobs", 1, InvalidOption))
     for path in (html, markdown):
         if path is not None:
             check_writable(path)
@@ -95,11 +105,12 @@ def verify(
         else:
             console.show_table(f"{len(frame)} claims", list(frame.columns), frame.to_numpy().tolist(), sentences=2)
         return
+    made = keep is not None and not keep.exists()
     if keep is not None:
         check_folder(keep)
     began, decided, stopped = time.perf_counter(), dict[str, "Decided"](), False
     try:
-        with console.steps(len(wanted)) as step:
+        with console.steps(len(wanted)) as step, aside(), nothing_left():
             for one in decide_all(wanted, effort, processes):
                 step(one.claim.key)
                 decided[one.claim.key] = one
@@ -117,7 +128,11 @@ def verify(
     else:
         _print(results, spent)
     if keep is not None:
-        _keep(results, keep, quiet=as_json)
+        kept = _keep(results, keep)
+        if made and not kept:
+            keep.rmdir()
+        if not as_json:
+            console.say("\n".join(f"kept: {path}" for path in kept) or "kept: none, as none is new or smaller")
     if html is not None and not as_json:
         console.say(f"page: {html}")
     if stopped:
@@ -138,15 +153,18 @@ def _properties(
 ) -> None:
     """The properties of some policies, printed and written."""
     from hetopt.files.saving import save
+    from hetopt.proofs.ledger.drawing import nothing_left
+    from hetopt.proofs.ledger.processes import aside
     from hetopt.proofs.properties import telling
     from hetopt.proofs.properties.checks import PROPERTIES
     from hetopt.proofs.properties.matrix import decided, joined, planned
     from hetopt.registry import policy_names
 
     asked = policy_names() if names == ["all"] else list(dict.fromkeys(names))
-    tasks, refused = planned(asked, settings or [])
+    with aside():
+        tasks, refused = planned(asked, settings or [])
     cells = {}
-    with console.steps(len(tasks)) as step:
+    with console.steps(len(tasks)) as step, aside(), nothing_left():
         for task, cell in decided(tasks, settings or [], effort, jobs):
             step(f"{task[0]}: {PROPERTIES[task[2]].key}")
             cells[task] = cell
@@ -176,22 +194,23 @@ def _print(results: list[Decided], spent: float) -> None:
         counts[word] = counts.get(word, 0) + 1
     told = ", ".join(f"{count} {word}" for word, count in counts.items())
     other = [one.claim.key for one in results if not one.as_expected]
-    console.say(f"{told}; {spent:.0f} s")
+    console.say(f"{told}; {spent:.{0 if spent >= 10 else 1}f} s")
     for key in other:
         console.note(f"{key}: another verdict than the ledger stands for")
 
 
-def _keep(results: list[Decided], folder: Path, *, quiet: bool) -> None:
+def _keep(results: list[Decided], folder: Path) -> list[Path]:
+    """The files that were written."""
     from dataclasses import replace
 
     from hetopt.proofs.ledger.means import ForAll, Some
     from hetopt.proofs.ledger.stored import keep
 
+    paths = []
     for one in results:
         found, means = one.evidence.counterexample, one.claim.means
         such = means.such if isinstance(means, Some) else means
         if found is None or found.name or not isinstance(such, ForAll):
             continue
-        path = keep(one.claim, replace(found, case=such.space.build(found.numbers)), folder)
-        if not quiet:
-            console.say(f"kept: {path}")
+        paths.append(keep(one.claim, replace(found, case=such.space.build(found.numbers)), folder))
+    return paths

@@ -6,8 +6,10 @@ import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass, replace
+from typing import get_args
 
-from hetopt.proofs.ledger.claim import Claim, Effort, Evidence
+from hetopt.checks import shown
+from hetopt.proofs.ledger.claim import Claim, Effort, Evidence, Word
 from hetopt.proofs.ledger.collect import ledger
 from hetopt.proofs.ledger.processes import side_by_side
 
@@ -28,11 +30,15 @@ class Decided:
 def decide(claim: Claim, effort: Effort) -> Evidence:
     """What is known of one claim after so much effort; an error in its code leaves it open, and says so."""
     try:
-        return claim.means.decide(claim, effort)
-    except Exception as problem:  # whatever the code of somebody else's claim does
+        found = claim.means.decide(claim, effort)
+    except (Exception, SystemExit) as problem:  # whatever the code of somebody else's claim does
         last = traceback.extract_tb(problem.__traceback__)[-1]
         where = f"{last.filename.rpartition('/')[2]}, line {last.lineno}"
         return Evidence("open", f"could not be decided: {type(problem).__name__}: {problem} ({where})")
+    if found.verdict not in get_args(Word):
+        words = ", ".join(get_args(Word))
+        return Evidence("open", f"could not be decided: the verdict {shown(found.verdict)} is none of {words}")
+    return found
 
 
 def decide_all(claims: Sequence[Claim], effort: Effort, jobs: int = 1) -> Iterator[Decided]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
+from math import isnan
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis.errors import HypothesisException
 
+from hetopt.errors import InvalidOption
 from hetopt.proofs.ledger.claim import Finding
 from hetopt.proofs.ledger.space import Numbers, Space
 
@@ -17,6 +22,21 @@ C = TypeVar("C")
 
 class _Refuted(Exception):
     """A case for which the conclusion fails; shown to Hypothesis so that it shrinks it."""
+
+
+@contextmanager
+def nothing_left() -> Iterator[None]:
+    """Hypothesis makes a folder where it is run; a command that uses it leaves none behind."""
+    variable = "HYPOTHESIS_STORAGE_DIRECTORY"
+    if variable in os.environ:
+        yield
+        return
+    with TemporaryDirectory(prefix="hetopt-", ignore_cleanup_errors=True) as folder:
+        os.environ[variable] = folder
+        try:
+            yield
+        finally:
+            del os.environ[variable]
 
 
 def drawn(
@@ -46,7 +66,10 @@ def drawn(
         nonlocal tried
         tried += 1
         numbers, case = pair
-        if slack(case) < 0:
+        least = slack(case)
+        if isnan(least):
+            raise InvalidOption(f"the slack of {numbers.as_dict()} is not a number")
+        if least < 0:
             told = finding(case)
             if told.refutes:
                 found[:] = [(numbers, told)]

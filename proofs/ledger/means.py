@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Generic, TypeVar
 
+from hetopt.errors import InvalidInstance
 from hetopt.proofs.ledger.claim import (
+    QUICK,
     Check,
     Claim,
     Counterexample,
@@ -23,7 +25,7 @@ from hetopt.proofs.ledger.claim import (
 from hetopt.proofs.ledger.drawing import drawn
 from hetopt.proofs.ledger.hunter import Hunt, hunt
 from hetopt.proofs.ledger.space import Numbers, Space
-from hetopt.proofs.ledger.stored import kept, stored_numbers
+from hetopt.proofs.ledger.stored import kept, stored_numbers, stored_slack
 
 C = TypeVar("C")
 
@@ -43,7 +45,7 @@ class ForAll(Generic[C]):
     ratio:
         Both sides of a bound as a quotient, at most 1 where it holds; to measure how near it is reached.
     share:
-        Part of the instances that is drawn, where one case takes long.
+        Part of the instances that is drawn, where one case takes long; not fewer than ``QUICK`` asks for.
     every:
         Whether the claim is about every optimum: then one that fails refutes it, unique or not.
     """
@@ -70,15 +72,18 @@ class ForAll(Generic[C]):
         Raises
         ------
         InvalidInstance
-            It does not meet the hypotheses.
+            It does not meet the hypotheses, or its slack is another than the one that is stored with it.
         """
-        numbers = stored_numbers(name)
+        numbers, before = stored_numbers(name), stored_slack(name)
         case = self.space.build(numbers)
         if case is None:
-            from hetopt.errors import InvalidInstance
-
             raise InvalidInstance(f"the stored case {name!r} does not meet the hypotheses of the claim")
-        return Counterexample(numbers, case, self.found(case), name)
+        found = self.found(case)
+        if found.slack != before:
+            raise InvalidInstance(
+                f"the stored case {name!r} has the slack {found.slack}, not {before} as the file says"
+            )
+        return Counterexample(numbers, case, found, name)
 
     def decide(self, claim: Claim, effort: Effort) -> Evidence:
         """Look at what is stored, draw, search, and run the proof's mechanical parts."""
@@ -88,7 +93,7 @@ class ForAll(Generic[C]):
         best = min(known, key=lambda case: self.space.weight(case.numbers), default=None)
         tried = {"stored": len(names)} if names else {}
         if best is None:
-            count = max(1, int(effort.instances * self.share))
+            count = max(min(effort.instances, QUICK.instances), int(effort.instances * self.share))
             found, tried["instances"] = drawn(self.space, self.quick, self.found, count, effort.seed)
             best = None if found is None else self._counterexample(*found)
         search = self._search(claim, effort, best)
@@ -144,17 +149,18 @@ def _judged(
 ) -> tuple[Word, str]:
     """The verdict and its line."""
     broken = [check for check in checks if check.holds is False]
+    missing = "".join(f"; not run: {check.name} ({check.why})" for check in checks if check.holds is None)
     if best is not None:
-        where = best.name or "found now"
+        where = f"instance {best.name}" if best.name else "found now"
         least = ", none is smaller" if search is not None and search.smallest and not best.name else ""
         contradiction = "; the proof that stands here must be wrong" if claim.proof else ""
-        return "false", f"{best.finding.words} ({where}{least}){contradiction}"
+        return "false", f"{best.finding.words} ({where}{least}){contradiction}{missing}"
     told = ", ".join(f"{count:,} {what}" for what, count in tried.items() if count)
     if broken:
         return "open", f"{broken[0].name}: {broken[0].why}; no counterexample in {told}"
     if claim.proof.strip():
         machine = [check.name for check in checks if check.holds]
-        return "true", f"proved; no counterexample in {told}" + (f"; {'; '.join(machine)}" if machine else "")
+        return "true", "; ".join(["proved", f"no counterexample in {told}", *machine]) + missing
     return "open", f"no proof and no counterexample in {told}"
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
-from multiprocessing import active_children, get_context
+from contextlib import contextmanager, redirect_stdout
+from multiprocessing import active_children, get_context, parent_process
+from multiprocessing.connection import wait
+from threading import Thread
 
 
 @contextmanager
 def side_by_side(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """So many processes, started afresh; an error or Ctrl-C here ends them, whatever they are doing."""
+    """So many processes, started afresh; they end with this one or its error, whatever they and it are doing."""
     before = set(active_children())
-    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_leave_interrupts)
+    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_as_helper)
     try:
         yield pool
     except BaseException:
@@ -24,6 +28,22 @@ def side_by_side(jobs: int) -> Iterator[ProcessPoolExecutor]:
     pool.shutdown()
 
 
-def _leave_interrupts() -> None:
-    """Ctrl-C reaches all processes of a terminal; only the first one answers it."""
+def _as_helper() -> None:
+    """Ctrl-C reaches all processes of a terminal; only the first one answers it, and none outlives it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.stdout = sys.stderr
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """What other people's code prints goes to standard error, so that standard output holds the results alone."""
+    with redirect_stdout(sys.stderr):
+        yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from hetopt.proofs.ledger.space import Numbers, plain
 TOPIC = "counterexample"
 """Key under ``expected`` of an instance file."""
 
+FOLDER = "refuted/"
+"""Where the library keeps them."""
+
 
 def stored_numbers(name: str) -> Numbers:
     """The tables of a stored counterexample.
@@ -32,20 +36,30 @@ def stored_numbers(name: str) -> Numbers:
     return Numbers.read(instances.expected(name)[TOPIC].case)
 
 
+def stored_slack(name: str) -> Fraction:
+    """By how much the conclusion fails there, as the file says."""
+    return Fraction(str(instances.expected(name)[TOPIC].correct["slack"]))
+
+
 @cache
 def _index() -> dict[str, tuple[str, ...]]:
-    """Claim -> names of the instances that are kept against it."""
+    """Claim -> names of the instances that are kept against it; a file that cannot be read is named after its claim."""
     found: dict[str, tuple[str, ...]] = {}
     for name in instances.names():
-        if name.startswith("refuted/") and TOPIC in (said := instances.expected(name)):
-            for claim in said[TOPIC].claim.split(", "):
-                found[claim] = (*found.get(claim, ()), name)
+        if not name.startswith(FOLDER):
+            continue
+        try:
+            keys = instances.expected(name)[TOPIC].claim.split(", ")
+        except Exception:  # whatever stands in the file; told where the claim is decided
+            keys = [name]
+        for key in keys:
+            found[key] = (*found.get(key, ()), name)
     return found
 
 
 def kept(claim: str) -> tuple[str, ...]:
-    """Names of the instances that are kept as counterexamples of a claim."""
-    return _index().get(claim, ())
+    """Names of the instances that are kept as counterexamples of a claim, also those that cannot be read."""
+    return (*_index().get(claim, ()), *_index().get(FOLDER + slug(claim), ()))
 
 
 def instance_of(case: Any) -> Instance:
@@ -85,6 +99,6 @@ def keep(claim: Claim, found: Counterexample, folder: Path) -> Path:
     path = folder / f"{name}.yaml"
     check_free(path, overwrite=False)
     check_writable(path)
-    data = document(claim, found, f"refuted/{name}")
+    data = document(claim, found, f"{FOLDER}{name}")
     path.write_text(yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=110))
     return path

@@ -10,8 +10,6 @@ import pandas as pd
 from hetopt.proofs.ledger.claim import Claim, Evidence, number
 from hetopt.proofs.ledger.deciding import Decided
 
-MARK = {"true": "true", "false": "false", "open": "open", "untestable": "untestable"}
-
 
 def table(decided: Sequence[Decided]) -> pd.DataFrame:
     """A row per claim: paper, place, key, verdict, evidence in a line, seconds."""
@@ -43,6 +41,7 @@ def as_dict(decided: Decided) -> dict[str, Any]:
         "policies": list(claim.policies),
         "verdict": evidence.verdict,
         "expected": claim.expected,
+        "label": claim.label_of(evidence.verdict),
         "instead": claim.instead or None,
         "note": claim.note or None,
         "proof": claim.proof.strip() or None,
@@ -83,6 +82,6 @@ def _evidence(evidence: Evidence) -> dict[str, Any]:
 
 
 def listed(claims: Sequence[Claim]) -> pd.DataFrame:
-    """What there is to decide: paper, place, key, expected verdict."""
+    """What there is to decide: paper, place, key, and the verdict that the ledger stands for."""
     rows = [(claim.paper, claim.place, claim.key, claim.label) for claim in claims]
-    return pd.DataFrame(rows, columns=["paper", "place", "claim", "verdict"])
+    return pd.DataFrame(rows, columns=["paper", "place", "claim", "expected"])

@@ -84,7 +84,7 @@ def answered(policy: Asked, instance: Instance) -> Answer:
         raise
     except HetoptError as problem:
         raise Undecided(str(problem)) from None
-    except Exception as problem:  # whatever the code of somebody else does
+    except (Exception, SystemExit) as problem:  # whatever the code of somebody else does
         name = getattr(policy, "__name__", type(policy).__name__)
         raise InvalidOption(f"policy {name} fails on an instance: {type(problem).__name__}: {problem}") from problem
     x = result.x / result.entities.demand[:, None] if isinstance(result, Plan) else result.x

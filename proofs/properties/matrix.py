@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
@@ -17,7 +18,7 @@ from hetopt.proofs.ledger.drawing import drawn
 from hetopt.proofs.ledger.hunter import hunt
 from hetopt.proofs.ledger.processes import side_by_side
 from hetopt.proofs.ledger.space import Numbers, Space
-from hetopt.proofs.ledger.stored import TOPIC, stored_numbers
+from hetopt.proofs.ledger.stored import stored_numbers
 from hetopt.proofs.properties.asking import Asked, Undecided, answered
 from hetopt.proofs.properties.cases import Kind, Posed, posed
 from hetopt.proofs.properties.checks import PROPERTIES, Property
@@ -167,9 +168,12 @@ def _with_liar(numbers: Numbers, space: Space[Posed]) -> Numbers:
 
 @cache
 def corpus() -> tuple[Numbers, ...]:
-    """The numbers of all counterexamples that are kept."""
-    names = [name for name in instances.names() if TOPIC in instances.expected(name)]
-    return tuple(map(stored_numbers, names))
+    """The numbers of all counterexamples that are kept and can be read."""
+    found = []
+    for name in instances.names():
+        with suppress(Exception):  # other instances, and whatever stands in a broken file
+            found.append(stored_numbers(name))
+    return tuple(found)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,107 @@
+"""All claims of the ledger: complete, decided as it stands for, and each file of a counterexample refutes one."""
+
+from __future__ import annotations
+
+import re
+import time
+from random import Random
+from typing import Any
+
+import pytest
+
+from hetopt import instances
+from hetopt.proofs.ledger.claim import Claim, Effort
+from hetopt.proofs.ledger.collect import ledger
+from hetopt.proofs.ledger.hunter import Hunt
+from hetopt.proofs.ledger.means import (
+    ForAll,
+    Some,
+)
+from hetopt.proofs.ledger.prose import as_html, paragraphs
+from hetopt.proofs.ledger.stored import instance_of, kept, stored_numbers
+
+EVERY = list(ledger().values())
+
+
+@pytest.mark.parametrize("one", EVERY, ids=lambda one: one.key)
+def test_claims_are_complete(one: Claim) -> None:
+    """What holds has a proof or a computation; what is false as printed may name what holds instead."""
+    assert one.statement.strip()
+    assert one.place
+    assert one.paper
+    assert one.key == one.key.lower()
+    if one.expected == "true" and isinstance(one.means, ForAll):
+        assert one.proof.strip()
+    if one.instead:
+        assert one.instead in ledger()
+        assert ledger()[one.instead].expected == "true"
+    if one.expected == "true":
+        assert not one.instead
+    for name in one.policies:
+        from hetopt.registry import policy_names
+
+        assert name in policy_names()
+
+
+@pytest.mark.parametrize("one", EVERY, ids=lambda one: one.key)
+def test_every_verdict_is_reached(one: Claim) -> None:
+    effort = Effort(instances=20, seconds=0, mechanical=False)
+    assert one.means.decide(one, effort).verdict == one.expected
+
+
+@pytest.mark.parametrize("one", EVERY, ids=lambda one: one.key)
+def test_formulas_can_be_shown(one: Claim) -> None:
+    """Every formula becomes MathML, without a command that is left as it is."""
+    for text in (one.statement, one.note, one.proof):
+        assert text.count("$") % 2 == 0
+        shown = "".join(map(as_html, paragraphs(text)))
+        assert "<merror" not in shown
+        assert not set("\\$*`") & set(re.sub("<[^>]*>", "", shown)), shown
+
+
+def test_every_file_of_a_counterexample_is_of_a_claim_that_it_refutes() -> None:
+    """And the instance in the file is the one that the numbers make."""
+    found = 0
+    for name in instances.names():
+        said_there = instances.expected(name)
+        if "counterexample" not in said_there:
+            continue
+        for key in said_there["counterexample"].claim.split(", "):
+            means = ledger()[key].means
+            such = means.such if isinstance(means, Some) else means
+            assert isinstance(such, ForAll), key
+            numbers = stored_numbers(name)
+            case = such.space.build(numbers)
+            assert case is not None, name
+            assert such.found(case).refutes, name
+            there, made = instances.load(name), instance_of(case)
+            assert (there.cluster, there.tenants, there.jobs) == (made.cluster, made.tenants, made.jobs), name
+            assert name in kept(key)
+            found += 1
+    assert found > 30
+
+
+@pytest.mark.parametrize(
+    "one",
+    [c for c in EVERY if isinstance(c.means, ForAll) and c.expected == "false"],
+    ids=lambda one: one.key,
+)
+def test_every_false_claim_has_a_counterexample_that_is_kept(one: Claim) -> None:
+    assert kept(one.key)
+
+
+class First(Hunt[Any]):
+    """A search that ends with the first counterexample."""
+
+    def _shrunk(self, rng: Random) -> Any:
+        return self.found
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("one", [c for c in EVERY if kept(c.key)], ids=lambda one: one.key)
+def test_a_search_finds_a_counterexample_from_the_claim_alone(one: Claim) -> None:
+    means = one.means.such if isinstance(one.means, Some) else one.means
+    assert isinstance(means, ForAll)
+    seconds = 600 if one.key == "oef/thm-5.3-cooperative-two-types" else 60  # of four tenants; seen after 304
+    search = First(means.space, means.quick, means.found, time.perf_counter() + seconds)
+    assert search.run() is not None, f"{search.tried} cases"
