@@ -298,7 +298,10 @@ def demo_command(
 def _add_commands() -> None:
     """Commands that installed packages announce by entry points of the group ``hetopt.commands``."""
     for point in sorted(entry_points(group="hetopt.commands"), key=lambda point: point.name):
-        app.command(point.name)(point.load())
+        try:
+            app.command(point.name)(point.load())
+        except Exception as problem:  # a package that is half installed must not take the other commands away
+            console.note(f"no command {point.name!r}: {point.value} fails with {type(problem).__name__}: {problem}")
 
 
 _add_commands()

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -234,3 +235,15 @@ def test_the_demo_of_ones_own_file(run: Run, odd: Path, tmp_path: Path) -> None:
 def test_settings_are_read_like_numbers_of_files(run: Run, value: str, seconds: float) -> None:
     code, _, err = run("solve", "lab36/jobs", "-p", "fft", "--set", f"round_seconds={value}", "--time", "5400")
     assert (code, err) == (0, "")
+
+
+def test_a_command_that_cannot_be_loaded_leaves_the_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    point = EntryPoint("broken", "nowhere.at_all:command", "hetopt.commands")
+    monkeypatch.setattr(cli, "entry_points", lambda group: [point] if group == "hetopt.commands" else [])
+    cli._add_commands()
+    told = capsys.readouterr().err
+    assert (
+        "no command 'broken': nowhere.at_all:command fails with ModuleNotFoundError: No module named 'nowhere'" in told
+    )

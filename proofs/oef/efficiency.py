@@ -112,7 +112,8 @@ $t^*$. Then all have more than $t^*$: a contradiction.""",
         expected="false",
         policies=("oef-cooperative",),
         instead="oef/thm-5.3-cooperative-three",
-        note="The larger total of the proof is not envy-free. Who wants envy-freeness, the sharing incentive and "
+        note="For two users it holds on any number of GPU types (`oef/thm-5.3-cooperative-two`). The larger total of "
+        "the proof is not envy-free. Who wants envy-freeness, the sharing incentive and "
         "Pareto efficiency together has them with equal budgets (policy `ceei`).",
     ),
     Claim(
