@@ -9,9 +9,11 @@ from fractions import Fraction
 from itertools import product
 
 from hetopt import Instance, Job
+from hetopt.models.hadar import Problem
 from hetopt.models.hadar.market import Market, Seats
 from hetopt.models.hadar.offers import Bid, find_offer
 from hetopt.models.hadar.utilities import EffectiveThroughput, utility_of
+from hetopt.proofs.hadar.gangs import SECONDS, Gangs
 from hetopt.tolerances import PROVEN, WORK
 
 Hosts = dict[tuple[str, str], int]
@@ -23,6 +25,11 @@ def cells(instance: Instance) -> list[tuple[str, str, int]]:
     return [
         (s.name, t, s.gpus[t]) for s in instance.cluster.servers for t in instance.cluster.type_names if t in s.gpus
     ]
+
+
+def problem_of(case: Gangs) -> Problem:
+    """A case of the ledger as the offline problem of the library."""
+    return Problem.of(case.instance, case.slots, float(SECONDS))
 
 
 def speed(instance: Instance, job: Job, gpu_type: str) -> Fraction:

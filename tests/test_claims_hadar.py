@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import log as ln
 from typing import Any
 
 import numpy as np
 import pytest
 from flint import arb
-from hypothesis import assume, given, settings
+from hadar_oracles import problem_of
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from ledger_cases import cases, kept_case
 
-import hetopt
-from hetopt import NotSolved, instances
+from hetopt import NotSolved
 from hetopt.models import hadar
-from hetopt.models.hadar.prices import step_factor
 from hetopt.models.hadar.schedules import schedules as library_schedules
 from hetopt.proofs.hadar import (
     algorithm,
@@ -28,13 +27,13 @@ from hetopt.proofs.hadar import (
     steps,
     tariffs,
 )
-from hetopt.proofs.hadar.gangs import SECONDS, Gangs
+from hetopt.proofs.hadar.gangs import Gangs
 from hetopt.proofs.hadar.recursion import Offer, Recursion
 from hetopt.proofs.hadar.roots import Roots, enclosed, log, power, short, sign
 from hetopt.proofs.hadar.spaces import gangs, made
 from hetopt.proofs.hadar.tariffs import ONE, printed, proven, runs
 from hetopt.proofs.ledger.means import ForAll
-from hetopt.proofs.ledger.space import Numbers, Space, whole
+from hetopt.proofs.ledger.space import Numbers, whole
 from hetopt.proofs.ledger.stored import kept
 from hetopt.tolerances import EQUAL, PROVEN
 
@@ -42,37 +41,6 @@ F = Fraction
 FEW = settings(max_examples=40, deadline=None)
 CLAIMS = {one.key: one for one in claims()}
 STORED = [(key, name) for key, one in CLAIMS.items() if isinstance(one.means, ForAll) for name in kept(key)]
-
-
-def test_claims_are_named_once_and_point_to_others() -> None:
-    assert len(CLAIMS) == len(claims())
-    assert {one.instead for one in claims() if one.instead} <= set(CLAIMS)
-    for one in claims():
-        assert (one.expected == "true") <= bool(one.proof or not isinstance(one.means, ForAll)), one.key
-
-
-@pytest.mark.parametrize(("key", "name"), STORED)
-def test_stored_counterexamples_are_their_instances(key: str, name: str) -> None:
-    means: Any = CLAIMS[key].means
-    found, there = means.recheck(name), instances.load(name)
-    assert found.finding.refutes
-    assert (found.case.instance.cluster, found.case.instance.jobs) == (there.cluster, there.jobs)
-    said = instances.expected(name)["counterexample"]
-    assert (said.claim, said.correct["slack"]) == (key, found.finding.slack)
-
-
-def case_of(key: str) -> Any:
-    """The stored counterexample of a claim."""
-    means: Any = CLAIMS[key].means
-    return means.recheck(kept(key)[0]).case
-
-
-def cases(space: Space[Any]) -> st.SearchStrategy[Any]:
-    return space.strategy().map(lambda pair: pair[1])
-
-
-def problem_of(case: Gangs) -> hadar.Problem:
-    return hadar.Problem.of(case.instance, case.slots, float(SECONDS))
 
 
 # -- roots -----------------------------------------------------------------------------------------------------------
@@ -175,125 +143,6 @@ def test_the_dual_objective_by_hand(case: programs.Priced) -> None:
     assert programs.weak(case).slack == bound - case.case.best[0]
 
 
-# -- prices and runs -------------------------------------------------------------------------------------------------
-
-
-@FEW
-@given(ANY)
-def test_printed_prices_and_runs_are_those_of_the_library(case: Gangs) -> None:
-    problem, tariff = problem_of(case), tariffs.printed(case)
-    there = hadar.printed_prices(problem)
-    assert list(map(float, tariff.low)) == pytest.approx(there.low, rel=EQUAL)
-    assert list(map(float, tariff.high)) == pytest.approx(there.high, rel=EQUAL)
-    for used in range(3):
-        floats = there(np.full(len(case.cells), used))
-        assert [float(tariff.price(i, used)) for i in range(len(case.cells))] == pytest.approx(floats, rel=EQUAL)
-    _like_the_library(hadar.Irrevocable("printed")(problem), runs(case, tariff))
-
-
-@FEW
-@given(cases(prices.PROVEN))
-def test_proven_prices_and_runs_are_those_of_the_library(case: Gangs) -> None:
-    tariff = tariffs.proven(case)
-    assert tariff is not None
-    found = hadar.Irrevocable()(problem_of(case))
-    assert float(tariff.delta) == pytest.approx(found.prices.delta, rel=EQUAL)
-    assert 2 * float(competitive.step_factor(tariff)) == pytest.approx(found.prices.factor, rel=EQUAL)
-    _like_the_library(found, runs(case, tariff, guarded=False))
-
-
-def _like_the_library(found: Any, here: list[tariffs.Run]) -> None:
-    """The library's run is one of ours. A payoff of exactly 0 is left out: rounding may let it pass there."""
-    assume(not any(_just_refused(run, step) for run in here for step in run.steps))
-    payoffs = found.steps["payoff"][found.steps["committed"]].to_dict()
-
-    def same(run: tariffs.Run) -> bool:
-        mine = {run.case.instance.jobs[s.job].name: float(s.payoff) for s in run.steps if s.taken}
-        values = [float(run.utility), float(run.initial), float(run.dual)]
-        return mine == pytest.approx(payoffs, rel=EQUAL) and values == pytest.approx(
-            [found.utility, found.initial, found.dual], rel=EQUAL
-        )
-
-    assert any(map(same, here))
-
-
-def _just_refused(run: tariffs.Run, step: tariffs.Step) -> bool:
-    pays = [tariffs.payoff(run.case, run.tariff, step.used, one) for one in run.case.schedules[step.job]]
-    return step.taken is None and any(p == 0 for p in pays)
-
-
-def test_one_run_by_hand() -> None:
-    """[Hadar, Theorem 2]: prices 1/4 and 7 on one GPU; the second job would pay exactly nothing."""
-    case = case_of("hadar/thm-2")
-    (run,) = runs(case, tariffs.printed(case))
-    assert [step.payoff.rational for step in run.steps] == [F(3, 4), 0]
-    assert (run.initial, run.dual, run.utility, run.is_feasible) == (F(1, 4), F(31, 4), 1, True)
-    assert run.relation == 27
-    assert competitive.least_alpha(run) == F(15, 2)
-
-
-def test_all_ties_are_runs_but_for_like_cells() -> None:
-    """Three GPUs of unlike types or servers to choose from; two of them are alike."""
-    tables = {"gpus": [[1, 1], [1, 0]], "worth": [[1]], "speed": [[1, 1]]}
-    case = made(Numbers.read(tables))
-    assert case is not None
-    assert {run.used for run in runs(case, tariffs.printed(case))} == {(0, 0, 1), (0, 1, 0)}
-
-
-@pytest.mark.parametrize(("worth", "holds"), [(worth, worth < 7) for worth in range(2, 10)])
-def test_seven_is_the_smallest_whole_number_against_theorem_2(worth: int, holds: bool) -> None:
-    case = made(Numbers.read({"gpus": [[1]], "worth": [[1, worth]]}))
-    assert case is not None
-    assert (competitive.as_printed(case).slack >= 0) == holds == (worth <= 2 * ln(4 * worth))
-
-
-# -- what the library does on the counterexamples --------------------------------------------------------------------
-
-
-def test_counterexamples_to_the_prices_in_the_library() -> None:
-    committed = {
-        key: hadar.Irrevocable("printed")(problem_of(case_of(f"hadar/{key}")))
-        for key in ("thm-2", "lemma-1", "admits-any", "initial-dual", "full-server", "discrete")
-    }
-    best = {
-        key: hadar.TimeIndexed()(problem_of(case_of(f"hadar/{key}"))).utility
-        for key in ("thm-2", "lemma-1", "admits-any")
-    }
-    assert (committed["thm-2"].utility, best["thm-2"]) == (1, 7)
-    assert best["thm-2"] > committed["thm-2"].prices.printed_factor
-    assert (committed["lemma-1"].utility, best["lemma-1"]) == (1, 3)
-    steps_ = committed["lemma-1"].steps
-    alpha = max(1.0, (steps_["dual"] / steps_["primal"])[steps_["committed"]].max())
-    assert 2 * alpha < 3
-    assert committed["lemma-1"].initial <= 3 / 2
-    assert (committed["admits-any"].utility, best["admits-any"]) == (0, 1)
-    assert committed["initial-dual"].initial == pytest.approx(3 / 4)
-    problem = problem_of(case_of("hadar/full-server"))
-    used = np.array([[1, 0]])
-    pays = hadar.best_schedule(problem, 1, committed["full-server"].prices(used))
-    assert pays is not None
-    assert pays.payoff == pytest.approx(7 / 8)
-    steep = committed["discrete"].prices.steepness
-    assert step_factor(steep, 1 / 2) > max(1.0, steep)
-
-
-def test_counterexamples_to_the_programs_in_the_library() -> None:
-    with pytest.raises(NotSolved):
-        hadar.TimeIndexed(admission=False)(problem_of(case_of("hadar/p1-p2")))
-    problem = problem_of(case_of("hadar/p1-p2-solvable"))
-    assert hadar.TimeIndexed(admission=False)(problem).utility == pytest.approx(5 / 2)
-    assert hadar.Enumerated()(problem).utility == pytest.approx(3)
-
-
-def test_algorithm_2_in_the_library() -> None:
-    """By the letter nobody runs; the exact search takes the jobs on either side of one that finds no GPUs."""
-    plan = hetopt.solve(hadar.printed(by_the_letter=True), case_of("hadar/algorithm-2").instance)
-    assert not plan.x.any()
-    policy = hadar.Hadar(selection="exact", order="arrival", pays="round", fill=False)
-    plan = hetopt.solve(policy, case_of("hadar/line-8").instance)
-    assert set(plan.placement.hosts) == {"j1", "j3"}
-
-
 # -- recursion -------------------------------------------------------------------------------------------------------
 
 
@@ -352,7 +201,7 @@ def test_slopes_show_another_logarithm() -> None:
 
 
 def test_checkers_find_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    theorem, full, small = (case_of(f"hadar/{key}") for key in ("thm-2", "full-server", "discrete"))
+    theorem, full, small = (kept_case(f"hadar/{key}") for key in ("thm-2", "full-server", "discrete"))
     (run,) = runs(theorem, tariffs.printed(theorem))
     assert steps.growth_of(run, run.relation)[0] > 0
     assert steps.growth_of(run, ONE)[0] == -F(13, 2)
@@ -418,7 +267,7 @@ def test_the_sharper_factor_by_hand() -> None:
 
 
 def test_infeasible_duals_are_seen() -> None:
-    case = case_of("hadar/lemma-1")
+    case = kept_case("hadar/lemma-1")
     (run,) = runs(case, tariffs.printed(case))
     assert not run.is_feasible
     assert not competitive._feasible(case)

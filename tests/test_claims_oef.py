@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from ledger_cases import cases
 
 import hetopt
 from hetopt.auditing import adjacent_types, envy_free, pareto_efficient, sharing_incentive
@@ -17,7 +18,6 @@ from hetopt.models import baselines, gavel, oef
 from hetopt.models.gandiva_fair import GandivaFair
 from hetopt.models.gavel.parts import TimeFraction
 from hetopt.proofs.ledger.claim import Finding
-from hetopt.proofs.ledger.space import Space
 from hetopt.proofs.oef import lies, properties_table, reports, rivals, rounds, shapes, users, vertices
 from hetopt.proofs.oef.efficiency import efficient
 from hetopt.proofs.oef.fairness import WEIGHTED, idle, least_surplus, most_envy
@@ -27,10 +27,6 @@ from hetopt.tolerances import EQUAL
 
 F = Fraction
 FEW = settings(max_examples=40, deadline=None)
-
-
-def cases(space: Space[Tenants]) -> st.SearchStrategy[Tenants]:
-    return space.strategy().map(lambda pair: pair[1])
 
 
 ANY = cases(tenants(speeds=tuple(F(v, 2) for v in range(11)), k=(1, 3)))

@@ -45,7 +45,7 @@ def nothing_above_apart(case: Placing) -> Finding:
     longest = max(case.alphas)
     x = case.placements[case.alphas.index(longest)]
     words = f"{case.told(x)} takes {number(longest)} s, all apart {number(case.apart)} s"
-    return Finding(case.apart - longest, words, (ALL_PLACEMENTS,))
+    return Finding(case.apart - longest, words, (ALL_PLACEMENTS,), (case.picture("the longest", x, longest),))
 
 
 def side_by_side_is_slower(case: Placing) -> Finding:
@@ -66,7 +66,8 @@ def greedy_is_shortest(case: Placing) -> Finding:
     """alpha~_min against the shortest iteration of all placements."""
     x = case.placements[case.alphas.index(case.shortest)]
     words = f"servers filled one after the other: {number(case.greedy)} s; {case.told(x)}: {number(case.shortest)} s"
-    return Finding(case.shortest - case.greedy, words, (ALL_PLACEMENTS,))
+    shown = case.picture("the shortest", x, case.shortest)
+    return Finding(case.shortest - case.greedy, words, (ALL_PLACEMENTS,), (shown,))
 
 
 def greedy_between(case: Placing) -> Finding:
@@ -85,7 +86,11 @@ def fewest_servers_are_best(case: Placing) -> Finding:
     )
     placement = case.told(case.placements[many[1]])
     words = f"on {least} servers at best {number(few[0])} s; {placement}: {number(many[0])} s"
-    return Finding(many[0] - few[0], words, (ALL_PLACEMENTS,))
+    shown = (
+        case.picture(f"on {least} servers at best", case.placements[few[1]], few[0]),
+        case.picture("on more", case.placements[many[1]], many[0]),
+    )
+    return Finding(many[0] - few[0], words, (ALL_PLACEMENTS,), shown)
 
 
 def within_bandwidths(case: Placing) -> Finding:

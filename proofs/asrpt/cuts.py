@@ -19,6 +19,7 @@ from hetopt.proofs.asrpt.bounds import INSIDE, one_server_is_enough
 from hetopt.proofs.asrpt.placing import ALL_PLACEMENTS, Placing, alike, exact, filled, staged_job
 from hetopt.proofs.ledger.claim import Claim, Finding, number
 from hetopt.proofs.ledger.means import Computation, Computed, ForAll, Growth, row, said
+from hetopt.proofs.ledger.pictures import Shares, placed
 from hetopt.proofs.ledger.space import Numbers, Space
 
 F = Fraction
@@ -72,6 +73,14 @@ class Cutting:
         groups = ([v for v, m in zip(labels, server, strict=True) if m == n] for n in range(len(self.placing.free)))
         return " | ".join(", ".join(group) for group in groups)
 
+    def picture(self, title: str, server: tuple[int, ...]) -> Shares:
+        """Which replicas are on which server, and what is cut."""
+        table = [[int(m == n) for n in range(len(self.placing.free))] for m in server]
+        cut = number(self.cuts[self.mappings.index(server)])
+        return placed(
+            f"{title}: {cut} bytes are cut", job_graph(self.placing.pipeline).labels, table, self.placing.free
+        )
+
 
 def cutting(space: Space[Placing]) -> Space[Cutting]:
     """The same cases, with mappings."""
@@ -86,9 +95,10 @@ def cutting(space: Space[Placing]) -> Space[Cutting]:
 def heavy_edge_cuts_least(case: Cutting) -> Finding:
     """The cut of Heavy-Edge against the least of all."""
     own, least = case.cuts[case.mappings.index(case.heavy_edge)], min(case.cuts)
-    best = case.told(case.mappings[case.cuts.index(least)])
-    words = f"{case.told(case.heavy_edge)} cuts {number(own)} bytes, {best} {number(least)}"
-    return Finding(least - own, words, (ALL_MAPPINGS,))
+    best = case.mappings[case.cuts.index(least)]
+    words = f"{case.told(case.heavy_edge)} cuts {number(own)} bytes, {case.told(best)} {number(least)}"
+    shown = (case.picture("Heavy-Edge", case.heavy_edge), case.picture("the least cut", best))
+    return Finding(least - own, words, (ALL_MAPPINGS,), shown)
 
 
 def least_cut_is_fastest(case: Cutting) -> Finding:
@@ -100,7 +110,11 @@ def least_cut_is_fastest(case: Cutting) -> Finding:
         f"{case.told(case.mappings[i])} cuts {number(least)} bytes and takes {number(alpha)} s; "
         f"{case.told(case.mappings[j])} cuts {number(case.cuts[j])} and takes {number(fastest)} s"
     )
-    return Finding(fastest - alpha, words, (ALL_MAPPINGS, ALL_PLACEMENTS))
+    shown = (
+        case.picture(f"the least cut, {number(alpha)} s", case.mappings[i]),
+        case.picture(f"the fastest, {number(fastest)} s", case.mappings[j]),
+    )
+    return Finding(fastest - alpha, words, (ALL_MAPPINGS, ALL_PLACEMENTS), shown)
 
 
 def nothing_cut(case: Placing) -> Finding:

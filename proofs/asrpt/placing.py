@@ -21,6 +21,8 @@ from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.pipelines.iteration_time import Asynchronous
 from hetopt.pipelines.pipeline import Pipeline
 from hetopt.pipelines.servers import Servers, as_fractions
+from hetopt.proofs.ledger.claim import number
+from hetopt.proofs.ledger.pictures import Shares, placed
 from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, whole
 from hetopt.proofs.placements import every_placement
 
@@ -141,6 +143,11 @@ class Placing:
         """A placement in words, server by server."""
         columns = ("+".join(f"{n} of S{s + 1}" for s, n in enumerate(column) if n) for column in x.T.tolist())
         return " | ".join(column or "nothing" for column in columns)
+
+    def picture(self, title: str, x: Whole, alpha: Fraction) -> Shares:
+        """Replicas of each stage on each server, and how long an iteration takes."""
+        stages = [f"S{s + 1}" for s in range(len(x))]
+        return placed(f"{title}: {number(alpha)} s", stages, x.tolist(), self.free)
 
 
 def alike(

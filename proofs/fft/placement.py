@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -14,6 +14,7 @@ from hetopt.data.workload import Job
 from hetopt.models.fft.parts import ROUND_SECONDS
 from hetopt.proofs.ledger.claim import Claim, Finding
 from hetopt.proofs.ledger.means import ForAll
+from hetopt.proofs.ledger.pictures import Shares, placed
 from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, whole
 
 F = Fraction
@@ -54,10 +55,19 @@ class Servers:
         ]
 
     @cached_property
-    def packable(self) -> bool:
-        """Whether all jobs, each on one server, can be placed so that the gang is on one server as well."""
-        ways = product(range(len(self.gpus)), repeat=len(self.sizes))
-        return any(min(free) >= 0 and max(free) >= self.gang for free in map(self.free, ways))
+    def packed(self) -> tuple[int, ...] | None:
+        """Where the jobs that stay would be so that the gang is on one server as well; None if it never is."""
+        for homes in product(range(len(self.gpus)), repeat=len(self.sizes)):
+            free = self.free(homes)
+            if min(free) >= 0 and max(free) >= self.gang:
+                return homes
+        return None
+
+    def picture(self, title: str, homes: tuple[int, ...], gang: Sequence[int]) -> Shares:
+        """Who is where; ``gang`` has the GPUs of the one that comes on each server."""
+        who = [f"j{j + 1}" for j in range(len(homes) + 1)]
+        staying = [[s * (home == m) for m in range(len(self.gpus))] for s, home in zip(self.sizes, homes, strict=True)]
+        return placed(title, who, [*staying, gang], self.gpus)
 
 
 def _servers(numbers: Numbers) -> Servers | None:
@@ -96,12 +106,19 @@ SERVERS = Space(
 def packed_in_place(case: Servers) -> Finding:
     """Whether the gang fits on one server beside those who stay, where some placement of all has it on one."""
     free = case.free(case.homes)
-    slack = F(max(free) - case.gang) if case.packable else F(0)
+    pictures = [case.picture("where they are, before the gang comes", case.homes, [0] * len(free))]
+    slack = F(0)
+    if case.packed is not None:
+        slack = F(max(free) - case.gang)
+        room = case.free(case.packed)
+        gang = [case.gang * (m == room.index(max(room))) for m in range(len(room))]
+        pictures.append(case.picture("with the gang on one server", case.packed, gang))
     words = (
         f"{', '.join(map(str, free))} GPUs are free on {len(free)} server(s): a gang of {case.gang} is on one of them "
         "only if a job that stays on its type moves"
     )
-    return Finding(slack, words, ("all placements with each job on one server were counted through",))
+    certificate = ("all placements with each job on one server were counted through",)
+    return Finding(slack, words, certificate, tuple(pictures))
 
 
 CLAIMS = (

@@ -67,7 +67,8 @@ def admitted(case: Gangs, tariff: Tariff) -> Finding:
             worst = short(pays), f"on the empty cluster the best payoff of j{j + 1} is {number(short(pays))}"
     slack, words = (F(1), "no job can be done") if worst is None else worst
     refused = slack <= 0  # line 30 asks for more than 0
-    return Finding(slack - 1 if refused else slack, words, ("payoffs are exact",))
+    pictures = (case.picture("optimum", case.best[1]),) if refused else ()
+    return Finding(slack - 1 if refused else slack, words, ("payoffs are exact",), pictures)
 
 
 def initial_dual(case: Gangs, tariff: Tariff) -> Finding:

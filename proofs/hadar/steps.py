@@ -50,10 +50,12 @@ def charged_after(case: Gangs) -> Finding:
 def discrete(case: Gangs) -> Finding:
     """Definition 1 in all steps of a run, with alpha = max(1, ln(U_max / U_min))."""
     tariff = printed(case)
-    worst = [min((kept(tariff, i, n) for i, n in run.steps_taken), default=F(1)) for run in runs(case, tariff)]
-    needed = max(float(run.relation) for run in runs(case, tariff))
+    every = list(runs(case, tariff))
+    worst = [min((kept(tariff, i, n) for i, n in run.steps_taken), default=F(1)) for run in every]
+    needed = max(float(run.relation) for run in every)
     words = f"U_max / U_min is {number(tariff.steepness)}: alpha must be {needed:.3f}, and is {factor_of(tariff):.3f}"
-    return Finding(max(worst), words, (ENCLOSED, "in all runs some step breaks it"))
+    shown = (case.picture("Hadar", every[0].chosen),)
+    return Finding(max(worst), words, (ENCLOSED, "in all runs some step breaks it"), shown)
 
 
 def kept(tariff: Tariff, cell: int, step: int) -> Fraction:

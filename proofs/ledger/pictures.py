@@ -23,7 +23,7 @@ class Shares:
     capacity:
         (k,) GPUs that there are.
     worth:
-        (n,) what they are worth to their owner.
+        (n,) what they are worth to their owner; empty where that is not the point.
     """
 
     title: str
@@ -31,7 +31,7 @@ class Shares:
     types: tuple[str, ...]
     gpus: tuple[tuple[Fraction, ...], ...]
     capacity: tuple[Fraction, ...]
-    worth: tuple[Fraction, ...]
+    worth: tuple[Fraction, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,13 @@ class Timeline:
 
 
 Picture: TypeAlias = Shares | Timeline
+
+
+def placed(title: str, who: Sequence[str], table: Sequence[Sequence[int]], room: Sequence[int]) -> Shares:
+    """Whole GPUs of each owner on server1, server2 …, of which each has ``room``."""
+    servers = tuple(f"server{m + 1}" for m in range(len(room)))
+    gpus = tuple(tuple(map(Fraction, row)) for row in table)
+    return Shares(title, tuple(who), servers, gpus, tuple(map(Fraction, room)))
 
 
 def shares(

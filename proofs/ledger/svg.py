@@ -70,15 +70,16 @@ def _shares(picture: Shares) -> str:
                 x += width
         y += HIGH + GAP
     x, right = 0.0, left + WIDTH
-    for e, owner in enumerate(picture.names):
-        text = f"{owner}: {number(picture.worth[e])}"
+    legend = list(picture.names)
+    if picture.worth:
+        legend = [f"{owner}: {number(worth)}" for owner, worth in zip(legend, picture.worth, strict=True)]
+    for e, text in enumerate(legend):
         if x and x + 16 + len(text) * LETTER > right:
             x, y = 0.0, y + 18
         body.append(f"<rect x='{x:.1f}' y='{y + 2}' width='11' height='11' fill='{COLOURS[e % len(COLOURS)]}'/>")
         body.append(_text(x + 15, y + 12, text))
         x += 15 + len(text) * LETTER + 14
-    told = ", ".join(f"{owner} has {number(worth)}" for owner, worth in zip(picture.names, picture.worth, strict=True))
-    return _svg(left + WIDTH + 4, y + 20, body, f"{picture.title}: {told}")
+    return _svg(left + WIDTH + 4, y + 20, body, f"{picture.title}: {', '.join(legend)}")
 
 
 def _timeline(picture: Timeline) -> str:

@@ -1,0 +1,27 @@
+"""Cases of claims, for tests: drawn ones, and counterexamples that are kept."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+
+from hetopt.proofs.ledger import claims
+from hetopt.proofs.ledger.means import ForAll, Some
+from hetopt.proofs.ledger.space import Space
+from hetopt.proofs.ledger.stored import kept
+
+C = TypeVar("C")
+
+
+def cases(space: Space[C]) -> st.SearchStrategy[C]:
+    """Cases without the numbers of which they are made."""
+    return space.strategy().map(lambda pair: pair[1])
+
+
+def kept_case(key: str) -> Any:
+    """The counterexample that is kept against a claim."""
+    means = claims()[key].means
+    such = means.such if isinstance(means, Some) else means
+    assert isinstance(such, ForAll)
+    return such.recheck(kept(key)[0]).case
