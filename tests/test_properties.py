@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -20,13 +21,14 @@ from hetopt.models.fft import FFT
 from hetopt.models.hadar import Hadar
 from hetopt.models.hadare import HadarE
 from hetopt.proofs.ledger import claims
-from hetopt.proofs.ledger.claim import Effort
+from hetopt.proofs.ledger.claim import Counterexample, Effort, Finding
 from hetopt.proofs.ledger.pictures import Shares
 from hetopt.proofs.ledger.space import Numbers
+from hetopt.proofs.properties import many
 from hetopt.proofs.properties.asking import Undecided, answered, at_its_word, in_truth, true_rates, within_capacity
 from hetopt.proofs.properties.cases import Kind, Posed, posed
 from hetopt.proofs.properties.checks import PROPERTIES, no_gain, screened
-from hetopt.proofs.properties.matrix import PROVED, cell, kinds_of
+from hetopt.proofs.properties.matrix import PROVED, Cell, cell, kinds_of
 from hetopt.registry import make_policy, policy_names
 from hetopt.tolerances import EQUAL
 
@@ -312,3 +314,27 @@ def test_too_many_gpus_are_found_out() -> None:
     assert found.holds is False
     assert found.counterexample is not None
     assert "too many" in found.counterexample.finding.words
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_counterexamples_against_one_policy_are_tried_on_the_others(monkeypatch: pytest.MonkeyPatch, jobs: int) -> None:
+    """With nothing drawn for it but one simple case, the second policy fails by what was found against the first."""
+    at = [p.key for p in PROPERTIES].index("envy-free")
+    large, small = (Numbers({"speed": tuple((F(2),) for _ in range(n)), "gpus": ((F(1), F(1)),)}) for n in (3, 2))
+    finding = Finding(F(-1), "x")
+    first = Cell(PROPERTIES[at], False, 1, counterexample=Counterexample(small, None, finding))
+    holds = Cell(PROPERTIES[at], True, 1)
+    fails = Cell(PROPERTIES[at], False, 1, counterexample=Counterexample(large, None, finding))
+    none = Cell(PROPERTIES[at], None, why="x")
+    given = {"gavel-total-throughput": first, "efficiency-only": holds, "sharing-incentive-only": fails, "ceei": none}
+    monkeypatch.setattr(many, "_cell", lambda task, *_: given[task[0]])
+    monkeypatch.setattr(many, "side_by_side", lambda _: ThreadPoolExecutor(jobs))
+    tasks = [(name, "tenants", at) for name in given]
+    found = list(many.decided(tasks, (), SMALL, jobs))  # type: ignore[arg-type]
+    assert [one for task, one in found[:4] if given[task[0]] is not one] == []
+    after = {task[0]: one for task, one in found[4:]}
+    assert set(after) == {"efficiency-only"}  # the sharing incentive leaves no envy among two who are alike
+    assert after["efficiency-only"].holds is False
+    assert after["efficiency-only"].counterexample is not None
+    assert after["efficiency-only"].counterexample.numbers == small
+    assert "would have" in after["efficiency-only"].counterexample.finding.words

@@ -157,7 +157,7 @@ def _properties(
     from hetopt.proofs.ledger.processes import aside
     from hetopt.proofs.properties import telling
     from hetopt.proofs.properties.checks import PROPERTIES
-    from hetopt.proofs.properties.matrix import decided, joined, planned
+    from hetopt.proofs.properties.many import decided, joined, planned
     from hetopt.registry import policy_names
 
     asked = policy_names() if names == ["all"] else list(dict.fromkeys(names))
@@ -166,7 +166,8 @@ def _properties(
     cells = {}
     with console.steps(len(tasks)) as step, aside(), nothing_left():
         for task, cell in decided(tasks, settings or [], effort, jobs):
-            step(f"{task[0]}: {PROPERTIES[task[2]].key}")
+            if task not in cells:
+                step(f"{task[0]}: {PROPERTIES[task[2]].key}")
             cells[task] = cell
     found = joined(asked, cells, refused)
     if html is not None:

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import as_completed
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
 from typing import Any
 
 from hetopt import instances
-from hetopt.arguments import named_policy
 from hetopt.proofs.ledger.claim import Counterexample, Effort, Finding
 from hetopt.proofs.ledger.drawing import drawn
 from hetopt.proofs.ledger.hunter import hunt
-from hetopt.proofs.ledger.processes import side_by_side
 from hetopt.proofs.ledger.space import Numbers, Space
 from hetopt.proofs.ledger.stored import stored_numbers
 from hetopt.proofs.properties.asking import Asked, Undecided, answered
 from hetopt.proofs.properties.cases import Kind, Posed, posed
-from hetopt.proofs.properties.checks import PROPERTIES, Property
+from hetopt.proofs.properties.checks import Property
 
 PROVED: Mapping[tuple[str, Kind, str], str] = {
     ("oef-cooperative", "tenants", "envy-free"): "oef/thm-5.1-envy",
@@ -30,6 +27,7 @@ PROVED: Mapping[tuple[str, Kind, str], str] = {
     ("oef-noncooperative", "tenants", "over-report"): "oef/thm-5.4-over",
     ("oef-noncooperative", "tenants", "group"): "oef/thm-5.4-over",
     ("gandiva-fair", "tenants", "sharing-incentive"): "oef/table-1-gandiva-sharing",
+    ("gavel-max-min", "tenants", "sharing-incentive"): "oef/table-1-gavel-sharing",
 }
 """(policy, whom it is about, property) -> the claim of the ledger that proves it."""
 
@@ -174,69 +172,3 @@ def corpus() -> tuple[Numbers, ...]:
         with suppress(Exception):  # other instances, and whatever stands in a broken file
             found.append(stored_numbers(name))
     return tuple(found)
-
-
-@dataclass(frozen=True)
-class Line:
-    """All properties of one policy for tenants or for jobs; or why it is not about them."""
-
-    policy: str
-    kind: Kind
-    cells: tuple[Cell, ...]
-    why: str = ""
-
-
-Task = tuple[str, Kind, int]
-"""A policy's name, whom it is asked about, and the position of a property."""
-
-
-def planned(names: Sequence[str], settings: Sequence[str]) -> tuple[list[Task], list[Line]]:
-    """The cells to decide, and the lines of those whom a policy is not about.
-
-    Parameters
-    ----------
-    names, settings:
-        As on a command line: announced names or ``module:Name``, and ``key=value`` each.
-
-    Raises
-    ------
-    UnknownName, InvalidOption
-        There is no such policy, a setting is wrong, or its code fails on an instance.
-    """
-    tasks, refused = list[Task](), list[Line]()
-    for name in names:
-        for kind, why in kinds_of(named_policy(name, list(settings))).items():
-            if why:
-                refused.append(Line(name, kind, (), why))
-            else:
-                tasks += [(name, kind, place) for place in range(len(PROPERTIES))]
-    return tasks, refused
-
-
-def decided(
-    tasks: Sequence[Task], settings: Sequence[str], effort: Effort, jobs: int = 1
-) -> Iterator[tuple[Task, Cell]]:
-    """Each cell, as it is done."""
-    if jobs <= 1:
-        yield from ((task, _cell(task, settings, effort)) for task in tasks)
-        return
-    with side_by_side(min(jobs, len(tasks))) as pool:
-        running = {pool.submit(_cell, task, settings, effort): task for task in tasks}
-        for done in as_completed(running):
-            yield running[done], done.result()
-
-
-def _cell(task: Task, settings: Sequence[str], effort: Effort) -> Cell:
-    """For a process of its own; cases stay behind, their numbers tell all."""
-    name, kind, place = task
-    found = cell(named_policy(name, list(settings)), kind, PROPERTIES[place], effort, name)
-    case = found.counterexample
-    return replace(found, about=PROPERTIES[place], counterexample=None if case is None else replace(case, case=None))
-
-
-def joined(names: Sequence[str], found: Mapping[Task, Cell], refused: Sequence[Line]) -> list[Line]:
-    """A line for each policy and whom it is about, in the order of the names."""
-    lines = list(refused)
-    for name, kind in dict.fromkeys((name, kind) for name, kind, _ in found):
-        lines.append(Line(name, kind, tuple(found[name, kind, place] for place in range(len(PROPERTIES)))))
-    return sorted(lines, key=lambda line: (names.index(line.policy), line.kind == "jobs"))

@@ -11,7 +11,8 @@ from hetopt.proofs.ledger.claim import Effort, number
 from hetopt.proofs.ledger.page import MORE
 from hetopt.proofs.ledger.svg import drawn
 from hetopt.proofs.properties.checks import PROPERTIES
-from hetopt.proofs.properties.matrix import Cell, Line
+from hetopt.proofs.properties.many import Line
+from hetopt.proofs.properties.matrix import Cell
 from hetopt.report import STYLE
 
 HEADING = """# Which policy has which property
@@ -97,11 +98,12 @@ def markdown(found: Sequence[Line], effort: Effort) -> str:
 
 
 def _effort(effort: Effort) -> str:
-    search = f", then {effort.seconds:g} s of search" if effort.seconds else ""
+    search = f" then {effort.seconds:g} s of search," if effort.seconds else ""
     return (
-        f"For every cell the counterexamples that the ledger keeps and {effort.instances} instances drawn{search}; "
-        f"seed {effort.seed}. Instances that a policy refused, or on which its result could not be judged, are not "
-        "counted."
+        "For every cell first the counterexamples that the ledger keeps, then "
+        f"{effort.instances} instances drawn,{search} "
+        f"and last the counterexamples against the other policies here; seed {effort.seed}. Instances that a policy "
+        "refused, or on which its result could not be judged, are not counted."
     )
 
 
