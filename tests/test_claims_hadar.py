@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from flint import arb
-from hadar_oracles import problem_of
+from hadar_oracles import in_one_slot, problem_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ledger_cases import cases, kept_case
@@ -238,7 +238,7 @@ def test_checkers_find_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_utilities_that_always_just_pay(base: Fraction, gpus: int) -> None:
     """What the family gives in one line is what Algorithm 1 does at proven prices, and what the policy does."""
     worth = families.rising(base, gpus)
-    case = families.in_one_slot(worth, gpus)
+    case = in_one_slot(worth, gpus)
     tariff = proven(case)
     assert tariff is not None
     assert tariff.steepness == base ** (gpus - 1)
@@ -250,13 +250,13 @@ def test_utilities_that_always_just_pay(base: Fraction, gpus: int) -> None:
 
 def test_a_larger_eta_lowers_the_price() -> None:
     """One job of utility 1 on one GPU for one slot: U_min is 1 / (4 eta), and eta 1 is the least that is allowed."""
-    case = families.in_one_slot((F(1),), 1)
+    case = in_one_slot((F(1),), 1)
     assert [printed(case, eta).low for eta in (F(0), F(1, 4), F(2))] == [(F(1, 4),), (F(1, 4),), (F(1, 8),)]
 
 
 def test_the_sharper_factor_by_hand() -> None:
     """Utilities 1, 4 and 4 on 2 GPUs: a price of 1/4, then 4 (the ratio is 16, delta 1/2); ALG is 1, alpha' 30."""
-    case = families.in_one_slot((F(1), F(4), F(4)), 2)
+    case = in_one_slot((F(1), F(4), F(4)), 2)
     tariff = proven(case)
     assert tariff is not None
     assert (tariff.steepness, tariff.delta) == (16, F(1, 2))

@@ -16,12 +16,6 @@ from hetopt.proofs.ledger.means import ForAll, Growth
 F = Fraction
 
 
-def in_one_slot(worth: Sequence[Fraction], gpus: int) -> Gangs:
-    """Jobs of one GPU that take the only slot, on one server, in this order."""
-    jobs = tuple(Gang(1, F(1), (F(1),), 0, value, fading=False) for value in worth)
-    return Gangs(jobs, ((gpus,),), 1)
-
-
 # -- the printed factor ----------------------------------------------------------------------------------------------
 
 
