@@ -136,6 +136,13 @@ def test_the_shortest_is_what_the_exact_mapper_finds(case: iteration.Placing) ->
 
 
 @FEW
+@given(cases(bounds.alike(servers=(1, 3))))
+def test_what_is_drawn_as_greedy_is_as_fast_as_it_says(case: iteration.Placing) -> None:
+    assert exact(case.seconds(case.greedily)[()]) == case.greedy
+    assert any((case.greedily == x).all() for x in case.placements)
+
+
+@FEW
 @given(cases(SMALL))
 def test_all_placements_are_there_once(case: iteration.Placing) -> None:
     vertices = [s for s, k in enumerate(case.pipeline.replicas.tolist()) for _ in range(k)]

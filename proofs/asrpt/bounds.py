@@ -66,8 +66,11 @@ def greedy_is_shortest(case: Placing) -> Finding:
     """alpha~_min against the shortest iteration of all placements."""
     x = case.placements[case.alphas.index(case.shortest)]
     words = f"servers filled one after the other: {number(case.greedy)} s; {case.told(x)}: {number(case.shortest)} s"
-    shown = case.picture("the shortest", x, case.shortest)
-    return Finding(case.shortest - case.greedy, words, (ALL_PLACEMENTS,), (shown,))
+    shown = (
+        case.picture("one server after the other", case.greedily, case.greedy),
+        case.picture("the shortest", x, case.shortest),
+    )
+    return Finding(case.shortest - case.greedy, words, (ALL_PLACEMENTS,), shown)
 
 
 def greedy_between(case: Placing) -> Finding:

@@ -137,7 +137,21 @@ class Placing:
     @cached_property
     def greedy(self) -> Fraction:
         """alpha~_min: Heavy-Edge on servers that are filled one after the other."""
-        return exact(Fleet(self.servers, HeavyEdge(), Asynchronous()).fewest(self.pipeline))
+        return exact(self._empty.fewest(self.pipeline))
+
+    @property
+    def greedily(self) -> Whole:
+        """Where :attr:`greedy` places the replicas."""
+        offer = self._empty.offer(self.pipeline, consolidate=True)
+        assert offer is not None, "there is room"
+        x = np.zeros((len(self.pipeline), len(self.free)), dtype=int)
+        for seat in offer.seats:
+            x[:, seat.server] = seat.replicas
+        return x
+
+    @property
+    def _empty(self) -> Fleet:
+        return Fleet(self.servers, HeavyEdge(), Asynchronous())
 
     def told(self, x: Whole) -> str:
         """A placement in words, server by server."""
