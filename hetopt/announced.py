@@ -68,7 +68,7 @@ class Announced:
         except (ImportError, AttributeError) as problem:
             raise UnknownName(f"{self.what} {name!r} cannot be loaded from {point.value!r}: {problem}") from None
         except Exception as problem:  # whatever the module of somebody else does
-            raise InvalidOption(f"{self.what} {name!r} cannot be loaded: {_raised(problem)}") from problem
+            raise InvalidOption(f"{self.what} {name!r} cannot be loaded: {raised(problem)}") from problem
         if not callable(made):
             raise UnknownName(f"{self.what} {name!r} is {made!r}; it must be a function or class that makes one")
         return made  # type: ignore[no-any-return]
@@ -96,7 +96,7 @@ class Announced:
         except HetoptError:
             raise
         except Exception as problem:  # whatever the code of somebody else does
-            raise InvalidOption(f"{called} cannot be made with {dict(settings)}: {_raised(problem)}") from problem
+            raise InvalidOption(f"{called} cannot be made with {dict(settings)}: {raised(problem)}") from problem
         if not callable(getattr(result, self.method, None)):
             wanted = ("" if self.method == "__call__" else f".{self.method}") + f"({', '.join(self.parameters)})"
             raise InvalidOption(f"{name!r} makes {type(result).__name__}, which is not a {self.what}{wanted}")
@@ -186,7 +186,7 @@ def _made_by_name(hint: type) -> Callable[[str], object] | None:
     return make_mapper if hint is Mapper else make_predictor if hint is Predictor else None
 
 
-def _raised(problem: Exception) -> str:
+def raised(problem: Exception) -> str:
     """What went wrong in somebody's code, and in which line."""
     frames = traceback.extract_tb(problem.__traceback__)
     where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""

@@ -16,6 +16,7 @@ import typer
 
 from hetopt import __version__, console, views
 from hetopt.allocation import Allocation, Plan
+from hetopt.announced import raised
 from hetopt.arguments import about, check_place, load, named_mapper, named_policy, present, solver_options
 from hetopt.data.instance import Instance
 from hetopt.errors import HetoptError, InvalidOption, NotSolved
@@ -301,7 +302,7 @@ def _add_commands() -> None:
         try:
             app.command(point.name)(point.load())
         except Exception as problem:  # a package that is half installed must not take the other commands away
-            console.note(f"no command {point.name!r}: {point.value} fails with {type(problem).__name__}: {problem}")
+            console.note(f"no command {point.name!r} from {point.value!r}: {raised(problem)}")
 
 
 _add_commands()

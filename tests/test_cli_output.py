@@ -244,6 +244,4 @@ def test_a_command_that_cannot_be_loaded_leaves_the_others(
     monkeypatch.setattr(cli, "entry_points", lambda group: [point] if group == "hetopt.commands" else [])
     cli._add_commands()
     told = capsys.readouterr().err
-    assert (
-        "no command 'broken': nowhere.at_all:command fails with ModuleNotFoundError: No module named 'nowhere'" in told
-    )
+    assert "no command 'broken' from 'nowhere.at_all:command': ModuleNotFoundError" in told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -232,17 +233,26 @@ def test_claims_are_chosen_by_key_by_beginning_and_by_paper() -> None:
         chosen(["oef/eq-6"], paper="fft")
 
 
-def test_two_claims_with_one_key_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (lambda: (claim(Untestable("x")), claim(Untestable("y"))), "two claims are called 'toy/claim'"),
+        (lambda: [claim(Untestable("x"), expected="maybe")], "no claims from 'my:claims': InvalidOption: claim 'toy"),
+        (lambda: 7, "no claims from 'my:claims': TypeError: 'int' object is not iterable"),
+        (lambda: ["x"], "'my:claims' makes 'x'; a function that announces claims makes claims"),
+    ],
+)
+def test_wrong_claims_that_a_package_announces(monkeypatch: pytest.MonkeyPatch, made: Any, said: str) -> None:
     class Point:
-        name = "twice"
+        name, value = "mine", "my:claims"
 
         def load(self) -> Any:
-            return lambda: (claim(Untestable("x")), claim(Untestable("y")))
+            return made
 
     monkeypatch.setattr("hetopt.proofs.ledger.collect.entry_points", lambda group: [Point()] if group else [])
     ledger.cache_clear()
     try:
-        with pytest.raises(InvalidOption, match="two claims are called 'toy/claim'"):
+        with pytest.raises(InvalidOption, match=re.escape(said)):
             ledger()
     finally:
         monkeypatch.undo()

@@ -6,9 +6,10 @@ import fnmatch
 from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 
-from hetopt.checks import lookup
+from hetopt.announced import raised
+from hetopt.checks import lookup, shown
 from hetopt.errors import InvalidOption, UnknownName
 from hetopt.proofs.ledger.claim import PAPERS, Claim
 
@@ -23,10 +24,10 @@ def ledger() -> dict[str, Claim]:
     Raises
     ------
     InvalidOption
-        Two claims have the same key.
+        Two claims have the same key, or what a package announces fails or makes something else than claims.
     """
     points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
-    made = [claim for point in points for claim in point.load()()]
+    made = [claim for point in points for claim in _announced(point)]
     order = list(PAPERS)
     made.sort(key=lambda claim: order.index(claim.paper) if claim.paper in order else len(order))
     found: dict[str, Claim] = {}
@@ -35,6 +36,17 @@ def ledger() -> dict[str, Claim]:
             raise InvalidOption(f"two claims are called {claim.key!r}; every claim needs a key of its own")
         found[claim.key] = claim
     return found
+
+
+def _announced(point: EntryPoint) -> list[Claim]:
+    try:
+        made = list(point.load()())
+    except Exception as problem:  # whatever the code of somebody else does
+        raise InvalidOption(f"no claims from {point.value!r}: {raised(problem)}") from problem
+    for one in made:
+        if not isinstance(one, Claim):
+            raise InvalidOption(f"{point.value!r} makes {shown(one)}; a function that announces claims makes claims")
+    return made
 
 
 def chosen(keys: Iterable[str] = (), paper: str = "") -> list[Claim]:
