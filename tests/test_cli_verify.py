@@ -216,7 +216,7 @@ def test_properties_of_a_policy_of_ones_own(own: str, tmp_path: Path) -> None:
     assert "All, tenants" in found.output
     assert "would have" in found.output  # the envy of u2
     assert "holds on 8" in found.output
-    assert f"\n| `{own}:All` | tenants | ✗ | ✗ |" in matrix.read_text()
+    assert f"\n| `{own}:All`, tenants | ✗ | ✗ |" in matrix.read_text()
     assert "<svg" in page.read_text()
     data = json.loads(run(*words, "--json").stdout)
     assert [row["about"] for row in data] == ["tenants", "jobs"]

@@ -81,11 +81,11 @@ def _told(one: Cell) -> str:
 
 def markdown(found: Sequence[Line], effort: Effort) -> str:
     """The matrix as a page of the docs: a row per policy and kind; counterexamples below."""
-    head = ["policy", "about", *(one.title for one in PROPERTIES)]
+    head = ["policy, about", *(one.title for one in PROPERTIES)]
     says = [f"- **{one.title}** ({one.key}): {one.statement}." for one in PROPERTIES]
     rows = [HEADING, *says, "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     judged = [line for line in found if not line.why]
-    rows += ["| " + " | ".join([f"`{line.policy}`", line.kind, *map(_sign, line.cells)]) + " |" for line in judged]
+    rows += ["| " + " | ".join([f"`{line.policy}`, {line.kind}", *map(_sign, line.cells)]) + " |" for line in judged]
     cells = [(f"`{line.policy}`, {line.kind}, {one.about.key}", one) for line in judged for one in line.cells]
     proved = [f"- {where}: `{one.proved}`." for where, one in cells if one.proved]
     told = [f"- {where}: {_inline(one.counterexample.finding.words)}." for where, one in cells if one.counterexample]
