@@ -178,6 +178,11 @@ def _properties(
         print(json.dumps([telling.as_dict(line) for line in found], indent=2))
     else:
         telling.show(found)
+    broken = [(line.policy, one) for line in found for one in line.cells if one.broken]
+    for name, one in broken:
+        console.note(f"{name}, {one.about.key}: {one.why}")
+    if broken:
+        raise typer.Exit(2)
 
 
 def _print(results: list[Decided], spent: float) -> None:

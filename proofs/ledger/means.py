@@ -152,7 +152,11 @@ def _judged(
     missing = "".join(f"; not run: {check.name} ({check.why})" for check in checks if check.holds is None)
     if best is not None:
         where = f"instance {best.name}" if best.name else "found now"
-        least = ", none is smaller" if search is not None and search.smallest and not best.name else ""
+        least = (
+            ", none with no more numbers has a smaller sum of them"
+            if search is not None and search.smallest and not best.name
+            else ""
+        )
         contradiction = "; the proof that stands here must be wrong" if claim.proof else ""
         return "false", f"{best.finding.words} ({where}{least}){contradiction}{missing}"
     told = ", ".join(f"{count:,} {what}" for what, count in tried.items() if count)

@@ -8,9 +8,11 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hetopt.allocation import Allocation, Plan
 from hetopt.auditing import Holdings, holdings
+from hetopt.checks import shown
 from hetopt.data.fractions import fractions
 from hetopt.data.instance import Instance
 from hetopt.data.worth import Numbers, worth
@@ -39,13 +41,17 @@ class Answer:
     exact:
         Whether it is the exact optimum of a formulation.
     unlike:
-        Why nobody can say what it is worth: a gang runs over several types, or in copies; else empty.
+        Why nobody can say what it is worth: a gang runs over several types, or in copies, or there are not so many
+        GPUs; else empty.
+    unique:
+        Whether a formulation has no other optimum; True for what is no formulation: it answers what it answers.
     """
 
     result: Allocation | Plan
     share: Numbers
     exact: bool
     unlike: str = ""
+    unique: bool = True
 
     def judged(self) -> Answer:
         """Itself.
@@ -88,9 +94,29 @@ def answered(policy: Asked, instance: Instance) -> Answer:
         name = getattr(policy, "__name__", type(policy).__name__)
         raise InvalidOption(f"policy {name} fails on an instance: {type(problem).__name__}: {problem}") from problem
     x = result.x / result.entities.demand[:, None] if isinstance(result, Plan) else result.x
-    if not np.isfinite(np.asarray(x, dtype=float)).all():
+    share = within_capacity(instance, at_its_word(_shares(x, instance)))
+    return Answer(result, share, exact=False, unlike=_unlike(instance, result) or _overuse(instance, share))
+
+
+def _shares(x: Any, instance: Instance) -> NDArray[np.float64]:
+    """As an array of floats of the instance's shape."""
+    try:
+        array = np.asarray(x, dtype=float)
+    except (TypeError, ValueError) as problem:
+        raise InvalidPlan(f"the policy hands out {shown(x)}, no shares: {problem}") from None
+    if array.shape != (shape := instance.entities().shape):
+        raise InvalidPlan(f"the policy hands out shares of shape {array.shape}, not {shape}")
+    if not np.isfinite(array).all():
         raise InvalidPlan("the policy hands out shares that are no finite numbers")
-    return Answer(result, within_capacity(instance, at_its_word(x)), exact=False, unlike=_unlike(instance, result))
+    return array
+
+
+def _overuse(instance: Instance, share: Numbers) -> str:
+    entities = instance.entities()
+    used = (share * fractions(entities.demand)[:, None]).sum(axis=0)
+    if any(u > m for u, m in zip(used, fractions(entities.capacity), strict=True)):
+        return "the allocation itself is not possible: it hands out more GPUs than there are"
+    return ""
 
 
 def within_capacity(instance: Instance, share: Numbers) -> Numbers:
@@ -134,7 +160,7 @@ def _solved(formulation: Formulation, instance: Instance) -> Answer:
     found = result.certificate.exact
     assert found is not None
     assert found.share is not None
-    return Answer(result, found.share, exact=True)
+    return Answer(result, found.share, exact=True, unique=found.unique is True)
 
 
 def at_its_word(x: Any) -> Numbers:

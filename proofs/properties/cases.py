@@ -13,6 +13,7 @@ from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, JobType, Tenant
 from hetopt.proofs.ledger.space import Choose, Grid, Numbers, Space, Table, whole
+from hetopt.rationals import digits
 
 F = Fraction
 Kind = Literal["tenants", "jobs"]
@@ -70,6 +71,12 @@ class Posed:
             return (self.liar,)
         return tuple(e for e, (a, b) in enumerate(zip(self.speed, self.report, strict=True)) if a != b)
 
+    @property
+    def words(self) -> str:
+        """What is asked, in a line."""
+        rows = ", ".join(f"({', '.join(map(digits, row))})" for row in self.report)
+        return f"speeds {rows} and GPUs ({', '.join(map(digits, self.gpus))})"
+
     def _instance(self, speed: Grid, false: tuple[Fraction, ...] = ()) -> Instance:
         cluster = Cluster.of({f"GPU{j + 1}": int(m) for j, m in enumerate(self.gpus)}, gpus_per_server=4)
         types = cluster.type_names
@@ -120,10 +127,7 @@ def posed(kind: Kind, way: Way | None = None) -> Space[Posed]:
             liars = range(at := choose(liars), at + 1)
             drawn["liar"] = ((F(at + 1),),)
         if way is not None:
-            fits = _WAYS[way]
-            drawn["report"] = tuple(
-                tuple(choose([s for s in SPEEDS if fits(w, s)]) for w in drawn["speed"][e]) for e in liars
-            )
+            drawn["report"] = tuple(_report(choose, way, drawn["speed"][e]) for e in liars)
         if kind == "jobs":  # a gang fits on some type
             most = max(drawn["gpus"][0])
             drawn["demand"] = (tuple(min(d, most) for d in drawn["demand"][0]),)
@@ -170,6 +174,13 @@ def _meant(case: Posed, way: Way | None) -> bool:
     pairs = zip(case.speed, case.report, strict=True)
     honest = all(fits(a, b) for left, right in pairs for a, b in zip(left, right, strict=True))
     return honest and len(case.liars) >= (2 if way == "together" else 1)
+
+
+def _report(choose: Choose, way: Way, row: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
+    """A report of its kind; half of the entries, and where some lie together half of the reports, are the truth."""
+    if way == "together" and choose((False, True)):
+        return row
+    return tuple(choose([s for s in SPEEDS if _WAYS[way](w, s)]) if choose((True, False)) else w for w in row)
 
 
 def _over(true: Fraction, said: Fraction) -> bool:

@@ -15,6 +15,7 @@ from hetopt.proofs.ledger.pictures import Shares
 from hetopt.proofs.ledger.space import Space
 from hetopt.proofs.properties.asking import Answer, Asked, Undecided, answered, in_truth, true_rates
 from hetopt.proofs.properties.cases import Kind, Posed, Way, posed
+from hetopt.proofs.properties.ties import Tied, failing, kindest, only
 from hetopt.rounding.whole_gpus import ByKind
 from hetopt.tolerances import EQUAL
 
@@ -69,10 +70,14 @@ def picture(title: str, case: Posed, answer: Answer) -> Shares:
     )
 
 
+EXACT = "the exact optimum of the formulation, in fractions"
+EVERY_OPTIMUM = "the formulation has several optima; in fractions it fails for all of them, this one included"
+
+
 def certificate(answer: Answer) -> tuple[str, ...]:
     """What the numbers rest on."""
     if answer.exact:
-        return ("the exact optimum of the formulation, in fractions",)
+        return (EXACT, "it is unique") if answer.unique else (EVERY_OPTIMUM,)
     return ("what the policy returned, taken at its word and judged in fractions",)
 
 
@@ -90,7 +95,11 @@ def audited(judge: Judge, case: Posed, policy: Asked) -> Finding:
     verdict = judge(case.instance, answer.share, exact=True)
     if verdict.exact is None:
         raise Undecided(verdict.why)
+    if verdict.exact < 0:
+        answer = failing(judge, case, policy, answer)
+        verdict = judge(case.instance, answer.share, exact=True)
     slack = verdict.exact
+    assert slack is not None
     if slack < 0 and not answer.exact:  # by how much at most: a trade that proves it may be as small as rounding
         rough = judge(case.instance, answer.share.astype(float))
         slack = min(slack, F(rough.slack)) if rough.slack is not None else slack
@@ -118,6 +127,8 @@ def adjacency(case: Posed, policy: Asked) -> Finding:
         share = share * (share > NOISE)  # True counts as 1
     verdict = adjacent_types(case.instance, share, exact=True)
     assert verdict.exact is not None
+    if verdict.exact < 0 and not answer.unique:
+        raise Tied
     words = verdict.witness.explain() if verdict.witness is not None else "holds"
     shown = () if answer.unlike else (picture("what the policy gives", case, answer),)
     return Finding(verdict.exact, words, certificate(answer), shown)
@@ -145,17 +156,49 @@ def capacity(case: Posed, policy: Asked) -> Finding:
 def no_gain(case: Posed, policy: Asked) -> Finding:
     """Not every liar gains at true speeds, in parts of its rate with the whole cluster."""
     honest, lying = answered(policy, case.instance).judged(), answered(policy, case.told).judged()
-    lying = in_truth(case.instance, case.told, lying)
-    before, after = true_rates(case.instance, honest), true_rates(case.instance, lying)
     held = honest.held(case.instance)
-    slack = max((before[e] - after[e]) / held.whole[e] for e in case.liars)
+    outcomes = [_outcome(case, policy, honest, lying, e) for e in case.liars]
+    slack = max((one.before - one.after) / held.whole[e] for e, one in zip(case.liars, outcomes, strict=True))
     if not (honest.exact and lying.exact) and -NOISE <= slack < 0:
         slack = F(0)
     told = (
-        f"{held.names[e]} {_lie(case, e)} and has {_plain(after[e])} instead of {_plain(before[e])}" for e in case.liars
+        f"{held.names[e]} {_lie(case, e)} and has {_plain(one.after)} instead of {_plain(one.before)}"
+        for e, one in zip(case.liars, outcomes, strict=True)
     )
-    pictures = (picture("honest", case, honest), picture("after the lie, at true speeds", case, lying))
-    return Finding(slack, "; ".join(told), certificate(honest), pictures)
+    best = "" if honest.unique else " at best"
+    worst = "" if lying.unique else " at worst"
+    pictures = []
+    for e, one in zip(case.liars, outcomes, strict=True):
+        name = f" for {held.names[e]}" if len(outcomes) > 1 and (best or worst) else ""
+        pictures += [
+            picture(f"honest{best and best + name}", case, one.honest),
+            picture(f"after the lie{worst and worst + name}, at true speeds", case, one.lying),
+        ]
+        if not best and not worst:
+            break
+    certificate_ = certificate(honest) if honest.unique and lying.unique else (EVERY_OPTIMUM,)
+    return Finding(slack, "; ".join(told), certificate_, tuple(pictures))
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """A liar's rates at true speeds: the most that it may have honestly, the least after the lie."""
+
+    honest: Answer
+    lying: Answer
+    before: Fraction
+    after: Fraction
+
+
+def _outcome(case: Posed, policy: Asked, honest: Answer, lying: Answer, e: int) -> _Outcome:
+    told = in_truth(case.instance, case.told, lying)
+    before, after = true_rates(case.instance, honest)[e], true_rates(case.instance, told)[e]
+    if after > before:
+        honest = kindest(policy, case.instance, honest, only(case, case.instance.entities().owner, e))
+        lying = kindest(policy, case.told, lying, only(case, case.told.entities().owner, e, sign=-1))
+        told = in_truth(case.instance, case.told, lying)
+        before, after = true_rates(case.instance, honest)[e], true_rates(case.instance, told)[e]
+    return _Outcome(honest, told, before, after)
 
 
 def _lie(case: Posed, e: int) -> str:

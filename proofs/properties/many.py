@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from hetopt.arguments import named_policy
+from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.proofs.ledger.claim import Counterexample, Effort
 from hetopt.proofs.ledger.processes import side_by_side
 from hetopt.proofs.ledger.space import Numbers
@@ -87,7 +88,11 @@ def _each(
 def _cell(task: Task, settings: Sequence[str], effort: Effort) -> Cell:
     """For a process of its own; cases stay behind, their numbers tell all."""
     name, kind, place = task
-    return _plain_cell(cell(named_policy(name, list(settings)), kind, PROPERTIES[place], effort, name), place)
+    try:
+        found = cell(named_policy(name, list(settings)), kind, PROPERTIES[place], effort, name)
+    except (InvalidOption, InvalidPlan) as problem:  # what is known of the others stays
+        found = Cell(PROPERTIES[place], None, why=str(problem), broken=True)
+    return _plain_cell(found, place)
 
 
 def _plain_cell(one: Cell, place: int) -> Cell:

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from hetopt import instances
+from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.proofs.ledger.claim import Counterexample, Effort, Finding
 from hetopt.proofs.ledger.drawing import drawn
 from hetopt.proofs.ledger.hunter import hunt
@@ -19,6 +20,7 @@ from hetopt.proofs.ledger.stored import stored_numbers
 from hetopt.proofs.properties.asking import Asked, Undecided, answered
 from hetopt.proofs.properties.cases import Kind, Posed, posed
 from hetopt.proofs.properties.checks import Property
+from hetopt.proofs.properties.ties import Tied
 
 PROVED: Mapping[tuple[str, Kind, str], str] = {
     ("oef-cooperative", "tenants", "envy-free"): "oef/thm-5.1-envy",
@@ -40,13 +42,17 @@ class Cell:
     ----------
     holds:
         False with a counterexample; True where it held on all instances that were drawn, which proves nothing;
-        None where none could be judged.
+        None where none could be judged, or the policy fails.
     instances, refused:
         On which it held or was judged, and which the policy turned away or whose result cannot be judged.
+    tied:
+        Of the refused: where it fails for the optimum that was returned, and perhaps not for another.
     counterexample:
         The smallest that was found.
     why:
         Why nothing could be judged.
+    broken:
+        Whether that is because the policy's code fails.
     proved:
         The claim of the ledger that proves it.
     """
@@ -55,9 +61,11 @@ class Cell:
     holds: bool | None
     instances: int = 0
     refused: int = 0
+    tied: int = 0
     searched: int = 0
     counterexample: Counterexample | None = None
     why: str = ""
+    broken: bool = False
     proved: str = ""
     seconds: float = 0.0
 
@@ -65,8 +73,11 @@ class Cell:
     def text(self) -> str:
         """A word for the table."""
         if self.holds is None:
-            return "-"
-        return ("proved" if self.proved else f"holds on {self.instances}") if self.holds else "fails"
+            return "error" if self.broken else "-"
+        if not self.holds:
+            return "fails"
+        ties = f", {self.tied} ties" if self.tied else ""
+        return "proved" if self.proved else f"holds on {self.instances}{ties}"
 
 
 @dataclass
@@ -77,6 +88,7 @@ class _Counted:
     policy: Asked
     judged: int = 0
     refused: int = 0
+    tied: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
 
     def __call__(self, case: Posed) -> Finding:
@@ -84,8 +96,11 @@ class _Counted:
             found = self.check(case, self.policy)
         except Undecided as problem:
             self.refused += 1
+            self.tied += isinstance(problem, Tied)
             self.reasons[str(problem)] = self.reasons.get(str(problem), 0) + 1
             return Finding(Fraction(0), str(problem), decided=False)
+        except (InvalidOption, InvalidPlan) as problem:
+            raise type(problem)(f"{problem}; with {case.words}") from problem
         self.judged += 1
         return found
 
@@ -128,7 +143,7 @@ def cell(policy: Asked, kind: Kind, about: Property, effort: Effort, name: str =
     found = _known(space, slack, counted)
     if found is None:
         found, _ = drawn(space, slack, counted, effort.instances, effort.seed)
-    judged, refused = counted.judged, counted.refused
+    judged, refused, tied = counted.judged, counted.refused, counted.tied
     search = hunt(space, slack, counted, effort.seconds, effort.seed) if effort.seconds and judged else None
     other = None if search is None else search.found
     if other is not None and (found is None or space.weight(other[0]) < space.weight(found[0])):
@@ -136,12 +151,12 @@ def cell(policy: Asked, kind: Kind, about: Property, effort: Effort, name: str =
     seconds, searched = time.perf_counter() - began, 0 if search is None else search.tried
     if found is not None:
         case = Counterexample(found[0], space.build(found[0]), found[1])
-        return Cell(about, False, judged, refused, searched, case, seconds=seconds)
+        return Cell(about, False, judged, refused, tied, searched, case, seconds=seconds)
     if not judged:
         why = max(counted.reasons, key=lambda text: counted.reasons[text], default="no instance was drawn")
-        return Cell(about, None, 0, refused, why=why, seconds=seconds)
+        return Cell(about, None, 0, refused, tied, why=why, seconds=seconds)
     proved = PROVED.get((name, kind, about.key), "")
-    return Cell(about, True, judged, refused, searched, proved=proved, seconds=seconds)
+    return Cell(about, True, judged, refused, tied, searched, proved=proved, seconds=seconds)
 
 
 def _known(

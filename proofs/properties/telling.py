@@ -22,12 +22,13 @@ work per second on average over time, for the decision of one round.
 
 - **✗**: it does not hold; the smallest counterexample is below.
 - **a number**: it held on so many instances, which proves nothing. *proved*: the ledger has a written proof, below.
+- **°**: on others it fails for the optimum that was returned, of several, and perhaps not for another.
 - **-**: not judged, as it is about tenants alone or the policy's results cannot be compared.
 
 The properties:
 """
 
-SIGNS = {"fails": "✗", "-": "-"}
+SIGNS = {"fails": "✗", "-": "-", "error": "error"}
 
 
 def as_dict(line: Line) -> dict[str, Any]:
@@ -47,9 +48,11 @@ def _cell(one: Cell) -> dict[str, Any]:
         "holds": one.holds,
         "instances": one.instances,
         "refused": one.refused,
+        "tied": one.tied,
         "searched": one.searched,
         "proved": one.proved or None,
         "why": one.why or None,
+        "broken": one.broken,
         "counterexample": None
         if found is None
         else {
@@ -112,7 +115,9 @@ def _inline(text: str) -> str:
 
 
 def _sign(one: Cell) -> str:
-    return "proved" if one.proved else str(one.instances) if one.holds else SIGNS[one.text]
+    if one.proved:
+        return "proved"
+    return f"{one.instances}{' °' * bool(one.tied)}" if one.holds else SIGNS[one.text]
 
 
 def page(found: Sequence[Line], effort: Effort) -> str:
@@ -133,7 +138,8 @@ def page(found: Sequence[Line], effort: Effort) -> str:
     return (
         f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{title}</title><style>{STYLE}{MORE}</style>"
         f"<h1>{title}</h1><p>A number: it held on so many instances, which proves nothing. ✗: the smallest "
-        f"counterexample is below. -: not judged.</p><dl>{says}</dl>"
+        f"counterexample is below. -: not judged. °: on other instances "
+        f"it fails for the optimum that was returned, of several, and perhaps not for another.</p><dl>{says}</dl>"
         f"<table><tr><th>policy</th>{head}</tr>{''.join(rows)}</table>"
         f"{''.join(parts)}<p class='quiet'>{escape(_effort(effort))}</p></html>\n"
     )
