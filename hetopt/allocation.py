@@ -15,7 +15,7 @@ from hetopt.data.entities import Entities, Floats, read_only
 from hetopt.errors import InvalidPlan
 
 
-def _table(entities: Entities, values: ArrayLike, key: str) -> Floats:
+def as_table(entities: Entities, values: ArrayLike, key: str) -> Floats:
     """``values`` as (n, k) floats that cannot be changed.
 
     Raises
@@ -51,7 +51,7 @@ class Allocation:
     certificate: Certificate
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "x", _table(self.entities, self.x, "x"))
+        object.__setattr__(self, "x", as_table(self.entities, self.x, "x"))
 
     @property
     def share(self) -> pd.DataFrame:
@@ -116,9 +116,9 @@ class Plan:
     wake: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "x", _table(self.entities, self.x, "x"))
+        object.__setattr__(self, "x", as_table(self.entities, self.x, "x"))
         if self.owed is not None:
-            object.__setattr__(self, "owed", _table(self.entities, self.owed, "owed"))
+            object.__setattr__(self, "owed", as_table(self.entities, self.owed, "owed"))
         object.__setattr__(self, "given_up", FrozenDict(self.given_up))
 
     @property

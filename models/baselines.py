@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from hetopt.allocation import Allocation
+from hetopt.allocation import Allocation, as_table
 from hetopt.certificate import Certificate, capacity_violation
 from hetopt.data.entities import Entities, Floats, Kind, check_kind
 from hetopt.data.instance import Instance
@@ -21,8 +22,15 @@ from hetopt.programs.formulation import Formulation
 from hetopt.programs.linear import LinearProgram
 
 
-def by_rule(entities: Entities, share: Floats, method: str, seconds: float) -> Allocation:
-    """``share`` as the result of a rule: its total rate beside the largest total rate, and its overuse."""
+def by_rule(entities: Entities, share: ArrayLike, method: str, seconds: float) -> Allocation:
+    """``share`` (n, k) as the result of a rule: its total rate beside the largest total rate, and its overuse.
+
+    Raises
+    ------
+    InvalidPlan
+        It is no table of numbers of that shape.
+    """
+    share = as_table(entities, share, "share")
     return Allocation(
         entities,
         share,

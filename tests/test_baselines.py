@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import hetopt
-from hetopt.errors import InvalidOption
+from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.models import baselines
 from hetopt.proofs.strategies import job_instances, tenant_instances
 from hetopt.tolerances import EQUAL, FEASIBILITY
@@ -103,3 +105,10 @@ def test_the_array_road_of_efficiency_is_the_pyomo_road(inst: hetopt.Instance) -
 def test_kinds_are_checked() -> None:
     with pytest.raises(InvalidOption, match=r"EqualSplit\.kind is 'users'"):
         baselines.EqualSplit("users")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("share", [np.ones((1, 2)), np.ones(2), [["a", "b"], ["c", "d"]], None])
+def test_what_a_rule_answers_is_a_table(share: Any) -> None:
+    entities = hetopt.Instance.from_speedups([[1, 2], [1, 5]], [1, 1]).entities()
+    with pytest.raises(InvalidPlan, match=r"share (has shape|is)"):
+        baselines.by_rule(entities, share, "mine", 0.0)

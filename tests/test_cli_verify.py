@@ -61,6 +61,15 @@ class Talks(All):
         return super().__call__(instance, state)
 
 
+class Sometimes(All):
+    """Fails for three."""
+
+    def __call__(self, instance, state=None):
+        if len(instance.entities().names) > 2:
+            raise KeyError("three")
+        return super().__call__(instance, state)
+
+
 class Wrong:
     """Answers something else."""
 
@@ -262,6 +271,18 @@ def test_what_policies_print_is_no_result_and_no_folder_is_left(own: str, tmp_pa
     assert json.loads(found.stdout)[0]["policy"] == f"{own}:Talks"
     assert b"here I am" in found.stderr
     assert list((tmp_path / "empty").iterdir()) == []
+
+
+def test_a_policy_that_fails_at_times_leaves_what_is_known_of_others(own: str) -> None:
+    words = ["--instances", "12", "--seconds", "0", "--jobs", "1", "--json"]
+    found = run("--policy", "equal-split", "--policy", f"{own}:Sometimes", *words)
+    assert found.exit_code == 2
+    data = json.loads(found.stdout)
+    assert data[0]["properties"]["envy-free"]["holds"] is True
+    broken = next(row for row in data if row["policy"] == f"{own}:Sometimes")["properties"]["pareto-efficient"]
+    assert broken["broken"]
+    assert "policy Sometimes fails on an instance: KeyError: 'three'; with speeds (1, " in broken["why"]
+    assert f"{own}:Sometimes, pareto-efficient: policy Sometimes fails" in found.stderr
 
 
 def test_a_policy_about_jobs_alone_says_so() -> None:

@@ -81,14 +81,15 @@ def test_the_same_seed_searches_the_same() -> None:
 
 
 def test_drawing_shrinks_a_counterexample() -> None:
-    found, tried = drawn(numbers(1, 4), lambda case: 20 - sum(case), lambda case: by(F(20 - sum(case))), 200, 0)
+    found, tried, _ = drawn(numbers(1, 4), lambda case: 20 - sum(case), lambda case: by(F(20 - sum(case))), 200, 0)
     assert found is not None
     assert sum(found[0].row("a")) == 21
     assert tried > 1
 
 
 def test_drawing_counts_what_it_drew() -> None:
-    found, tried = drawn(numbers(), lambda _: 1, lambda _: by(F(1)), 50, 0)
+    found, tried, undecided = drawn(numbers(), lambda _: 1, lambda _: by(F(1)), 50, 0)
+    assert undecided == 0
     assert found is None
     assert tried == 50
 

@@ -200,6 +200,30 @@ def test_every_claim_is_looked_at_on_50_instances() -> None:
     assert decide(claim(slow), Effort(instances=7, seconds=0)).tried == {"instances": 7}
 
 
+def test_nothing_decided_proves_nothing() -> None:
+    never = ForAll(SPACE, lambda case: Finding(F(-1), "x", decided=False))  # noqa: ARG005
+    found = decide(claim(never, proof="x"), Effort(instances=20, seconds=0))
+    assert (found.verdict, found.summary) == ("open", "none of 20 instances was decided")
+    some = ForAll(SPACE, lambda case: Finding(F(-1) if len(case) > 1 else F(0), "x", decided=False))
+    found = decide(claim(some, proof="x"), Effort(instances=20, seconds=0))
+    assert found.verdict == "true"
+    assert 0 < found.tried["undecided"] < 20
+    assert f"{found.tried['undecided']} undecided" in found.summary
+
+
+def test_hypotheses_that_nothing_meets_leave_a_claim_open() -> None:
+    none: Space[object] = Space(SPACE.sizes, SPACE.tables, lambda numbers: None)  # noqa: ARG005
+    found = decide(claim(ForAll(none, lambda case: Finding(F(0), "")), proof="x"), FAST)  # noqa: ARG005
+    assert found.verdict == "open"
+    assert "no case that was drawn meets the hypotheses" in found.summary
+
+
+@pytest.mark.parametrize("wrong", [{"instances": 0}, {"instances": 1.5}, {"seconds": -1.0}, {"seconds": float("nan")}])
+def test_effort_is_checked(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidOption, match=next(iter(wrong))):
+        Effort(**wrong)
+
+
 def test_side_by_side_gives_the_same() -> None:
     some = [ledger()[key] for key in ("oef/eq-6", "oef/thm-5.4", "oef/rounding-deviation")]
     effort = Effort(instances=5, seconds=0, mechanical=False)

@@ -245,11 +245,15 @@ def test_what_is_no_allocation_is_an_error(change: Callable[[Any], Any], said: s
         answered(Altered(change), case.instance)
 
 
-def test_ten_times_what_there_is_fails_and_is_judged_no_further() -> None:
+@pytest.mark.parametrize("key", ["envy-free", "sharing-incentive", "pareto-efficient"])
+def test_ten_times_what_there_is_fails_and_is_judged_no_further(key: str) -> None:
     case = of("tenants", speed=[[2], [5]], gpus=[[1, 1]])
     assert BY_KEY["capacity"].check(case, Altered(lambda x: x * 10)).slack == -9
     with pytest.raises(Undecided, match="the allocation itself is not possible"):
-        BY_KEY["pareto-efficient"].check(case, Altered(lambda x: x * 10))
+        BY_KEY[key].check(case, Altered(lambda x: x * 10))
+    lie = of("tenants", "over", speed=[[2], [5]], gpus=[[1, 1]], report=[[3]], liar=[[1]])
+    with pytest.raises(Undecided, match="the allocation itself is not possible"):
+        no_gain(lie, Altered(lambda x: x * 10))
 
 
 # -- properties ------------------------------------------------------------------------------------------------------

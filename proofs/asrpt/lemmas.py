@@ -57,8 +57,10 @@ EQ_12 += r"\alpha^{max}}{G - g^{max}} \epsilon + n_i \alpha_i^{max}$."
 
 
 def with_one_more(bound: str) -> str:
-    """The bound with busy GPUs counted as whole numbers."""
-    return bound.replace("{G - g^{max}}", "{G - g^{max} + 1}")
+    """A bound or its proof with busy GPUs counted as whole numbers: more than G - g^max are G - g^max + 1 at least."""
+    plain = " ".join(bound.split())
+    whole = plain.replace("more than $G - g^{max}$ work", "$G - g^{max} + 1$ or more work")
+    return whole.replace("{G - g^{max}}", "{G - g^{max} + 1}")
 
 
 SCALED = r"""
@@ -205,7 +207,7 @@ CLAIMS = (
         expected="true",
         printed=False,
         policies=("asrpt",),
-        proof="More than $G - g^{max}$ GPUs are $G - g^{max} + 1$ at least; else as there." + WAITING + SUMMED,
+        proof=with_one_more(WAITING + SUMMED),
     ),
     Claim(
         key="asrpt/eq-12",
@@ -229,7 +231,7 @@ CLAIMS = (
         expected="true",
         printed=False,
         policies=("asrpt",),
-        proof="More than $G - g^{max}$ GPUs are $G - g^{max} + 1$ at least; else as there." + WAITING,
+        proof=with_one_more(WAITING),
     ),
     Claim(
         key="asrpt/lemma-3",

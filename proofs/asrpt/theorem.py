@@ -218,7 +218,7 @@ completes one a slot, at $1, \dots, G$, each starts then and is done a second la
         printed=False,
         policies=("asrpt",),
         proof="With the sharper Lemma 2, Lemma 1 for any bandwidth, and Lemma 3, whose last step holds for these "
-        r"$\alpha_i^{max}$ by definition." + COMBINED,
+        r"$\alpha_i^{max}$ by definition. " + with_one_more(COMBINED),
         mechanical=(by_sympy("the lemmas add up to the theorem", combined),),
     ),
     Claim(

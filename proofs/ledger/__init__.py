@@ -3,7 +3,7 @@
 ``claims()`` has them all, ``decide(claim)`` decides one anew; the other names are what a claim of your own is made of.
 """
 
-from hetopt.proofs.ledger.claim import QUICK, Claim, Counterexample, Effort, Evidence, Finding
+from hetopt.proofs.ledger.claim import QUICK, Check, Claim, Counterexample, Effort, Evidence, Finding
 from hetopt.proofs.ledger.collect import chosen
 from hetopt.proofs.ledger.collect import ledger as claims
 from hetopt.proofs.ledger.deciding import Decided, decide, decide_all
@@ -13,6 +13,7 @@ from hetopt.proofs.ledger.space import Numbers, Space, Table, parts, whole
 
 __all__ = [
     "QUICK",
+    "Check",
     "Claim",
     "Computation",
     "Computed",

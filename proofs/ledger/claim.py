@@ -8,7 +8,7 @@ from fractions import Fraction
 from numbers import Rational
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
-from hetopt.checks import shown
+from hetopt.checks import at_least, shown, whole
 from hetopt.errors import InvalidOption
 from hetopt.proofs.ledger.pictures import Picture
 from hetopt.proofs.ledger.space import Numbers
@@ -47,6 +47,8 @@ class Finding:
         What to draw, e.g. shares before and after.
     decided:
         False where the case decides nothing either way (an optimum that is not unique …); it refutes nothing.
+    far:
+        Of cases with the same slack a search goes on from where this is least; 0 to 1.
 
     Raises
     ------
@@ -59,6 +61,7 @@ class Finding:
     certificate: tuple[str, ...] = ()
     pictures: tuple[Picture, ...] = ()
     decided: bool = True
+    far: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         if not isinstance(self.slack, Rational):
@@ -160,12 +163,21 @@ class Effort:
         Of what is drawn and searched.
     mechanical:
         Whether to run z3 and sympy.
+
+    Raises
+    ------
+    InvalidOption
+        No instances, or a negative time.
     """
 
     instances: int = 200
     seconds: float = 60.0
     seed: int = 0
     mechanical: bool = True
+
+    def __post_init__(self) -> None:
+        whole(self.instances, "instances", 1)
+        at_least(self.seconds, "seconds", 0.0, InvalidOption)
 
 
 QUICK = Effort(instances=50, seconds=0.0)

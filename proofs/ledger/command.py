@@ -80,8 +80,8 @@ def verify(
     standard = QUICK if quick else Effort()
     search = standard.seconds if policy is None or quick else PER_CELL
     effort = Effort(
-        instances=int(at_least(standard.instances if instances is None else instances, "instances", 1, InvalidOption)),
-        seconds=at_least(search if seconds is None else seconds, "seconds", 0.0, InvalidOption),
+        instances=standard.instances if instances is None else instances,
+        seconds=search if seconds is None else seconds,
         seed=seed,
     )
     processes = int(at_least(os.cpu_count() or 1 if jobs is None else jobs, "jobs", 1, InvalidOption))

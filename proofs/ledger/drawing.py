@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
-from hypothesis.errors import HypothesisException
+from hypothesis.errors import HypothesisException, Unsatisfiable
 
 from hetopt.errors import InvalidOption
 from hetopt.proofs.ledger.claim import Finding
@@ -45,10 +45,16 @@ def drawn(
     finding: Callable[[C], Finding],
     count: int,
     start: int,
-) -> tuple[tuple[Numbers, Finding] | None, int]:
-    """Draw ``count`` cases: the simplest that Hypothesis finds for which the conclusion fails, if any; and how many."""
+) -> tuple[tuple[Numbers, Finding] | None, int, int]:
+    """Draw ``count`` cases: the simplest for which the conclusion fails, if any; how many were drawn and not decided.
+
+    Raises
+    ------
+    InvalidOption
+        None of them meets the hypotheses, or a slack is not a number.
+    """
     found: list[tuple[Numbers, Finding]] = []
-    tried = 0
+    tried, undecided = 0, 0
 
     @seed(start)
     @settings(
@@ -63,7 +69,7 @@ def drawn(
     )
     @given(space.strategy())
     def look(pair: tuple[Numbers, C]) -> None:
-        nonlocal tried
+        nonlocal tried, undecided
         tried += 1
         numbers, case = pair
         least = slack(case)
@@ -71,6 +77,7 @@ def drawn(
             raise InvalidOption(f"the slack of {numbers.as_dict()} is not a number")
         if least < 0:
             told = finding(case)
+            undecided += not told.decided
             if told.refutes:
                 found[:] = [(numbers, told)]
                 raise _Refuted
@@ -78,8 +85,10 @@ def drawn(
     try:
         look()
     except _Refuted:
-        return found[0], tried
+        return found[0], tried, undecided
+    except Unsatisfiable:
+        raise InvalidOption("no case that was drawn meets the hypotheses") from None
     except HypothesisException:
         if not found:
             raise
-    return None, tried
+    return None, tried, undecided

@@ -94,7 +94,8 @@ class ForAll(Generic[C]):
         tried = {"stored": len(names)} if names else {}
         if best is None:
             count = max(min(effort.instances, QUICK.instances), int(effort.instances * self.share))
-            found, tried["instances"] = drawn(self.space, self.quick, self.found, count, effort.seed)
+            found, tried["instances"], undecided = drawn(self.space, self.quick, self.found, count, effort.seed)
+            tried |= {"undecided": undecided} if undecided else {}
             best = None if found is None else self._counterexample(*found)
         search = self._search(claim, effort, best)
         if search is not None:
@@ -152,16 +153,15 @@ def _judged(
     missing = "".join(f"; not run: {check.name} ({check.why})" for check in checks if check.holds is None)
     if best is not None:
         where = f"instance {best.name}" if best.name else "found now"
-        least = (
-            ", none with no more numbers has a smaller sum of them"
-            if search is not None and search.smallest and not best.name
-            else ""
-        )
+        smallest = search is not None and search.smallest and not best.name
+        least = ", none with no more numbers has a smaller sum of them" if smallest else ""
         contradiction = "; the proof that stands here must be wrong" if claim.proof else ""
         return "false", f"{best.finding.words} ({where}{least}){contradiction}{missing}"
     told = ", ".join(f"{count:,} {what}" for what, count in tried.items() if count)
     if broken:
         return "open", f"{broken[0].name}: {broken[0].why}; no counterexample in {told}"
+    if tried.get("undecided", 0) >= tried.get("instances", 1):
+        return "open", f"none of {tried['instances']:,} instances was decided"
     if claim.proof.strip():
         machine = [check.name for check in checks if check.holds]
         return "true", "; ".join(["proved", f"no counterexample in {told}", *machine]) + missing
@@ -206,7 +206,8 @@ class Computed:
         agree = all(row.agrees for row in found.rows) and all(check.holds is not False for check in checks)
         wrong = [row for row in found.rows if not row.agrees]
         told = "; ".join(f"{r.quantity}: {r.claimed}, computed {r.computed}" for r in wrong)
-        words = found.words or told or f"{len(found.rows)} quantities agree"
+        count = len(found.rows)
+        words = found.words or told or ("1 quantity agrees" if count == 1 else f"{count} quantities agree")
         values = {row.quantity: (row.claimed, row.computed) for row in found.rows}
         case = None if not found.pictures else _shown(found, words)
         evidence = Evidence("true" if agree else "false", words, {"computed": len(found.rows)}, case, checks=checks)
@@ -305,7 +306,10 @@ def rounds_to(claimed: Fraction | float | str, computed: Fraction) -> bool:
 
 def row(quantity: str, claimed: object, computed: Fraction) -> Row:
     """A number as printed against the computed one."""
-    return Row(quantity, str(claimed), number(computed), rounds_to(str(claimed), computed))
+    text = number(computed)
+    if "/" in text and "/" not in str(claimed) and computed.denominator > 12:
+        text += f" = {float(computed):.6g}"
+    return Row(quantity, str(claimed), text, rounds_to(str(claimed), computed))
 
 
 def said(quantity: str, claimed: object, computed: object) -> Row:

@@ -74,7 +74,8 @@ def slug(key: str) -> str:
 
 def document(claim: Claim, found: Counterexample, name: str) -> dict[str, Any]:
     """An instance file as plain data."""
-    source = f"{claim.paper}, {claim.place} does not hold: {found.finding.words}. Found by search ({claim.key})."
+    told = "does not hold" if claim.expected == "false" else "by this case"
+    source = f"{claim.paper}, {claim.place}, {told}: {found.finding.words}. Found by search ({claim.key})."
     data = encode(instance_of(found.case).replace(name=name, source=source))
     data["expected"] = {
         TOPIC: {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import product
 
-from hetopt.proofs.ledger.claim import Claim, number
+from hetopt.proofs.ledger.claim import Claim
 from hetopt.proofs.ledger.means import Computation, Computed, Untestable, rounds_to, row, said
 from hetopt.proofs.oef.tenants import Tenants
 
@@ -24,8 +24,8 @@ def fig_1() -> Computation:
         ratios.append(case.worth(1, found.share[1]) / split[1])
         losses.append(1 - sum(split) / found.total)
     reached = any(rounds_to("1.18", ratio) for ratio in ratios)
-    words = f"User-2 {number(min(ratios))} to {number(max(ratios))} times, all {number(min(losses))} to "
-    words += f"{number(max(losses))} less"
+    times, less = ([f"{float(v):.3f}" for v in (min(found), max(found))] for found in (ratios, losses))
+    words = f"User-2 has {' to '.join(times)} times what max-min gives it, and that loses {' to '.join(less)} of all"
     return Computation(
         (said("1.18 for some speedups that are printed so", True, reached), row("loss in all", "0.1", losses[0])), words
     )

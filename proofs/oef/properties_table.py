@@ -67,13 +67,19 @@ def lie(case: Lie, by: By) -> Finding:
 PLAIN = tenants(lambda c: positive(c) and rising(c), n=(2, 3), k=(2, 3))
 FEW_GPUS = tenants(lambda c: rising(c) and sum(c.gpus) <= c.n, n=(2, 4), k=(2, 3))
 LIES = lies(over, n=(2, 3), k=(2, 2), where=lambda c: rising(c.truth) and rising(c.told))
+
+
+def second_price(truth: Tenants) -> bool:
+    """The first user accelerates most, and of the others not all alike: it pays what the second one would."""
+    first, *others = (row[1] for row in truth.speed)
+    return first > max(others) > min(others)
+
+
 FASTEST_LIES = lies(
     anyhow,
-    n=(2, 4),
+    n=(3, 4),
     k=(2, 2),
-    where=lambda c: (
-        rising(c.truth) and rising(c.told) and all(row[1] < c.truth.speed[0][1] for row in c.truth.speed[1:])
-    ),
+    where=lambda c: rising(c.truth) and rising(c.told) and second_price(c.truth),
 )
 """Of the one who accelerates most, in any direction."""
 LIES_ON_FEW_GPUS = lies(
@@ -141,7 +147,8 @@ GAVEL = Scheduler(
     FEW_GPUS,
     LIES_ON_FEW_GPUS,
     "With Gavel's own row, which eq. (3) needs: a tenant uses at most one GPU's time. The cases have at most as "
-    "many GPUs as tenants; with more the equal split breaks that row.",
+    "many GPUs as tenants; with more the equal split breaks that row. The policy `gavel-max-min` has that row for jobs "
+    "alone.",
 )
 GANDIVA = Scheduler(
     "gandiva",
@@ -154,6 +161,8 @@ BOTH = (
     "The table has one row for both programs; section 5 claims strategy-proofness for the non-cooperative one, and by "
 )
 BOTH += "its yardstick for Gandiva_fair (section 2.4) neither is optimal. No program has all five."
+OTHER = "The other of the two has it:"
+ANY = "Against any report it is not: `oef/thm-5.4`."
 COOPERATIVE = Scheduler("cooperative", "Cooperative OEF", "oef-cooperative", lambda case: case.cooperative, note=BOTH)
 NONCOOPERATIVE = Scheduler(
     "noncooperative",
@@ -174,7 +183,7 @@ CLAIMS = (
         expected="true",
         proof=r"The equal split has all ratios 1 and keeps Gavel's row, as $\sum_j m_j / n \le 1$. So the least "
         r"ratio of the "
-        r"optimum is at least 1.",
+        r"optimum is at least 1, and no less without that row.",
     ),
     GAVEL.cell("lies", printed=False, expected="true"),
     GAVEL.cell("total", printed=False, expected="true"),
@@ -201,12 +210,20 @@ CLAIMS = (
         "envy", printed=True, expected="true", proof="These are the rows of its program, eq. (10c) as meant."
     ),
     COOPERATIVE.cell("sharing", printed=True, expected="true", proof=SHARING_INCENTIVE),
-    COOPERATIVE.cell("lies", printed=True, expected="false", instead="oef/thm-5.4-over"),
+    COOPERATIVE.cell(
+        "lies", printed=True, expected="false", mark=f"{BOTH} Non-cooperative OEF has it: `oef/thm-5.4-over`."
+    ),
     COOPERATIVE.cell("total", printed=True, expected="false", instead="oef/totals"),
     NONCOOPERATIVE.cell("pareto", printed=True, expected="true", proof=LEVEL),
-    NONCOOPERATIVE.cell("envy", printed=True, expected="false", instead="oef/thm-5.1-envy"),
-    NONCOOPERATIVE.cell("sharing", printed=True, expected="false", instead="oef/thm-5.1-sharing"),
-    NONCOOPERATIVE.cell("lies", printed=True, expected="true", proof=OVER),
+    NONCOOPERATIVE.cell(
+        "envy", printed=True, expected="false", mark=f"{BOTH} Cooperative OEF has it: `oef/thm-5.1-envy`."
+    ),
+    NONCOOPERATIVE.cell(
+        "sharing", printed=True, expected="false", mark=f"{BOTH} Cooperative OEF has it: `oef/thm-5.1-sharing`."
+    ),
+    NONCOOPERATIVE.cell(
+        "lies", printed=True, expected="true", proof=OVER, mark=f"{BOTH} Against any report it is not: `oef/thm-5.4`."
+    ),
     NONCOOPERATIVE.cell("total", printed=True, expected="false", instead="oef/totals"),
     Claim(
         key="oef/second-price",
@@ -217,15 +234,15 @@ CLAIMS = (
         means=ForAll(FASTEST_LIES, lambda c: lie(c, by_gandiva_fair)),
         expected="false",
         policies=("gandiva-fair",),
-        instead="oef/thm-5.4-over",
-        note="By an under-report it lets another buy first, and buys what is left at a lower price. In eq. (1) u3 "
-        "reports 2.5, buys at 9/4 instead of 3 and has 52/27 instead of 16/9.",
+        note="The cases have a second price: two other users at least, not alike. By an under-report the fastest lets "
+        "another buy first, and buys what is left at a lower price. In eq. (1) u3 reports 2.5, buys at 9/4 instead of "
+        "3 and has 52/27 instead of 16/9.",
     ),
     Claim(
         key="oef/gandiva-two-types",
         paper="OEF",
         place="Table 1",
-        statement="Gandiva_fair is Pareto-efficient for two GPU types.",
+        statement="Gandiva_fair is Pareto-efficient for two GPU types where all speedups are positive.",
         means=ForAll(tenants(positive, n=(2, 5), k=(2, 2)), lambda c: pareto(c, by_gandiva_fair)),
         expected="true",
         printed=False,

@@ -140,7 +140,7 @@ most $n + k$ of all variables (slacks included) are above 0, and $t$ is one of t
         ),
         expected="false",
         policies=("oef-cooperative",),
-        instead="oef/nonzeros-vertex",
-        note="It has a row for every pair of users, not for every user.",
+        note="It has a row for every pair of users, not for every user. For the non-cooperative one the bound holds: "
+        "`oef/nonzeros-vertex`.",
     ),
 )

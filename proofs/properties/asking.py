@@ -8,11 +8,9 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hetopt.allocation import Allocation, Plan
 from hetopt.auditing import Holdings, holdings
-from hetopt.checks import shown
 from hetopt.data.fractions import fractions
 from hetopt.data.instance import Instance
 from hetopt.data.worth import Numbers, worth
@@ -94,21 +92,10 @@ def answered(policy: Asked, instance: Instance) -> Answer:
         name = getattr(policy, "__name__", type(policy).__name__)
         raise InvalidOption(f"policy {name} fails on an instance: {type(problem).__name__}: {problem}") from problem
     x = result.x / result.entities.demand[:, None] if isinstance(result, Plan) else result.x
-    share = within_capacity(instance, at_its_word(_shares(x, instance)))
-    return Answer(result, share, exact=False, unlike=_unlike(instance, result) or _overuse(instance, share))
-
-
-def _shares(x: Any, instance: Instance) -> NDArray[np.float64]:
-    """As an array of floats of the instance's shape."""
-    try:
-        array = np.asarray(x, dtype=float)
-    except (TypeError, ValueError) as problem:
-        raise InvalidPlan(f"the policy hands out {shown(x)}, no shares: {problem}") from None
-    if array.shape != (shape := instance.entities().shape):
-        raise InvalidPlan(f"the policy hands out shares of shape {array.shape}, not {shape}")
-    if not np.isfinite(array).all():
+    if not np.isfinite(x).all():
         raise InvalidPlan("the policy hands out shares that are no finite numbers")
-    return array
+    share = within_capacity(instance, at_its_word(x))
+    return Answer(result, share, exact=False, unlike=_unlike(instance, result) or _overuse(instance, share))
 
 
 def _overuse(instance: Instance, share: Numbers) -> str:

@@ -158,7 +158,8 @@ def no_gain(case: Posed, policy: Asked) -> Finding:
     honest, lying = answered(policy, case.instance).judged(), answered(policy, case.told).judged()
     held = honest.held(case.instance)
     outcomes = [_outcome(case, policy, honest, lying, e) for e in case.liars]
-    slack = max((one.before - one.after) / held.whole[e] for e, one in zip(case.liars, outcomes, strict=True))
+    losses = [(one.before - one.after) / held.whole[e] for e, one in zip(case.liars, outcomes, strict=True)]
+    slack, far = max(losses), sum((F(1) + loss for loss in losses), F(0)) / (2 * len(losses))
     if not (honest.exact and lying.exact) and -NOISE <= slack < 0:
         slack = F(0)
     told = (
@@ -177,7 +178,7 @@ def no_gain(case: Posed, policy: Asked) -> Finding:
         if not best and not worst:
             break
     certificate_ = certificate(honest) if honest.unique and lying.unique else (EVERY_OPTIMUM,)
-    return Finding(slack, "; ".join(told), certificate_, tuple(pictures))
+    return Finding(slack, "; ".join(told), certificate_, tuple(pictures), far=far)
 
 
 @dataclass(frozen=True)

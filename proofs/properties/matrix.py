@@ -34,6 +34,10 @@ PROVED: Mapping[tuple[str, Kind, str], str] = {
 """(policy, whom it is about, property) -> the claim of the ledger that proves it."""
 
 
+NEXT = Fraction(1, 1000)
+"""What :attr:`Finding.far` counts beside the slack."""
+
+
 @dataclass(frozen=True)
 class Cell:
     """One property of one policy.
@@ -138,11 +142,13 @@ def cell(policy: Asked, kind: Kind, about: Property, effort: Effort, name: str =
 
     def slack(case: Posed) -> Fraction:
         found = counted(case)
-        return found.slack if found.decided else Fraction(0)
+        if not found.decided:
+            return Fraction(0)
+        return found.slack + NEXT * found.far if found.slack >= 0 else found.slack
 
     found = _known(space, slack, counted)
     if found is None:
-        found, _ = drawn(space, slack, counted, effort.instances, effort.seed)
+        found, *_ = drawn(space, slack, counted, effort.instances, effort.seed)
     judged, refused, tied = counted.judged, counted.refused, counted.tied
     search = hunt(space, slack, counted, effort.seconds, effort.seed) if effort.seconds and judged else None
     other = None if search is None else search.found
