@@ -32,6 +32,7 @@ from hetopt.proofs.ledger.means import (
 from hetopt.proofs.ledger.mechanical import by_sympy, by_z3
 from hetopt.proofs.ledger.space import Space, Table, whole
 from hetopt.proofs.ledger.stored import instance_of, keep, kept, slug
+from hetopt.proofs.properties import matrix
 from hetopt.proofs.properties.matrix import corpus
 
 F = Fraction
@@ -328,7 +329,7 @@ def test_a_broken_file_spoils_its_own_claim_alone(one_file: Path, text: str, sai
     found = decide(ledger()["oef/thm-5.4"], Effort(instances=5, seconds=0))
     assert found.verdict == "open"
     assert said in found.summary
-    assert corpus() == ()
+    assert len(corpus()) == len(matrix.kept())  # those of policies are in another file
     assert decide(ledger()["oef/thm-5.4-over"], QUICK).verdict == "true"
 
 

@@ -29,7 +29,7 @@ from hetopt.proofs.properties import many
 from hetopt.proofs.properties.asking import Undecided, answered, at_its_word, in_truth, true_rates, within_capacity
 from hetopt.proofs.properties.cases import Kind, Posed, posed
 from hetopt.proofs.properties.checks import EVERY_OPTIMUM, PROPERTIES, no_gain, screened
-from hetopt.proofs.properties.matrix import PROVED, Cell, cell, kinds_of
+from hetopt.proofs.properties.matrix import PROVED, Cell, cell, kept, kinds_of
 from hetopt.proofs.properties.ties import Tied, kindest, only
 from hetopt.registry import make_policy, policy_names
 from hetopt.tolerances import EQUAL
@@ -321,6 +321,23 @@ def test_too_many_gpus_are_found_out() -> None:
     assert found.holds is False
     assert found.counterexample is not None
     assert "too many" in found.counterexample.finding.words
+
+
+@pytest.mark.parametrize("key", [p.key for p in PROPERTIES if any(one.key == p.key for one in kept())])
+def test_every_case_that_is_kept_refutes_its_policies(key: str) -> None:
+    for one in kept():
+        if one.key == key:
+            case = BY_KEY[key].space(one.about).build(one.numbers)
+            assert case is not None
+            for name in one.policies:
+                assert BY_KEY[key].check(case, make_policy(name)).refutes, (name, one.numbers.as_dict())
+
+
+def test_what_is_kept_is_found_at_once() -> None:
+    """A joint lie that a search of 20 seconds does not find."""
+    found = cell(baselines.efficiency_only(), "tenants", BY_KEY["group"], Effort(instances=1, seconds=0))
+    assert found.counterexample is not None
+    assert len(found.counterexample.case.liars) == 2
 
 
 # -- several optima --------------------------------------------------------------------------------------------------

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from hetopt import instances
@@ -185,10 +187,29 @@ def _with_liar(numbers: Numbers, space: Space[Posed]) -> Numbers:
     return Numbers(tables)
 
 
+@dataclass(frozen=True)
+class Kept:
+    """A case against a property of some policies, as ``hetopt verify --policy all --json`` found it."""
+
+    about: Kind
+    key: str
+    policies: tuple[str, ...]
+    numbers: Numbers
+
+
+@cache
+def kept() -> tuple[Kept, ...]:
+    """Those of ``refuting.json``, beside this file."""
+    rows = json.loads(Path(__file__).with_name("refuting.json").read_text())
+    return tuple(
+        Kept(row["about"], row["property"], tuple(row["policies"]), Numbers.read(row["numbers"])) for row in rows
+    )
+
+
 @cache
 def corpus() -> tuple[Numbers, ...]:
-    """The numbers of all counterexamples that are kept and can be read."""
-    found = []
+    """The numbers of all counterexamples that are kept and can be read, against policies and against claims."""
+    found = [one.numbers for one in kept()]
     for name in instances.names():
         with suppress(Exception):  # other instances, and whatever stands in a broken file
             found.append(stored_numbers(name))

@@ -103,7 +103,7 @@ def markdown(found: Sequence[Line], effort: Effort) -> str:
 def _effort(effort: Effort) -> str:
     search = f" then {effort.seconds:g} s of search," if effort.seconds else ""
     return (
-        "For every cell first the counterexamples that the ledger keeps, then "
+        "For every cell first the counterexamples that are kept, then "
         f"{effort.instances} instances drawn,{search} "
         f"and last the counterexamples against the other policies here; seed {effort.seed}. Instances that a policy "
         "refused, or on which its result could not be judged, are not counted."
