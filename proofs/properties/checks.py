@@ -166,19 +166,14 @@ def no_gain(case: Posed, policy: Asked) -> Finding:
         f"{held.names[e]} {_lie(case, e)} and has {_plain(one.after)} instead of {_plain(one.before)}"
         for e, one in zip(case.liars, outcomes, strict=True)
     )
-    best = "" if honest.unique else " at best"
-    worst = "" if lying.unique else " at worst"
+    several = not (honest.unique and lying.unique)
     pictures = []
-    for e, one in zip(case.liars, outcomes, strict=True):
-        name = f" for {held.names[e]}" if len(outcomes) > 1 and (best or worst) else ""
-        pictures += [
-            picture(f"honest{best and best + name}", case, one.honest),
-            picture(f"after the lie{worst and worst + name}, at true speeds", case, one.lying),
-        ]
-        if not best and not worst:
-            break
-    certificate_ = certificate(honest) if honest.unique and lying.unique else (EVERY_OPTIMUM,)
-    return Finding(slack, "; ".join(told), certificate_, tuple(pictures), far=far)
+    for e, one in list(zip(case.liars, outcomes, strict=True))[: None if several else 1]:
+        best, worst = (f", of several optima the {end} for {held.names[e]}" * several for end in ("best", "worst"))
+        pictures.append(picture(f"honest{best}", case, one.honest))
+        pictures.append(picture(f"after the lie, at true speeds{worst}", case, one.lying))
+    rests_on = (EVERY_OPTIMUM,) if several else certificate(honest)
+    return Finding(slack, "; ".join(told), rests_on, tuple(pictures), far=far)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,22 @@
+"""Cases of properties from plain tables."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from hetopt.proofs.ledger.claim import Effort
+from hetopt.proofs.ledger.space import Numbers
+from hetopt.proofs.properties.cases import Kind, Posed, posed
+from hetopt.proofs.properties.checks import PROPERTIES
+
+F = Fraction
+BY_KEY = {p.key: p for p in PROPERTIES}
+SMALL = Effort(instances=12, seconds=0)
+
+
+def of(kind: Kind, way: Any = None, **tables: Any) -> Posed:
+    numbers = Numbers({k: tuple(tuple(F(v) for v in row) for row in rows) for k, rows in tables.items()})
+    case = posed(kind, way).build(numbers)
+    assert case is not None
+    return case
