@@ -330,6 +330,7 @@ def test_a_broken_file_spoils_its_own_claim_alone(one_file: Path, text: str, sai
     assert found.verdict == "open"
     assert said in found.summary
     assert len(corpus()) == len(matrix.kept())  # those of policies are in another file
+    assert stored.unreadable() == ["refuted/oef-thm-5-4"]
     assert decide(ledger()["oef/thm-5.4-over"], QUICK).verdict == "true"
 
 

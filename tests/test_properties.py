@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from property_cases import BY_KEY, SMALL, of
 import hetopt
 from hetopt.auditing import envy_free, sharing_incentive
 from hetopt.data.instance import Instance
-from hetopt.errors import InvalidPlan
+from hetopt.errors import InvalidPlan, UnusableFile
 from hetopt.models import baselines, gavel, oef
 from hetopt.models.fft import FFT
 from hetopt.models.hadar import Hadar
@@ -24,6 +25,7 @@ from hetopt.proofs.ledger import claims
 from hetopt.proofs.ledger.claim import Effort
 from hetopt.proofs.ledger.pictures import Shares
 from hetopt.proofs.ledger.space import Numbers
+from hetopt.proofs.properties import matrix
 from hetopt.proofs.properties.asking import Undecided, answered, at_its_word, in_truth, true_rates, within_capacity
 from hetopt.proofs.properties.cases import Kind, Posed, posed
 from hetopt.proofs.properties.checks import PROPERTIES, no_gain, screened
@@ -318,6 +320,17 @@ def test_every_case_that_is_kept_refutes_its_policies(key: str) -> None:
             assert case is not None
             for name in one.policies:
                 assert BY_KEY[key].check(case, make_policy(name)).refutes, (name, one.numbers.as_dict())
+
+
+@pytest.mark.parametrize("text", ["nonsense", "[1]", '[{"about": "jobs", "property": "group", "policies": []}]'])
+def test_a_spoilt_file_of_kept_cases_is_one_clear_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str
+) -> None:
+    there = tmp_path / "refuting.json"
+    there.write_text(text)
+    monkeypatch.setattr(matrix, "KEPT", there)
+    with pytest.raises(UnusableFile, match=r"refuting.json cannot be read: \w+Error"):
+        matrix.kept.__wrapped__()
 
 
 def test_what_is_kept_is_found_at_once() -> None:

@@ -76,6 +76,7 @@ def verify(
     from hetopt.proofs.ledger.deciding import decide_all
     from hetopt.proofs.ledger.drawing import nothing_left
     from hetopt.proofs.ledger.processes import aside
+    from hetopt.proofs.ledger.stored import unreadable
 
     standard = QUICK if quick else Effort()
     search = standard.seconds if policy is None or quick else PER_CELL
@@ -135,9 +136,12 @@ def verify(
             console.say("\n".join(f"kept: {path}" for path in kept) or "kept: none, as none is new or smaller")
     if html is not None and not as_json:
         console.say(f"page: {html}")
+    spoilt = unreadable()
+    for name in spoilt:
+        console.note(f"instance {name} cannot be read, or holds no counterexample")
     if stopped:
         raise typer.Exit(130)
-    if not all(one.as_expected for one in results):
+    if spoilt or not all(one.as_expected for one in results):
         raise typer.Exit(1)
 
 

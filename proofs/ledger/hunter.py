@@ -11,10 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from heapq import nsmallest
-from math import isnan
 from typing import Any, Generic, TypeVar
 
-from hetopt.errors import InvalidOption
 from hetopt.proofs.ledger.claim import Finding
 from hetopt.proofs.ledger.space import Numbers, Space
 
@@ -107,8 +105,6 @@ class Hunt(Generic[C]):
         self.seen[key] = slack
         if case is None:
             return None
-        if isnan(slack):
-            raise InvalidOption(f"the slack of {numbers.as_dict()} is not a number")
         if slack < 0:
             finding = self.finding(case)
             if finding.refutes:

@@ -6,9 +6,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import isnan
 from typing import Any, Generic, TypeVar
 
-from hetopt.errors import InvalidInstance
+from hetopt.checks import shown
+from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.proofs.ledger.claim import (
     QUICK,
     Check,
@@ -63,8 +65,19 @@ class ForAll(Generic[C]):
         return replace(finding, decided=True) if self.every else finding
 
     def quick(self, case: C) -> Fraction | float:
-        """The slack at which the search looks."""
-        return self.found(case).slack if self.slack is None else self.slack(case)
+        """The slack at which drawing and search look.
+
+        Raises
+        ------
+        InvalidOption
+            It is not a number.
+        """
+        if self.slack is None:
+            return self.found(case).slack
+        slack = self.slack(case)
+        if isnan(slack):
+            raise InvalidOption(f"the slack of {shown(case)} is not a number")
+        return slack
 
     def recheck(self, name: str) -> Counterexample:
         """The stored case, decided anew.

@@ -50,7 +50,7 @@ def _index() -> dict[str, tuple[str, ...]]:
             continue
         try:
             keys = instances.expected(name)[TOPIC].claim.split(", ")
-        except Exception:  # whatever stands in the file; told where the claim is decided
+        except Exception:  # whatever stands in the file; told by the command, and where its claim is decided
             keys = [name]
         for key in keys:
             found[key] = (*found.get(key, ()), name)
@@ -60,6 +60,11 @@ def _index() -> dict[str, tuple[str, ...]]:
 def kept(claim: str) -> tuple[str, ...]:
     """Names of the instances that are kept as counterexamples of a claim, also those that cannot be read."""
     return (*_index().get(claim, ()), *_index().get(FOLDER + slug(claim), ()))
+
+
+def unreadable() -> list[str]:
+    """Names of the instances that should hold a counterexample and cannot be read."""
+    return [key for key in _index() if key.startswith(FOLDER)]
 
 
 def instance_of(case: Any) -> Instance:

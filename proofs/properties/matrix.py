@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hetopt import instances
-from hetopt.errors import InvalidOption, InvalidPlan
+from hetopt.errors import InvalidOption, InvalidPlan, UnusableFile
 from hetopt.proofs.ledger.claim import Counterexample, Effort, Finding
 from hetopt.proofs.ledger.drawing import drawn
 from hetopt.proofs.ledger.hunter import hunt
@@ -187,6 +187,9 @@ def _with_liar(numbers: Numbers, space: Space[Posed]) -> Numbers:
     return Numbers(tables)
 
 
+KEPT = Path(__file__).with_name("refuting.json")
+
+
 @dataclass(frozen=True)
 class Kept:
     """A case against a property of some policies, as ``hetopt verify --policy all --json`` found it."""
@@ -199,11 +202,20 @@ class Kept:
 
 @cache
 def kept() -> tuple[Kept, ...]:
-    """Those of ``refuting.json``, beside this file."""
-    rows = json.loads(Path(__file__).with_name("refuting.json").read_text())
-    return tuple(
-        Kept(row["about"], row["property"], tuple(row["policies"]), Numbers.read(row["numbers"])) for row in rows
-    )
+    """Those of ``refuting.json``, beside this file.
+
+    Raises
+    ------
+    UnusableFile
+        It is not what it should be.
+    """
+    try:
+        return tuple(
+            Kept(row["about"], row["property"], tuple(row["policies"]), Numbers.read(row["numbers"]))
+            for row in json.loads(KEPT.read_text())
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise UnusableFile(f"{KEPT} cannot be read: {type(problem).__name__}: {problem}") from None
 
 
 @cache
