@@ -96,6 +96,17 @@ def test_verdicts_and_evidence_are_printed() -> None:
         assert part in found.output
 
 
+def test_a_file_that_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hetopt.proofs.ledger import stored
+
+    assert stored.unreadable() == []
+    monkeypatch.setattr(stored, "unreadable", lambda: ["refuted/mine"])
+    found = run("oef/eq-6", *QUICK)
+    assert found.exit_code == 1
+    assert "instance refuted/mine cannot be read" in found.stderr
+    assert "1 true" in found.stdout
+
+
 def test_as_json() -> None:
     found = run("oef/thm-5.3*", *QUICK, "--json")
     assert found.exit_code == 0

@@ -318,9 +318,7 @@ def forget() -> None:
         read_once.cache_clear()
 
 
-@pytest.mark.parametrize(
-    ("text", "said"), [("nonsense: [", "oef-thm-5-4.yaml"), ("expected: 7", "'int' object"), ("expected: {}", "")]
-)
+@pytest.mark.parametrize(("text", "said"), [("nonsense: [", "oef-thm-5-4.yaml"), ("expected: 7", "'int' object")])
 def test_a_broken_file_spoils_its_own_claim_alone(one_file: Path, text: str, said: str) -> None:
     assert kept("oef/thm-5.4") == ("refuted/oef-thm-5-4",)
     one_file.write_text(text)

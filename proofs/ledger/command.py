@@ -138,7 +138,7 @@ def verify(
         console.say(f"page: {html}")
     spoilt = unreadable()
     for name in spoilt:
-        console.note(f"instance {name} cannot be read, or holds no counterexample")
+        console.note(f"instance {name} cannot be read")
     if stopped:
         raise typer.Exit(130)
     if spoilt or not all(one.as_expected for one in results):
