@@ -1,109 +1,107 @@
-"""The clockwork of the simulator: events in the order (time, kind, counter), and the work done between them.
+"""The clockwork of the simulator: events in the order (time, kind, counter), and decisions between them.
 
-Progress is booked per job when it is asked for (at decisions, and when the job ends), so an event costs nothing to
-the jobs that it does not touch. Work left is what is counted; work done is work asked minus work left.
+A decision costs what the policy takes, some operations on arrays of the jobs that are present, and the jobs whose place
+changes; those that go on as they were cost nothing more.
 """
 
 from __future__ import annotations
 
 import math
+import time as clock
 from collections import deque
-from dataclasses import dataclass, field
-from heapq import heapify, heappop
+from collections.abc import Callable
+from functools import partial
+from heapq import heappop, heappush
+from itertools import count
 from typing import Any
 
+import numpy as np
+
 from hetopt.data.cluster import Cluster
-from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
-from hetopt.data.workload import Job
 from hetopt.errors import Stalled
-from hetopt.simulation.forked import Copy, Forked, Running
+from hetopt.simulation.book import Positions
+from hetopt.simulation.changes import ServerChange, checked, there_at
+from hetopt.simulation.floor import Floor
 from hetopt.simulation.log import Kind, Log, Recorder
-from hetopt.simulation.overheads import Overhead, Where
-from hetopt.simulation.pipeline import Decision, Pipeline
-from hetopt.simulation.view import View, where_at_first, where_now
-from hetopt.tolerances import WORK
-
-
-@dataclass(eq=False)
-class Life:
-    """One job: its fate so far, and what it runs on now. Times in seconds, rate in work per second."""
-
-    job: Job
-    position: int
-    left: float
-    start: float = math.nan
-    finish: float = math.nan
-    switches: int = 0
-    first_round: int = 0
-    rounds: int | None = None
-    last: Where | None = None  # where it runs, or last ran
-    running: bool = False
-    rate: float = 0.0
-    speedup: float = 0.0
-    since: float = 0.0  # progress is booked until here
-    ready: float = 0.0  # training begins, or began, here
-    forked: Forked | None = None  # its copies, where it runs in several; then rate is that of all of them
-    ready_on: dict[str, float] = field(default_factory=dict)  # server -> when its copy there can train
-
-    @property
-    def end(self) -> float:
-        """When it will be finished at its present rate."""
-        if self.forked is not None:
-            return self.forked.when(self.left, WORK * self.job.work)
-        return max(self.since, self.ready) + self.left / self.rate if self.running and self.rate > 0 else math.inf
+from hetopt.simulation.physics import Physics
+from hetopt.simulation.pipeline import Pipeline
+from hetopt.simulation.profiling import fewest
+from hetopt.simulation.view import View
+from hetopt.simulation.world import World
 
 
 class Engine:
     """A simulation between two events; the policy is asked with all that is present."""
 
     def __init__(
-        self, instance: Instance, pipeline: Pipeline, overheads: Overhead, seconds: float | None, patience: int
+        self, instance: Instance, pipeline: Pipeline, world: World, seconds: float | None, patience: int
     ) -> None:
-        self.cluster: Cluster = instance.cluster
         self.began, self.time, self.seconds, self.patience = instance.time, instance.time, seconds, patience
-        self.pipeline, self.overheads = pipeline, overheads
+        self.pipeline, self.world, self.whole = pipeline, world, instance.cluster
         self.memory: tuple[Any, Any, Any] | None = None
         self.round, self.decisions, self.quiet, self.changed = 0, 0, 0, False
-        self.wake = math.inf  # when the policy wants to be asked again if nothing happens before
-        self.view = View(instance)
+        self.asked = -math.inf  # when the policy was asked last
+        self.wake = math.inf  # when it wants to be asked again if nothing happens before
+        self.view = View(instance, instance if world.beliefs is None else world.beliefs.of(instance))
         self.record = Recorder(float(sum(instance.cluster.capacity.values())), self.view.column)
-        self.lives = [Life(j, i, instance.work_left(j.name)) for i, j in enumerate(instance.jobs)]
-        unfinished = [life for life in self.lives if life.left > 0]
-        self.finished = len(self.lives) - len(unfinished)
-        self.coming = deque(sorted(unfinished, key=lambda life: (life.job.arrival, life.position)))
-        self.present: dict[str, Life] = {}
-        self.ending: list[tuple[float, int, Life]] = []
-        for life in unfinished:
-            life.last = where_at_first(instance, life.job, pipeline.places)
-            if life.last is not None:
-                life.running, life.start, life.since = True, self.time, self.time
-                self.record.start(self.time, life.job.name, life.job.tenant, life.last)
+        physics = Physics(instance, world, pipeline.speeds, pipeline.fluid)
+        self.floor = Floor(instance, self.view, self.record, physics, rounds=seconds is not None)
+        self.book = self.floor.book
+        self.agenda: list[tuple[float, Kind, int, Callable[[], None]]] = []  # what comes besides arrivals and ends
+        self._counter = count()
+        changes = checked(world.changes, self.whole)
+        self.up = there_at(self.time, changes, self.whole)
+        self.cluster = self._servers()
+        for change in changes:
+            if change.time >= self.time:
+                self._plan(change.time, Kind.UP if change.up else Kind.DOWN, partial(self._change, change))
+        unfinished = np.flatnonzero(self.book.left > 0)
+        self.finished = len(self.book.jobs) - len(unfinished)
+        arrival = instance.job_array("arrival")
+        self.coming = deque(unfinished[np.argsort(arrival[unfinished], kind="stable")].tolist())
+        self.present: dict[int, None] = {}  # in order of arrival
+        self._who: Positions | None = None
+        for i in unfinished.tolist():
+            self.floor.found(instance, i, pipeline.places)
+
+    # -- time
 
     def step(self, until: float, limit: float) -> bool:
         """Go to the next event and handle all that happens then; False when the simulation is over."""
-        if not self.coming and not self.present:
+        if not self.coming and not self.present and not self._profiled:
             return self._close(self.time if self.seconds is None else min(self._next_decision(), until))
-        arrival = max(self.time, self.coming[0].job.arrival) if self.coming else math.inf
-        time = min(arrival, self.ending[0][0] if self.ending else math.inf, self._next_decision())
+        arrival = max(self.time, self.book.jobs[self.coming[0]].arrival) if self.coming else math.inf
+        planned = self.agenda[0][0] if self.agenda else math.inf
+        time = min(arrival, planned, self.book.next_end, self._next_decision())
         if math.isinf(time):
             raise Stalled(f"at {self.time:g} s nothing runs and nothing more arrives; {self._waiting()}")
         if time > until:
             return self._close(until)
-        self.time = time
-        while self.ending and self._ends_by(time):
-            self._finish(heappop(self.ending)[2])
-        while self.coming and self.coming[0].job.arrival <= time:
-            self._arrive(self.coming.popleft())
+        self.time = self.floor.time = time
+        while (i := self.book.pop_finished(time)) is not None:
+            self._finish(i)
+        self._keep_appointments(Kind.ARRIVE)
+        while self.coming and self.book.jobs[self.coming[0]].arrival <= time:
+            self._comes(self.coming.popleft())
+        self._keep_appointments(Kind.DECIDE)
         if self._next_decision() == time:
             if self.decisions >= limit and self.present:
                 return self._close(time)
             self._decide()
         return True
 
+    def _plan(self, time: float, kind: Kind, what: Callable[[], None]) -> None:
+        heappush(self.agenda, (time, kind, next(self._counter), what))
+
+    def _keep_appointments(self, before: Kind) -> None:
+        """What is due now and is of an earlier kind."""
+        while self.agenda and self.agenda[0][:2] < (self.time, before):
+            heappop(self.agenda)[3]()
+
     def _next_decision(self) -> float:
         if self.seconds is None:
-            return self.time if self.changed else max(self.time, self.wake)
+            return self.time if self.changed else max(self.time, min(self.wake, self.floor.wake))
         return self.began + self.round * self.seconds
 
     def _round_at(self, time: float) -> int:
@@ -116,165 +114,152 @@ class Engine:
         return number
 
     def _waiting(self) -> str:
-        names = [life.job.name for life in self.present.values()]
+        names = [self.book.jobs[i].name for i in self.present]
         listed = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
         why = "The policy gives them nothing that they can run on"
-        if moved := sum(life.running for life in self.present.values()):
+        if moved := int(self.book.running[list(self.present)].sum()):
             why = f"The policy moves the {moved} that run before they have restarted, so that no work is done"
         return f"{len(names)} jobs are unfinished: {listed}. {why}"
 
-    def _ends_by(self, time: float) -> bool:
-        """Whether the next job to end is done now, but for work that counts as none."""
-        end, _, life = self.ending[0]
-        return end <= time or (end < math.inf and life.rate * (end - time) <= WORK * life.job.work)
+    # -- jobs come and go
 
-    def _arrive(self, life: Life) -> None:
-        self.present[life.job.name] = life
-        life.first_round = self._round_at(life.job.arrival)
-        self.record.event(self.time, Kind.ARRIVE, life.job.name)
-        self.changed, self.quiet = True, 0
+    _profiled = 0
+    """Jobs that have been submitted and are being profiled."""
 
-    def _finish(self, life: Life) -> None:
-        self._book(life, life.left)
-        life.finish, life.left = self.time, 0.0
-        life.rounds = None if self.seconds is None else self.round - life.first_round
-        self._stop(life)
-        self.record.event(self.time, Kind.FINISH, life.job.name)
-        del self.present[life.job.name]
-        self.changed, self.quiet, self.finished = True, 0, self.finished + 1
+    def _comes(self, i: int) -> None:
+        """A job has been submitted; it is profiled first where that is asked for."""
+        job, profiling = self.book.jobs[i], self.world.profiling
+        self.record.event(self.time, Kind.ARRIVE, job.name)
+        types = () if profiling is None or self.cluster is None else profiling.types(job, self.cluster)
+        if types and not self.book.running[i]:
+            self._profiled += 1
+            self._plan(self.time, Kind.PROFILE, lambda: self._profile(i, list(types)))
+        else:
+            self._arrive(i)
 
-    def _book(self, life: Life, work: float | None = None) -> float:
-        """Book what a running job has done since it was last asked; ``work`` where that is known."""
-        if life.forked is not None:
-            return self._book_copies(life, life.forked, work)
-        begun = min(max(life.since, life.ready), self.time)
-        work = min(life.rate * (self.time - begun), life.left) if work is None else work
-        self.record.progress(life.job.name, work, begun - life.since, life.speedup)
-        life.left -= work
-        life.since = self.time
-        return work
+    def _profile(self, i: int, types: list[str]) -> None:
+        """Run job i on the first of these types, and then on the others; jobs that run there may have to pause."""
+        assert self.world.profiling is not None
+        if not types:
+            self._profiled -= 1
+            self._arrive(i)
+            return
+        job, k = self.book.jobs[i], self.floor.physics.entities.types.index(types[0])
+        seconds = self.world.profiling.seconds
+        self.record.event(self.time, Kind.PROFILE, job.name)
+        there = 0 if self.cluster is None else self.cluster.capacity[types[0]]
+        holders = [(j, float(self.book.held[j, k])) for j in self.present if self.book.held[j, k] > 0]
+        idle = there - sum(n for _, n in holders)
+        for j in fewest(job.demand - idle, holders):
+            self.floor.delay(j, seconds)
+        self._plan(self.time + seconds, Kind.PROFILE, lambda: self._profile(i, types[1:]))
 
-    def _book_copies(self, life: Life, forked: Forked, work: float | None) -> float:
-        """The same for a job in copies, whose spans end with that."""
-        done = forked.by(self.time)
-        work = min(done, life.left) if work is None else work
-        part = work / done if done > 0 else 0.0
-        for copy in forked.copies:
-            key = (life.job.name, copy.copy.server)
-            waited = min(copy.ready, self.time) - life.since
-            self.record.progress(key, copy.by(self.time) * part, waited, self.view.speedup_of(life.job.name, copy.copy))
-            self.record.stop(min(copy.end, self.time), key)
-        life.left -= work
-        life.forked, life.since = None, self.time
-        return work
+    def _arrive(self, i: int) -> None:
+        """From now on policies see the job."""
+        self.present[i] = None
+        self.book.first_round[i] = self._round_at(self.time)
+        self._who, self.changed, self.quiet = None, True, 0
+
+    def _finish(self, i: int) -> None:
+        self.floor.finish(i)
+        if self.seconds is not None:
+            self.book.rounds[i] = self.round - self.book.first_round[i]
+        self.record.event(self.time, Kind.FINISH, self.book.jobs[i].name)
+        del self.present[i]
+        self._who, self.changed, self.quiet, self.finished = None, True, 0, self.finished + 1
+
+    # -- servers come and go
+
+    def _servers(self) -> Cluster | None:
+        """The cluster of the servers that are there; None where no GPU is."""
+        if len(self.up) == len(self.whole.servers):
+            return self.whole
+        servers = tuple(server for server in self.whole.servers if server.name in self.up)
+        return Cluster(self.whole.gpu_types, servers) if any(any(s.gpus.values()) for s in servers) else None
+
+    def _change(self, change: ServerChange) -> None:
+        """A server comes or goes; with one that goes its jobs stop."""
+        self.record.event(self.time, Kind.UP if change.up else Kind.DOWN, change.server)
+        (self.up.add if change.up else self.up.discard)(change.server)
+        self.cluster = self._servers()
+        self._who, self.changed, self.quiet = None, True, 0
+        if change.up:
+            return
+        if self.floor.physics.disks is not None:
+            self.floor.physics.disks.lose(change.server)
+        for i in self.present:
+            if self.book.running[i] and any(server == change.server for server, _ in self.book.where[i] or {}):
+                self.floor.fail(i)
+        self._shrink()
+
+    def _shrink(self) -> None:
+        """Where jobs have GPU types but no servers, those that started last lose their GPUs until all fit."""
+        for k, t in enumerate(self.floor.physics.entities.types):
+            there = 0 if self.cluster is None else self.cluster.capacity[t]
+            holders = sorted((i for i in self.present if self.book.held[i, k] > 0), key=lambda i: self.book.since[i])
+            while sum(float(self.book.held[i, k]) for i in holders) > there:
+                self.floor.fail(holders.pop())
+
+    # -- decisions
+
+    def _shown(self) -> Positions:
+        """The jobs that policies see: those present, but for gangs for which too few servers are left."""
+        if self._who is None:
+            who = np.fromiter(self.present, dtype=np.intp, count=len(self.present))
+            if self.cluster is not self.whole:
+                jobs = self.floor.physics.entities
+                there = [0 if self.cluster is None else self.cluster.capacity[t] for t in jobs.types]
+                runs_on = jobs.task_speed[who] > 0
+                room = np.where(runs_on, there, 0)
+                enough = room.sum(axis=1) if self.pipeline.mixes else room.max(axis=1, initial=0)
+                who = who[enough >= jobs.demand[who]]
+            who.flags.writeable = False
+            self._who = who
+        return self._who
 
     def _decide(self) -> None:
-        """Book what was done, ask the policy, and let the jobs run as it says."""
-        work = sum([self._book(life) for life in self.present.values() if life.running])
+        """Book what copies did, ask the policy, and let the jobs run as it says."""
+        who = self._shown()
+        moved = self.floor.trained_since(who, self.asked)
+        self.floor.settle_copies()
         self.record.end_round(self.time)
-        self.changed, self.wake = False, math.inf
-        if not self.present:
-            self.round = self._round_at(self.coming[0].job.arrival) if self.coming else self.round
+        self.changed, self.wake, self.floor.wake = False, math.inf, math.inf
+        if self.cluster is None or not len(who):
+            self._skip()
             return
-        self.quiet = self.quiet + 1 if work == 0 and self.decisions else 0
+        self.quiet = 0 if moved or not self.decisions else self.quiet + 1
         if self.quiet >= self.patience:
             raise Stalled(f"no progress in {self.quiet} decisions up to {self.time:g} s; {self._waiting()}")
         self.record.event(self.time, Kind.DECIDE)
-        decision, self.memory = self.pipeline(self.view.instance(self.time, self.present), self.memory)
-        self.decisions += 1
-        self.round += 1
+        began = clock.perf_counter()
+        decision, self.memory = self.pipeline(self.view.instance(self.time, who, self.cluster, self.book), self.memory)
+        took = clock.perf_counter() - began
+        self.decisions, self.round, self.asked = self.decisions + 1, self.round + 1, self.time
         self.wake = math.inf if decision.wake is None else decision.wake
-        self._carry_out(decision)
+        self.floor.carry_out(who, decision)
+        running, held = int(self.book.running[who].sum()), float(decision.gpus.sum())
+        self.record.begin_round(self.time, len(self.present), running, held, decision.given_up, took)
+        self.record.promise(decision.promised)
 
-    def _carry_out(self, decision: Decision) -> None:
-        for i, name in enumerate(decision.entities.names):
-            life, gpus, rate = self.present[name], decision.gpus[i], float(decision.rate[i])
-            if name in decision.copies and rate > 0:
-                self._run_copies(life, decision.copies[name], rate)
-            elif rate > 0:
-                self._run(life, where_now(name, gpus, decision), rate, gpus)
-            elif life.running:
-                self._stop(life)
-        running = [life for life in self.present.values() if life.running]
-        self.ending = [(life.end, life.position, life) for life in running]
-        heapify(self.ending)
-        gpus_held = float(decision.gpus.sum())
-        self.record.begin_round(self.time, len(self.present), len(running), gpus_held, decision.given_up)
-
-    def _run(self, life: Life, where: Where, rate: float, gpus: Floats) -> None:
-        if math.isnan(life.start):
-            life.start = self.time
-        if not (life.running and life.last == where):
-            if life.running:
-                self._stop(life)
-            lost = 0.0 if self.pipeline.fluid else self.overheads(life.job, life.last, where, self.cluster)
-            life.ready = self.time + lost
-            life.ready_on = {}
-            life.switches += life.last is not None and life.last != where
-        elif life.ready_on:  # it was forked, and has one copy left
-            life.ready, life.ready_on = max(self.time, *life.ready_on.values()), {}
-        if not self.record.is_open(life.job.name):
-            self.record.start(self.time, life.job.name, life.job.tenant, where)
-        life.running, life.last, life.since, life.rate = True, where, self.time, rate
-        life.speedup = self.view.speedup(life.job.name, gpus, rate)
-
-    def _run_copies(self, life: Life, copies: tuple[Copy, ...], rate: float) -> None:
-        """A copy on GPUs that the job has already goes on, others begin as after a restart; a span per decision."""
-        if math.isnan(life.start):
-            life.start = self.time
-        before, went_on = life.last, life.running
-        if life.running:
-            self._stop(life)
-        runs, new, life.ready_on, had = [], False, {}, life.ready_on
-        merge = getattr(self.overheads, "merge_seconds", 0.0) if len(copies) > 1 else 0.0
-        for copy in copies:
-            stays = before is not None and all(before.get(place) == n for place, n in copy.seats.items())
-            new |= not stays
-            if stays and went_on:  # a restart that is not over yet goes on
-                ready = max(self.time, had.get(copy.server, life.ready))
-            else:
-                ready = self.time + self.overheads(life.job, copy.seats if stays else before, copy.seats, self.cluster)
-            life.ready_on[copy.server] = ready
-            runs.append(Running(copy, ready + merge))
-            self.record.start(self.time, life.job.name, life.job.tenant, copy.seats, (life.job.name, copy.server))
-        life.switches += new and before is not None
-        life.running, life.forked, life.rate, life.since = True, Forked(tuple(runs)), rate, self.time
-        life.last = {place: n for copy in copies for place, n in copy.seats.items()}
-        if self.seconds is None and math.isinf(life.end):  # ask again once its copies are done
-            self.wake = min(self.wake, life.forked.over)
-
-    def _stop(self, life: Life) -> None:
-        life.running, life.rate = False, 0.0
-        if self.record.is_open(life.job.name):
-            self.record.stop(self.time, life.job.name)
+    def _skip(self) -> None:
+        """Nobody is there, or no servers for those who are: go on with the round in which that may change."""
+        if not self.present and not self.coming and not self._profiled:
+            return
+        planned = self.agenda[0][0] if self.agenda else math.inf
+        arrival = self.book.jobs[self.coming[0]].arrival if self.coming else math.inf
+        if math.isinf(soon := min(planned, arrival)):
+            raise Stalled(f"at {self.time:g} s too few servers are left, and none comes back; {self._waiting()}")
+        self.round = self._round_at(soon)
 
     def _close(self, time: float) -> bool:
         """The end: book what was done until then."""
-        self.time = time
-        for life in self.present.values():
-            if life.running:
-                self._book(life)
-                self._stop(life)
+        self.time = self.floor.time = time
+        for i in self.present:
+            if self.book.running[i]:
+                self.floor.stop(i)
         self.record.end_round(time)
         return False
 
     def log(self) -> Log:
         """The tables."""
-        arrived = [life for life in self.lives if life.job.arrival <= self.time]
-        rows = [
-            {
-                "job": life.job.name,
-                "tenant": life.job.tenant,
-                "arrival": life.job.arrival,
-                "start": life.start,
-                "finish": life.finish,
-                "jct": life.finish - life.job.arrival,
-                "starvation": life.start - life.job.arrival,
-                "switches": life.switches,
-                "rounds": life.rounds,
-                "work": life.job.work,
-                "done": life.job.work - life.left,
-            }
-            for life in arrived
-        ]
-        return self.record.log(rows)
+        return self.record.log(self.book.rows(self.time))

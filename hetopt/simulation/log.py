@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -19,8 +19,11 @@ class Kind(IntEnum):
     """Kinds of events, in the order in which they are handled at the same second."""
 
     FINISH = 0
-    ARRIVE = 1
-    DECIDE = 2
+    DOWN = 1
+    UP = 2
+    ARRIVE = 3
+    PROFILE = 4
+    DECIDE = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,11 +33,12 @@ class Log:
     Attributes
     ----------
     jobs:
-        One row per job that has arrived: ``tenant``, ``arrival``, ``start`` (when it first got GPUs), ``finish``,
-        ``jct`` (finish - arrival), ``starvation`` (start - arrival), ``switches`` (restarts on other GPUs than
-        before), ``rounds`` (from the first round that it could run in, to the one it finished in, both counted;
-        missing where there are no rounds), ``work``, ``done`` (unit of ``Job.work``). Times that have not come to
-        pass are NaN.
+        One row per job that has arrived: ``tenant``, ``demand`` (GPUs), ``arrival``, ``start`` (when it first got
+        GPUs), ``finish``, ``jct`` (finish - arrival), ``starvation`` (start - arrival), ``switches`` (restarts on other
+        GPUs than before), ``rounds`` (from the first round that it could run in, to the one it finished in, both
+        counted; missing where there are no rounds), ``lost`` (seconds of starting, moving and pausing for profiles; of
+        copies on average), ``work``, ``done``, ``wasted`` (lost with servers that failed; unit of ``Job.work``). Times
+        that have not come to pass are NaN.
     spans:
         One row per job and stretch of time on the same GPUs (of a forked job per copy and decision, as long as the copy
         has work to do), for Gantt charts: ``job``, ``tenant``, ``start``,
@@ -45,10 +49,16 @@ class Log:
         and ``trained`` (GPU-seconds held, and of these spent training), ``utilisation`` (trained over what the
         cluster has), ``given_up`` (by rounding, selection and placement, by name).
     events:
-        ``time``, ``kind`` (``finish``, ``arrive``, ``decide``), ``job``, in the order in which they were handled.
+        ``time``, ``kind`` (``finish``, ``down``, ``up``, ``arrive``, ``profile``, ``decide``), ``job`` (of ``down`` and
+        ``up`` the server), in the order in which they were handled.
     throughput:
         (decisions, tenants) mean normalised throughput of each tenant (or tenant/job type) from that decision to the
         next: GPUs times speedup, times the part of the time spent training. Index: ``start``. Empty without tenants.
+    estimated:
+        The same table of what the policy's allocations promised, before rounding and placement [OEF, section 6.1.4];
+        NaN for those who were not there. Empty where the policy does not share among tenants.
+    decision_seconds:
+        What each decision took on this machine, by its second; all else is the same from run to run.
     capacity:
         GPUs in the cluster.
     """
@@ -59,6 +69,8 @@ class Log:
     events: pd.DataFrame
     throughput: pd.DataFrame
     capacity: float
+    estimated: pd.DataFrame = field(default_factory=pd.DataFrame)
+    decision_seconds: pd.Series[float] = field(default_factory=lambda: pd.Series(dtype=float))
 
     @cached_property
     def makespan(self) -> float:
@@ -119,22 +131,34 @@ class Recorder:
         self.spans: list[_Span] = []
         self.rounds: list[tuple[Any, ...]] = []
         self._open: dict[Key, _Span] = {}
+        self.seconds: list[float] = []
+        self.promises: list[tuple[float, Mapping[str, float]]] = []
         self._round: tuple[Any, ...] | None = None
+        self._promise: Mapping[str, float] | None = None
 
     def event(self, time: float, kind: Kind, job: str | None = None) -> None:
         """Note an event."""
         self.events.append((time, NAMES[kind], job))
 
-    def begin_round(self, time: float, present: int, running: int, gpus: float, given_up: Mapping[str, float]) -> None:
-        """A decision: so many jobs run on so many GPUs from now on."""
-        self._round = (time, present, running, gpus, dict(given_up))
+    def begin_round(
+        self, time: float, present: int, running: int, gpus: float, given_up: Mapping[str, float], seconds: float
+    ) -> None:
+        """A decision that took so many seconds: so many jobs run on so many GPUs from now on."""
+        self._round = (time, present, running, gpus, dict(given_up), seconds)
+
+    def promise(self, rates: Mapping[str, float] | None) -> None:
+        """What the decision just begun promises to tenants; None where it is not about them."""
+        self._promise = rates
 
     def end_round(self, time: float) -> None:
         """The time of that decision is over."""
         current, self._round = self._round, None
         if current is not None and time > current[0]:
-            start, present, running, gpus, given_up = current
+            start, present, running, gpus, given_up, seconds = current
             self.rounds.append((start, time, present, running, gpus * (time - start), given_up))
+            self.seconds.append(seconds)
+            if self._promise is not None:
+                self.promises.append((start, self._promise))
 
     def start(self, time: float, job: str, tenant: str | None, where: Where, key: Key | None = None) -> None:
         """``job`` begins on ``where``; ``key``: what tells one of its copies from the others."""
@@ -143,6 +167,10 @@ class Recorder:
     def is_open(self, key: Key) -> bool:
         """Whether it has begun and not ended."""
         return key in self._open
+
+    def work_of(self, key: Key) -> float:
+        """Work done so far where the job (or copy) is now."""
+        return self._open[key].work
 
     def progress(self, key: Key, work: float, lost: float, speedup: float) -> None:
         """The job (or copy) did ``work`` after ``lost`` seconds; ``speedup``: its normalised throughput."""
@@ -158,10 +186,10 @@ class Recorder:
             span.end = time
             self.spans.append(span)
 
-    def log(self, jobs: list[dict[str, Any]]) -> Log:
-        """The finished log; ``jobs`` are the rows of its first table."""
-        table = pd.DataFrame(jobs, columns=JOBS).set_index("job")
-        table["rounds"] = table["rounds"].astype("Int64")
+    def log(self, jobs: dict[str, Any]) -> Log:
+        """The finished log; ``jobs`` are the columns of its first table, with -1 for no rounds."""
+        table = pd.DataFrame(jobs).set_index("job")
+        table["rounds"] = table["rounds"].astype("Int64").mask(table["rounds"] < 0)
         rows = [span.row() for span in self.spans]
         spans = pd.DataFrame(rows, columns=SPANS).sort_values(["start", "job"], kind="stable", ignore_index=True)
         rounds = pd.DataFrame(self.rounds, columns=[c for c in ROUNDS if c not in ("trained", "utilisation")])
@@ -170,7 +198,15 @@ class Recorder:
         rounds.insert(5, "trained", trained)
         rounds.insert(6, "utilisation", trained / (self.capacity * length))
         events = pd.DataFrame(self.events, columns=["time", "kind", "job"])
-        return Log(table, spans, rounds, events, self._throughput(rounds), self.capacity)
+        took = pd.Series(self.seconds, index=pd.Index(rounds["start"], name="start"), name="seconds", dtype=float)
+        return Log(table, spans, rounds, events, self._throughput(rounds), self.capacity, self._estimated(), took)
+
+    def _estimated(self) -> pd.DataFrame:
+        """(decisions, tenants) rates that were promised."""
+        names = [name for name in dict.fromkeys(self.tenants.values()) if self.promises]
+        index = pd.Index([start for start, _ in self.promises], name="start", dtype=float)
+        columns = {name: [rates.get(name, np.nan) for _, rates in self.promises] for name in names}
+        return pd.DataFrame(columns, index=index, columns=pd.Index(names, name="tenant"), dtype=float)
 
     def _throughput(self, rounds: pd.DataFrame) -> pd.DataFrame:
         """(decisions, tenants) mean normalised throughput."""
@@ -208,6 +244,5 @@ def integrals(begins: Floats, ends: Floats, rates: Floats, starts: Floats, stops
 
 
 NAMES = {kind: kind.name.lower() for kind in Kind}
-JOBS = ["job", "tenant", "arrival", "start", "finish", "jct", "starvation", "switches", "rounds", "work", "done"]
 SPANS = ["job", "tenant", "start", "end", "gpu_type", "servers", "gpus", "lost", "work"]
 ROUNDS = ["start", "end", "present", "running", "held", "trained", "utilisation", "given_up"]

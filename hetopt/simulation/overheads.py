@@ -44,6 +44,8 @@ class Overheads:
         Whether to count the transfer of the checkpoint.
     merge_seconds:
         Per decision and copy of a job that is forked in several: collecting, averaging and sending its parameters.
+    save_seconds:
+        To write the checkpoint of a job that is interrupted; counted when it resumes or restarts.
 
     Raises
     ------
@@ -56,9 +58,10 @@ class Overheads:
     start_seconds: float = 0.0
     transfer: bool = True
     merge_seconds: float = 0.0
+    save_seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        for key in ("restart_seconds", "resume_seconds", "start_seconds", "merge_seconds"):
+        for key in ("restart_seconds", "resume_seconds", "start_seconds", "merge_seconds", "save_seconds"):
             at_least(getattr(self, key), f"Overheads.{key}", 0.0, InvalidOption)
 
     def __call__(self, job: Job, before: Where | None, now: Where, cluster: Cluster) -> float:
@@ -66,8 +69,9 @@ class Overheads:
         if before is None:
             return self.start_seconds
         if before == now:
-            return self.resume_seconds
-        return self.restart_seconds + (transfer_seconds(job, before, now, cluster) if self.transfer else 0.0)
+            return self.save_seconds + self.resume_seconds
+        moving = self.save_seconds + self.restart_seconds
+        return moving + (transfer_seconds(job, before, now, cluster) if self.transfer else 0.0)
 
 
 def transfer_seconds(job: Job, before: Where, now: Where, cluster: Cluster) -> float:

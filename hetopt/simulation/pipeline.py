@@ -7,7 +7,7 @@ drives a cluster (the simulator, an executor) never has to carry out what cannot
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,8 @@ class Decision:
         Second at which the policy wants to be asked again if nothing happens before; None for no wish.
     copies:
         Forked job -> its copies; their rates sum to its ``rate``.
+    promised:
+        Entity of the tenants' table -> rate that the allocation promises; None where it is not about tenants.
     """
 
     entities: Entities
@@ -56,6 +58,7 @@ class Decision:
     given_up: Mapping[str, float] = field(default_factory=dict)
     wake: float | None = None
     copies: Mapping[str, tuple[Copy, ...]] = field(default_factory=dict)
+    promised: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,11 @@ class Pipeline:
         """Whether jobs get servers."""
         return self.placer is not None or isinstance(self.policy, Online) or getattr(self.policy, "places", False)
 
+    @property
+    def mixes(self) -> bool:
+        """Whether a gang may have GPUs of several types."""
+        return bool(getattr(self.policy, "mixes", False) or getattr(self.selection, "mix", False))
+
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Decision, tuple[Any, Any, Any]]:
         """The decision now, and the states of policy, rounder and selection.
 
@@ -104,7 +112,9 @@ class Pipeline:
         result, own = ask(self.policy, instance, own)
         if isinstance(result, Allocation) and self.fluid:
             return _fluid(result), (own, owed, starved)
+        promised = None
         if isinstance(result, Allocation):
+            promised = _promised(result)
             plan, owed = self._rounded(result, instance, owed)
         else:
             plan = result
@@ -115,7 +125,7 @@ class Pipeline:
             raise InvalidPlan(f"the plan is for the jobs {plan.entities.names}; those present are {names}")
         dispatch = plan.placement.dispatch if plan.placement is not None else {}
         check_gangs(plan.entities, plan.x, {name: len(work) for name, work in dispatch.items()})
-        return self._placed(plan, instance), (own, owed, starved)
+        return replace(self._placed(plan, instance), promised=promised), (own, owed, starved)
 
     def _rounded(self, result: Allocation, instance: Instance, owed: Any) -> tuple[Plan, Any]:
         if self.rounds:
@@ -147,6 +157,13 @@ class Pipeline:
         for name, own in copies.items():
             rate[plan.entities.position[name]] = sum(copy.rate for copy in own)
         return Decision(plan.entities, x, rate, placement, given_up, plan.wake, copies)
+
+
+def _promised(result: Allocation) -> Mapping[str, float] | None:
+    entities = result.entities
+    if entities.kind != "tenants":
+        return None
+    return dict(zip(entities.names, entities.rate(result.x).tolist(), strict=True))
 
 
 def _copies(jobs: Entities, placement: Placement) -> dict[str, tuple[Copy, ...]]:
@@ -258,8 +275,9 @@ def check_placement(plan: Plan, placement: Placement, instance: Instance) -> Non
     for name in {**placement.hosts, **placement.replicas}:
         if name not in plan.entities.position:
             raise InvalidPlan(f"the placement names job {name!r}, which the plan does not have")
-    for name, row in zip(plan.entities.names, plan.x, strict=True):
-        hosts = placement.hosts.get(name, {})
+    planned = {plan.entities.names[e] for e in np.flatnonzero(plan.x.any(axis=1)).tolist()}
+    for name in [name for name in plan.entities.names if name in planned or name in placement.hosts]:
+        hosts, row = placement.hosts.get(name, {}), plan.x[plan.entities.position[name]].tolist()
         for k, t in enumerate(plan.entities.types):
             placed = sum(gpus.get(t, 0) for gpus in hosts.values())
             if placed != (0 if name in placement.waiting else row[k]):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 
 from rich.progress import Progress
 
@@ -16,14 +18,16 @@ from hetopt.simulation.engine import Engine
 from hetopt.simulation.log import Log
 from hetopt.simulation.online import Online
 from hetopt.simulation.online_engine import OnlineEngine
-from hetopt.simulation.overheads import Overhead, Overheads
+from hetopt.simulation.overheads import Overhead
 from hetopt.simulation.pipeline import Pipeline
 from hetopt.simulation.speeds import Speeds, StageSpeeds
-from hetopt.solving.road import Policy, check_policy
+from hetopt.simulation.system import System
+from hetopt.simulation.world import World
+from hetopt.solving.road import Policy
 
 
 def simulate(
-    policy: Policy,
+    policy: Policy | System,
     instance: Instance,
     *,
     round_seconds: float | None = None,
@@ -33,17 +37,19 @@ def simulate(
     placer: Placer | None = None,
     overheads: Overhead | None = None,
     speeds: Speeds | None = None,
+    world: World | None = None,
     until: float = math.inf,
     max_rounds: int | None = None,
     patience: int = 1000,
-    progress: bool = False,
+    progress: bool | Callable[[int, int], None] = False,
 ) -> Log:
     """Run ``policy`` on the jobs of ``instance`` until all are finished.
 
     Parameters
     ----------
     policy:
-        A formulation or policy over tenants or jobs. It sees the jobs that have arrived and are unfinished, their
+        A formulation or policy over tenants or jobs, or a :class:`~hetopt.simulation.system.System`, whose steps those
+        given here override. It sees the jobs that have arrived and are unfinished, their
         tenants and job types, the time, the work done, the GPUs held and the servers; what it remembers is the state
         that it returns.
     instance:
@@ -57,18 +63,17 @@ def simulate(
     rounder, selection, placer:
         What makes whole jobs of shares (default :class:`~hetopt.rounding.whole_gpus.ByKind`), jobs of tenants' GPUs
         (:class:`~hetopt.selection.LongestStarved`), servers of GPU types (none: jobs get GPU types alone).
-    overheads:
-        Seconds lost by starting and moving; default :class:`~hetopt.simulation.overheads.Overheads`: the transfer of
-        checkpoints.
-    speeds:
-        Work per second of jobs whose stages are mapped to servers. Default: the policy's attribute of that name, else
-        :class:`~hetopt.simulation.speeds.StageSpeeds`.
+    world:
+        What happens to jobs whatever the policy believes: costs, speeds, datasets, profiling, servers that fail, wrong
+        profiles. Default :class:`~hetopt.simulation.world.World`: the transfer of checkpoints alone.
+    overheads, speeds:
+        These parts of the world, in place of its own.
     until, max_rounds:
         Stop at this second, or after so many decisions; what is unfinished has no finish time.
     patience:
         Decisions in a row without any progress after which the simulation counts as stalled.
     progress:
-        Show a progress bar.
+        Show a progress bar; or a function that is told how many jobs are finished, and how many there are.
 
     Returns
     -------
@@ -92,35 +97,47 @@ def simulate(
     >>> round(float(log.jobs["jct"].sum()) / 300, 4)
     7.1111
     """
-    check_policy(policy)
+    system = System.of(
+        policy, round_seconds=round_seconds, rounder=rounder, selection=selection, placer=placer, fluid=fluid
+    )
     expect(Instance, instance, "instance").entities("jobs")
-    seconds = getattr(policy, "round_seconds", None) if round_seconds is None else round_seconds
-    if seconds is not None:
-        seconds = at_least(seconds, "round_seconds", 0.0, InvalidOption, strict=True)
     limit = math.inf if max_rounds is None else at_least(max_rounds, "max_rounds", 1, InvalidOption)
     at_least(patience, "patience", 1, InvalidOption)
     if until != math.inf and not at_least(until, "until", 0.0, InvalidOption) > instance.time:
         raise InvalidOption(f"until is {until!r} s; it must be later than instance.time = {instance.time:g} s")
-    for key, step in (
-        ("rounder", rounder),
-        ("selection", selection),
-        ("placer", placer),
-        ("overheads", overheads),
-        ("speeds", speeds),
-    ):
-        if isinstance(step, type):
-            raise InvalidOption(f"{key} is the class {step.__name__}; give one of it: {step.__name__}()")
-    steps = (rounder or ByKind(), selection or LongestStarved(), placer)
-    physics = speeds or getattr(policy, "speeds", None) or StageSpeeds()
-    engine: Engine
-    if isinstance(policy, Online) and seconds is None and not instance.held and not fluid:
-        engine = OnlineEngine(policy, instance, overheads or Overheads(), physics)
-    else:
-        pipeline = Pipeline(policy, *steps, rounds=seconds is not None, fluid=fluid, speeds=physics)
-        engine = Engine(instance, pipeline, overheads or Overheads(), seconds, patience)
-    with Progress(disable=not progress, transient=True) as bar:
-        task = bar.add_task("jobs finished", total=len(instance.jobs))
+    engine = _engine(system, instance, _world(world, overheads, speeds), patience)
+    with Progress(disable=progress is not True, transient=True) as bar:
+        task, told = bar.add_task("jobs finished", total=len(instance.jobs)), -1
         while engine.step(until, limit):
-            if progress:
-                bar.update(task, completed=engine.finished)
+            if progress is False or engine.finished == told:
+                continue
+            told = engine.finished
+            if progress is True:
+                bar.update(task, completed=told)
+            else:
+                progress(told, len(instance.jobs))
     return engine.log()
+
+
+def _world(world: World | None, overheads: Overhead | None, speeds: Speeds | None) -> World:
+    world = World() if world is None else expect(World, world, "world", InvalidOption)
+    overheads, speeds = overheads or world.overheads, speeds or world.speeds
+    return replace(world, overheads=overheads, speeds=speeds)
+
+
+def _engine(system: System, instance: Instance, world: World, patience: int) -> Engine:
+    """The clockwork that suits the policy, and what it is asked for."""
+    policy, seconds = system.policy, system.seconds
+    speeds = world.speeds or getattr(policy, "speeds", None) or StageSpeeds()
+    steps = (system.rounder or ByKind(), system.selection or LongestStarved(), system.placer)
+    pipeline = Pipeline(policy, *steps, rounds=seconds is not None, fluid=system.fluid, speeds=speeds)
+    if world.datasets is not None and not pipeline.places:
+        raise InvalidOption("World.datasets needs servers, and this policy chooses none: give a placer")
+    if isinstance(policy, Online) and seconds is None and not instance.held and not system.fluid:
+        if world.changes or world.beliefs is not None:
+            raise InvalidOption(
+                f"{type(policy).__name__} starts jobs for good and is told of each event once; World.changes and "
+                "World.beliefs are for policies that decide anew: give round_seconds"
+            )
+        return OnlineEngine(policy, instance, pipeline, world)
+    return Engine(instance, pipeline, world, seconds, patience)

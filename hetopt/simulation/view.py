@@ -1,30 +1,33 @@
-"""What a policy sees of a simulation: the instance as it is now."""
+"""What a policy sees of a simulation: the instance as it is now.
+
+The instance that is simulated has been checked as a whole, so what is shown of it is not checked again: it is put
+together from slices of its arrays. Mappings such as ``held`` are made only if somebody reads them.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Protocol
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
-from hetopt.data.entities import Floats
+from hetopt.data.cluster import Cluster
+from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
 from hetopt.data.membership import Owner, owner_of, owners
 from hetopt.data.workload import Job, Tenant
+from hetopt.simulation.beliefs import believed_left
+from hetopt.simulation.book import Book, Positions
 from hetopt.simulation.forked import Copy
 from hetopt.simulation.overheads import Where
-from hetopt.simulation.pipeline import Decision
 
+Value = TypeVar("Value")
 
-class Present(Protocol):
-    """A job that has arrived and is unfinished."""
-
-    job: Job
-    left: float
-    last: Where | None
-    running: bool
+COLUMNS = ("arrival", "work", "weight", "checkpoint_bytes")
+"""Numbers of jobs that policies read in every round."""
 
 
 def where_at_first(instance: Instance, job: Job, on_servers: bool) -> Where | None:
@@ -39,20 +42,75 @@ def where_at_first(instance: Instance, job: Job, on_servers: bool) -> Where | No
     return held or None
 
 
-def where_now(name: str, gpus: Floats, decision: Decision) -> Where:
-    """The servers (or, without placement, the GPU types) that a decision gives to a job."""
-    if decision.placement is not None:
-        hosts = decision.placement.hosts[name]
-        return {(server, t): n for server, own in sorted(hosts.items()) for t, n in own.items() if n}
-    pairs = [(decision.entities.types[k], float(gpus[k])) for k in np.flatnonzero(gpus)]
-    return {("", t): int(n) if n.is_integer() else n for t, n in pairs}
+class Late(Mapping[str, Value]):
+    """A mapping that is made when somebody first looks into it."""
+
+    def __init__(self, make: Callable[[], dict[str, Value]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _made(self) -> dict[str, Value]:
+        return self._make()
+
+    def __getitem__(self, key: str) -> Value:
+        return self._made[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def __repr__(self) -> str:
+        return repr(self._made)
+
+    def __reduce__(self) -> tuple[type[dict[str, Value]], tuple[dict[str, Value]]]:
+        return dict, (self._made,)
+
+
+class Crowd:
+    """The jobs that are shown, as long as no one comes or goes and the servers stay the same."""
+
+    def __init__(self, view: View, who: Positions, cluster: Cluster) -> None:
+        whole, believed = view.entities, view.believed
+        self.who, self.cluster = who, cluster
+        self.jobs = tuple(believed.jobs[i] for i in who.tolist())
+        self.names = tuple(whole.names[i] for i in who.tolist())
+        self.by_name = {job.name: job for job in self.jobs}
+        self.position = {name: i for i, name in enumerate(self.names)}
+        self.columns = {key: _read_only(believed.job_array(key)[who]) for key in COLUMNS}
+        any_type = _read_only(whole.task_speed[who])
+        demand = _read_only(whole.demand[who])
+        capacity = _read_only(np.array([cluster.capacity[t] for t in whole.types], dtype=float))
+        self.arrays: dict[str, Any] = {
+            "kind": "jobs",
+            "names": self.names,
+            "types": whole.types,
+            "speed": _read_only(np.where(demand[:, None] <= capacity, any_type, 0.0)),
+            "any_type": any_type,
+            "demand": demand,
+            "weight": _read_only(whole.weight[who]),
+            "owner": _read_only(np.arange(len(who), dtype=np.intp)),
+            "capacity": capacity,
+        }
+        self.owners = frozenset(view.owner[name] for name in self.names if name in view.owner)
+        self.tenants, self.entity_of = view.tenants(self.owners)
 
 
 class View:
-    """Makes the instance that a policy sees at some time."""
+    """Makes the instance that a policy sees at some time.
 
-    def __init__(self, instance: Instance) -> None:
-        self.whole = instance
+    Parameters
+    ----------
+    instance:
+        What is simulated.
+    believed:
+        The same as policies believe it to be.
+    """
+
+    def __init__(self, instance: Instance, believed: Instance) -> None:
+        self.believed = believed
+        self.true, self.entities = instance.entities("jobs"), believed.entities("jobs")
         tenants = {t.name: t for t in instance.tenants}
         self.owner: dict[str, Owner] = {
             j.name: owner_of(j, tenants) for j in instance.jobs if tenants and j.tenant is not None
@@ -64,49 +122,90 @@ class View:
             for t in instance.tenants
             for kind in t.job_types
         }
-        self._entities = instance.entities("jobs")
+        self._crowd: Crowd | None = None
         self._shown: tuple[frozenset[Owner], tuple[Tenant, ...], dict[Owner, str]] = (frozenset(), (), {})
 
-    def instance(self, time: float, present: Mapping[str, Present]) -> Instance:
-        """The instance with the jobs ``present`` and with those tenants and job types that have one of them.
+    def tenants(self, present: frozenset[Owner]) -> tuple[tuple[Tenant, ...], dict[Owner, str]]:
+        """The tenants with the job types ``present``, and the entity name of each."""
+        if present != self._shown[0]:
+            kinds = {t: tuple(k for k in t.job_types if (t.name, k.name) in present) for t in self.believed.tenants}
+            tenants = tuple(replace(t, job_types=own) for t, own in kinds.items() if own)
+            names = owners(Instance(self.believed.cluster, tenants=tenants))
+            self._shown = present, tenants, {owner: name for name, owner in names.items()}
+        return self._shown[1:]
 
-        ``held`` stays empty (unknown) until the first job has run; from then on it tells what everyone has.
+    def instance(self, time: float, who: Positions, cluster: Cluster, book: Book) -> Instance:
+        """The instance with the jobs ``who`` and with those tenants and job types that have one of them.
+
+        ``held`` stays empty (unknown) until the first job has run; from then on it tells what everyone has. The same
+        array ``who`` stands for the same jobs.
         """
-        owners_now = frozenset(self.owner[name] for name in present if name in self.owner)
-        if owners_now != self._shown[0]:
-            self._shown = (owners_now, *self._tenants(owners_now))
-        ran = {name: life for name, life in present.items() if life.last is not None}
+        crowd = self._crowd
+        if crowd is None or crowd.who is not who or crowd.cluster is not cluster:
+            crowd = self._crowd = Crowd(self, who, cluster)
+        said = crowd.columns["work"]
+        left = _read_only(believed_left(said, book.work[who] - book.left_at(time, who)))
+        ran = [i for i in who.tolist() if book.where[i] is not None]
+        instance = object.__new__(Instance)
+        instance.__dict__.update(
+            cluster=cluster,
+            tenants=crowd.tenants,
+            jobs=crowd.jobs,
+            time=time,
+            held=Late(lambda: self._held(crowd, ran, where, running)) if ran else {},
+            done=Late(lambda: dict(zip(crowd.names, (said - left).tolist(), strict=True))),
+            placed=Late(lambda: _placed([self.entities.names[i] for i in ran], where, running)) if ran else {},
+            name=self.believed.name,
+            source=self.believed.source,
+            job=crowd.by_name,
+            _job_arrays={**crowd.columns, "work_left": left},
+        )
+        where, running = [book.where[i] for i in ran], book.running[ran].tolist()
+        held = _read_only(book.held[who]) if ran else None
+        jobs = Entities(**crowd.arrays, held=held, instance=instance)
+        jobs.__dict__["position"] = crowd.position
+        instance.__dict__["_jobs"] = jobs
+        return instance
+
+    def _held(
+        self, crowd: Crowd, ran: list[int], where: list[Where | None], running: list[bool]
+    ) -> dict[str, Mapping[str, float]]:
         held: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
-        placed: dict[str, dict[str, dict[str, int]]] = {}
-        for name, life in ran.items():
+        for i, gpus, runs in zip(ran, where, running, strict=True):
+            name = self.entities.names[i]
             rows = [held[name]]
             if name in self.owner:
-                rows.append(held[self._shown[2][self.owner[name]]])
-            for (server, t), n in (life.last or {}).items() if life.running else ():
+                rows.append(held[crowd.entity_of[self.owner[name]]])
+            for (_, t), n in (gpus or {}).items() if runs else ():
                 for row in rows:
                     row[t] += n
-                if server:
-                    placed.setdefault(name, {}).setdefault(server, {})[t] = int(n)
-        jobs = tuple(life.job for life in present.values())
-        done = {name: life.job.work - life.left for name, life in present.items()}
-        return replace(self.whole, tenants=self._shown[1], jobs=jobs, time=time, held=held, done=done, placed=placed)
+        return dict(held)
 
-    def _tenants(self, present: frozenset[Owner]) -> tuple[tuple[Tenant, ...], dict[Owner, str]]:
-        """The tenants with the job types ``present``, and the entity name of each."""
-        kinds = {t: tuple(k for k in t.job_types if (t.name, k.name) in present) for t in self.whole.tenants}
-        tenants = tuple(replace(t, job_types=own) for t, own in kinds.items() if own)
-        names = owners(Instance(self.whole.cluster, tenants=tenants))
-        return tenants, {owner: name for name, owner in names.items()}
-
-    def speedup(self, name: str, gpus: Floats, rate: float) -> float:
-        """Normalised throughput of a job: GPUs times its tenant's speedups, less what a slow GPU holds up."""
-        if name not in self.owner:
+    def speedup(self, i: int, gpus: Floats, rate: float) -> float:
+        """Normalised throughput of a job: GPUs times its tenant's speedups, less what holds it up."""
+        owner = self.owner.get(self.true.names[i])
+        if owner is None:
             return 0.0
-        i = self._entities.position[name]
-        full = float(gpus @ self._entities.task_speed[i]) / float(self._entities.demand[i])
-        return float(gpus @ self._speedups[self.owner[name]]) * rate / full
+        full = float(gpus @ self.true.task_speed[i]) / float(self.true.demand[i])
+        return float(gpus @ self._speedups[owner]) * rate / full
 
-    def speedup_of(self, name: str, copy: Copy) -> float:
+    def speedup_of(self, i: int, copy: Copy) -> float:
         """The same of one copy of a forked job."""
-        gpus = np.array([copy.gpus.get(t, 0) for t in self.whole.cluster.type_names], dtype=float)
-        return self.speedup(name, gpus, copy.rate)
+        gpus = np.array([copy.gpus.get(t, 0) for t in self.true.types], dtype=float)
+        return self.speedup(i, gpus, copy.rate)
+
+
+def _placed(
+    names: list[str], where: list[Where | None], running: list[bool]
+) -> dict[str, Mapping[str, Mapping[str, int]]]:
+    placed: dict[str, dict[str, dict[str, int]]] = {}
+    for name, gpus, runs in zip(names, where, running, strict=True):
+        for (server, t), n in (gpus or {}).items() if runs else ():
+            if server:
+                placed.setdefault(name, {}).setdefault(server, {})[t] = int(n)
+    return {**placed}
+
+
+def _read_only(array: Any) -> Any:
+    array.flags.writeable = False
+    return array

@@ -228,7 +228,7 @@ class FFT:
 
 def _executed(instance: Instance, entities: Entities, state: FFTState) -> np.ndarray:
     """(n,) position of the GPU type on which each job ran in the last round, -1 for none."""
-    if instance.held.keys() & entities.position.keys():
+    if entities.held is not None:
         return held_types(entities)
     place = {name: i for i, name in enumerate(entities.types)}
     return np.array([place.get(state.planned.get(name, ""), -1) for name in entities.names], dtype=np.intp)
@@ -237,9 +237,8 @@ def _executed(instance: Instance, entities: Entities, state: FFTState) -> np.nda
 def _present(instance: Instance) -> Entities:
     """The jobs, of which every one must have work left."""
     entities = present_entities(instance, "jobs", "FFT")
-    for name in instance.done:
-        if instance.work_left(name) == 0:
-            raise InvalidInstance(f"done[{name!r}] is all the work of the job; leave finished jobs out")
+    for e in np.flatnonzero(instance.job_array("work_left") == 0)[:1].tolist():
+        raise InvalidInstance(f"done[{entities.names[e]!r}] is all the work of the job; leave finished jobs out")
     return entities
 
 

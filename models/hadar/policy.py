@@ -118,6 +118,11 @@ class Hadar:
             raise InvalidOption(f"Hadar.selection is {shown(self.selection)}; give a selection such as Greedy()")
 
     @property
+    def mixes(self) -> bool:
+        """Gangs may have GPUs of several types."""
+        return True
+
+    @property
     def places(self) -> bool:
         """It chooses servers itself."""
         return True

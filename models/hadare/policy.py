@@ -113,6 +113,11 @@ class HadarE:
             )
 
     @property
+    def mixes(self) -> bool:
+        """Gangs may have GPUs of several types."""
+        return True
+
+    @property
     def places(self) -> bool:
         """It chooses servers itself."""
         return True

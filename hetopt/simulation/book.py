@@ -1,0 +1,133 @@
+"""The book of a simulation: what every job has done, and on what it runs, as arrays over all jobs.
+
+Progress is booked when a job starts, stops or finishes; in between it follows from the rate. So time that passes costs
+nothing for the jobs that go on as they were. Work left is what is counted; work done is work asked minus work left.
+"""
+
+from __future__ import annotations
+
+import math
+from heapq import heapify, heappop, heappush
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetopt.data.entities import Entities, Floats
+from hetopt.data.instance import Instance
+from hetopt.data.workload import Job
+from hetopt.simulation.forked import Forked
+from hetopt.simulation.overheads import Where
+from hetopt.tolerances import WORK
+
+Positions: TypeAlias = NDArray[np.intp]
+
+
+class Book:
+    """The n jobs of an instance. Times in seconds, work in the unit of ``Job.work``, rates in work per second.
+
+    Attributes
+    ----------
+    left, start, finish, rate:
+        (n,) work left when last booked; first start and finish, NaN before; rate while it runs, else 0.
+    since, ready:
+        (n,) progress is booked until ``since``; training begins, or began, at ``ready``.
+    running:
+        (n,) whether it holds GPUs.
+    held:
+        (n, k) GPUs that it holds.
+    switches, first_round, rounds, lost, wasted:
+        (n,) restarts elsewhere; the first round that it could run in; rounds until it finished (-1: not yet); seconds
+        of starting and moving; work that was lost with a server.
+    where:
+        Where each job runs or last ran; None before.
+    forked, ready_on:
+        Copies of the jobs that run in several; server -> when the copy there can train.
+    """
+
+    def __init__(self, instance: Instance) -> None:
+        self.jobs: tuple[Job, ...] = instance.jobs
+        self.entities: Entities = instance.entities("jobs")
+        n = len(self.jobs)
+        self.work = np.array(instance.job_array("work"))
+        self.left = np.array(instance.job_array("work_left"))
+        self.start, self.finish = np.full(n, math.nan), np.full(n, math.nan)
+        self.rate, self.since, self.ready, self.lost, self.wasted = (np.zeros(n) for _ in range(5))
+        self.running = np.zeros(n, dtype=bool)
+        self.held = np.zeros(self.entities.shape)
+        self.switches, self.first_round, self.rounds = (np.zeros(n, dtype=np.int64) for _ in range(3))
+        self.rounds -= 1
+        self.where: list[Where | None] = [None] * n
+        self.forked: dict[int, Forked] = {}
+        self.ready_on: dict[int, dict[str, float]] = {}
+        self._ending: list[tuple[float, int, int]] = []
+        self._stamp = np.zeros(n, dtype=np.int64)  # what is in the heap with an older stamp is void
+
+    def done_since(self, i: int, time: float) -> tuple[float, float]:
+        """What job i has done since it was booked last, and the seconds it lost: work and seconds."""
+        begun = min(max(self.since[i], self.ready[i]), time)
+        return min(self.rate[i] * (time - begun), self.left[i]), float(begun - self.since[i])
+
+    def left_at(self, time: float, who: Positions) -> Floats:
+        """(m,) work that jobs have left at ``time``."""
+        trained = np.maximum(time - np.maximum(self.since[who], self.ready[who]), 0.0)
+        return np.asarray(np.maximum(self.left[who] - self.rate[who] * trained, 0.0))
+
+    def goes_on(self, i: int, time: float) -> None:
+        """Job i runs from now on as its rate, ``ready`` and copies say: note when it will end."""
+        self._stamp[i] += 1
+        if i in self.forked:
+            end = self.forked[i].when(float(self.left[i]), WORK * float(self.work[i]))
+        else:
+            end = max(time, float(self.ready[i])) + float(self.left[i] / self.rate[i])
+        if end < math.inf:
+            heappush(self._ending, (end, i, int(self._stamp[i])))
+
+    def pauses(self, i: int) -> None:
+        """Job i runs no more."""
+        self._stamp[i] += 1
+        self.running[i], self.rate[i] = False, 0.0
+        self.held[i] = 0.0
+        if len(self._ending) > 64 + 4 * len(self.jobs):  # mostly void
+            self._ending = [entry for entry in self._ending if self._stamp[entry[1]] == entry[2]]
+            heapify(self._ending)
+
+    @property
+    def next_end(self) -> float:
+        """When the next running job will be finished; infinity for never."""
+        while self._ending and self._stamp[self._ending[0][1]] != self._ending[0][2]:
+            heappop(self._ending)
+        return self._ending[0][0] if self._ending else math.inf
+
+    def pop_finished(self, time: float) -> int | None:
+        """A job that is done by now, but for work that counts as none; it is still running."""
+        end = self.next_end
+        if math.isinf(end):
+            return None
+        i = self._ending[0][1]
+        if end <= time or self.rate[i] * (end - time) <= WORK * self.work[i]:
+            heappop(self._ending)
+            return i
+        return None
+
+    def rows(self, until: float) -> dict[str, Any]:
+        """Columns of the table of jobs that have arrived by then."""
+        arrival = self.entities.source.job_array("arrival")
+        here = np.flatnonzero(arrival <= until)
+        jobs = [self.jobs[i] for i in here.tolist()]
+        return {
+            "job": [job.name for job in jobs],
+            "tenant": [job.tenant for job in jobs],
+            "demand": self.entities.demand[here].astype(np.int64),
+            "arrival": arrival[here],
+            "start": self.start[here],
+            "finish": self.finish[here],
+            "jct": self.finish[here] - arrival[here],
+            "starvation": self.start[here] - arrival[here],
+            "switches": self.switches[here],
+            "rounds": self.rounds[here],
+            "lost": self.lost[here],
+            "work": self.work[here],
+            "done": self.work[here] - self.left[here],
+            "wasted": self.wasted[here],
+        }

@@ -1,0 +1,106 @@
+"""Servers that fail, come back, or are added while a simulation runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from hetopt.checks import at_least, known, members, number, text, whole
+from hetopt.data.cluster import Cluster
+from hetopt.errors import InvalidInstance, InvalidOption
+
+
+@dataclass(frozen=True, order=True)
+class ServerChange:
+    """A server that goes or comes.
+
+    Parameters
+    ----------
+    time:
+        Seconds on the clock of the instance.
+    server:
+        Its name in the instance's cluster.
+    up:
+        Whether it comes (True) or goes. A server whose first change is that it comes is absent before.
+
+    Raises
+    ------
+    InvalidInstance
+        The time is no number >= 0, the name no text.
+    """
+
+    time: float
+    server: str
+    up: bool = False
+
+    def __post_init__(self) -> None:
+        text(self.server, "ServerChange.server")
+        object.__setattr__(self, "time", number(self.time, f"changes[{self.server!r}].time"))
+        if not isinstance(self.up, bool):
+            raise InvalidInstance(f"changes[{self.server!r}].up is {self.up!r}; it must be True or False")
+
+
+def checked(changes: Iterable[ServerChange], cluster: Cluster) -> tuple[ServerChange, ...]:
+    """The changes in order of time; those of a server alternate.
+
+    Raises
+    ------
+    InvalidInstance
+        A server that the cluster does not have, or that goes (comes) twice in a row.
+    """
+    found = sorted(members(tuple(changes), ServerChange, "changes"), key=lambda change: change.time)
+    last: dict[str, bool] = {}
+    for change in found:
+        known(change.server, cluster.by_name, "changes", "server")
+        if last.get(change.server) == change.up:
+            what = "comes" if change.up else "goes"
+            raise InvalidInstance(f"changes: server {change.server!r} {what} at {change.time:g} s, as it did before")
+        last[change.server] = change.up
+    return tuple(found)
+
+
+def there_at(time: float, changes: tuple[ServerChange, ...], cluster: Cluster) -> set[str]:
+    """Names of the servers that are there just before ``time``; ``changes`` in order."""
+    there = {server.name for server in cluster.servers}
+    seen: set[str] = set()
+    for change in changes:
+        if change.server not in seen and change.up:
+            there.discard(change.server)
+        seen.add(change.server)
+    for change in changes:
+        if change.time < time:
+            (there.add if change.up else there.discard)(change.server)
+    return there
+
+
+def failures(cluster: Cluster, mtbf: float, mttr: float, until: float, seed: int = 0) -> tuple[ServerChange, ...]:
+    """Servers that fail and are repaired at random, each by itself: times between are exponential.
+
+    Parameters
+    ----------
+    cluster:
+        Its servers.
+    mtbf, mttr:
+        Mean seconds that a server works until it fails, and until it is repaired.
+    until:
+        No server fails after this second (one that has failed is still repaired).
+    seed:
+        The same seed gives the same failures; those of a server do not depend on the others.
+
+    Raises
+    ------
+    InvalidOption
+        A number that is not positive, or a seed that is none.
+    """
+    for key, value in (("mtbf", mtbf), ("mttr", mttr), ("until", until)):
+        at_least(value, key, 0.0, InvalidOption, strict=True)
+    found = []
+    for i, server in enumerate(cluster.servers):
+        random, time = np.random.default_rng([whole(seed, "seed", 0), i]), 0.0
+        while (time := time + float(random.exponential(mtbf))) < until:
+            back = time + float(random.exponential(mttr))
+            found += [ServerChange(time, server.name), ServerChange(back, server.name, up=True)]
+            time = back
+    return tuple(sorted(found))

@@ -1,0 +1,118 @@
+"""Datasets on the local disks of servers: fetched before a job trains, evicted when the disk is full [FFT, 4.4.2]."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hetopt.checks import at_least
+from hetopt.data.cluster import Cluster
+from hetopt.data.workload import Job
+from hetopt.errors import InvalidOption
+
+
+@dataclass(frozen=True)
+class LocalDisks:
+    """Every server that a job enters must have the job's dataset on its disk; else it is fetched first.
+
+    The servers of a job fetch side by side; the slowest decides. A dataset in use is never evicted. Where all else is
+    evicted and there is still no room, the dataset is fetched and not kept, so that it must be fetched again. Without
+    this part of the world (the default), datasets lie on shared storage, and samples are read ahead while the job
+    computes: nothing is lost.
+
+    Parameters
+    ----------
+    source_bytes_per_s:
+        What the repository gives each server, in bytes/s; infinity: only the server's network card limits.
+    evict_seconds:
+        To delete one dataset.
+    proactive:
+        Evict as soon as a disk has less room than its largest dataset takes, while nobody waits for it
+        [FFT, section 6.2.3]; else only when the next dataset needs the room, and the job that needs it waits for the
+        deletion. What has not been used for longest goes first.
+
+    Raises
+    ------
+    InvalidOption
+        A bandwidth that is not positive, negative seconds.
+    """
+
+    source_bytes_per_s: float = float("inf")
+    evict_seconds: float = 0.0
+    proactive: bool = False
+
+    def __post_init__(self) -> None:
+        if self.source_bytes_per_s != float("inf"):
+            at_least(self.source_bytes_per_s, "LocalDisks.source_bytes_per_s", 0.0, InvalidOption, strict=True)
+        at_least(self.evict_seconds, "LocalDisks.evict_seconds", 0.0, InvalidOption)
+
+    def on(self, cluster: Cluster) -> Disks:
+        """The disks of ``cluster``, empty."""
+        return Disks(self, cluster)
+
+
+class Disks:
+    """What lies on which disk now."""
+
+    def __init__(self, rules: LocalDisks, cluster: Cluster) -> None:
+        self.rules, self.servers = rules, cluster.by_name
+        self._kept: defaultdict[str, OrderedDict[str, float]] = defaultdict(OrderedDict)  # least recently used first
+        self._users: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+
+    def enter(self, job: Job, servers: Iterable[str]) -> float:
+        """Seconds until all of these servers have the job's dataset; the job uses it from now on."""
+        if job.dataset is None:
+            return 0.0
+        return max((self._enter(job, server, job.dataset) for server in servers if server), default=0.0)
+
+    def leave(self, job: Job, servers: Iterable[str]) -> None:
+        """The job does not use its dataset on these servers any more."""
+        if job.dataset is None:
+            return
+        for server in servers:
+            self._users[server, job.dataset].discard(job.name)
+            if self.rules.proactive:
+                self._tidy(server)
+
+    def lose(self, server: str) -> None:
+        """The server is gone, and what was on its disk."""
+        self._kept.pop(server, None)
+
+    def bytes_on(self, server: str) -> float:
+        """Bytes of all datasets on the server's disk."""
+        return sum(self._kept[server].values())
+
+    def _enter(self, job: Job, server: str, dataset: str) -> float:
+        kept, disk = self._kept[server], self.servers[server].disk_bytes
+        self._users[server, dataset].add(job.name)
+        if dataset in kept:
+            kept.move_to_end(dataset)
+            return 0.0
+        seconds = job.dataset_bytes / min(self.rules.source_bytes_per_s, self.servers[server].nic_bytes_per_s)
+        need = job.dataset_bytes
+        if disk is None or need <= disk:
+            seconds += self._evict(server, need) * self.rules.evict_seconds
+            if disk is None or self.bytes_on(server) + need <= disk:
+                kept[dataset] = need
+        return seconds
+
+    def _evict(self, server: str, need: float) -> int:
+        """Delete what nobody uses until there is room, the least recently used first; the datasets deleted."""
+        kept, disk = self._kept[server], self.servers[server].disk_bytes
+        if disk is None:
+            return 0
+        idle = [name for name in kept if not self._users[server, name]]
+        if self.bytes_on(server) - sum(kept[name] for name in idle) + need > disk:
+            return 0  # it would not help
+        deleted = 0
+        for name in idle:
+            if self.bytes_on(server) + need <= disk:
+                break
+            del kept[name]
+            deleted += 1
+        return deleted
+
+    def _tidy(self, server: str) -> None:
+        largest = max(self._kept[server].values(), default=0.0)
+        self._evict(server, largest)

@@ -1,0 +1,225 @@
+"""The machine room of a simulation: jobs start, go on, stop, move and fail; what they do goes into book and record."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from hetopt.data.entities import Floats
+from hetopt.data.instance import Instance
+from hetopt.simulation.book import Book, Positions
+from hetopt.simulation.forked import Copy, Forked, Running
+from hetopt.simulation.log import Recorder
+from hetopt.simulation.overheads import Where
+from hetopt.simulation.physics import Physics, Place
+from hetopt.simulation.pipeline import Decision
+from hetopt.simulation.view import View, where_at_first
+
+
+class Floor:
+    """Carries out decisions; jobs are told by their positions in the instance.
+
+    Attributes
+    ----------
+    book, record, view, physics:
+        What jobs have done; the tables; names and speedups of tenants; speeds and losses.
+    time:
+        Now, in seconds; whoever moves the clock sets it.
+    wake:
+        When the copies of a job have done what they were told, and nothing else happens before.
+    """
+
+    def __init__(self, instance: Instance, view: View, record: Recorder, physics: Physics, *, rounds: bool) -> None:
+        self.view, self.record, self.physics, self.rounds = view, record, physics, rounds
+        self.book = Book(instance)
+        self.time, self.wake = instance.time, math.inf
+        self._told: dict[int, tuple[object, object]] = {}  # job -> the hosts and replicas that it was told last
+
+    def found(self, instance: Instance, i: int, on_servers: bool) -> None:
+        """Job i runs already when the simulation begins, if the instance says so."""
+        book, job = self.book, self.book.jobs[i]
+        where = where_at_first(instance, job, on_servers)
+        if where is None:
+            return
+        book.where[i], book.running[i], book.start[i], book.since[i] = where, True, self.time, self.time
+        for (_, t), n in where.items():
+            book.held[i, self.physics.entities.types.index(t)] += n
+        self.record.start(self.time, job.name, job.tenant, where)
+
+    # -- progress
+
+    def settle(self, i: int, work: float | None = None) -> None:
+        """Book what a running job has done since it was booked last; ``work`` where that is known."""
+        book, name = self.book, self.book.jobs[i].name
+        if i in book.forked:
+            self._settle_copies(i, book.forked.pop(i), work)
+        elif self.record.is_open(name):
+            done, lost = book.done_since(i, self.time)
+            done = done if work is None else work
+            speedup = self.view.speedup(i, book.held[i], float(book.rate[i]))
+            self.record.progress(name, done, lost, speedup)
+            book.left[i] -= done
+            book.lost[i] += lost
+            book.since[i] = self.time
+
+    def _settle_copies(self, i: int, forked: Forked, work: float | None) -> None:
+        """The same for a job in copies, whose spans end with that; its loss is what its copies lost on average."""
+        book, name = self.book, self.book.jobs[i].name
+        done = forked.by(self.time)
+        work = min(done, float(book.left[i])) if work is None else work
+        part = work / done if done > 0 else 0.0
+        for copy in forked.copies:
+            key = (name, copy.copy.server)
+            waited = min(copy.ready, self.time) - float(book.since[i])
+            self.record.progress(key, copy.by(self.time) * part, waited, self.view.speedup_of(i, copy.copy))
+            self.record.stop(min(copy.end, self.time), key)
+            book.lost[i] += waited / len(forked.copies)
+        book.left[i] -= work
+        book.since[i] = self.time
+
+    def settle_copies(self) -> None:
+        """Book what all copies did: each was told what to do until now."""
+        for i in [i for i in self.book.forked if self.book.running[i]]:
+            self.settle(i)
+
+    def trained_since(self, who: Positions, time: float) -> bool:
+        """Whether one of these jobs has trained since it started, and since that time."""
+        began = np.maximum(np.maximum(self.book.ready[who], self.book.since[who]), time)
+        return bool((self.book.running[who] & (self.book.rate[who] > 0) & (began < self.time)).any())
+
+    def finish(self, i: int) -> None:
+        """Job i has done all its work."""
+        self.settle(i, float(self.book.left[i]))
+        self.book.finish[i], self.book.left[i] = self.time, 0.0
+        self.leave(i)
+
+    def leave(self, i: int) -> None:
+        """Job i leaves its GPUs; what it did has been booked."""
+        self.book.pauses(i)
+        self.physics.left(i, self.book.where[i] or {})
+        if self.record.is_open(self.book.jobs[i].name):
+            self.record.stop(self.time, self.book.jobs[i].name)
+
+    def stop(self, i: int) -> None:
+        """Job i is stopped in order."""
+        self.settle(i)
+        self.leave(i)
+
+    def fail(self, i: int) -> None:
+        """Job i loses its GPUs, and what it did since its last checkpoint; copies lose nothing."""
+        book, rate, name = self.book, float(self.book.rate[i]), self.book.jobs[i].name
+        whole = i not in book.forked
+        self.settle(i)
+        if whole and rate > 0 and self.record.is_open(name):
+            done = float(book.work[i] - book.left[i])
+            undone = min(self.physics.undone(rate, self.record.work_of(name) / rate), done)
+            book.left[i] += undone
+            book.wasted[i] += undone
+        self.leave(i)
+
+    def delay(self, i: int, seconds: float) -> None:
+        """Job i pauses on its GPUs for so many seconds; copies have been told what to do, and do it."""
+        if i not in self.book.forked:
+            self.settle(i)
+            self.book.ready[i] = max(float(self.book.ready[i]), self.time) + seconds
+            self.book.goes_on(i, self.time)
+
+    # -- decisions
+
+    def carry_out(self, who: Positions, decision: Decision) -> None:
+        """Let the jobs ``who``, the rows of the decision, run as it says.
+
+        Those that stop or move stop first: whoever comes finds the disks as those who go have left them.
+        """
+        book, runs, wanted = self.book, self.book.running[who], decision.gpus.any(axis=1)
+        for row in np.flatnonzero(runs & ~wanted).tolist():
+            self.stop(int(who[row]))
+        if decision.placement is None:
+            same = runs & (book.held[who] == decision.gpus).all(axis=1) & (book.rate[who] > 0)
+            wanted = wanted & ~same
+        starts: list[tuple[int, Place]] = []
+        for row in np.flatnonzero(wanted).tolist():
+            i, name = int(who[row]), decision.entities.names[row]
+            if name in decision.copies:
+                self._run_copies(i, decision.copies[name], decision.gpus[row])
+                continue
+            if self._is_told(i, name, decision):
+                continue
+            place = self.physics.place(decision, row)
+            if runs[row] and book.where[i] == place.where and i not in book.ready_on:
+                self._keep_on(i, place)
+                continue
+            starts.append((i, place))
+            if runs[row] and book.where[i] != place.where:
+                self.stop(i)
+        for i, place in starts:
+            self.run(i, place)
+
+    def _is_told(self, i: int, name: str, decision: Decision) -> bool:
+        """Whether job i runs on the very hosts that the decision gives it, and nothing has to be worked out."""
+        if decision.placement is None:
+            return False
+        told = decision.placement.hosts[name], decision.placement.replicas.get(name)
+        if self._told.get(i) == told and self.book.running[i]:
+            return True
+        self._told[i] = told
+        return False
+
+    def _keep_on(self, i: int, place: Place) -> None:
+        """The job stays where it is; its rate may be another, say because its stages are mapped anew."""
+        rate = self.physics.rate(i, place)
+        if rate != self.book.rate[i]:
+            self.settle(i)
+            self.book.rate[i] = rate
+            self.book.goes_on(i, self.time)
+
+    def run(self, i: int, place: Place) -> None:
+        """Job i starts there, for the first time or again."""
+        book, job = self.book, self.book.jobs[i]
+        if math.isnan(book.start[i]):
+            book.start[i] = self.time
+        before = book.where[i]
+        if book.running[i]:  # it was forked, and has one copy left
+            book.ready[i] = max(self.time, *book.ready_on[i].values())
+        else:
+            book.ready[i] = self.time + self.physics.lost(i, before, place.where)
+            book.switches[i] += before is not None and before != place.where
+        book.ready_on.pop(i, None)
+        self.record.start(self.time, job.name, job.tenant, place.where)
+        book.running[i], book.where[i], book.since[i], book.held[i] = True, place.where, self.time, place.gpus
+        book.rate[i] = self.physics.rate(i, place)
+        book.goes_on(i, self.time)
+
+    def _run_copies(self, i: int, copies: tuple[Copy, ...], gpus: Floats) -> None:
+        """A copy on GPUs that the job has already goes on, others begin as after a restart; a span per decision."""
+        book, job = self.book, self.book.jobs[i]
+        if math.isnan(book.start[i]):
+            book.start[i] = self.time
+        before, went_on, waits = book.where[i], bool(book.running[i]), float(book.ready[i])
+        if went_on:
+            self.stop(i)
+        self._told.pop(i, None)
+        runs: list[Running] = []
+        new, had = False, book.ready_on.pop(i, {})
+        merge = self.physics.merge_seconds if len(copies) > 1 else 0.0
+        ready_on: dict[str, float] = {}
+        for told in copies:
+            copy = Copy(told.server, told.gpus, self.physics.pace(i, told), told.work)
+            stays = before is not None and all(before.get(place) == n for place, n in copy.seats.items())
+            new |= not stays
+            if stays and went_on:  # a restart that is not over yet goes on
+                ready = max(self.time, had.get(copy.server, waits))
+            else:
+                ready = self.time + self.physics.lost(i, copy.seats if stays else before, copy.seats)
+            ready_on[copy.server] = ready
+            runs.append(Running(copy, ready + merge))
+            self.record.start(self.time, job.name, job.tenant, copy.seats, (job.name, copy.server))
+        where: Where = {place: n for copy in runs for place, n in copy.copy.seats.items()}
+        book.switches[i] += new and before is not None
+        book.running[i], book.since[i], book.held[i], book.where[i] = True, self.time, gpus, where
+        book.forked[i], book.rate[i] = Forked(tuple(runs)), sum(copy.copy.rate for copy in runs)
+        book.ready_on[i], book.ready[i] = ready_on, min(ready_on.values())
+        book.goes_on(i, self.time)
+        if not self.rounds and math.isinf(book.forked[i].when(float(book.left[i]))):
+            self.wake = min(self.wake, book.forked[i].over)

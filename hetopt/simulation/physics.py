@@ -1,0 +1,90 @@
+"""The world of a simulation at work: how fast a job is where it is now, and what it loses by coming there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from hetopt.data.cluster import Cluster
+from hetopt.data.entities import Entities, Floats
+from hetopt.data.instance import Instance
+from hetopt.simulation.forked import Copy
+from hetopt.simulation.overheads import Where
+from hetopt.simulation.pipeline import Decision
+from hetopt.simulation.speeds import Rate, Speeds
+from hetopt.simulation.world import World
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a decision gives to one job: GPUs by type, and by server where it is placed."""
+
+    gpus: Floats
+    where: Where
+    hosts: Mapping[str, Mapping[str, int]]
+    replicas: Mapping[str, tuple[int, ...]]
+
+
+class Physics:
+    """Speeds and losses of jobs, by their position in the instance."""
+
+    def __init__(self, instance: Instance, world: World, speeds: Speeds, fluid: bool) -> None:
+        self.cluster: Cluster = instance.cluster
+        self.jobs, self.entities = instance.jobs, instance.entities("jobs")
+        self.world, self.fluid = world, fluid
+        self.rate_of: Rate = speeds.on(instance.cluster)
+        self.merge_seconds: float = getattr(world.overheads, "merge_seconds", 0.0)
+        self.disks = None if world.datasets is None else world.datasets.on(instance.cluster)
+        self._type = {t: k for k, t in enumerate(self.entities.types)}
+
+    def place(self, decision: Decision, row: int) -> Place:
+        """What the job in that row of the decision gets."""
+        gpus, none = decision.gpus[row], {}  # type: tuple[Floats, dict[str, tuple[int, ...]]]
+        if decision.placement is None:
+            return Place(gpus, where_by_type(decision.entities, gpus), {}, none)
+        name = decision.entities.names[row]
+        hosts = decision.placement.hosts[name]
+        where = {(server, t): n for server, own in sorted(hosts.items()) for t, n in own.items() if n}
+        return Place(gpus, where, hosts, decision.placement.replicas.get(name, none))
+
+    def rate(self, i: int, place: Place) -> float:
+        """Work per second of job i there."""
+        speed = self.entities.task_speed[i]
+        if self.fluid:
+            return float(speed @ place.gpus) / float(self.entities.demand[i])
+        if place.hosts:
+            return self.rate_of(self.jobs[i], place.hosts, place.replicas)
+        return float(speed[place.gpus > 0].min())
+
+    def pace(self, i: int, copy: Copy) -> float:
+        """Work per second of one copy of job i; its slowest GPU sets it."""
+        speed = self.entities.task_speed[i]
+        return float(min(speed[self._type[t]] for t, n in copy.gpus.items() if n))
+
+    def lost(self, i: int, before: Where | None, place: Where) -> float:
+        """Seconds until job i trains there, and its dataset is in use on those servers."""
+        if self.fluid:
+            return 0.0
+        job = self.jobs[i]
+        seconds = self.world.overheads(job, before, place, self.cluster)
+        if self.disks is not None:
+            seconds += self.disks.enter(job, {server for server, _ in place})
+        return seconds
+
+    def left(self, i: int, place: Where) -> None:
+        """Job i does not run there any more."""
+        if self.disks is not None:
+            self.disks.leave(self.jobs[i], {server for server, _ in place})
+
+    def undone(self, rate: float, trained: float) -> float:
+        """Work lost by a job that trained so many seconds at that rate when one of its servers fails."""
+        every = self.world.checkpoint_seconds
+        return 0.0 if every is None else rate * (trained % every)
+
+
+def where_by_type(entities: Entities, gpus: Floats) -> Where:
+    """GPU types as places, where there are no servers."""
+    pairs = [(entities.types[k], float(gpus[k])) for k in np.flatnonzero(gpus).tolist()]
+    return {("", t): int(n) if n.is_integer() else n for t, n in pairs}

@@ -1,0 +1,165 @@
+"""Speeds that depend on where a gang sits: how many servers it is spread over, and which servers these are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hetopt.checks import FrozenDict, at_least, is_text, shown, whole
+from hetopt.data.cluster import Cluster
+from hetopt.data.workload import Job
+from hetopt.errors import InvalidOption
+from hetopt.simulation.speeds import Hosts, Rate, Speeds, StageSpeeds
+
+Factors = Mapping[str, Mapping[int, Mapping[int, float]]]
+"""Model -> GPUs of the gang -> servers that it is spread over -> speed relative to one server."""
+
+MEASURED: Factors = FrozenDict(
+    {
+        "alexnet": {2: {2: 0.745}, 4: {2: 0.397, 4: 0.325}, 6: {2: 0.331}, 8: {2: 0.508, 4: 0.268}},
+        "vgg16": {2: {2: 0.896}, 4: {2: 0.576, 4: 0.318}, 6: {2: 0.657}, 8: {2: 0.572, 4: 0.261}},
+        "resnet101": {2: {2: 0.991}, 4: {2: 0.969, 4: 0.954}, 6: {2: 0.949}, 8: {2: 0.948, 4: 0.803}},
+        "mobilenet_v2": {2: {2: 0.996}, 4: {2: 0.972, 4: 0.794}, 6: {2: 0.958}, 8: {2: 0.930, 4: 0.627}},
+        "inception_v3": {2: {2: 1.0}, 4: {2: 0.983, 4: 0.964}, 6: {2: 0.951}, 8: {2: 0.923, 4: 0.879}},
+    }
+)
+"""What Chronus (Gao et al., SoCC 2021) measured for data-parallel training, from its public artifact (MIT licence);
+three digits, and at most 1."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A gang on several servers is slower than on one, by a factor of its model.
+
+    Jobs whose stages are mapped to servers keep the speed that ``base`` says: it knows their communication.
+
+    Parameters
+    ----------
+    table:
+        Model -> GPUs -> servers -> relative speed in (0, 1]. Numbers that are missing take those of the next smaller
+        one that is there (for GPUs: else the smallest).
+    families:
+        What a job trains (:attr:`hetopt.Job.model`) -> the row of ``table`` that stands for it; other models stand for
+        themselves.
+    otherwise:
+        Relative speed on several servers of jobs that the table does not know.
+    base:
+        Speeds without the spread.
+
+    Raises
+    ------
+    InvalidOption
+        A factor that is not in (0, 1], a family that the table does not know.
+    """
+
+    table: Factors = field(default_factory=lambda: MEASURED)
+    families: Mapping[str, str] = field(default_factory=dict)
+    otherwise: float = 1.0
+    base: Speeds = field(default_factory=StageSpeeds)
+
+    def __post_init__(self) -> None:
+        _factor(self.otherwise, "Spread.otherwise")
+        table = {}
+        for model, rows in _mapping(self.table, "Spread.table").items():
+            key = f"Spread.table[{model!r}]"
+            found = {whole(n, f"a key of {key}", 1): own for n, own in sorted(rows.items())}
+            if not found:
+                raise InvalidOption(f"{key} is empty; give it relative speeds, or leave the model out")
+            table[model] = FrozenDict(
+                {
+                    n: FrozenDict({whole(m, f"{key}[{n}]", 2): _factor(f, f"{key}[{n}][{m}]") for m, f in own.items()})
+                    for n, own in found.items()
+                }
+            )
+        for model, family in _mapping(self.families, "Spread.families").items():
+            if family not in table:
+                raise InvalidOption(f"Spread.families[{model!r}] is {family!r}; the table has {', '.join(table)}")
+        object.__setattr__(self, "table", FrozenDict(table))
+        object.__setattr__(self, "families", FrozenDict(self.families))
+
+    def factor(self, job: Job, servers: int) -> float:
+        """Speed of the job's gang on so many servers, relative to one."""
+        if servers <= 1:
+            return 1.0
+        rows = self.table.get(self.families.get(job.model or "", job.model or ""))
+        if rows is None:
+            return self.otherwise
+        gpus = max((n for n in rows if n <= job.demand), default=min(rows))
+        return float(rows[gpus][max((m for m in rows[gpus] if m <= servers), default=min(rows[gpus]))])
+
+    def on(self, cluster: Cluster) -> Rate:
+        """Rates on the servers of ``cluster``."""
+        base = self.base.on(cluster)
+
+        def rate(job: Job, hosts: Hosts, replicas: Mapping[str, tuple[int, ...]]) -> float:
+            plain = base(job, hosts, replicas)
+            return plain if replicas else plain * self.factor(job, sum(any(own.values()) for own in hosts.values()))
+
+        return rate
+
+
+@dataclass(frozen=True)
+class Variability:
+    """Servers of the same GPU type that are not equally fast; a gang goes at the pace of its slowest server.
+
+    Parameters
+    ----------
+    slowdown:
+        Server -> seconds of an iteration there relative to what the job's throughput says (1.2: 20 % longer), for all
+        models or by model; servers and models that are missing have 1.
+    base:
+        Speeds without it.
+
+    Raises
+    ------
+    InvalidOption
+        A slowdown that is not positive.
+    """
+
+    slowdown: Mapping[str, float | Mapping[str, float]]
+    base: Speeds = field(default_factory=StageSpeeds)
+
+    def __post_init__(self) -> None:
+        for server, value in _mapping(self.slowdown, "Variability.slowdown").items():
+            key = f"Variability.slowdown[{server!r}]"
+            if not is_text(server):
+                raise InvalidOption(f"{key} has no server's name")
+            for name, own in value.items() if isinstance(value, Mapping) else [("", value)]:
+                at_least(own, f"{key}[{name!r}]" if name else key, 0.0, InvalidOption, strict=True)
+
+    def factor(self, job: Job, server: str) -> float:
+        """Relative seconds of an iteration of the job on the server."""
+        value = self.slowdown.get(server, 1.0)
+        return value.get(job.model or "", 1.0) if isinstance(value, Mapping) else value
+
+    def on(self, cluster: Cluster) -> Rate:
+        """Rates on the servers of ``cluster``.
+
+        Raises
+        ------
+        InvalidOption
+            A server that the cluster does not have.
+        """
+        if unknown := [server for server in self.slowdown if server not in cluster.by_name]:
+            raise InvalidOption(f"Variability.slowdown names {unknown[0]!r}, which is no server of the cluster")
+        base = self.base.on(cluster)
+
+        def rate(job: Job, hosts: Hosts, replicas: Mapping[str, tuple[int, ...]]) -> float:
+            slowest = max((self.factor(job, server) for server, own in hosts.items() if any(own.values())), default=1.0)
+            return base(job, hosts, replicas) / slowest
+
+        return rate
+
+
+def _mapping(value: Any, key: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InvalidOption(f"{key} is {shown(value)}; it must be a mapping from names")
+    return value
+
+
+def _factor(value: float, key: str) -> float:
+    number = at_least(value, key, 0.0, InvalidOption, strict=True)
+    if number > 1:
+        raise InvalidOption(f"{key} is {value!r}; it must be in (0, 1]: the speed relative to that on one server")
+    return number

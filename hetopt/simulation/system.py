@@ -1,0 +1,117 @@
+"""A scheduling system: a policy with the steps around it, ready to run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hetopt.allocation import Allocation, Plan
+from hetopt.checks import at_least
+from hetopt.data.cluster import Cluster
+from hetopt.data.instance import Instance
+from hetopt.errors import InvalidOption
+from hetopt.placement import Placer
+from hetopt.rounding.whole_gpus import Rounder
+from hetopt.selection import Selection
+from hetopt.solving.road import Policy, ask, check_policy
+
+
+@dataclass(frozen=True)
+class System:
+    """What a paper calls a scheduler: who decides, how often, and how the decision becomes jobs on servers.
+
+    Parameters
+    ----------
+    policy:
+        Decides.
+    round_seconds:
+        Length of a round; None: the policy's attribute of that name, else decisions at arrivals and completions.
+    rounder, selection, placer:
+        As in :func:`hetopt.simulate`.
+    fluid:
+        Run shares of jobs as rates.
+
+    Raises
+    ------
+    InvalidOption
+        What is no policy, or a length that is not positive.
+    """
+
+    policy: Policy
+    round_seconds: float | None = None
+    rounder: Rounder | None = None
+    selection: Selection | None = None
+    placer: Placer | None = None
+    fluid: bool = False
+
+    def __post_init__(self) -> None:
+        check_policy(self.policy)
+        if self.round_seconds is not None:
+            at_least(self.round_seconds, "System.round_seconds", 0.0, InvalidOption, strict=True)
+        for key in ("rounder", "selection", "placer"):
+            if isinstance(step := getattr(self, key), type):
+                raise InvalidOption(f"{key} is the class {step.__name__}; give one of it: {step.__name__}()")
+
+    @property
+    def seconds(self) -> float | None:
+        """Length of a round, the policy's where there is no own; None: at events."""
+        own = getattr(self.policy, "round_seconds", None) if self.round_seconds is None else self.round_seconds
+        return None if own is None else at_least(own, "round_seconds", 0.0, InvalidOption, strict=True)
+
+    @classmethod
+    def of(cls, what: Policy | System, **settings: Any) -> System:
+        """``what`` as a system; settings that are not None (and ``fluid=True``) override its own."""
+        given = {key: value for key, value in settings.items() if value is not None and value is not False}
+        if isinstance(what, System):
+            return replace(what, **given)
+        return cls(what, **given)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What :class:`OnChange` remembers: for whom and on what the result was found, the result, the policy's state."""
+
+    names: tuple[str, ...]
+    cluster: Cluster
+    result: Allocation | Plan
+    state: Any = field(repr=False)
+
+
+@dataclass(frozen=True)
+class OnChange:
+    """Ask a policy again only when someone has come or gone, or the cluster has changed, as Gavel does.
+
+    In the rounds between, its last result holds; a rounder goes on sharing it in time. What changes without anyone
+    coming or going (the work left, the time) is not seen until then.
+
+    Parameters
+    ----------
+    policy:
+        A formulation or any policy.
+    round_seconds:
+        Length of a round in seconds; None: what ``policy`` says, if it says anything.
+
+    Raises
+    ------
+    InvalidOption
+        What is no policy.
+    """
+
+    policy: Policy
+    round_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        check_policy(self.policy)
+        if self.round_seconds is None:
+            object.__setattr__(self, "round_seconds", getattr(self.policy, "round_seconds", None))
+        else:
+            at_least(self.round_seconds, "OnChange.round_seconds", 0.0, InvalidOption, strict=True)
+
+    def __call__(self, instance: Instance, state: Kept | None = None) -> tuple[Allocation | Plan, Kept]:
+        """The policy's result, new or kept."""
+        names = instance.entities("jobs" if instance.jobs else "tenants").names
+        if state is not None and state.cluster == instance.cluster and state.names == names:
+            return state.result, state
+        result, own = ask(self.policy, instance, None if state is None else state.state)
+        kept = Kept(names, instance.cluster, result, own)
+        return result, kept
