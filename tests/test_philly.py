@@ -67,7 +67,7 @@ def test_compressed_files_and_other_columns(tmp_path: Path) -> None:
         (",7200,", ",,", "line 3: duration_s is ''"),
         (",7200,", ",1e19,", "line 3: duration_s is '1e19'"),
         (",48558,", ",-1,", "line 4: submit_s is '-1'; it must be a finite number >= 0"),
-        (",2,a", ",1.5,a", "line 4: num_gpus is '1.5'; it must be a whole number > 0"),
+        (",2,a", ",1.5,a", "line 4: num_gpus is '1.5'; it must be a whole number >= 0"),
         (",8,a", ",many,a", "line 2: num_gpus is 'many'"),
         (",8,a", ",8,", "line 2: vc is ''; it must be a non-empty name"),
         ("2017-09-05 00:00:01", "yesterday", "line 3: submit_time is 'yesterday'; it must be a time such as 2017-"),

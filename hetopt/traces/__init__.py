@@ -1,1 +1,1 @@
-"""Generated traces: tables of jobs over time that are like those of real clusters."""
+"""Traces: tables of jobs over time, read from files in the formats of real clusters, or generated like those."""

@@ -24,22 +24,48 @@ def has(table: pd.DataFrame, columns: Iterable[str], what: str) -> None:
         raise InvalidInstance(f"{what} has no row; it must have one for each job")
 
 
-def numbers(column: pd.Series[Any], place: Place, *, strict: bool = True, whole: bool = False) -> Floats:
-    """The column as numbers >= 0 (``strict``: > 0), whole ones if asked for."""
+def numbers(
+    column: pd.Series[Any],
+    place: Place,
+    *,
+    strict: bool = True,
+    whole: bool = False,
+    empty: bool = False,
+    most: float | None = None,
+) -> Floats:
+    """The column as numbers >= 0 (``strict``: > 0), whole ones if asked for, up to ``most`` (default: any count, any).
+
+    ``empty`` cells are NaN, if they may be.
+    """
     values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float)
-    good = ((values > 0) | ((values == 0) & (not strict))) & (values <= (MOST_COUNTED if whole else MOST))
+    limit = (MOST_COUNTED if whole else MOST) if most is None else most
+    good = ((values > 0) | ((values == 0) & (not strict))) & (values <= limit)
     if whole:
         good &= values == np.floor(values)
-    refuse(column, good, place, f"a {'whole' if whole else 'finite'} number {'>' if strict else '>='} 0")
+    wanted = f"a {'whole' if whole else 'finite'} number {'>' if strict else '>='} 0"
+    if empty:
+        good |= (column == "").to_numpy(dtype=bool)
+        wanted += ", or empty"
+    if most is not None and most < MOST:
+        wanted += f", at most {most:g}"
+    refuse(column, good, place, wanted)
     return values
 
 
-def names(column: pd.Series[Any], place: Place, *, unique: bool = False) -> pd.Series[Any]:
-    """The column as names, ``unique`` ones if asked for."""
-    refuse(column, [is_text(value) for value in column.tolist()], place, "a non-empty name on one line")
+def names(column: pd.Series[Any], place: Place, *, unique: bool = False, empty: bool = False) -> pd.Series[Any]:
+    """The column as names, ``unique`` ones if asked for; ``empty`` cells stay empty, if they may be."""
+    good = [is_text(value) or (empty and value == "") for value in column.tolist()]
+    refuse(column, good, place, f"a {'' if empty else 'non-empty '}name on one line")
     if unique:
         refuse(column, ~column.duplicated(), place, "unlike the names above it")
     return column.astype(object)
+
+
+def clock(column: pd.Series[Any], place: Place, *, empty: Any = False) -> pd.Series[Any]:
+    """The column as dates with times such as ``2017-09-04 10:30:41``; cells that are ``empty`` are no time (NaT)."""
+    when = pd.to_datetime(column.astype(object), format="%Y-%m-%d %H:%M:%S", errors="coerce")
+    refuse(column, when.notna() | empty, place, "a time such as 2017-09-04 10:30:41")
+    return when
 
 
 def refuse(column: pd.Series[Any], good: Any, place: Place, wanted: str) -> None:
@@ -47,4 +73,6 @@ def refuse(column: pd.Series[Any], good: Any, place: Place, wanted: str) -> None
     bad = np.flatnonzero(~np.asarray(good, dtype=bool))
     if len(bad):
         first = int(bad[0])
-        raise InvalidInstance(f"{place(first)}: {column.name} is {shown(column.iloc[first])}; it must be {wanted}")
+        raise InvalidInstance(
+            f"{place(first)}: {column.name} is {shown(column.iloc[[first]].tolist()[0])}; it must be {wanted}"
+        )

@@ -7,11 +7,9 @@ shares and quantiles.
 from __future__ import annotations
 
 import os
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,14 +18,16 @@ from numpy.typing import NDArray
 
 from hetopt.checks import FrozenDict, at_least, shown, whole
 from hetopt.data.entities import Floats
-from hetopt.errors import InvalidInstance, InvalidOption, UnusableFile
-from hetopt.traces.columns import has, names, numbers, refuse
+from hetopt.errors import InvalidOption
+from hetopt.traces.cells import Head, head, recognised_by
+from hetopt.traces.layouts import CLEANED, PHILLY, read_layout
+from hetopt.traces.philly_log import read_log
 
 HOUR = 3600.0
 """Seconds."""
 
-COLUMNS = ("job_id", "submit_time", "submit_s", "duration_s", "num_gpus", "vc")
-"""What :func:`read_philly` needs."""
+COLUMNS = CLEANED.needs
+"""What :func:`read_philly` needs of a CSV file."""
 
 LEVELS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 1.0)
 """Parts of the jobs to which the quantiles of :class:`PhillyLike` refer, from the shortest job to the longest."""
@@ -46,56 +46,55 @@ SECONDS = FrozenDict(
 """GPUs -> lengths of the jobs that ask for so many, in seconds, at the :data:`LEVELS`."""
 
 
+def _recognises(head: Head) -> bool:
+    header = head.cells()
+    return _is_log(head) or any(layout.fits(header) for layout in PHILLY)
+
+
+def _is_log(head: Head) -> bool:
+    return "".join(head.lines).lstrip().startswith("[")
+
+
+@recognised_by(_recognises)
 def read_philly(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """The jobs in a CSV file of the trace, in the order in which they arrive.
+    """The jobs in a file of the trace, in the order in which they arrive.
 
     Parameters
     ----------
     path:
-        A CSV file, also compressed (``.csv.gz``), with a row for each job and the columns ``job_id``, ``submit_time``
-        (such as ``2017-09-04 10:30:41``), ``submit_s`` (seconds since the first job came), ``duration_s`` (seconds),
-        ``num_gpus`` and ``vc`` (virtual cluster). Others are not looked at.
+        A file, also compressed (its name then ends with ``.gz``), of one of these forms; columns that are not named
+        here are not looked at:
+
+        - the original ``cluster_job_log``, a JSON list. A job trains while one of its attempts runs, on the GPUs of the
+          first. Left out are jobs without attempts, without time of submission, with attempts whose start or end is
+          unknown or in the wrong order, and those that had no GPU or never ran;
+        - CSV with a row for each job and the columns ``job_id``, ``submit_time`` (such as ``2017-09-04 10:30:41``),
+          ``submit_s`` (seconds since the first job came), ``duration_s`` (seconds), ``num_gpus`` and ``vc`` (virtual
+          cluster);
+        - CSV of the simulator of Pollux (``timestamp``, ``duration``, ``num_gpus``, ``cluster``), Chronus (``job_id``,
+          ``user`` or ``vc``, ``num_gpu``, ``submit_time``, ``iterations``, ``model_name``, ``duration``), Muri (the
+          same in milliseconds, with ``iteration_time``), ElasticFlow (with ``iteration`` and ``ddl``), or PAL
+          (``job_id``, ``num_gpus``, ``submit_time``, ``duration``, ``model``). Left out are jobs of 0 GPUs.
 
     Returns
     -------
     DataFrame
-        ``job`` (``j`` and its number in the trace), ``arrival`` and ``duration`` in seconds, ``gpus``, ``tenant`` (the
-        virtual cluster), and ``hour`` of the day in which it came, 0 to 23 on the trace's clock (its zone is not said).
+        See :mod:`~hetopt.traces.table`: ``job`` (in the log, its own name; in CSV, ``j`` and its number in the file),
+        ``arrival``, ``duration``, ``gpus``, and what the file says of ``tenant`` (the virtual cluster), ``user``,
+        ``model``, ``iterations``, ``status``, and ``hour`` of the day in which it came, 0 to 23 on the trace's clock
+        (its zone is not said). ``attrs["left_out"]`` says how many were left out, by reason.
 
     Raises
     ------
     UnusableFile
         The file is absent, a folder, or not allowed to be read.
     InvalidInstance
-        It is no CSV, a column is missing, or a row is no job; the message names line, column and value.
+        It is no JSON or CSV, a column is missing, a row is no job, or no job is left; the message names line, column
+        and value.
+    InvalidOption
+        ``path`` is no path.
     """
-    raw = _csv(path)
-    has(raw, COLUMNS, str(path))
-
-    def line(row: int) -> str:
-        return f"{path}, line {row + 2}"  # the first is the header
-
-    when = pd.to_datetime(raw["submit_time"], format="%Y-%m-%d %H:%M:%S", errors="coerce")
-    refuse(raw["submit_time"], when.notna(), line, "a time such as 2017-09-04 10:30:41")
-    columns = {
-        "job": "j" + names(raw["job_id"], line, unique=True),
-        "arrival": numbers(raw["submit_s"], line, strict=False),
-        "duration": numbers(raw["duration_s"], line),
-        "gpus": numbers(raw["num_gpus"], line, whole=True).astype(np.int64),
-        "tenant": names(raw["vc"], line),
-        "hour": when.dt.hour.astype(np.int64),
-    }
-    return pd.DataFrame(columns).sort_values("arrival", kind="stable", ignore_index=True)
-
-
-def _csv(path: str | os.PathLike[str]) -> pd.DataFrame:
-    """The cells of the file as text."""
-    try:
-        return pd.read_csv(Path(path), dtype=str, keep_default_na=False)
-    except OSError as problem:
-        raise UnusableFile(f"{path} cannot be read: {problem.strerror or problem}") from None
-    except (ValueError, EOFError, zlib.error) as problem:  # pandas' own errors, wrong encodings, damaged archives
-        raise InvalidInstance(f"{path} is not CSV: {' '.join(str(problem).split())}") from None
+    return read_log(path) if _is_log(head(path)) else read_layout(path, *PHILLY)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,135 @@
+"""Traces of any kind: guessed, asked for by name, and read by somebody's own code."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from hetopt import InvalidInstance, InvalidOption, UnusableFile
+from hetopt.errors import UnknownName
+from hetopt.registry import TRACES, make_reader, trace_kinds
+from hetopt.traces.reading import guess, read_trace
+
+KINDS = ["gavel", "helios", "openb", "pai", "philly", "plain", "tiresias"]
+
+OWN = '''
+import pandas as pd
+from hetopt.traces.cells import recognised_by
+
+@recognised_by(lambda head: head.lines[:1] == ("mine",))
+def read(path, copies: int = 1):
+    """Jobs of my own cluster."""
+    job = {"job": ["a"], "arrival": [0.0], "duration": [float(copies)], "gpus": [1]}
+    return pd.DataFrame(job)
+
+def bare(path): return read(path).drop(columns="gpus")
+def fails(path): return {}["key"]
+def nothing(path): return 5
+def made(copies=2):
+    return lambda path: read(path, copies)
+'''
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own_traces.py").write_text(OWN)
+    (tmp_path / "jobs.txt").write_text("mine\n")
+    return tmp_path / "jobs.txt"
+
+
+def announce(monkeypatch: pytest.MonkeyPatch, **points: str) -> None:
+    """As if an installed package announced these too."""
+    more = {name: EntryPoint(name, value, TRACES.group) for name, value in points.items()}
+    monkeypatch.setitem(TRACES.__dict__, "points", dict(sorted({**TRACES.points, **more}.items())))
+
+
+def test_every_kind_is_announced_and_says_what_it_reads() -> None:
+    assert [kind for kind in trace_kinds() if kind in KINDS] == KINDS
+    assert all(TRACES.description(kind) for kind in KINDS)
+
+
+def test_what_is_of_no_known_kind(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("colour,size\nred,5\n")
+    with pytest.raises(
+        InvalidInstance, match=r"t\.csv begins like no known trace \('colour,size'\); say kind=, one of"
+    ):
+        read_trace(tmp_path / "t.csv")
+    with pytest.raises(InvalidInstance, match=f"one of {', '.join(trace_kinds())}, or module:Name"):
+        guess(tmp_path)
+    for content in (b"", b"\n\n", b"\xff\xfe\x00\x80"):
+        (tmp_path / "t.csv").write_bytes(content)
+        with pytest.raises(InvalidInstance, match="begins like no known trace"):
+            read_trace(tmp_path / "t.csv")
+    with pytest.raises(UnusableFile, match="none cannot be read: No such file"):
+        read_trace(tmp_path / "none")
+
+
+@pytest.mark.parametrize("path", [5, None, b"jobs.csv", ["a"]])
+def test_paths_that_are_none(path: Any) -> None:
+    with pytest.raises(InvalidOption, match=r"the path of a trace is .*; it must be text or"):
+        read_trace(path)
+    for kind in KINDS:
+        with pytest.raises(InvalidOption, match="the path of a trace is"):
+            read_trace(path, kind)
+
+
+def test_names_and_settings_that_are_wrong(own: Path) -> None:
+    with pytest.raises(UnknownName, match="there is no trace reader 'phily'; did you mean 'philly'"):
+        read_trace(own, "phily")
+    with pytest.raises(
+        InvalidOption, match="trace reader 'gavel' has no setting 'throughput'; did you mean 'throughputs'"
+    ):
+        read_trace(own, "gavel", throughput=3)
+    with pytest.raises(UnknownName, match="own_traces:none"):
+        read_trace(own, "own_traces:none")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_of_another_kind_is_refused(kind: str, own: Path) -> None:
+    with pytest.raises((InvalidInstance, UnusableFile), match=r"jobs\.txt|pai_task_table"):
+        read_trace(own, kind)
+
+
+def test_readers_of_ones_own(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read_trace(own, "own_traces:read", copies=3)["duration"].tolist() == [3.0]
+    assert read_trace(own, "own_traces:made")["duration"].tolist() == [2.0]
+    assert make_reader("own_traces:made", {"copies": 4})(own)["duration"].tolist() == [4.0]
+    with pytest.raises(InvalidInstance, match="begins like no known trace"):
+        read_trace(own)
+    announce(monkeypatch, mine="own_traces:read", half="not_installed:read", unmarked="own_traces:nothing")
+    assert guess(own) == "mine", "and a package that is half installed, or has no test, takes nothing away"
+    assert read_trace(own)["duration"].tolist() == [1.0]
+    announce(monkeypatch, twin="own_traces:read")
+    with pytest.raises(InvalidInstance, match=r"jobs\.txt may be of kind mine or twin; say kind=, one of"):
+        read_trace(own)
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "said"),
+    [
+        (
+            "fails",
+            InvalidOption,
+            r"trace reader 'own_traces:fails' fails on .*jobs\.txt: KeyError: 'key' \(.*own_traces",
+        ),
+        ("nothing", InvalidOption, "trace reader 'own_traces:nothing' returns 5; it must return a pandas DataFrame"),
+        ("bare", InvalidInstance, "what trace reader 'own_traces:bare' returns for .*has no column gpus; it must have"),
+        ("OWN", UnknownName, "own_traces"),
+    ],
+)
+def test_readers_that_are_wrong(name: str, error: type[Exception], said: str, own: Path) -> None:
+    with pytest.raises(error, match=said):
+        read_trace(own, f"own_traces:{name}")
+
+
+def test_tables_keep_what_was_counted(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("job_id,num_gpu,submit_time,duration,model_name\n1,0,0,5,a\n2,1,7,5,a\n")
+    table = read_trace(tmp_path / "t.csv")
+    assert table.attrs == {"left_out": {"no GPU": 1}, "rounded_up": 0}
+    assert table["arrival"].tolist() == [0.0], "seconds since the first that is kept"
+    pd.testing.assert_frame_equal(table, read_trace(str(tmp_path / "t.csv")))
