@@ -3,8 +3,12 @@
 A package announces a policy by an entry point of the group ``hetopt.policies``: a function without required
 arguments (or a dataclass whose fields have defaults) that returns a Formulation or a policy; what maps the stages of a
 job to GPUs by one of the group ``hetopt.mappers``: the same for a :class:`~hetopt.pipelines.mapping.Mapper`; and what
-predicts how long jobs are by one of the group ``hetopt.predictors``. It announces named instances by one of the group
-``hetopt.instances``: a module with ``names() -> list[str]``, ``describe(name) -> str`` and ``load(name) -> Instance``.
+predicts how long jobs are by one of the group ``hetopt.predictors``. It announces readers of traces, functions
+``(path, …)`` that return a DataFrame for :func:`~hetopt.traces.reading.read_trace`, in the group ``hetopt.traces``, and
+what generates them, as :class:`~hetopt.traces.generators.Generator` says, in the group ``hetopt.generators``. What
+makes a :class:`~hetopt.simulation.system.System`, a policy with all that follows, is announced in the group
+``hetopt.systems``. It announces named instances by one of the group ``hetopt.instances``: a module with
+``names() -> list[str]``, ``describe(name) -> str`` and ``load(name) -> Instance``.
 """
 
 from __future__ import annotations
@@ -16,19 +20,26 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from hetopt.announced import Announced
-from hetopt.checks import lookup
+from hetopt.checks import choices, lookup
 from hetopt.data.instance import Instance
-from hetopt.errors import InvalidOption
+from hetopt.errors import InvalidOption, UnknownName
 from hetopt.programs.formulation import Formulation
 from hetopt.solving.road import Policy
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from hetopt.pipelines.mapping import Mapper
     from hetopt.prediction.predictors import Predictor
+    from hetopt.simulation.system import System
+    from hetopt.traces.generators import Generator
 
 POLICIES = Announced("policy", "hetopt.policies", ("instance", "state"))
 MAPPERS = Announced("mapping method", "hetopt.mappers", ("pipeline", "servers"))
 PREDICTORS = Announced("predictor", "hetopt.predictors", (), method="learner")
+TRACES = Announced("trace reader", "hetopt.traces", ("path", "settings"))
+SYSTEMS = Announced("system", "hetopt.systems", (), method="pipeline")
+GENERATORS = Announced("trace generator", "hetopt.generators", ("jobs", "seed"), method="table")
 INSTANCES = "hetopt.instances"
 
 
@@ -45,6 +56,16 @@ def mapper_names() -> list[str]:
 def predictor_names() -> list[str]:
     """Names of all predictors of jobs' lengths that installed packages announce, sorted."""
     return list(PREDICTORS.points)
+
+
+def trace_kinds() -> list[str]:
+    """Names of all kinds of traces that installed packages can read, sorted."""
+    return list(TRACES.points)
+
+
+def generator_names() -> list[str]:
+    """Names of all generators of traces that installed packages announce, sorted."""
+    return list(GENERATORS.points)
 
 
 def factory(name: str) -> Callable[..., Formulation | Policy]:
@@ -89,6 +110,39 @@ def make_policy(name: str, settings: Mapping[str, Any] | None = None) -> Formula
     return policy
 
 
+def system_names() -> list[str]:
+    """Names of all systems that installed packages announce, sorted."""
+    return list(SYSTEMS.points)
+
+
+def make_system(name: str, settings: Mapping[str, Any] | None = None) -> System:
+    """The system of that name: an announced one, or a policy (:func:`make_policy`) with the steps that are usual.
+
+    Parameters
+    ----------
+    name:
+        An announced system (:func:`system_names`) or policy, or ``module:Name`` of either.
+    settings:
+        Of the function or class behind the name.
+
+    Raises
+    ------
+    UnknownName
+        Nothing is announced under that name, or the module or the attribute does not exist.
+    InvalidOption
+        A setting that it does not have, or does not accept.
+    """
+    from hetopt.simulation.system import System
+
+    if name in SYSTEMS.points:
+        system: System = SYSTEMS.make(name, dict(settings or {}))
+        return system
+    if name not in POLICIES.points and ":" not in name:
+        known = choices(name, [*SYSTEMS.points, *POLICIES.points])
+        raise UnknownName(f"there is no system or policy {name!r}; {known}; module:Name works for any other")
+    return System.of(make_policy(name, settings))
+
+
 def make_mapper(name: str, settings: Mapping[str, Any] | None = None) -> Mapper:
     """What maps the stages of a job to GPUs under that name, with these settings.
 
@@ -131,6 +185,48 @@ def make_predictor(name: str, settings: Mapping[str, Any] | None = None) -> Pred
     """
     predictor: Predictor = PREDICTORS.make(name, dict(settings or {}))
     return predictor
+
+
+def make_reader(name: str, settings: Mapping[str, Any] | None = None) -> Callable[..., pd.DataFrame]:
+    """What reads the traces of that kind, with these settings.
+
+    Parameters
+    ----------
+    name:
+        An announced kind (:func:`trace_kinds`), or ``module:Name`` of a reader, a function ``(path, …)``.
+    settings:
+        Its further arguments.
+
+    Raises
+    ------
+    UnknownName
+        Nothing is announced under that name, or the module or the attribute does not exist.
+    InvalidOption
+        A setting that it does not have, or does not accept; or it makes no reader.
+    """
+    reader: Callable[..., pd.DataFrame] = TRACES.make(name, dict(settings or {}))
+    return reader
+
+
+def make_generator(name: str, settings: Mapping[str, Any] | None = None) -> Generator:
+    """The generator of traces under that name, with these settings.
+
+    Parameters
+    ----------
+    name:
+        An announced name (:func:`generator_names`), or ``module:Name`` of a function or class that makes one.
+    settings:
+        Arguments of that function or class.
+
+    Raises
+    ------
+    UnknownName
+        Nothing is announced under that name, or the module or the attribute does not exist.
+    InvalidOption
+        A setting that it does not have, or does not accept; or it makes no generator.
+    """
+    generator: Generator = GENERATORS.make(name, dict(settings or {}))
+    return generator
 
 
 def _refuse(others: Announced, made: Callable[..., object], name: str, wanted: Announced) -> None:

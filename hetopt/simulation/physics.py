@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -23,8 +23,8 @@ class Place:
 
     gpus: Floats
     where: Where
-    hosts: Mapping[str, Mapping[str, int]]
-    replicas: Mapping[str, tuple[int, ...]]
+    hosts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    replicas: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 class Physics:
@@ -37,17 +37,29 @@ class Physics:
         self.rate_of: Rate = speeds.on(instance.cluster)
         self.merge_seconds: float = getattr(world.overheads, "merge_seconds", 0.0)
         self.disks = None if world.datasets is None else world.datasets.on(instance.cluster)
+        self._places: dict[bytes, Where] = {}
         self._type = {t: k for k, t in enumerate(self.entities.types)}
 
     def place(self, decision: Decision, row: int) -> Place:
         """What the job in that row of the decision gets."""
-        gpus, none = decision.gpus[row], {}  # type: tuple[Floats, dict[str, tuple[int, ...]]]
+        gpus = decision.gpus[row]
         if decision.placement is None:
-            return Place(gpus, where_by_type(decision.entities, gpus), {}, none)
+            return Place(gpus, self._by_type(gpus))
         name = decision.entities.names[row]
         hosts = decision.placement.hosts[name]
         where = {(server, t): n for server, own in sorted(hosts.items()) for t, n in own.items() if n}
-        return Place(gpus, where, hosts, decision.placement.replicas.get(name, none))
+        return Place(gpus, where, hosts, decision.placement.replicas.get(name, {}))
+
+    def _by_type(self, gpus: Floats) -> Where:
+        """GPU types as places, where there are no servers."""
+        key = gpus.tobytes()
+        if key not in self._places:
+            pairs = [(self.entities.types[k], float(gpus[k])) for k in np.flatnonzero(gpus).tolist()]
+            where = {("", t): int(n) if n.is_integer() else n for t, n in pairs}
+            if self.fluid:  # there is no end of these
+                return where
+            self._places[key] = where
+        return self._places[key]
 
     def rate(self, i: int, place: Place) -> float:
         """Work per second of job i there."""
@@ -56,7 +68,7 @@ class Physics:
             return float(speed @ place.gpus) / float(self.entities.demand[i])
         if place.hosts:
             return self.rate_of(self.jobs[i], place.hosts, place.replicas)
-        return float(speed[place.gpus > 0].min())
+        return float(min(s for s, n in zip(speed.tolist(), place.gpus.tolist(), strict=True) if n > 0))
 
     def pace(self, i: int, copy: Copy) -> float:
         """Work per second of one copy of job i; its slowest GPU sets it."""
@@ -83,8 +95,3 @@ class Physics:
         every = self.world.checkpoint_seconds
         return 0.0 if every is None else rate * (trained % every)
 
-
-def where_by_type(entities: Entities, gpus: Floats) -> Where:
-    """GPU types as places, where there are no servers."""
-    pairs = [(entities.types[k], float(gpus[k])) for k in np.flatnonzero(gpus).tolist()]
-    return {("", t): int(n) if n.is_integer() else n for t, n in pairs}

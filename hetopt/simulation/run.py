@@ -12,14 +12,13 @@ from hetopt.checks import at_least, expect
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
 from hetopt.placement import Placer
-from hetopt.rounding.whole_gpus import ByKind, Rounder
-from hetopt.selection import LongestStarved, Selection
+from hetopt.rounding.whole_gpus import Rounder
+from hetopt.selection import Selection
 from hetopt.simulation.engine import Engine
 from hetopt.simulation.log import Log
 from hetopt.simulation.online import Online
 from hetopt.simulation.online_engine import OnlineEngine
 from hetopt.simulation.overheads import Overhead
-from hetopt.simulation.pipeline import Pipeline
 from hetopt.simulation.speeds import Speeds, StageSpeeds
 from hetopt.simulation.system import System
 from hetopt.simulation.world import World
@@ -129,8 +128,7 @@ def _engine(system: System, instance: Instance, world: World, patience: int) -> 
     """The clockwork that suits the policy, and what it is asked for."""
     policy, seconds = system.policy, system.seconds
     speeds = world.speeds or getattr(policy, "speeds", None) or StageSpeeds()
-    steps = (system.rounder or ByKind(), system.selection or LongestStarved(), system.placer)
-    pipeline = Pipeline(policy, *steps, rounds=seconds is not None, fluid=system.fluid, speeds=speeds)
+    pipeline = system.pipeline(speeds)
     if world.datasets is not None and not pipeline.places:
         raise InvalidOption("World.datasets needs servers, and this policy chooses none: give a placer")
     if isinstance(policy, Online) and seconds is None and not instance.held and not system.fluid:

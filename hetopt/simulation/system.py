@@ -11,8 +11,10 @@ from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
 from hetopt.placement import Placer
-from hetopt.rounding.whole_gpus import Rounder
-from hetopt.selection import Selection
+from hetopt.rounding.whole_gpus import ByKind, Rounder
+from hetopt.selection import LongestStarved, Selection
+from hetopt.simulation.pipeline import Pipeline
+from hetopt.simulation.speeds import Speeds
 from hetopt.solving.road import Policy, ask, check_policy
 
 
@@ -52,11 +54,20 @@ class System:
             if isinstance(step := getattr(self, key), type):
                 raise InvalidOption(f"{key} is the class {step.__name__}; give one of it: {step.__name__}()")
 
+    def __call__(self, instance: Instance, state: Any = None) -> tuple[Allocation | Plan, Any]:
+        """What its policy decides, before the steps that follow."""
+        return ask(self.policy, instance, state)
+
     @property
     def seconds(self) -> float | None:
         """Length of a round, the policy's where there is no own; None: at events."""
         own = getattr(self.policy, "round_seconds", None) if self.round_seconds is None else self.round_seconds
         return None if own is None else at_least(own, "round_seconds", 0.0, InvalidOption, strict=True)
+
+    def pipeline(self, speeds: Speeds) -> Pipeline:
+        """The policy and its steps, for jobs as fast as ``speeds`` say."""
+        steps = (self.rounder or ByKind(), self.selection or LongestStarved(), self.placer)
+        return Pipeline(self.policy, *steps, rounds=self.seconds is not None, fluid=self.fluid, speeds=speeds)
 
     @classmethod
     def of(cls, what: Policy | System, **settings: Any) -> System:

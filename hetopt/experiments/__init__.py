@@ -1,0 +1,1 @@
+"""Many simulations: every system on every trace with every seed, stored so that they can be resumed."""

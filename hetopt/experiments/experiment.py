@@ -1,0 +1,198 @@
+"""Every system on every workload with every seed, on one core or many, going on where an interruption left off."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hetopt.announced import raised
+from hetopt.checks import FrozenDict, at_least, whole
+from hetopt.errors import HetoptError, InvalidInstance, InvalidOption
+from hetopt.experiments.store import Key, Outcome, Store
+from hetopt.experiments.workload import Workload
+from hetopt.experiments.world_settings import WorldSettings
+from hetopt.metrics.overall import summary
+from hetopt.registry import make_system
+from hetopt.simulation.log import Log
+from hetopt.simulation.run import simulate
+from hetopt.simulation.system import System
+
+Watch = Callable[[Key, float], None]
+"""Told of a run and which part of its jobs is finished; 1 when it is stored."""
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A system by name, so that it can be stored and sent to other processes.
+
+    Parameters
+    ----------
+    name:
+        Of a system or policy, or ``module:Name``.
+    settings:
+        Of it.
+    label:
+        How tables call it; by default the name with its settings.
+    round_seconds:
+        Length of a round; None: its own.
+    """
+
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    label: str = ""
+    round_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", FrozenDict(self.settings))
+        if not self.label:
+            said = ",".join(f"{key}={value}" for key, value in self.settings.items())
+            object.__setattr__(self, "label", f"{self.name}[{said}]" if said else self.name)
+
+    def system(self) -> System:
+        """The system; errors as of :func:`hetopt.registry.make_system`."""
+        return System.of(make_system(self.name, self.settings), round_seconds=self.round_seconds)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is to be simulated.
+
+    Parameters
+    ----------
+    workloads, contestants:
+        All pairs are run.
+    seeds:
+        Each pair is run with each: of the trace, of the models drawn, of errors and failures.
+    world:
+        What happens to jobs, for all the same.
+    until:
+        Seconds after which every run is cut off; None: until all jobs are finished.
+
+    Raises
+    ------
+    InvalidOption
+        None of something, two of one name, or a seed that is none.
+    """
+
+    workloads: tuple[Workload, ...]
+    contestants: tuple[Contestant, ...]
+    seeds: tuple[int, ...] = (0,)
+    world: WorldSettings = field(default_factory=WorldSettings)
+    until: float | None = None
+
+    def __post_init__(self) -> None:
+        for key in ("workloads", "contestants", "seeds"):
+            object.__setattr__(self, key, tuple(getattr(self, key)))
+            if not getattr(self, key):
+                raise InvalidOption(f"{key} is empty; an experiment needs at least one")
+        for key, names in (
+            ("workloads", [w.name for w in self.workloads]),
+            ("contestants", [c.label for c in self.contestants]),
+            ("seeds", [whole(seed, "seeds", 0) for seed in self.seeds]),
+        ):
+            if twice := [name for i, name in enumerate(names) if name in names[:i]]:
+                raise InvalidOption(f"{key} has {twice[0]!r} twice; give each once")
+        if self.until is not None:
+            at_least(self.until, "until", 0.0, InvalidOption, strict=True)
+
+    def runs(self) -> Iterator[Task]:
+        """All runs, those with the same instance one after another."""
+        for workload in self.workloads:
+            for seed in self.seeds:
+                for contestant in self.contestants:
+                    yield Task(workload, contestant, seed, self.world, self.until)
+
+    def run(self, store: Store, *, jobs: int = 1, watch: Watch | None = None) -> list[Outcome]:
+        """Run what the store does not have yet, and store it.
+
+        Parameters
+        ----------
+        store:
+            Where results go; runs that are there with the same settings are not run again.
+        jobs:
+            Processes side by side; -1: as many as there are cores. Within ``joblib.parallel_config(backend=…)`` they
+            are those of that backend, say Dask's on many hosts.
+        watch:
+            Told how far runs are.
+
+        Returns
+        -------
+        list
+            Outcomes of the runs that were run now.
+
+        Raises
+        ------
+        UnknownName, InvalidOption, UnusableFile, InvalidInstance
+            A system, trace or folder that is wrong; nothing of that run is stored.
+        """
+        for contestant in self.contestants:
+            contestant.system()  # says now what is wrong with it
+        tasks = [task for task in self.runs() if not store.has(task.key, task.said())]
+        if jobs == 1:
+            return [_stored(store, task.key, task(watch), watch) for task in tasks]
+        from joblib import Parallel, delayed
+
+        answers = Parallel(n_jobs=jobs, return_as="generator_unordered")(delayed(_answer)(task) for task in tasks)
+        return [_stored(store, outcome.key, (outcome, log), watch) for outcome, log in answers]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run, ready to be sent to another process; calling it gives its outcome and its log."""
+
+    workload: Workload
+    contestant: Contestant
+    seed: int
+    world: WorldSettings
+    until: float | None = None
+
+    @property
+    def key(self) -> Key:
+        """Which run it is."""
+        return Key(self.workload.name, self.contestant.label, self.seed)
+
+    def said(self) -> dict[str, Any]:
+        """All that decides its result, as JSON can hold it."""
+        return {
+            "workload": self.workload.said(),
+            "system": self.contestant.name,
+            "system_settings": dict(self.contestant.settings),
+            "round_seconds": self.contestant.round_seconds,
+            "seed": self.seed,
+            "world": self.world.changed(),
+            "until": self.until,
+        }
+
+    def __call__(self, watch: Watch | None = None) -> tuple[Outcome, Log | None]:
+        """Simulate; a system that refuses the instance, or fails on it, has no log but says why."""
+        instance = self.workload.instance(self.seed)
+        instance = instance.replace(cluster=self.world.on(instance.cluster)) if self.world.disk_bytes else instance
+        capacity = float(sum(instance.cluster.capacity.values()))
+        world = self.world.world(instance.cluster, self.seed)
+        told = False if watch is None else lambda done, all_: watch(self.key, done / all_)
+        until = float("inf") if self.until is None else instance.time + self.until
+        began = time.perf_counter()
+        try:
+            log = simulate(self.contestant.system(), instance, world=world, until=until, progress=told)
+        except HetoptError as problem:
+            seconds, refused = time.perf_counter() - began, " ".join(str(problem).split())
+            return Outcome(self.key, self.said(), {}, seconds, refused, capacity, instance.source), None
+        except Exception as problem:
+            raise InvalidInstance(f"{self.key}: the policy failed: {raised(problem)}") from problem
+        seconds = time.perf_counter() - began
+        found = {str(name): float(value) for name, value in summary(log, instance).items()}
+        return Outcome(self.key, self.said(), found, seconds, None, capacity, instance.source), log
+
+
+def _answer(task: Task) -> tuple[Outcome, Log | None]:
+    return task()
+
+
+def _stored(store: Store, key: Key, result: tuple[Outcome, Log | None], watch: Watch | None) -> Outcome:
+    outcome, log = result
+    store.write(outcome, log)
+    if watch is not None:
+        watch(key, 1.0)
+    return outcome

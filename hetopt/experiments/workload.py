@@ -1,0 +1,155 @@
+"""What is simulated: a trace (read or generated) on a cluster, or an instance, for each seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from hetopt.checks import FrozenDict, at_least, whole
+from hetopt.data.cluster import Cluster
+from hetopt.data.instance import Instance
+from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.files.instance_files import PARSERS
+from hetopt.registry import generator_names, is_named, make_generator, named_instance
+from hetopt.traces.catalogue import Catalogue
+from hetopt.traces.catalogues import CATALOGUES, catalogue
+from hetopt.traces.load import scaled
+from hetopt.traces.reading import read_trace
+from hetopt.traces.workload import Tenants, TooLarge, to_instance
+
+JOBS = 480
+"""Jobs that a generator makes where nobody says how many."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Jobs on a cluster, made anew for each seed.
+
+    Parameters
+    ----------
+    trace:
+        A generator's name (or ``module:Name`` of one), a file of a trace, an instance file, or the name of an instance
+        that hetopt brings; an instance must have jobs.
+    cluster:
+        Name or file of an instance, whose servers are taken; for an instance None stands for its own.
+    count:
+        Jobs: so many are generated, or the first of the trace are taken; None: all, or of a generator 480.
+    load:
+        Arrivals are stretched until the jobs ask for this part of all GPUs; None: as they are.
+    models:
+        Name of a catalogue of trained models; None: the first that knows the cluster's GPU types.
+    tenants, reference, too_large:
+        As of :func:`~hetopt.traces.workload.to_instance`.
+    kind:
+        Of the trace's file; None: it is guessed.
+    settings:
+        Of the generator or reader.
+
+    Raises
+    ------
+    InvalidOption
+        A number out of its range.
+    """
+
+    trace: str
+    cluster: str | None = None
+    count: int | None = None
+    load: float | None = None
+    models: str | None = None
+    tenants: Tenants | None = "models"
+    reference: str | None = None
+    too_large: TooLarge = "drop"
+    kind: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.count is not None:
+            whole(self.count, "count", 1)
+        if self.load is not None:
+            at_least(self.load, "load", 0.0, InvalidOption, strict=True)
+        object.__setattr__(self, "settings", FrozenDict(self.settings))
+
+    @property
+    def name(self) -> str:
+        """How folders and tables call it."""
+        return Path(self.trace).name if self._is_file else self.trace
+
+    @property
+    def _is_file(self) -> bool:
+        return not self.is_generated and not self.is_instance
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether a generator makes it."""
+        return self.trace in generator_names() or (":" in self.trace and not Path(self.trace).exists())
+
+    @property
+    def is_instance(self) -> bool:
+        """Whether it is an instance already."""
+        path = Path(self.trace)
+        return (path.suffix.lower() in PARSERS and self.kind is None) or (is_named(self.trace) and not path.exists())
+
+    def instance(self, seed: int = 0) -> Instance:
+        """The instance for that seed.
+
+        Raises
+        ------
+        UnknownName, UnusableFile, InvalidInstance, InvalidOption
+            There is no such trace, cluster or catalogue, or it holds something else.
+        """
+        if self.is_instance and not self.is_generated:
+            return self._given()
+        if self.cluster is None:
+            raise InvalidOption(f"trace {self.trace!r} needs a cluster; name one, such as lab36")
+        cluster, table = cluster_of(self.cluster), self.table(seed)
+        models = self._catalogue(cluster)
+        options: dict[str, Any] = {"seed": seed, "reference": self.reference, "too_large": self.too_large}
+        if self.load is not None:
+            table = scaled(table, self.load, cluster, models, **options)
+        source = f"{self.trace}, seed {seed}"
+        return to_instance(table, cluster, models, tenants=self.tenants, name=self.name, source=source, **options)
+
+    def table(self, seed: int = 0) -> pd.DataFrame:
+        """The trace as a table, for that seed."""
+        if self.is_generated:
+            made: pd.DataFrame = make_generator(self.trace, self.settings).table(self.count or JOBS, seed)
+            return made
+        table = read_trace(self.trace, self.kind, **self.settings)
+        return table if self.count is None else table.head(self.count)
+
+    def _given(self) -> Instance:
+        given = named_instance(self.trace) if is_named(self.trace) else Instance.read(self.trace)
+        if not given.jobs:
+            raise InvalidInstance(f"{self.trace} has no jobs; a simulation needs some")
+        if self.settings or self.load is not None or self.models is not None:
+            raise InvalidOption(f"{self.trace} is an instance, whose jobs are as they are; leave out load and models")
+        if self.count is not None:
+            given = given.replace(jobs=given.jobs[: self.count], done={}, held={}, placed={})
+        return given if self.cluster is None else given.replace(cluster=cluster_of(self.cluster))
+
+    def _catalogue(self, cluster: Cluster) -> Catalogue:
+        if self.models is not None:
+            return catalogue(self.models)
+        for known in CATALOGUES.values():
+            if set(cluster.type_names) <= set(known.types):
+                return known
+        have = "; ".join(f"{name}: {', '.join(own.types)}" for name, own in CATALOGUES.items())
+        raise InvalidOption(
+            f"no catalogue of models knows all GPU types of {self.cluster}, {', '.join(cluster.type_names)}; they know "
+            f"{have}"
+        )
+
+    def said(self) -> dict[str, Any]:
+        """Its settings as JSON can hold them."""
+        keys = ("trace", "cluster", "count", "load", "models", "tenants", "reference", "too_large", "kind")
+        return {**{key: getattr(self, key) for key in keys}, "settings": dict(self.settings)}
+
+
+def cluster_of(name: str) -> Cluster:
+    """The servers of a named instance or of an instance file."""
+    given = named_instance(name) if is_named(name) or not Path(name).suffix else Instance.read(name)
+    return given.cluster
