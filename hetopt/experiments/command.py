@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from hetopt import console, views
 from hetopt.arguments import parse_settings
 from hetopt.errors import InvalidOption
 from hetopt.experiments.experiment import Contestant, Experiment, Watch
-from hetopt.experiments.store import Key, Outcome, Store
+from hetopt.experiments.store import Key, Store
 from hetopt.experiments.workload import Workload
 from hetopt.experiments.world_settings import WorldSettings
 from hetopt.files.saving import check_folder
@@ -105,9 +106,9 @@ def simulate(
     total = sum(1 for _ in experiment.runs())
     with _progress(total) as watch:
         outcomes = experiment.run(store, jobs=jobs, watch=watch)
-    keys = {str(task.key) for task in experiment.runs()}
-    table = store.table()
-    mine = table[[str(Key(w, s, n)) in keys for w, s, n in zip(table["workload"], table["system"], table["seed"], strict=True)]]
+    keys = {(task.key.workload, task.key.system, task.key.seed) for task in experiment.runs()}
+    table = store.table().set_index(["workload", "system", "seed"], drop=False)
+    mine = table[table.index.isin(keys)].reset_index(drop=True)
     if as_json:
         print(json.dumps(json.loads(mine.to_json(orient="records")), indent=2))
         return
@@ -170,7 +171,8 @@ def _show(table: pd.DataFrame, name: str) -> None:
         means = means.sort_values("jct_mean", kind="stable")
     if len(means):
         rows = [[str(system), *(_spelled(key, row[key]) for key in shown)] for system, row in means.iterrows()]
-        spread = f", mean over {ran['seed'].nunique()} seeds" if ran["seed"].nunique() > 1 else ""
+        many = len(set(ran["seed"]))
+        spread = f", mean over {many} seeds" if many > 1 else ""
         console.show_table(f"{name}{spread}", ["policy", *(SHOWN[key] for key in shown)], rows)
     for _, row in table[table["refused"].notna()].drop_duplicates("system").iterrows():
         console.note(f"{row['system']} did not run: {row['refused']}")
@@ -186,7 +188,7 @@ def _spelled(key: str, value: float) -> str:
 
 def duration(seconds: float) -> str:
     """Seconds as people read them."""
-    if not seconds == seconds:
+    if math.isnan(seconds):
         return "-"
     for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
         if seconds >= 2 * size:

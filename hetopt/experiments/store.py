@@ -157,9 +157,8 @@ class Store:
 
     def _table(self, table: pd.DataFrame | pd.Series[Any]) -> tuple[bytes, str]:
         frame = table.to_frame() if isinstance(table, pd.Series) else table.copy()
-        for column in frame.columns[frame.dtypes == object]:
-            if frame[column].map(lambda value: isinstance(value, dict)).any():
-                frame[column] = frame[column].map(json.dumps)
+        if "given_up" in frame:
+            frame["given_up"] = frame["given_up"].map(json.dumps)
         buffer = BytesIO()
         if self.format == "parquet":
             frame.columns = frame.columns.astype(str)
@@ -237,7 +236,9 @@ class Run:
                 return _typed(pd.read_csv(path, index_col=0), name)
             return _typed(pd.read_parquet(self.folder / f"{name}.parquet"), name)
         except FileNotFoundError:
-            raise UnusableFile(f"{self.folder} has no table {name!r}; {self.data['refused'] or 'run it again'}") from None
+            raise UnusableFile(
+                f"{self.folder} has no table {name!r}; {self.data['refused'] or 'run it again'}"
+            ) from None
         except (ValueError, OSError, EOFError, ImportError) as problem:
             text = " ".join(str(problem).split())
             raise InvalidInstance(f"{self.folder}: table {name!r} cannot be read: {text}; run it again") from None
@@ -262,8 +263,9 @@ def _typed(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         frame.columns.name = "tenant"
     for column in ("job", "tenant", "servers", "gpu_type"):
         if column in frame and name in ("jobs", "spans"):
-            frame[column] = frame[column].astype(object).where(frame[column].notna(), "" if column == "servers" else None)
-            frame[column] = frame[column].map(lambda value: value if value is None else str(value))
+            none, missing = "" if column == "servers" else None, frame[column].isna().tolist()
+            texts = [none if gone else str(value) for value, gone in zip(frame[column], missing, strict=True)]
+            frame[column] = pd.Series(texts, index=frame.index, dtype=object)
     return frame
 
 

@@ -18,8 +18,9 @@ from hetopt.registry import generator_names, is_named, make_generator, named_ins
 from hetopt.traces.catalogue import Catalogue
 from hetopt.traces.catalogues import CATALOGUES, catalogue
 from hetopt.traces.load import scaled
+from hetopt.traces.models import TooLarge
 from hetopt.traces.reading import read_trace
-from hetopt.traces.workload import Tenants, TooLarge, to_instance
+from hetopt.traces.workload import Tenants, to_instance
 
 JOBS = 480
 """Jobs that a generator makes where nobody says how many."""

@@ -10,7 +10,7 @@ from hetopt.checks import at_least, choices
 from hetopt.data.cluster import Cluster
 from hetopt.errors import InvalidOption
 from hetopt.simulation.beliefs import Beliefs
-from hetopt.simulation.changes import failures
+from hetopt.simulation.changes import ServerChange, failures
 from hetopt.simulation.datasets import LocalDisks
 from hetopt.simulation.overheads import Overheads
 from hetopt.simulation.profiling import Profiling
@@ -114,12 +114,10 @@ class WorldSettings:
         )
         source = self.source_bytes_per_s or float("inf")
         wrong = self.throughput_error or self.work_error
-        changes = ()
+        changes: tuple[ServerChange, ...] = ()
         if self.mtbf_hours:
             hour = 3600.0
-            changes = failures(
-                cluster, self.mtbf_hours * hour, self.mttr_hours * hour, self.failing_hours * hour, seed
-            )
+            changes = failures(cluster, self.mtbf_hours * hour, self.mttr_hours * hour, self.failing_hours * hour, seed)
         slower = self.spread or self.spread_otherwise != 1.0
         return World(
             overheads=overheads,

@@ -50,7 +50,9 @@ class ByPriority:
         When called: the allocation is over tenants.
     """
 
-    def __call__(self, allocation: Allocation, instance: Instance, state: Received | None = None) -> tuple[Plan, Received]:
+    def __call__(
+        self, allocation: Allocation, instance: Instance, state: Received | None = None
+    ) -> tuple[Plan, Received]:
         """The jobs that run now, and what they have received with that."""
         entities, x = allocation.entities, allocation.x
         if entities.kind != "jobs":

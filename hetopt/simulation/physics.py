@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hetopt.data.cluster import Cluster
-from hetopt.data.entities import Entities, Floats
+from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
 from hetopt.simulation.forked import Copy
 from hetopt.simulation.overheads import Where
@@ -94,4 +94,3 @@ class Physics:
         """Work lost by a job that trained so many seconds at that rate when one of its servers fails."""
         every = self.world.checkpoint_seconds
         return 0.0 if every is None else rate * (trained % every)
-
