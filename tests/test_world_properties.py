@@ -1,0 +1,154 @@
+"""Random worlds, jobs and policies: what must hold whatever happens."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_simulation_properties import Random, cases
+
+from hetopt import HierarchicalPlacer, Instance, MoreWorkersFirst, Overheads, simulate
+from hetopt.errors import Stalled
+from hetopt.models import gavel
+from hetopt.rounding.priorities import ByPriority
+from hetopt.simulation.beliefs import Beliefs
+from hetopt.simulation.changes import ServerChange
+from hetopt.simulation.datasets import LocalDisks
+from hetopt.simulation.log import Log
+from hetopt.simulation.profiling import Profiling
+from hetopt.simulation.system import OnChange, System
+from hetopt.simulation.world import World
+from hetopt.tolerances import EQUAL, WORK
+
+SECONDS = st.sampled_from([0.0, 0.5, 8.0, 64.0])
+
+
+@st.composite
+def outages(draw: st.DrawFn, instance: Instance) -> tuple[ServerChange, ...]:
+    """Some servers go and come back; every one is there again in the end."""
+    found: list[ServerChange] = []
+    for server in draw(st.lists(st.sampled_from(instance.cluster.servers), max_size=3, unique_by=lambda s: s.name)):
+        start = draw(st.sampled_from([0.0, 100.0, 450.0, 600.0]))
+        found.append(ServerChange(start, server.name))
+        found.append(ServerChange(start + draw(st.sampled_from([1.0, 300.0, 777.0])), server.name, up=True))
+    return tuple(found)
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> tuple[Instance, World]:
+    instance = draw(cases())
+    jobs = [
+        replace(
+            job, dataset=draw(st.sampled_from([None, "d1", "d2"])), dataset_bytes=draw(st.sampled_from([0.0, 5e10]))
+        )
+        for job in instance.jobs
+    ]
+    disk = draw(st.sampled_from([None, 6e10, 1e10]))
+    servers = tuple(replace(server, disk_bytes=disk) for server in instance.cluster.servers)
+    instance = replace(instance, jobs=tuple(jobs), cluster=replace(instance.cluster, servers=servers))
+    world = World(
+        overheads=Overheads(draw(SECONDS), draw(SECONDS), draw(SECONDS), save_seconds=draw(SECONDS)),
+        datasets=draw(
+            st.sampled_from([None, LocalDisks(), LocalDisks(1e9, 2.0), LocalDisks(1e9, 2.0, proactive=True)])
+        ),
+        profiling=draw(st.sampled_from([None, Profiling(16.0)])),
+        changes=draw(outages(instance)),
+        checkpoint_seconds=draw(st.sampled_from([None, 64.0, 1e6])),
+        beliefs=draw(st.sampled_from([None, Beliefs(0.3, 0.3, 1)])),
+    )
+    return instance, world
+
+
+def check(log: Log, instance: Instance, world: World) -> None:
+    """Work is conserved, capacity and gangs are kept, nobody runs before it came or on a server that is away."""
+    jobs, spans = log.jobs, log.spans
+    worked = spans.groupby("job")["work"].sum().reindex(jobs.index).fillna(0.0)
+    scale = jobs["work"] * (1 + len(spans))
+    assert (abs(worked - jobs["done"] - jobs["wasted"]) <= WORK * scale).all()
+    assert (jobs.loc[jobs["finish"].notna(), "done"] == jobs.loc[jobs["finish"].notna(), "work"]).all()
+    assert (jobs["start"].dropna() >= jobs["arrival"][jobs["start"].notna()]).all()
+    assert (spans["gpus"] == spans["job"].map(lambda name: instance.job[name].demand)).all()
+    assert (spans["lost"] >= 0).all()
+    assert (spans["lost"] <= (spans["end"] - spans["start"]) * (1 + EQUAL)).all()
+    lost = spans.groupby("job")["lost"].sum().reindex(jobs.index).fillna(0.0)
+    assert np.allclose(lost, jobs["lost"], rtol=EQUAL, atol=EQUAL)
+    if world.checkpoint_seconds is None:
+        assert (jobs["wasted"] == 0).all()
+    away = {
+        server: [(c.time, back.time) for c, back in zip(own[::2], own[1::2], strict=True)]
+        for server, own in _by_server(world.changes).items()
+    }
+    changes: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+    for row in spans.itertuples():
+        for server in str(row.servers).split("+") if row.servers else ():
+            assert not any(row.start < until and row.end > since for since, until in away.get(server, []))
+        changes[str(row.gpu_type)] += [(float(row.start), float(row.gpus)), (float(row.end), -float(row.gpus))]
+    for kind, there in instance.cluster.capacity.items():
+        times = sorted(changes[kind], key=lambda change: (change[0], change[1]))
+        assert all(used <= there for used in np.cumsum([n for _, n in times]))
+
+
+def _by_server(changes: tuple[ServerChange, ...]) -> dict[str, list[ServerChange]]:
+    found: defaultdict[str, list[ServerChange]] = defaultdict(list)
+    for change in sorted(changes):
+        found[change.server].append(change)
+    return found
+
+
+@given(worlds(), st.integers(0, 99), st.sampled_from([HierarchicalPlacer(), MoreWorkersFirst()]))
+@settings(max_examples=100, deadline=None)
+@pytest.mark.parametrize("seconds", [None, 300.0])
+def test_random_worlds(seconds: float | None, case: tuple[Instance, World], seed: int, placer: Any) -> None:
+    instance, world = case
+    logs = []
+    for _ in range(2):
+        try:
+            logs.append(simulate(Random(seed, seconds), instance, world=world, placer=placer, patience=50))
+        except Stalled:  # it moves jobs faster than they restart
+            logs.append(None)
+    if logs[0] is None:
+        assert logs[1] is None
+        return
+    check(logs[0], instance, world)
+    assert logs[0].jobs["finish"].notna().all()
+    for name in ("jobs", "spans", "rounds", "events", "throughput"):
+        pd.testing.assert_frame_equal(getattr(logs[0], name), getattr(logs[1], name))
+
+
+@given(worlds())
+@settings(max_examples=60, deadline=None)
+def test_gavel_in_random_worlds(case: tuple[Instance, World]) -> None:
+    """The same for shares that are kept while nobody comes or goes, and rounded by priority."""
+    instance, world = case
+    system = System(OnChange(gavel.max_min_fairness()), 300.0, ByPriority(), placer=MoreWorkersFirst(sticky=True))
+    log = simulate(system, instance, world=world, patience=50)
+    check(log, instance, world)
+
+
+@given(worlds(), st.randoms(use_true_random=False))
+@settings(max_examples=60, deadline=None)
+def test_the_order_of_jobs_that_come_together_and_are_alike_does_not_matter(
+    case: tuple[Instance, World], dice: Any
+) -> None:
+    """Jobs under other names, in another order: the same finish times as a multiset, where all jobs are the same."""
+    instance, world = case
+    base = instance.jobs[0]
+    alike = [replace(base, name=f"x{i}", arrival=job.arrival) for i, job in enumerate(instance.jobs)]
+    shuffled = list(alike)
+    dice.shuffle(shuffled)
+    world = replace(world, beliefs=None)
+    logs = []
+    for jobs in (alike, shuffled):
+        case_ = replace(instance, jobs=tuple(jobs), done={}, held={}, placed={})
+        logs.append(
+            simulate(
+                gavel.fifo(), case_, world=replace(world, datasets=None), round_seconds=300.0, rounder=ByPriority()
+            )
+        )
+    assert sorted(logs[0].jobs["finish"]) == pytest.approx(sorted(logs[1].jobs["finish"]))
