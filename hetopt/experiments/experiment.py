@@ -171,7 +171,7 @@ class Task:
         instance = instance.replace(cluster=self.world.on(instance.cluster)) if self.world.disk_bytes else instance
         capacity = float(sum(instance.cluster.capacity.values()))
         world = self.world.world(instance.cluster, self.seed)
-        told = False if watch is None else lambda done, all_: watch(self.key, done / all_)
+        told = False if watch is None else lambda done, all_: watch(self.key, done / (all_ + 1))
         until = float("inf") if self.until is None else instance.time + self.until
         began = time.perf_counter()
         try:

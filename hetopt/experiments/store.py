@@ -261,6 +261,7 @@ def _typed(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         frame["given_up"] = frame["given_up"].map(json.loads)
     if name in ("throughput", "estimated"):
         frame.columns.name = "tenant"
+        frame.index = frame.index.astype(float if name == "estimated" else int)
     for column in ("job", "tenant", "servers", "gpu_type"):
         if column in frame and name in ("jobs", "spans"):
             none, missing = "" if column == "servers" else None, frame[column].isna().tolist()

@@ -1,0 +1,236 @@
+"""Experiments: what is run, stored, resumed, and refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import hetopt
+from hetopt import Instance, InvalidInstance, InvalidOption, UnknownName
+from hetopt.errors import UnusableFile
+from hetopt.experiments.experiment import Contestant, Experiment
+from hetopt.experiments.store import TABLES, Key, Store
+from hetopt.experiments.workload import Workload
+from hetopt.experiments.world_settings import WorldSettings
+from hetopt.metrics.overall import summary
+
+SMALL = Workload("gavel-like", "hadar/cluster60", count=12)
+PAIR = Experiment((SMALL,), (Contestant("gavel"), Contestant("srtf")), (0, 1))
+
+
+def test_results_are_those_of_a_simulation_by_hand(tmp_path: Path) -> None:
+    """The stored log and summary equal those of hetopt.simulate with the same parts."""
+    store = Store(tmp_path)
+    world = WorldSettings(restart_seconds=30.0, work_error=0.2)
+    Experiment((SMALL,), (Contestant("fft", {"restart_seconds": 30.0}),), (3,), world).run(store)
+    (run,) = store
+    instance = SMALL.instance(3)
+    log = hetopt.simulate(
+        Contestant("fft", {"restart_seconds": 30.0}).system(), instance, world=world.world(instance.cluster, 3)
+    )
+    for name in TABLES:
+        if name != "decision_seconds":
+            pd.testing.assert_frame_equal(getattr(run.log, name), getattr(log, name), check_dtype=False)
+    expected = summary(log, instance)
+    timed = [key for key in expected.index if key.startswith("decision")]
+    stored = pd.Series(run.data["summary"], dtype=float).drop(timed)
+    pd.testing.assert_series_equal(stored, expected.drop(timed), check_names=False)
+    assert run.key == Key("gavel-like", "fft[restart_seconds=30.0]", 3)
+    assert run.data["settings"]["world"] == {"restart_seconds": 30.0, "work_error": 0.2}
+    assert run.data["capacity"] == 60
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_what_is_there_is_not_run_again(tmp_path: Path, kind: Any) -> None:
+    """An interruption after the first run: the second call runs the other three, the third none."""
+    store = Store(tmp_path, kind)
+    told: list[tuple[str, float]] = []
+
+    def interrupt(key: Key, part: float) -> None:
+        told.append((str(key), part))
+        if part == 1.0:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        PAIR.run(store, watch=interrupt)
+    assert told[-1] == ("gavel on gavel-like, seed 0", 1.0)
+    assert [part for _, part in told] == sorted(part for _, part in told)
+    assert len(store.runs()) == 1
+    first = store.runs()[0].data
+    assert [str(outcome.key) for outcome in PAIR.run(store)] == [
+        "srtf on gavel-like, seed 0",
+        "gavel on gavel-like, seed 1",
+        "srtf on gavel-like, seed 1",
+    ]
+    assert PAIR.run(store) == []
+    assert store.runs()[0].data == first
+    table = store.table()
+    assert table[["system", "seed"]].to_numpy().tolist() == [["gavel", 0], ["gavel", 1], ["srtf", 0], ["srtf", 1]]
+    assert (table["finished"] == 12).all()
+    assert store.runs()[0].log.jobs["finish"].notna().all()
+
+
+def test_a_run_of_which_only_tables_were_written_is_run_again(tmp_path: Path) -> None:
+    store, one = Store(tmp_path), Experiment((SMALL,), (Contestant("srtf"),))
+    one.run(store)
+    record = store.runs()[0].folder / "run.json"
+    record.unlink()
+    assert len(one.run(store)) == 1
+    assert record.exists()
+
+
+def test_other_settings_under_the_same_name_are_refused(tmp_path: Path) -> None:
+    store, one = Store(tmp_path), Experiment((SMALL,), (Contestant("srtf"),))
+    one.run(store)
+    other = replace(one, world=WorldSettings(restart_seconds=5.0))
+    with pytest.raises(
+        InvalidOption, match=r'with other settings \(world was \{\} and is to be \{"restart_seconds": 5'
+    ):
+        other.run(store)
+    assert store.runs()[0].data["settings"]["world"] == {}
+
+
+def test_processes_side_by_side_give_the_same(tmp_path: Path) -> None:
+    one, two = Store(tmp_path / "one"), Store(tmp_path / "two")
+    PAIR.run(one)
+    PAIR.run(two, jobs=2)
+    timed = [name for name in one.table() if name.startswith("decision")]
+    pd.testing.assert_frame_equal(one.table().drop(columns=timed), two.table().drop(columns=timed))
+
+
+def test_workers_on_hosts_give_the_same(tmp_path: Path) -> None:
+    """Two workers of a Dask cluster on this machine, each a process of its own."""
+    distributed = pytest.importorskip("distributed", reason="dask and distributed are not installed")
+    joblib = pytest.importorskip("joblib")
+    one, two = Store(tmp_path / "one"), Store(tmp_path / "two")
+    PAIR.run(one)
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        assert len(client.scheduler_info()["workers"]) == 2
+        with joblib.parallel_config(backend="dask"):
+            outcomes = PAIR.run(two, jobs=2)
+    assert len(outcomes) == 4
+    timed = [name for name in one.table() if name.startswith("decision")]
+    pd.testing.assert_frame_equal(one.table().drop(columns=timed), two.table().drop(columns=timed))
+
+
+def test_a_system_that_cannot_run_says_why_and_others_go_on(tmp_path: Path) -> None:
+    """AlloX needs jobs of one demand."""
+    store = Store(tmp_path)
+    Experiment((SMALL,), (Contestant("allox"), Contestant("srtf"))).run(store)
+    refused, ran = store.runs()
+    assert "demand" in refused.data["refused"]
+    assert ran.data["refused"] is None
+    assert store.table()["jct_mean"].notna().tolist() == [False, True]
+    with pytest.raises(UnusableFile, match="has no table 'jobs'"):
+        refused.table("jobs")
+
+
+# -- workloads
+
+
+def test_workloads_are_traces_or_instances(tmp_path: Path) -> None:
+    trace = tmp_path / "jobs.csv"
+    trace.write_text("job,arrival,duration,gpus,model\na,0,600,1,VGG-16\nb,60,600,4,VGG-16\n", encoding="utf-8")
+    read = Workload(str(trace), "lab36").instance()
+    assert [(job.name, job.arrival, job.demand, job.model) for job in read.jobs] == [
+        ("a", 0.0, 1, "VGG-16"),
+        ("b", 60.0, 4, "VGG-16"),
+    ]
+    assert len(Workload(str(trace), "lab36", count=1).instance().jobs) == 1
+    assert Workload("hadar/m5").instance() == hetopt.instances.load("hadar/m5")
+    path = tmp_path / "own.yaml"
+    hetopt.instances.load("hadar/m3").write(path)
+    assert len(Workload(str(path)).instance().jobs) == 3
+    generated = Workload("philly-like", "lab36", count=50, load=0.5)
+    assert generated.instance(1) == generated.instance(1)
+    assert generated.instance(1) != generated.instance(2)
+
+
+@pytest.mark.parametrize(
+    ("workload", "error", "message"),
+    [
+        (Workload("philly-like"), InvalidOption, "needs a cluster; name one, such as lab36"),
+        (Workload("philly-lik", "lab36"), UnusableFile, "philly-lik"),
+        (Workload("philly-like", "lab63"), UnknownName, "lab36"),
+        (Workload("philly-like", "oef/testbed", models="fft"), InvalidInstance, "GPU type"),
+        (Workload("oef/eq1"), InvalidInstance, "has no jobs; a simulation needs some"),
+        (Workload("hadar/m5", load=0.5), InvalidOption, "leave out load and models"),
+        (Workload("philly-like", "lab36", settings={"gpus": 3}), InvalidOption, "has no setting 'gpus'"),
+    ],
+)
+def test_what_is_no_workload(workload: Workload, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        workload.instance()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Experiment((), PAIR.contestants), "workloads is empty"),
+        (lambda: Experiment((SMALL,), (Contestant("srtf"),) * 2), "contestants has 'srtf' twice"),
+        (lambda: Experiment((SMALL,), PAIR.contestants, (0, 0)), "seeds has 0 twice"),
+        (lambda: Experiment((SMALL,), PAIR.contestants, until=0.0), "until is 0"),
+        (lambda: WorldSettings.of({"restart": 3}), "no world setting 'restart'.*restart_seconds"),
+        (lambda: WorldSettings.of({"work_error": 1.5}), "below 1"),
+        (lambda: WorldSettings(spread="yes"), "spread is 'yes'; it must be true or false"),
+        (lambda: Store(Path("x"), "xml"), "it must be csv or parquet"),
+        (lambda: Workload("philly-like", count=0), "count"),
+    ],
+)
+def test_what_is_no_experiment(make: Any, message: str) -> None:
+    with pytest.raises(InvalidOption, match=message):
+        make()
+
+
+def test_unknown_systems_are_said_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match=r"no system or policy .gave1.*gavel"):
+        Experiment((SMALL,), (Contestant("srtf"), Contestant("gave1"))).run(Store(tmp_path))
+    assert not any(tmp_path.iterdir())
+
+
+def test_folders_that_hold_no_runs(tmp_path: Path) -> None:
+    with pytest.raises(UnusableFile, match="is no folder"):
+        Store(tmp_path / "absent").runs()
+    with pytest.raises(InvalidInstance, match="holds no run"):
+        Store(tmp_path).runs()
+    (tmp_path / "run.json").write_text("{", encoding="utf-8")
+    with pytest.raises(InvalidInstance, match="is no record of a run"):
+        Store(tmp_path).table()
+    (tmp_path / "run.json").write_text(json.dumps({"version": 0}), encoding="utf-8")
+    with pytest.raises(InvalidInstance, match="of this version"):
+        Store(tmp_path).table()
+
+
+def test_names_of_folders_are_plain() -> None:
+    key = Key("../my trace/a.csv", "fft[restart_seconds=30.0]", 2)
+    assert key.folder() == Path("my_trace_a.csv/fft_restart_seconds=30.0/seed-2")
+
+
+def test_worlds_in_numbers_are_worlds() -> None:
+    """Every setting reaches the part that it is about."""
+    cluster = hetopt.instances.load("lab36").cluster
+    every = WorldSettings(1, 2, 3, 4, 5, False, True, 0.5, True, 1e9, 1e8, 6, True, 7, 0.1, 0.2, 10, 2, 100, 8)
+    world = every.world(cluster, 4)
+    assert world.overheads == hetopt.Overheads(1, 2, 3, False, 5, 4)
+    assert world.speeds.otherwise == 0.5
+    assert (world.datasets.source_bytes_per_s, world.datasets.evict_seconds, world.datasets.proactive) == (1e8, 6, True)
+    assert world.profiling.seconds == 7
+    assert (world.beliefs.throughput, world.beliefs.work, world.beliefs.seed) == (0.1, 0.2, 4)
+    assert world.checkpoint_seconds == 8
+    assert world.changes
+    assert max(change.time for change in world.changes if not change.up) < 100 * 3600
+    assert {server.disk_bytes for server in every.on(cluster).servers} == {1e9}
+    assert len(every.changed()) == 20
+    plain = WorldSettings().world(cluster, 0)
+    assert plain == type(plain)()
+    assert Instance(WorldSettings().on(cluster)).cluster is cluster
