@@ -27,6 +27,9 @@ _FEASIBLE = 2  # HighsSolutionStatus.kSolutionStatusFeasible, as HighsInfo gives
 USUAL_EXPONENT = 10
 """Objectives whose largest coefficient lies between 2**-10 and 2**10 are given to HiGHS as they are."""
 
+SMALL = 1_000
+"""Integer programs of so few columns are solved sooner without a search for a first point (feasibility jump)."""
+
 
 class Session:
     """A linear or integer program in HiGHS that can be changed and solved again from where it was.
@@ -83,6 +86,8 @@ class Session:
         self._new_entries: dict[tuple[int, int], float] = {}
         self._highs = highspy.Highs()
         self._configure()
+        if len(program.c) <= SMALL:  # the first point that this search finds is not worth its time
+            self._highs.setOptionValue("mip_heuristic_run_feasibility_jump", False)
         for search in () if subsearch else ("rins", "rens", "root_reduced_cost"):
             self._highs.setOptionValue(f"mip_heuristic_run_{search}", False)
         check_sizes(program.A.data, "the program", approximate=approximate)

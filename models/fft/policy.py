@@ -34,6 +34,7 @@ from hetopt.models.fft.parts import (
     held_types,
     theta,
 )
+from hetopt.models.fft.round import round_specialist
 from hetopt.models.fft.ties import settled
 from hetopt.programs.formulation import Component, Formulation
 from hetopt.solving.options import Options
@@ -172,7 +173,7 @@ class FFT:
             WorkConserving(),
             *self.extra,
         )
-        return Formulation(parts, compile=round_compiler(parts), title="FFT")
+        return Formulation(parts, compile=round_compiler(parts), specialist=round_specialist(parts), title="FFT")
 
     def advanced(self, instance: Instance, state: FFTState | None) -> FFTState:
         """``state`` brought forward to the instance's time: what holds when the round is planned.
@@ -193,7 +194,7 @@ class FFT:
             raise InvalidInstance(
                 f"time is {instance.time:g} s, before the last call at {state.time:g} s; a policy cannot go back"
             )
-        executed = _executed(instance, entities, state)
+        executed = _executed(entities, state)
         last = {name: state.last[name] for name in entities.names if name in state.last}
         last |= {entities.names[e]: entities.types[executed[e]] for e in np.flatnonzero(executed >= 0).tolist()}
         rho = dict(zip(entities.names, self._rho(instance, entities, state, executed).tolist(), strict=True))
@@ -226,7 +227,7 @@ class FFT:
         return dict(zip(names, tau.tolist(), strict=True))
 
 
-def _executed(instance: Instance, entities: Entities, state: FFTState) -> np.ndarray:
+def _executed(entities: Entities, state: FFTState) -> np.ndarray:
     """(n,) position of the GPU type on which each job ran in the last round, -1 for none."""
     if entities.held is not None:
         return held_types(entities)

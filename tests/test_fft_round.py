@@ -1,0 +1,65 @@
+"""FFT's round in one search against the general road, and its packing against all packings."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import hetopt
+from hetopt import Instance, Options
+from hetopt.models.fft import FFT
+from hetopt.models.fft.round import most_gpus, packed
+from hetopt.models.switching import SwitchingCost
+from hetopt.proofs.strategies import job_instances
+
+
+@given(job_instances(zeros=True, jobs=(1, 7)))
+@settings(max_examples=150)
+def test_both_roads_use_as_many_gpus_at_the_same_cost(instance: Instance) -> None:
+    """The certificates are measured on the shares, so equal objectives are equal costs."""
+    state = None
+    for number in range(2):
+        now = instance.replace(time=300.0 * number)
+        plan, after = FFT()(now, state)
+        general, _ = FFT(options=Options(method="simplex"))(now, state)
+        assert plan.x.sum() == general.x.sum()
+        assert plan.certificate.objective == pytest.approx(general.certificate.objective)
+        state = after
+
+
+@given(job_instances(zeros=True, jobs=(1, 4)))
+@settings(max_examples=100)
+def test_packing_is_feasible_and_the_bound_is_one(instance: Instance) -> None:
+    entities = instance.entities("jobs")
+    x = packed(entities)
+    assert set(np.unique(x)) <= {0.0, 1.0}
+    assert (x.sum(axis=1) <= 1).all()
+    assert (entities.gpus(x).sum(axis=0) <= entities.capacity).all()
+    assert not (x[~entities.allowed]).any()
+    n, k = entities.shape
+    best = 0.0
+    for choice in product(range(k + 1), repeat=n):
+        used = np.zeros(k + 1)
+        for e, i in enumerate(choice):
+            used[i] += entities.demand[e] if i == k or entities.allowed[e, i] else np.inf
+        if (used[:k] <= entities.capacity).all():
+            best = max(best, float(used[:k].sum()))
+    assert entities.gpus(x).sum() <= best <= most_gpus(entities)
+
+
+def test_where_packing_leaves_it_open_the_program_decides() -> None:
+    """Gangs of 3, 2 and 2 on four GPUs: the largest first leaves one idle; two gangs of 2 use all."""
+    instance = Instance.from_jobs([[1.0]] * 3, [3, 2, 2], 9.0, [4])
+    entities = instance.entities("jobs")
+    assert entities.gpus(packed(entities)).sum() == 3
+    assert most_gpus(entities) == 4
+    assert FFT()(instance)[0].assigned == {"j1": None, "j2": "GPU1", "j3": "GPU1"}
+
+
+def test_more_parts_take_the_general_road() -> None:
+    policy = FFT() + SwitchingCost(0.5)
+    assert policy.formulation(Instance.from_jobs([[1.0]], 1, 9.0, [1])).specialist is None
+    assert hetopt.solve(policy, Instance.from_jobs([[1.0]], 1, 9.0, [1])).assigned == {"j1": "GPU1"}
