@@ -48,18 +48,22 @@ def solve_least(entities: Entities, least: Least, options: Options) -> Point:
     work = _Work(entities)
     if len(grows) <= FEW or not work.has_place.all():
         return optimise(program, options)
+    alike, own, counts = _alike(entities, least), least, grows
+    if len(alike.first) < len(grows):
+        own = Least(least.table[alike.first], least.growth[alike.first], least.name)
+        work, grows = _Work(entities, alike.first, alike), own.growth > 0
     # The unit of t: the level of the first shares.
-    rate = least.table @ work.first_shares()
-    unit = float((rate[grows] / least.growth[grows]).min())
-    growth, none = least.growth * unit, np.zeros(len(grows))
+    rate = own.table @ work.first_shares()
+    unit = float((rate[grows] / own.growth[grows]).min())
+    growth, none = own.growth * unit, np.zeros(len(grows))
 
     def floor(t: float) -> tuple[Floats, Floats, Floats]:
         return growth * t, growth, none
 
     def level(x: Floats) -> float:
-        return float((np.einsum("ek,ek->e", least.table, x)[grows] / least.growth[grows]).min())
+        return float((np.einsum("ek,ek->e", least.table, x)[counts] / least.growth[counts]).min())
 
-    point = work.point(program, level, unit, speed=work.table(least.table), floor=floor, start=0.5)
+    point = work.point(program, level, unit, speed=work.table(own.table), floor=floor, start=0.5)
     return point if point.status == "optimal" else optimise(program, options)
 
 
@@ -132,12 +136,40 @@ class _Curve:
         return self.component.shape.at_slope(u / self.size)
 
 
+@dataclass(frozen=True, eq=False)
+class _Alike:
+    """Entities that the program does not tell apart: by symmetry they may all have the same share.
+
+    Attributes
+    ----------
+    first:
+        (c,) one entity of each class.
+    of:
+        (n,) class of each entity.
+    number:
+        (c,) how many there are.
+    """
+
+    first: NDArray[np.intp]
+    of: NDArray[np.intp]
+    number: Floats
+
+
+def _alike(entities: Entities, least: Least) -> _Alike:
+    rows = np.column_stack([least.table, least.growth, entities.demand, entities.allowed])
+    # Rows as bytes: numpy sorts these much sooner than rows of numbers.
+    keys = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+    _, first, of, number = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+    return _Alike(first, of, number.astype(float))
+
+
 @dataclass(eq=False)
 class _Work:
-    """One solve over the entities ``who`` and the GPU types of which there are any."""
+    """One solve over the entities ``who`` (or a class of them each) and the GPU types of which there are any."""
 
     entities: Entities
     who: NDArray[np.intp] | None = None
+    alike: _Alike | None = None
     began: float = field(default_factory=time.perf_counter)
 
     def __post_init__(self) -> None:
@@ -145,6 +177,8 @@ class _Work:
         if self.who is None:
             self.who = np.arange(len(self.entities.names))
         self.demand = self.entities.demand[self.who]
+        if self.alike is not None:
+            self.demand = self.demand * self.alike.number
         self.capacity = self.entities.capacity[self.usable]
         self.timed = self.entities.kind == "jobs"
 
@@ -197,7 +231,12 @@ class _Work:
         entities = self.entities
         kept = np.where(found > FINE * found.max(axis=0), found, 0.0).T
         x = np.zeros(entities.shape)
-        x[np.ix_(self.who, self.usable)] = kept  # type: ignore[arg-type]
+        if self.alike is not None:
+            kept, who = kept[self.alike.of], np.arange(len(x))
+        else:
+            assert self.who is not None
+            who = self.who
+        x[np.ix_(who, self.usable)] = kept
         x[~entities.allowed] = 0.0
         if self.timed:
             x /= np.maximum(x.sum(axis=1, keepdims=True), 1.0)
@@ -211,6 +250,10 @@ class _Work:
         price = np.zeros(len(self.usable))
         price[self.usable] = state.price
         u, v = np.zeros(n), np.zeros(n)
-        u[self.who], v[self.who] = state.u, state.v
+        if self.alike is not None:  # the row of a class stands for those of all its members
+            part = 1.0 / self.alike.number
+            u, v = (state.u * part)[self.alike.of], (state.v * part)[self.alike.of]
+        else:
+            u[self.who], v[self.who] = state.u, state.v
         parts = [price, *([-u] if has_level else []), *([v] if self.timed else [])]
         return size * np.concatenate(parts)
