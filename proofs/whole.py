@@ -86,7 +86,7 @@ def jobs(draw: Draw, cluster: Cluster, name: str, owners: tuple[Tenant, ...]) ->
             enters = stages[0].replicas * stages[0].output_bytes / stages[1].replicas
             stages[1] = replace(stages[1], input_bytes=enters)
     more: dict[str, Any] = {key: draw(AMOUNTS) for key in ("arrival", "checkpoint_bytes", "dataset_bytes")}
-    more |= {key: draw(st.none() | NAMES) for key in ("dataset", "utility", "group")}
+    more |= {key: draw(st.none() | NAMES) for key in ("dataset", "utility", "group", "model")}
     owner = draw(st.none() | st.sampled_from(owners)) if owners else None
     if owner is not None:
         more |= {"tenant": owner.name, "job_type": draw(st.none() | st.sampled_from([k.name for k in owner.job_types]))}

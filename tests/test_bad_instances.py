@@ -51,6 +51,7 @@ WRONG: list[tuple[str, Callable[[], object]]] = [
     ("speedup is [1]; it must be a mapping", lambda: JobType("k", [1])),  # type: ignore[arg-type]
     ("parallelism is 'expert'; it must be one of data, tensor, pipeline", lambda: job(parallelism="expert")),
     ("deadline is 5; it must be a finite number > 7", lambda: job(arrival=7, deadline=5)),
+    ("model is ''; it must be a non-empty name on one line", lambda: job(model="")),
     ("stages have 3 GPUs; they must sum to demand = 2", lambda: job(demand=2, stages=(Stage(3, 1, 1),))),
     ("stages[0] is None; it must be a sequence of Stage", lambda: job(stages=(None,))),
     # instances

@@ -205,6 +205,8 @@ class Job:
     deadline:
         When it should be done, in seconds on the clock of ``arrival`` and after it; None for no hurry. Read by
         utilities (Hadar).
+    model:
+        What it trains, e.g. ``"resnet50"``, or None; physics and profiles are looked up by it.
 
     Raises
     ------
@@ -230,6 +232,7 @@ class Job:
     job_type: str | None = None
     group: str | None = None
     deadline: float | None = None
+    model: str | None = None
 
     def __post_init__(self) -> None:
         key = f"jobs[{text(self.name, 'job name')!r}]"
@@ -239,7 +242,7 @@ class Job:
         object.__setattr__(self, "demand", count(self.demand, f"{key}.demand", least=1))
         for name in ("arrival", "memory_bytes", "checkpoint_bytes", "dataset_bytes"):
             object.__setattr__(self, name, number(getattr(self, name), f"{key}.{name}"))
-        for name in ("tenant", "dataset", "utility", "job_type", "group"):
+        for name in ("tenant", "dataset", "utility", "job_type", "group", "model"):
             if getattr(self, name) is not None:
                 text(getattr(self, name), f"{key}.{name}")
         if self.deadline is not None:

@@ -261,6 +261,8 @@ class JobPart(Part):
     """What submissions of the same training share, e.g. a hash of user, script and dataset."""
     deadline: Positive | None = None
     """When it should be done, in seconds on the clock of ``arrival``, and later than it."""
+    model: Name | None = None
+    """What it trains; physics and profiles are looked up by it."""
 
 
 class InstancePart(Part):

@@ -29,7 +29,7 @@ from hetopt.files.table_rows import INDEX, filled, make, table_rows
 SERVER = ("nic_bytes_per_s", "intra_bytes_per_s", "disk_bytes")
 GPU_TYPE = ("memory_bytes",)
 TENANT = ("weight", "memory_bytes")
-TEXT = ("tenant", "job_type", "dataset", "utility", "parallelism", "group", "source")
+TEXT = ("tenant", "job_type", "dataset", "utility", "parallelism", "group", "model", "source")
 JOB = tuple(f.name for f in dataclasses.fields(Job) if f.name not in ("name", "throughput", "stages"))
 
 

@@ -1,0 +1,213 @@
+"""Catalogues of trained models: numbers are those of their sources, and models are found by their GPUs."""
+
+from __future__ import annotations
+
+import csv
+import pickle
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetopt import Cluster, HetoptError, InvalidInstance, UnknownName, instances
+from hetopt.models.hadar.classes import MODELS
+from hetopt.traces.catalogue import Catalogue, TrainedModel
+from hetopt.traces.catalogues import CATALOGUES, FFT, GAVEL, OEF, STATE, catalogue
+from hetopt.traces.fft import FAMILIES
+from hetopt.traces.gavel_like import JOB_TYPES, ON_SEVERAL_GPUS
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+
+
+def rows(*path: str) -> list[dict[str, str]]:
+    file = DATA.joinpath(*path)
+    if not file.exists():
+        pytest.skip(f"{path[-1]} is not beside this checkout")
+    return list(csv.DictReader(file.read_text().splitlines()))
+
+
+def measured(source: str) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for line in rows("throughput", "gpu_speedups.csv"):
+        if line["source"].startswith(source):
+            found.setdefault(line["model"], {line["base_gpu"]: 1.0})[line["gpu"]] = float(line["speedup"])
+    return found
+
+
+# Where the numbers come from
+
+
+def test_gavels_speeds_are_the_measured_medians() -> None:
+    table = measured("gavel")
+    assert len(table) == 7
+    for name, model in GAVEL.items():
+        assert dict(model.speed) == {t: table[name.partition(" (")[0]][t] for t in GAVEL.types}
+    for name, known in MODELS.items():  # Hadar's workload has the same
+        own = next(model for model in GAVEL.models if model.name.partition(" (")[0] == name)
+        assert dict(own.speed) == dict(known.speedup)
+        assert own.dataset == known.dataset
+
+
+def test_ffts_measured_speeds_are_derived_as_those_of_lab36() -> None:
+    """V100/T4 = V100 / (RTX6000 / 2), A10/T4 = (5/6 A40) / (RTX6000 / 2)."""
+    table = measured("zeus")
+    for model, name in (("ResNet-50", "imagenet / resnet50"), ("BERT-base", "squad / bert_base_uncased")):
+        own = table[name]
+        t4 = own["QuadroRTX6000"] / 2
+        assert FFT[model].speed["A10"] == round(own["A40"] * 5 / 6 / t4, 2)
+        assert FFT[model].speed["V100"] == round(own["V100"] / t4, 2)
+    lab = {tenant.name: dict(tenant.job_types[0].speedup) for tenant in instances.load("lab36").tenants}
+    for model, tenant in (("ResNet-50", "vision"), ("BERT-base", "language"), ("OPT-6.7B", "foundation")):
+        assert dict(FFT[model].speed) == lab[tenant]
+
+
+def test_ffts_assumed_speeds_are_the_vendors_ratios() -> None:
+    bandwidth, peak = {"T4": 320, "A10": 600, "V100": 900}, {"T4": 65, "A10": 125, "V100": 125}
+    for model, known in (("DenseNet-121", bandwidth), ("GPT-2-large", peak), ("Bark-small", peak)):
+        assert {t: abs(v - known[t] / known["T4"]) < 0.01 for t, v in FFT[model].speed.items()} == dict.fromkeys(
+            known, True
+        )
+    for model in ("ResNet-50", "VGG-16", "GPT-neo-1.3B", "OPT-6.7B"):  # J1 to J4 of Fig. 1(a), or their families
+        assert all(1.6 <= v <= 2.71 for t, v in FFT[model].speed.items() if t != "T4"), "the range of FFT, Fig. 1(a)"
+
+
+def test_oefs_speeds_are_those_of_its_testbed() -> None:
+    testbed = {t.name: dict(t.job_types[0].speedup) for t in instances.load("oef/testbed").tenants}
+    assert {name: dict(model.speed) for name, model in OEF.items()} == testbed
+
+
+def test_states_have_16_bytes_for_each_published_parameter() -> None:
+    known = {
+        line["model"]: float(line["params"]) for line in rows("overheads", "model_state_sizes.csv") if line["params"]
+    }
+    for name, model in FFT.items():
+        if name in known:
+            assert model.state_bytes == pytest.approx(16 * known[name])
+    assert {name for name in FFT if name not in known} == {"Bark-normal", "Bark-small"}
+    assert FFT["OPT-6.7B"].state_bytes == pytest.approx(107.2e9)  # FFT, Fig. 1(b)
+    assert FFT["Bark-normal"].state_bytes == 3 * 300e6 * STATE
+    for own, other in (("VGG", "VGG-16"), ("ResNet", "ResNet-50"), ("DenseNet", "DenseNet-121")):
+        assert OEF[own].state_bytes == pytest.approx(16 * known[other])
+
+
+def test_language_models_have_the_parameters_of_their_layers() -> None:
+    """Embedding and decoder of 33,278 words and 200 numbers, and two layers of 200."""
+    words, n = 33_278, 200
+    ends = words * n + words * n + words
+    layers = {
+        "LSTM": 4 * (n * n + n * n + 2 * n),
+        "RNN": n * n + n * n + 2 * n,
+        "Transformer": 4 * n * n + 4 * n + (n * n + n) + (n * n + n) + 4 * n,  # attention, two layers, two norms
+    }
+    for name, parameters in layers.items():
+        assert OEF[name].state_bytes / STATE / 1e6 == pytest.approx(round((ends + 2 * parameters) / 1e6, 2))
+    assert GAVEL["LM (batch size 5)"].state_bytes == OEF["LSTM"].state_bytes
+
+
+def test_models_are_those_of_the_papers() -> None:
+    assert {name: model.gpus for name, model in FFT.items()} == {m: f.workers for f in FAMILIES for m in f.models}
+    assert set(GAVEL) == set(JOB_TYPES)
+    assert {name for name, model in GAVEL.items() if max(model.gpus) > 1} == ON_SEVERAL_GPUS
+    assert (FFT.reference, GAVEL.reference, OEF.reference) == ("T4", "V100", "RTX3070")
+    for known in CATALOGUES.values():
+        assert all(model.speed[known.types[0]] == 1 for model in known.values())
+        assert catalogue(known.name) is known
+
+
+def test_which_types_can_hold_a_model() -> None:
+    """Bark-normal has 14.4 GB of state alone; T4 and V100 have 16 GB, and 18.4 GB are needed."""
+    lab = instances.load("lab36").cluster
+    assert {name: model.held_by(lab) for name, model in FFT.items()} == {
+        name: ("A10",) if name == "Bark-normal" else ("T4", "A10", "V100") for name in FFT
+    }
+    bare = Cluster.of({"T4": 4, "A10": 0, "H100": 2})
+    assert FFT["Bark-normal"].held_by(bare) == ("T4",), "unknown memory is enough; H100's speed is not known"
+    for name, model in FFT.items():  # what the comment says: state over the smallest gang, and 4 to 8 GB
+        if name != "OPT-6.7B":
+            gang = min(model.gpus) if model.parallelism == "tensor" else 1
+            assert 3.9e9 <= model.memory_bytes - model.state_bytes / gang <= 8.3e9, name
+
+
+def test_the_cluster_for_simulations_is_three_laboratories() -> None:
+    one, three = (instances.load(name).cluster for name in ("lab36", "lab108"))
+    assert dict(three.capacity) == {t: 3 * n for t, n in one.capacity.items()} == dict.fromkeys(FFT.types, 36)
+    assert three.gpu_types == one.gpu_types
+    assert {(tuple(s.gpus.values()), s.nic_bytes_per_s) for s in three.servers} == {((4,), 1.25e9)}
+
+
+# Finding models by GPUs
+
+
+@st.composite
+def catalogues(draw: st.DrawFn) -> Catalogue:
+    sizes = draw(st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=3), min_size=1, max_size=5))
+    return Catalogue("c", tuple(TrainedModel(f"m{i}", {"A": 1.0}, gpus=tuple(own)) for i, own in enumerate(sizes)))
+
+
+@given(catalogues(), st.integers(1, 200))
+def test_models_are_those_of_the_nearest_number_of_gpus(known: Catalogue, gpus: int) -> None:
+    """The ratio of each found model's nearest number is the least that there is; all with that number are found."""
+    found = known.trained_on(gpus)
+    assert found
+    several = gpus > 1 and any(n > 1 for m in known.models for n in m.gpus)
+    there = sorted({n for m in known.models for n in m.gpus if n > 1 or not several})
+    ratio = {n: max(Fraction(n, gpus), Fraction(gpus, n)) for n in there}
+    near = next(n for n in there if ratio[n] == min(ratio.values()))
+    assert found == tuple(m.name for m in known.models if near in m.gpus)
+    if gpus in there:
+        assert near == gpus
+
+
+def test_models_of_a_few_numbers_of_gpus() -> None:
+    assert set(FFT.trained_on(1)) == {m for f in FAMILIES for m in f.models if 1 in f.workers}
+    assert set(FFT.trained_on(6)) == set(FFT.trained_on(8)) == {m for f in FAMILIES for m in f.models if 8 in f.workers}
+    assert FFT.trained_on(128) == FFT.trained_on(8)
+    assert FFT.trained_on(1, ["VGG-16", "OPT-2.7B"]) == ("VGG-16",)
+    assert FFT.trained_on(1, []) == ()
+    lonely = Catalogue("c", (TrainedModel("a", {"A": 1.0}), TrainedModel("b", {"A": 1.0}, gpus=(8,))))
+    assert lonely.trained_on(2) == ("b",), "one that trains on several is nearer than one that does not"
+
+
+# As mappings, and what is wrong
+
+
+def test_a_catalogue_is_a_mapping_that_survives_pickling() -> None:
+    assert len(FFT) == 16
+    assert "VGG-16" in FFT
+    assert "VGG-11" not in FFT
+    again = pickle.loads(pickle.dumps(FFT))
+    assert dict(again) == dict(FFT)
+    assert again.reference == "T4"
+    with pytest.raises(UnknownName, match="there is no model 'VGG-11' in 'fft'; did you mean 'VGG-1"):
+        FFT["VGG-11"]
+    with pytest.raises(UnknownName, match="there is no catalogue 'ftf'; did you mean 'fft'"):
+        catalogue("ftf")
+
+
+A = TrainedModel("a", {"T4": 1.0})
+WRONG: list[tuple[Any, str]] = [
+    (lambda: TrainedModel("", {"T4": 1.0}), "model name is ''"),
+    (lambda: TrainedModel("a", {"T4": 0.0}), r"models\['a'\].speed is \{'T4': 0.0\}; at least one"),
+    (lambda: TrainedModel("a", {"T4": -1.0}), r"models\['a'\].speed\['T4'\] is -1.0"),
+    (lambda: TrainedModel("a", 5), r"models\['a'\].speed is 5; it must be a mapping"),  # type: ignore[arg-type]
+    (lambda: TrainedModel("a", {"T4": 1.0}, memory_bytes=-1), r"models\['a'\].memory_bytes is -1"),
+    (lambda: TrainedModel("a", {"T4": 1.0}, dataset=""), r"models\['a'\].dataset is ''"),
+    (lambda: TrainedModel("a", {"T4": 1.0}, parallelism="expert"), "parallelism is 'expert'"),  # type: ignore[arg-type]
+    (lambda: TrainedModel("a", {"T4": 1.0}, gpus=()), r"models\['a'\].gpus is \(\); it must hold"),
+    (lambda: TrainedModel("a", {"T4": 1.0}, gpus=(0,)), r"models\['a'\].gpus is 0"),
+    (lambda: Catalogue("c", ()), "catalogue 'c' has no model"),
+    (lambda: Catalogue("c", (A, A)), "model 'a' occurs twice"),
+    (lambda: Catalogue("c", (A, TrainedModel("b", {"V100": 1.0}))), "must have the same GPU types, here T4"),
+    (lambda: Catalogue("c", (A,), "V100"), "reference names GPU type 'V100', which does not exist; known: T4"),
+    (lambda: Catalogue("c", (5,)), r"models\[0\] is 5; it must be a sequence of TrainedModel"),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize(("make", "said"), WRONG)
+def test_what_is_wrong_is_said(make: Any, said: str) -> None:
+    with pytest.raises(InvalidInstance, match=said) as problem:
+        make()
+    assert isinstance(problem.value, HetoptError)
