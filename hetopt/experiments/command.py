@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import pandas as pd
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from hetopt import console, views
 from hetopt.arguments import parse_settings
 from hetopt.errors import InvalidOption
-from hetopt.experiments.experiment import Contestant, Experiment, Watch
-from hetopt.experiments.store import Key, Store
+from hetopt.experiments.experiment import Contestant, Experiment
+from hetopt.experiments.progress import progress
+from hetopt.experiments.store import Store
 from hetopt.experiments.workload import Workload
 from hetopt.experiments.world_settings import WorldSettings
 from hetopt.files.saving import check_folder
@@ -104,7 +102,7 @@ def simulate(
     check_folder(out)
     workload.instance(0)  # says now what is wrong with it
     total = sum(1 for _ in experiment.runs())
-    with _progress(total) as watch:
+    with progress(total) as watch:
         outcomes = experiment.run(store, jobs=jobs, watch=watch)
     keys = {(task.key.workload, task.key.system, task.key.seed) for task in experiment.runs()}
     table = store.table().set_index(["workload", "system", "seed"], drop=False)
@@ -138,28 +136,6 @@ def contestants(
             raise InvalidOption(f"--set {pair!r} must have the form name.key=value with one of {', '.join(names)}")
         own[owner] |= parse_settings([pair[len(owner) + 1 :]])
     return tuple(Contestant(name, own[name], round_seconds=round_seconds) for name in names)
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Watch]:
-    """A bar on standard error with an estimate of the time left."""
-    columns = (
-        TextColumn("{task.description:32}", markup=False),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console.ERR, transient=True, disable=not console.ERR.is_terminal) as bar:
-        task = bar.add_task("", total=float(total))
-        done: dict[Key, float] = {}
-
-        def watch(key: Key, part: float) -> None:
-            done[key] = part
-            bar.update(task, description=str(key), completed=sum(done.values()))
-
-        yield watch
 
 
 def _show(table: pd.DataFrame, name: str) -> None:
