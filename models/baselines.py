@@ -94,6 +94,11 @@ def equal_split() -> EqualSplit:
     return EqualSplit()
 
 
+def isolated() -> EqualSplit:
+    """Each of N jobs gets 1/N of every GPU type for itself, by weight: what finish-time fairness compares with."""
+    return EqualSplit(kind="jobs")
+
+
 def efficiency_only() -> Formulation:
     """The largest total rate, whoever gets it, [OEF, eq. 4]; gangs of jobs run at most all the time."""
     return Formulation((TotalRate(), TimeFraction()), compile=_efficiency_program, title="Efficiency only")

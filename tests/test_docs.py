@@ -83,7 +83,8 @@ def test_every_public_name_is_in_the_reference() -> None:
     listed = set(re.findall(r"auto(?:class|function|data):: (\S+)", REFERENCE))
     whole = set(re.findall(r"automodule:: (\S+)", REFERENCE))
     models = (
-        importlib.import_module(f"hetopt.models.{name}") for name in ("asrpt", "fft", "gavel", "hadar", "hadare", "oef")
+        importlib.import_module(f"hetopt.models.{name}")
+        for name in ("asrpt", "fft", "gavel", "hadar", "hadare", "oef", "queues")
     )
     for package in (hetopt, *models):
         for name in package.__all__:

@@ -16,7 +16,7 @@ from hetopt.models import baselines, gavel, oef, switching
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.formulation import Formulation
 from hetopt.proofs.strategies import job_instances, tenant_instances
-from hetopt.registry import make_policy, policy_names
+from hetopt.registry import factory, make_policy, policy_names
 from hetopt.tolerances import EQUAL, FEASIBILITY
 
 JOBS = Instance.from_jobs([[2, 4], [1, 3]], 1, work=[8, 8], capacity=[1, 1], arrival=[0, 600])
@@ -24,7 +24,9 @@ TENANTS = Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
 BOTH = TENANTS.replace(jobs=JOBS.jobs)
 OF_TENANTS = {"gandiva-fair", "oef-cooperative", "oef-noncooperative"}
 OF_JOBS = {"allox", "fft", "gavel-fifo", "gavel-finish-time-fairness", "gavel-makespan", "gavel-mean-completion-time"}
-OF_JOBS |= {"gavel-shortest-job-first"} | {name for name in policy_names() if name.startswith(("asrpt", "hadar"))}
+OF_JOBS |= {"gavel-shortest-job-first", "isolated"}
+OF_JOBS |= {name for name in policy_names() if name.startswith(("asrpt", "hadar"))}
+OF_JOBS |= {name for name in policy_names() if factory(name).__module__.startswith("hetopt.models.queues")}
 
 
 def run(policy: Any, instance: Instance) -> hetopt.Allocation | hetopt.Plan:

@@ -18,14 +18,16 @@ from hetopt.models.oef.prices import by_prices
 from hetopt.models.oef.sorting import SortedTypes
 from hetopt.programs.formulation import Formulation
 from hetopt.proofs.strategies import job_instances, tenant_instances
-from hetopt.registry import make_policy, policy_names
+from hetopt.registry import factory, make_policy, policy_names
 from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN, SUPPORT
 
 OF_TENANTS = {"gandiva-fair", "oef-cooperative", "oef-noncooperative"}
 OF_JOBS = {"allox", "fft", "gavel-fifo", "gavel-finish-time-fairness", "gavel-makespan", "gavel-mean-completion-time"}
-OF_JOBS |= {"gavel-shortest-job-first"}
+OF_JOBS |= {"gavel-shortest-job-first", "isolated"}
 IN_TURN = {name for name in policy_names() if name.startswith(("asrpt", "hadar"))}
-"""They solve no program, and A-SRPT starts nobody at first: tests/test_asrpt.py, tests/test_hadar_policy.py."""
+IN_TURN |= {name for name in policy_names() if factory(name).__module__.startswith("hetopt.models.queues")}
+"""They solve no program, and A-SRPT starts nobody at first: tests/test_asrpt.py, tests/test_hadar_policy.py,
+tests/test_queues.py."""
 KEPT = {"oef-cooperative", "oef-noncooperative", "efficiency-only", "gavel-total-throughput", "ceei"}
 KEPT |= {"gavel-mean-completion-time", "fft", "allox"}
 """Policies whose objective knows no 1/n, so that it is the same without those who can use nothing."""
