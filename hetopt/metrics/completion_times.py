@@ -1,0 +1,138 @@
+"""When jobs finished, and how long they waited.
+
+Jobs that did not finish are never dropped in silence: sums and the makespan are NaN then, means and quantiles are over
+the finished ones, and the counts say how many those are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from hetopt.data.entities import Floats
+from hetopt.data.instance import Instance
+from hetopt.metrics.steps import merged
+from hetopt.metrics.tables import Lives, lives
+from hetopt.simulation.log import Log
+
+
+def counts(log: Log, instance: Instance) -> pd.Series[int]:
+    """How many jobs came and how far they got.
+
+    ``jobs`` arrived with work to do; of these ``started``, ``finished``, ``unfinished``. Apart from them:
+    ``done_before`` had no work left when the log began, ``not_arrived`` come after its end.
+    """
+    jobs = lives(log, instance)
+    done, began = int(jobs.finished.sum()), int((~np.isnan(jobs.start)).sum())
+    return pd.Series(
+        {
+            "jobs": len(jobs.names),
+            "started": began,
+            "finished": done,
+            "unfinished": len(jobs.names) - done,
+            "done_before": jobs.done_before,
+            "not_arrived": jobs.not_arrived,
+        },
+        name="jobs",
+    )
+
+
+def completion(log: Log, instance: Instance) -> pd.DataFrame:
+    """When each job finished and how long it waited, in seconds.
+
+    Returns
+    -------
+    DataFrame
+        A row per job that arrived with work to do: ``arrival``, ``start``, ``finish``, ``jct`` (finish - arrival; NaN
+        while unfinished), ``held`` (time with GPUs of which some had work to do), ``queueing`` (time from arrival to
+        finish without), ``starvation`` (first start - arrival, [FFT, section 6.1.5]). Of jobs that did not finish
+        (start), queueing (starvation) lasts until the end of the log. Nothing is known to be held before its beginning.
+    """
+    jobs = lives(log, instance)
+    stay, held = jobs.leaves - jobs.arrival, _held(log, jobs)
+    return pd.DataFrame(
+        {
+            "arrival": jobs.arrival,
+            "start": jobs.start,
+            "finish": jobs.finish,
+            "jct": jobs.finish - jobs.arrival,
+            "held": held,
+            "queueing": np.maximum(stay - held, 0.0),
+            "starvation": np.where(np.isnan(jobs.start), jobs.end, jobs.start) - jobs.arrival,
+        },
+        index=jobs.names,
+    )
+
+
+def _held(log: Log, jobs: Lives) -> Floats:
+    """(n,) seconds with GPUs; copies at the same time count once."""
+    who = jobs.names.get_indexer(pd.Index(log.spans["job"]))
+    begins, ends = log.spans["start"].to_numpy(dtype=float), log.spans["end"].to_numpy(dtype=float)
+    own, begins, ends = merged(who, begins, ends)
+    held: Floats = np.bincount(own, weights=ends - begins, minlength=len(jobs.names)).astype(float)
+    return held
+
+
+def jct(log: Log, instance: Instance) -> pd.Series[float]:
+    """Job completion times (finish - arrival) of the finished jobs: ``mean``, ``median``, ``p95``, ``p99``, ``max``.
+
+    In seconds; NaN where none finished. ``finished`` and ``unfinished`` say over how many. Between two jobs quantiles
+    are interpolated.
+    """
+    jobs = lives(log, instance)
+    found = describe((jobs.finish - jobs.arrival)[jobs.finished])
+    return pd.Series(
+        {**found, "finished": float(jobs.finished.sum()), "unfinished": float((~jobs.finished).sum())}, name="jct"
+    )
+
+
+def describe(values: Floats) -> dict[str, float]:
+    """Mean, median, 95th and 99th percentile, and maximum; NaN of nothing."""
+    if not len(values):
+        return dict.fromkeys(("mean", "median", "p95", "p99", "max"), np.nan)
+    median, p95, p99 = np.quantile(values, [0.5, 0.95, 0.99]).tolist()
+    return {"mean": float(values.mean()), "median": median, "p95": p95, "p99": p99, "max": float(values.max())}
+
+
+def jct_cdf(log: Log, instance: Instance) -> pd.Series[float]:
+    """Share of jobs whose completion time is at most so many seconds (the index).
+
+    Of all that arrived, so that it ends below 1 where some did not finish.
+    """
+    jobs = lives(log, instance)
+    return cdf((jobs.finish - jobs.arrival)[jobs.finished], len(jobs.names), "jct")
+
+
+def finished_over_time(log: Log, instance: Instance) -> pd.Series[float]:
+    """Share of jobs that have finished by a second (the index), [Hadar, Fig. 4].
+
+    Of all that arrived. Hadar's median time duration is the first second with a share of one half.
+    """
+    jobs = lives(log, instance)
+    return cdf(jobs.finish[jobs.finished], len(jobs.names), "time")
+
+
+def cdf(values: Floats, among: int, name: str) -> pd.Series[float]:
+    """Share of ``among`` that have a value of at most the index, which is called ``name``."""
+    found, many = np.unique(values, return_counts=True)
+    return pd.Series(many.cumsum() / max(1, among), index=pd.Index(found, name=name), name="share", dtype=float)
+
+
+def totals(log: Log, instance: Instance) -> pd.Series[float]:
+    """Makespan and sums over all jobs, in seconds; NaN where a job did not finish or arrive.
+
+    ``makespan``: last finish - first arrival; Hadar's total time duration (TTD). A-SRPT counts from 0, which is the
+    same where the first job arrives at 0. ``total_completion``: sum of the finish times, the objective of
+    [ASRPT, eq. 8]. ``total_flow``: sum of finish - arrival, [ASRPT, section V-A].
+    """
+    jobs = lives(log, instance)
+    if not (jobs.complete and len(jobs.names)):
+        return pd.Series(dict.fromkeys(("makespan", "total_completion", "total_flow"), np.nan), name="seconds")
+    return pd.Series(
+        {
+            "makespan": float(jobs.finish.max() - jobs.arrival.min()),
+            "total_completion": float(jobs.finish.sum()),
+            "total_flow": float((jobs.finish - jobs.arrival).sum()),
+        },
+        name="seconds",
+    )

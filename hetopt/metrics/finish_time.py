@@ -1,0 +1,156 @@
+"""Finish-time fairness: how long a job took, relative to how long it would have taken otherwise.
+
+``rho = shared / ideal``; papers differ in what the ideal is. Below, d is a job's demand, W its work, v[k] the work per
+second of its gang on type k, m[k] the GPUs of that type and M those of all types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from hetopt.checks import lookup
+from hetopt.data.entities import Entities, Floats
+from hetopt.data.instance import Instance
+from hetopt.data.worth import worth
+from hetopt.metrics.steps import present_over_time, range_sums, reach
+from hetopt.metrics.tables import Lives, lives
+from hetopt.simulation.log import Log
+
+
+def finish_time_fairness(log: Log, instance: Instance, definition: str = "themis") -> pd.DataFrame:
+    """Finish-time fairness of each job.
+
+    Parameters
+    ----------
+    definition:
+        What the ideal is:
+
+        ``"exclusive"``
+            The time alone in the whole cluster, as [FFT, section 6.1.5] is printed: W / r with r the pace of the best
+            gang. That is the largest v such that the types with v[k] >= v have d GPUs together. No gang is ever faster,
+            so rho >= 1 for jobs that are not forked.
+        ``"themis"``
+            The time in an own 1/N of the cluster, N being the number of jobs present on average from its arrival to its
+            finish, itself among them (Themis, and [FFT, section 2.4]). In m[k]/N GPUs of each type on average over time
+            a gang uses at most d at once, the fastest first: :func:`~hetopt.data.worth.worth`.
+        ``"gavel"``
+            The time with 1/n(t) of every type, n(t) being the number of jobs present at t, until its work is done,
+            [Gavel, section 4.2]. The rate is that of Gavel's isolated share, ``sum_k v[k] m[k] min(1 / (n d), 1/M)``: a
+            gang runs on type k for ``m[k] / (n d)`` of the time, less where these parts are more than all of it. Where
+            a job would take longer than it did, n(t) counts it as present until then.
+
+    Returns
+    -------
+    DataFrame
+        A row per job that arrived with work to do: ``shared`` (finish - arrival, seconds; NaN while unfinished),
+        ``ideal`` (seconds), ``rho`` (no unit). All of a job's work counts, from its arrival. For a gang that no single
+        type has room for, v[k] is the pace of the best gang over several, on each type that it can use. Jobs that are
+        unfinished when the log ends count as present from then on. What an iteration of mapped stages takes is not
+        considered: paces are ``Job.throughput``.
+
+    Raises
+    ------
+    UnknownName
+        There is no such definition.
+    """
+    ideal = lookup(IDEALS, definition, "definition of finish-time fairness")
+    jobs = lives(log, instance)
+    shared = jobs.finish - jobs.arrival
+    seconds = ideal(jobs, instance.entities("jobs"))
+    return pd.DataFrame({"shared": shared, "ideal": seconds, "rho": shared / seconds}, index=jobs.names)
+
+
+def pace_alone(entities: Entities) -> Floats:
+    """(n,) work per second of each job's best gang, alone in the cluster; 0 where none is possible."""
+    order = np.argsort(-entities.task_speed, axis=1, kind="stable")
+    fastest = np.take_along_axis(entities.task_speed, order, axis=1)
+    enough = entities.capacity[order].cumsum(axis=1) >= entities.demand[:, None]
+    first = enough.argmax(axis=1)
+    return np.where(enough.any(axis=1), fastest[np.arange(len(first)), first], 0.0)
+
+
+def _paces(entities: Entities) -> Floats:
+    """(n, k) work per second of gangs on one type; of those that need several, that of the best on all of them."""
+    single = entities.allowed.any(axis=1, keepdims=True)
+    several = np.where(entities.task_speed > 0, pace_alone(entities)[:, None], 0.0)
+    return np.where(single, entities.speed, several)
+
+
+def _seconds(work: Floats, rate: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        return np.asarray(work / rate)
+
+
+def _exclusive(jobs: Lives, entities: Entities) -> Floats:
+    return _seconds(entities.source.job_array("work")[jobs.at], pace_alone(entities)[jobs.at])
+
+
+def _themis(jobs: Lives, entities: Entities) -> Floats:
+    number = np.full(len(jobs.at), np.nan)
+    done = jobs.finished
+    number[done] = mean_present(jobs)[done]
+    demand = entities.demand[jobs.at]
+    share = entities.capacity / number[:, None]
+    rate = worth(_paces(entities)[jobs.at] / demand[:, None], share, demand)
+    return _seconds(entities.source.job_array("work")[jobs.at], rate)
+
+
+def _present(jobs: Lives) -> tuple[Floats, Floats]:
+    """Times at which a job comes or goes, and how many are present from then on."""
+    return present_over_time(jobs.arrival, np.where(jobs.finished, jobs.finish, np.inf))
+
+
+def mean_present(jobs: Lives) -> Floats:
+    """(n,) number of jobs present on average over the stay of each job that finished; NaN of the others."""
+    times, present = _present(jobs)
+    first = np.searchsorted(times, jobs.arrival)
+    last = np.where(jobs.finished, np.searchsorted(times, jobs.finish), first)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = range_sums(present[:-1] * np.diff(times), first, last) / (jobs.finish - jobs.arrival)
+    return np.where(jobs.finished, mean, np.nan)
+
+
+def _gavel(jobs: Lives, entities: Entities) -> Floats:
+    times, present = _present(jobs)
+    demand, scale = entities.demand[jobs.at], (_paces(entities) @ entities.capacity)[jobs.at]
+    need = _seconds(entities.source.job_array("work")[jobs.at], scale)
+    ideal = np.full(len(jobs.at), np.inf)
+    for size in np.unique(demand).tolist():
+        who = np.flatnonzero((demand == size) & np.isfinite(need))
+        own = _Isolated(times, present, size, float(entities.capacity.sum()))
+        ideal[who] = own.finish(jobs.arrival[who], jobs.finish[who], need[who]) - jobs.arrival[who]
+    return ideal
+
+
+class _Isolated:
+    """Gangs of one size in Gavel's isolated share: parts of time per GPU, which times the sum of v m are rates."""
+
+    def __init__(self, times: Floats, present: Floats, size: float, gpus: float) -> None:
+        self.times = times
+        self.here = np.minimum(1.0 / (np.maximum(present, 1.0) * size), 1.0 / gpus)
+        self.stays = np.minimum(1.0 / ((present + 1.0) * size), 1.0 / gpus)  # for one more than the log says
+
+    def finish(self, arrival: Floats, finish: Floats, need: Floats) -> Floats:
+        """(q,) when the integral from ``arrival`` on is ``need``; the log counts these jobs up to ``finish``."""
+        length = np.diff(self.times)
+        first = np.searchsorted(self.times, arrival)
+        last = np.where(np.isnan(finish), len(self.times), np.searchsorted(self.times, finish))
+        at, rest = reach(self.here[:-1] * length, first, need)
+        end = self.times[at] + rest / self.here[at]
+        late = at >= last
+        begin = last[late]
+        rest = np.maximum(need[late] - range_sums(self.here[:-1] * length, first[late], begin), 0.0)
+        at, rest = reach(self.stays[:-1] * length, begin, rest)
+        end[late] = self.times[at] + rest / self.stays[at]
+        return end
+
+
+IDEALS: dict[str, Callable[[Lives, Entities], Floats]] = {
+    "exclusive": _exclusive,
+    "themis": _themis,
+    "gavel": _gavel,
+}
+"""Definition -> (n,) ideal seconds of each job."""

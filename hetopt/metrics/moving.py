@@ -1,0 +1,148 @@
+"""How often jobs were moved, whether it helped them, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby, pairwise
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from hetopt.data.instance import Instance
+from hetopt.metrics.gangs import types_of
+from hetopt.metrics.tables import column, lives
+from hetopt.simulation.log import Log
+
+HOUR = 3600.0
+MOVES = {
+    "time": float,
+    "job": str,
+    "from_type": str,
+    "to_type": str,
+    "from_servers": str,
+    "to_servers": str,
+    "between_types": bool,
+    "beneficial": bool,
+}
+"""Columns of :func:`moves`."""
+
+
+class _Stop(NamedTuple):
+    """Where a job is from ``time`` on; of a forked job all copies together."""
+
+    job: str
+    time: float
+    types: tuple[str, ...]
+    servers: tuple[str, ...]
+    gpus: tuple[float, ...]
+    pace: float
+
+    @property
+    def places(self) -> set[tuple[str, str, float]]:
+        """Where its copies are, or itself."""
+        return set(zip(self.types, self.servers, self.gpus, strict=True))
+
+
+def _stops(log: Log, instance: Instance) -> Iterator[_Stop]:
+    """All stops, job by job, in order of time."""
+    spans, kinds = log.spans.reset_index(drop=True), types_of(log, instance)
+    order = spans.sort_values(["job", "start", "servers", "gpu_type"], kind="stable").index.tolist()
+    names, starts = spans["job"].tolist(), spans["start"].tolist()
+    columns = [spans[key].tolist() for key in ("gpu_type", "servers", "gpus")]
+    for (name, time), own in groupby(order, key=lambda i: (names[i], starts[i])):
+        here = list(own)
+        speed = instance.job[name].throughput
+        types, servers, gpus = (tuple(values[i] for i in here) for values in columns)
+        yield _Stop(name, time, types, servers, gpus, sum(min(speed[t] for t in kinds[i]) for i in here))
+
+
+def moves(log: Log, instance: Instance) -> pd.DataFrame:
+    """Each restart of a job (or of a copy of it) on GPUs that it did not run on last, also after a pause.
+
+    Returns
+    -------
+    DataFrame
+        A row per move, in order of time: ``time``, ``job``, ``from_type``, ``to_type``, ``from_servers``,
+        ``to_servers``, ``between_types`` (whether the types differ), ``beneficial`` (whether the job is faster on the
+        new types, [FFT, Fig. 10a]; copies of a forked job count together). The log does not tell how a gang is divided
+        among several types, so that a change of that alone is not seen. Jobs of a fluid run do not move.
+    """
+    lives(log, instance)
+    rows = []
+    for before, stop in pairwise(_stops(log, instance)):
+        if before.job != stop.job or stop.places <= before.places:
+            continue
+        between = stop.types != before.types
+        types = " ".join(before.types), " ".join(stop.types)
+        servers = " ".join(before.servers), " ".join(stop.servers)
+        rows.append((stop.time, stop.job, *types, *servers, between, between and stop.pace > before.pace))
+    table = pd.DataFrame(rows, columns=list(MOVES)).astype(MOVES)
+    return table.sort_values(["time", "job"], kind="stable", ignore_index=True)
+
+
+def migrations(log: Log, instance: Instance) -> pd.DataFrame:
+    """What moving meant for each job.
+
+    Returns
+    -------
+    DataFrame
+        A row per job that arrived with work to do: ``switches`` (restarts on other GPUs, as the simulator counted
+        them), ``between_types`` (moves between GPU types), ``beneficial`` (of these, to types on which it is faster),
+        ``present`` (seconds from arrival to finish or end of the log), ``running`` (seconds on GPUs, of copies each),
+        ``lost`` (of these, seconds of starting and moving).
+    """
+    jobs, changes = lives(log, instance), moves(log, instance)
+    between = changes[changes["between_types"]].groupby("job")["beneficial"].agg(["size", "sum"])
+    spans = log.spans.assign(length=log.spans["end"] - log.spans["start"]).groupby("job")[["length", "lost"]].sum()
+    table = pd.DataFrame(index=jobs.names)
+    table["switches"] = log.jobs["switches"].reindex(jobs.names).astype(int)
+    table["between_types"] = between["size"].reindex(jobs.names, fill_value=0).astype(int)
+    table["beneficial"] = between["sum"].reindex(jobs.names, fill_value=0).astype(int)
+    table["present"] = jobs.leaves - jobs.arrival
+    table["running"] = spans["length"].reindex(jobs.names, fill_value=0.0)
+    table["lost"] = spans["lost"].reindex(jobs.names, fill_value=0.0)
+    return table
+
+
+def switching(log: Log, instance: Instance) -> pd.Series[float]:
+    """Moves of all jobs together.
+
+    ``switches``: restarts on other GPUs; ``per_job``; ``per_job_hour``: per job and hour that it was present,
+    [FFT, Fig. 10b]; ``per_round``: per decision. ``beneficial``: share of the moves between GPU types that led to a
+    type on which the job is faster, [FFT, Fig. 10a]; NaN without any. ``lost``: seconds of starting and moving;
+    ``lost_share``: of the time that jobs had GPUs, [FFT, section 2.2].
+    """
+    table = migrations(log, instance)
+    total = table[["switches", "between_types", "beneficial", "present", "running", "lost"]].sum()
+    return pd.Series(
+        {
+            "switches": float(total["switches"]),
+            "per_job": _ratio(total["switches"], len(table)),
+            "per_job_hour": _ratio(total["switches"], total["present"] / HOUR),
+            "per_round": _ratio(total["switches"], len(log.rounds)),
+            "beneficial": _ratio(total["beneficial"], total["between_types"]),
+            "lost": float(total["lost"]),
+            "lost_share": _ratio(total["lost"], total["running"]),
+        },
+        name="switching",
+    )
+
+
+def _ratio(part: float, whole: float) -> float:
+    return float(part / whole) if whole > 0 else np.nan
+
+
+def wasted_share(log: Log, instance: Instance) -> pd.Series[float]:
+    """Part of what each job trained that was lost when servers failed: lost work / (work done + lost work).
+
+    Raises
+    ------
+    UnknownName
+        The log does not tell.
+    """
+    jobs = lives(log, instance)
+    lost = column(log, "jobs", "wasted").reindex(jobs.names)
+    trained = log.jobs["done"].reindex(jobs.names) + lost
+    share: pd.Series[float] = (lost / trained.where(trained > 0)).fillna(0.0)
+    return share.rename("wasted_share")

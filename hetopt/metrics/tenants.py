@@ -1,0 +1,192 @@
+"""What tenants got over time: estimated and actual throughput, envy, and the sharing incentive.
+
+A tenant with several job types counts as one tenant for each, which share its weight, [OEF, section 4.2.4]. It is
+present at a decision when one of its jobs has arrived and is unfinished; who is not neither envies nor is owed a part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from hetopt.data.entities import Entities, Floats
+from hetopt.data.instance import Instance
+from hetopt.data.membership import owner_of, owners
+from hetopt.errors import InvalidInstance, UnknownName
+from hetopt.metrics.gangs import by_type
+from hetopt.metrics.rounds import per_decision, stretches
+from hetopt.metrics.steps import Positions
+from hetopt.metrics.tables import lives
+from hetopt.simulation.log import Log
+
+TOTAL = "total"
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """Who was present and who had what, at each of r decisions, for n tenants on k GPU types.
+
+    Attributes
+    ----------
+    entities:
+        The tenants.
+    start, length:
+        (r,) seconds.
+    weight:
+        (r, n) weight of each tenant; 0 while it is not present.
+    gpus:
+        (r, n, k) GPUs that its jobs have from that decision to the next; NaN where the log does not tell.
+    """
+
+    entities: Entities
+    start: Floats
+    length: Floats
+    weight: Floats
+    gpus: Floats
+
+    @property
+    def fair_rate(self) -> Floats:
+        """(r, n) normalised throughput with the own part of every GPU type, by weight among those present."""
+        whole = self.weight.sum(axis=1, keepdims=True)
+        part = np.divide(self.weight, whole, out=np.zeros_like(self.weight), where=whole > 0)
+        return np.asarray(part * (self.entities.per_gpu @ self.entities.capacity))
+
+
+def shares(log: Log, instance: Instance) -> Shares:
+    """The :class:`Shares` of a log.
+
+    Raises
+    ------
+    InvalidInstance
+        The instance has no tenants.
+    """
+    jobs, entities = lives(log, instance), instance.entities("tenants")
+    start, stop = (log.rounds[key].to_numpy(dtype=float) for key in ("start", "end"))
+    owner = _tenant_of(instance, entities)
+    shape = len(start), *entities.shape
+    present = np.zeros(shape[:2])
+    here = owner[jobs.at]
+    first, last = (
+        np.searchsorted(start, jobs.arrival),
+        np.searchsorted(start, np.where(jobs.finished, jobs.finish, np.inf)),
+    )
+    gpus, split = np.zeros(shape), by_type(log, instance)
+    begin, end = stretches(log)
+    theirs = owner[jobs.at][jobs.names.get_indexer(pd.Index(log.spans["job"]))] if len(log.spans) else here[:0]
+    for e in range(shape[1]):
+        own = here == e
+        present[:, e] = per_decision(first[own], last[own], np.ones(int(own.sum())), len(start)) > 0
+        own = theirs == e
+        unknown = own & np.isnan(split).any(axis=1)
+        for k in range(shape[2]):
+            gpus[:, e, k] = per_decision(begin[own], end[own], np.nan_to_num(split[own, k]), len(start))
+        gpus[per_decision(begin[unknown], end[unknown], np.ones(int(unknown.sum())), len(start)) > 0, e] = np.nan
+    return Shares(entities, start, stop - start, _weights(entities, present), gpus)
+
+
+def _tenant_of(instance: Instance, entities: Entities) -> Positions:
+    """(jobs,) position of the tenant of each job; -1 for none."""
+    tenants = {t.name: t for t in instance.tenants}
+    at = {pair: entities.position[name] for name, pair in owners(instance).items()}
+    return np.array([-1 if job.tenant is None else at[owner_of(job, tenants)] for job in instance.jobs], dtype=np.intp)
+
+
+def _weights(entities: Entities, present: Floats) -> Floats:
+    """(r, n) a tenant's weight, divided equally among those of its job types that are present."""
+    tenants = np.eye(int(entities.owner.max()) + 1)[entities.owner]
+    whole = entities.weight @ tenants
+    kinds = present @ tenants
+    return np.asarray(present * np.divide(whole, kinds, out=np.zeros_like(kinds), where=kinds > 0)[:, entities.owner])
+
+
+def estimated_and_actual(log: Log, instance: Instance) -> pd.DataFrame:
+    """Normalised throughput that the policy's allocation promised, and that was had, [OEF, section 6.1.4].
+
+    Returns
+    -------
+    DataFrame
+        A row per decision, for the time until the next; index ``start``. Columns ``("estimated", tenant)`` and
+        ``("actual", tenant)``, each with a ``"total"``; GPUs of speedup 1.
+
+    Raises
+    ------
+    UnknownName
+        The log has no estimates: the policy does not share among tenants, or something else wrote the log.
+    InvalidInstance
+        It has none for some of its decisions, or tables of other tenants.
+    """
+    lives(log, instance)
+    if log.estimated.empty:
+        raise UnknownName(
+            "log.estimated is empty, which this metric needs; it tells what a policy that shares among tenants promised"
+        )
+    starts = log.rounds["start"]
+    if missing := sorted(set(starts) - set(log.estimated.index)):
+        raise InvalidInstance(
+            f"log.estimated has no row for the decision at {missing[0]:g} s; it must have one for each"
+        )
+    return _side_by_side(log, instance, {"estimated": log.estimated.reindex(starts), "actual": log.throughput})
+
+
+def _side_by_side(log: Log, instance: Instance, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    names = list(instance.entities("tenants").names)
+    index = pd.Index(log.rounds["start"].to_numpy(dtype=float), name="start")
+    found = {}
+    for key, given in tables.items():
+        if len(given) != len(index) or not set(given.columns) <= set(names):
+            raise InvalidInstance(
+                f"the table of {key} throughput has {len(given)} rows and the columns {list(given.columns)}; it must "
+                f"have a row for each of the {len(index)} decisions, and columns from {names}"
+            )
+        own = given.reindex(columns=names).fillna(0.0).set_axis(index)
+        found[key] = own.assign(**{TOTAL: own.sum(axis=1)})
+    table: pd.DataFrame = pd.concat(found, axis=1, names=["throughput", "tenant"])
+    return table
+
+
+def efficiency(log: Log, instance: Instance) -> pd.DataFrame:
+    """Estimated and actual normalised throughput of each tenant and in total, on average over all rounds.
+
+    ``deviation``: 1 - actual / estimated, the gap of [OEF, section 6.4.2].
+
+    Raises
+    ------
+    UnknownName
+        As :func:`estimated_and_actual`.
+    """
+    table = estimated_and_actual(log, instance)
+    length = (log.rounds["end"] - log.rounds["start"]).to_numpy(dtype=float)
+    mean = pd.DataFrame({key: table[key].mul(length, axis=0).sum() / length.sum() for key in ("estimated", "actual")})
+    mean["deviation"] = 1.0 - mean["actual"] / mean["estimated"].where(mean["estimated"] > 0)
+    return mean
+
+
+def sharing_over_time(log: Log, instance: Instance) -> pd.DataFrame:
+    """Actual throughput of each tenant relative to that with its own part of every GPU type, [OEF, section 2.3.1 (3)].
+
+    Its part is its weight among the tenants that are present. Below 1: it would have had more with a partition of its
+    own, if it had jobs for all of that.
+
+    Returns
+    -------
+    DataFrame
+        A row per decision, for the time until the next; index ``start``. A column per tenant; NaN while it is not
+        present.
+    """
+    own = shares(log, instance)
+    actual = _side_by_side(log, instance, {"actual": log.throughput})["actual"][list(own.entities.names)]
+    fair = own.fair_rate
+    ratio = np.divide(actual.to_numpy(), fair, out=np.full(fair.shape, np.nan), where=fair > 0)
+    return pd.DataFrame(ratio, index=actual.index, columns=actual.columns)
+
+
+def sharing(log: Log, instance: Instance) -> pd.Series[float]:
+    """The same over the whole time in which a tenant was present: mean throughput / mean of that with its own part."""
+    own = shares(log, instance)
+    actual = _side_by_side(log, instance, {"actual": log.throughput})["actual"][list(own.entities.names)].to_numpy()
+    had = own.length @ actual
+    fair = own.length @ own.fair_rate
+    ratio = np.divide(had, fair, out=np.full(fair.shape, np.nan), where=fair > 0)
+    return pd.Series(ratio, index=pd.Index(own.entities.names, name="tenant"), name="sharing")
