@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -143,6 +144,7 @@ def moments(log: Log, *more: float) -> Iterator[tuple[Fraction, Fraction]]:
     """Middle and length of each stretch of time between two of all times in the log."""
     columns = [log.spans["start"], log.spans["end"], log.spans["start"] + log.spans["lost"], log.jobs["arrival"]]
     columns += [log.jobs["finish"].dropna(), log.rounds["start"], log.rounds["end"], log.events["time"]]
+    more = more if math.isnan(log.end) else (*more, log.end)
     times = sorted({Fraction(t) for column in columns for t in column.tolist()} | {Fraction(t) for t in more})
     yield from ((before + (after - before) / 2, after - before) for before, after in pairwise(times))
 

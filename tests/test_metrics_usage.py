@@ -111,7 +111,7 @@ def test_against_a_walk_over_all_moments(case: tuple[Log, Instance]) -> None:
     if length:
         assert found["all"] == pytest.approx(log.utilisation, rel=PROVEN)
         first = log.jobs["arrival"].min()
-        end = max(log.rounds["end"].max(), log.events["time"].max())
+        end = log.end
         last = log.jobs["finish"].max() if log.jobs["finish"].notna().all() else end
         assert gru(log, instance) == pytest.approx(float(used["all"] / Fraction(last - first)), rel=PROVEN)
         assert 0 <= gru(log, instance) <= 1

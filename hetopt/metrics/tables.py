@@ -98,7 +98,9 @@ def lives(log: Log, instance: Instance) -> Lives:
 
 
 def end_of(log: Log) -> float:
-    """The last second of the log; NaN where nothing happened."""
+    """The last second of the log; NaN where nothing happened, and nobody says when it ended."""
+    if not np.isnan(log.end):
+        return log.end
     last = [log.rounds["end"].max(), log.spans["end"].max(), log.events["time"].max()]
     known = [float(time) for time in last if pd.notna(time)]
     return max(known, default=np.nan)

@@ -2,36 +2,52 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hetopt.allocation import Allocation, Plan
-from hetopt.data.entities import Floats, read_only
+from hetopt.data.entities import Entities, Floats, read_only
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
+
+Ints: TypeAlias = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
 class Received:
-    """What :class:`ByPriority` remembers.
+    """What :class:`ByPriority` remembers of the shares that are being given.
 
     Attributes
     ----------
     allocation:
-        The shares that are being given.
-    names:
-        The jobs.
+        The shares.
+    job, kind:
+        (m,) positions of the pairs with a share, the larger share first, then the earlier job and type.
+    share:
+        (m,) their shares.
     rounds:
-        (n, k) rounds that each job has run on each type since these shares hold.
+        (m,) rounds that each has run since these shares hold.
     number:
         Rounds since then.
     """
 
     allocation: Allocation
-    names: tuple[str, ...]
+    job: Ints
+    kind: Ints
+    share: Floats
     rounds: Floats = field(repr=False)
-    number: int
+    number: int = 0
+
+    @classmethod
+    def of(cls, allocation: Allocation) -> Received:
+        """Nothing has been given yet."""
+        job, kind = np.nonzero((allocation.x > 0) & allocation.entities.allowed)
+        share = allocation.x[job, kind]
+        order = np.lexsort((kind, job, -share))
+        return cls(allocation, job[order], kind[order], share[order], np.zeros(len(order)))
 
 
 @dataclass(frozen=True)
@@ -54,36 +70,33 @@ class ByPriority:
         self, allocation: Allocation, instance: Instance, state: Received | None = None
     ) -> tuple[Plan, Received]:
         """The jobs that run now, and what they have received with that."""
-        entities, x = allocation.entities, allocation.x
+        entities = allocation.entities
         if entities.kind != "jobs":
             raise InvalidOption("ByPriority rounds shares of jobs; for those of tenants take hetopt.WholeGPUs")
         if state is None or state.allocation is not allocation:
-            state = Received(allocation, entities.names, np.zeros(entities.shape), 0)
-        job, kind = np.nonzero((x > 0) & entities.allowed)
-        share, had = x[job, kind], state.rounds[job, kind]
+            state = Received.of(allocation)
         with np.errstate(divide="ignore"):
-            priority = np.where(had > 0, share * max(state.number, 1) / had, np.inf)
-        order = np.lexsort((kind, job, -share, -priority))
-        chosen = _greedy(job[order], kind[order], entities.demand, entities.capacity)
+            priority = state.share * max(state.number, 1) / state.rounds  # infinite where it has not run
+        order = np.argsort(-priority, kind="stable")
+        chosen = order[_greedy(state.job[order], state.kind[order], entities)]
         gpus, rounds = np.zeros(entities.shape), state.rounds.copy()
-        who, where = np.array(chosen, dtype=np.intp).reshape(-1, 2).T
-        gpus[who, where] = entities.demand[who]
-        rounds[who, where] += 1
+        gpus[state.job[chosen], state.kind[chosen]] = entities.demand[state.job[chosen]]
+        rounds[chosen] += 1
         idle = float(entities.capacity.sum() - gpus.sum())
         plan = Plan(entities, read_only(gpus), None, {"idle": idle}, allocation.certificate)
-        return plan, Received(allocation, entities.names, rounds, state.number + 1)
+        return plan, replace(state, rounds=rounds, number=state.number + 1)
 
 
-def _greedy(job: np.ndarray, kind: np.ndarray, demand: Floats, capacity: Floats) -> list[tuple[int, int]]:
-    """(job, type) pairs in order, those whose job is not there yet and that fit."""
-    free, taken, chosen = capacity.tolist(), set[int](), []
-    left, need = sum(free), demand.tolist()
-    for j, k in zip(job.tolist(), kind.tolist(), strict=True):
-        if j not in taken and need[j] <= free[k]:
-            free[k] -= need[j]
-            left -= need[j]
+def _greedy(job: Ints, kind: Ints, entities: Entities) -> list[int]:
+    """Positions of the pairs, in order, whose job is not there yet and that fit."""
+    free, taken, chosen = entities.capacity.tolist(), set[int](), []
+    left = sum(free)
+    for i, (j, k, need) in enumerate(zip(job.tolist(), kind.tolist(), entities.demand[job].tolist(), strict=True)):
+        if need <= free[k] and j not in taken:
+            free[k] -= need
+            left -= need
             taken.add(j)
-            chosen.append((j, k))
+            chosen.append(i)
             if left <= 0:
                 break
     return chosen

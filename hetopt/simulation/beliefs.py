@@ -1,12 +1,13 @@
-"""What policies are told about jobs where that is not the truth: noisy profiles and wrong numbers of iterations."""
+"""What policies are told about jobs where that is not the truth: noisy profiles, wrong lengths, tenants that lie."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hetopt.checks import at_least, whole
+from hetopt.checks import FrozenDict, at_least, choices, is_text, shown, whole
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
 from hetopt.data.workload import JobType, Tenant
@@ -32,16 +33,20 @@ class Beliefs:
         Error of the work of each job, below 1 [FFT, section 6.4.2].
     seed:
         The same seed gives the same errors. Those of the work do not depend on whether throughputs have some.
+    lies:
+        Tenant -> by which part it overstates the speedups of all its job types, and the throughputs of its jobs, on
+        each GPU type but the slowest that runs them [OEF, section 2.3.1 (1)]; 0.2 for 20 % more.
 
     Raises
     ------
     InvalidOption
-        An error below 0, or of 1 and more.
+        An error below 0, or of 1 and more; a lie below 0. When used: somebody lies who is no tenant.
     """
 
     throughput: float = 0.0
     work: float = 0.0
     seed: int = 0
+    lies: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for key in ("throughput", "work"):
@@ -49,9 +54,17 @@ class Beliefs:
             if value >= 1:
                 raise InvalidOption(f"Beliefs.{key} is {value!r}; it must be below 1: 0.2 stands for 20 % more or less")
         whole(self.seed, "Beliefs.seed", 0)
+        if not isinstance(self.lies, Mapping) or not all(map(is_text, self.lies)):
+            raise InvalidOption(f"Beliefs.lies is {shown(self.lies)}; it must be a mapping from tenants to numbers")
+        lies = {name: at_least(v, f"Beliefs.lies[{name!r}]", 0.0, InvalidOption) for name, v in self.lies.items()}
+        object.__setattr__(self, "lies", FrozenDict(lies))
 
     def of(self, instance: Instance) -> Instance:
         """The instance as policies believe it to be at its beginning."""
+        names = [tenant.name for tenant in instance.tenants]
+        for name in self.lies:
+            if name not in names:
+                raise InvalidOption(f"Beliefs.lies names {name!r}, which is no tenant; {choices(name, names)}")
         k = len(instance.cluster.type_names)
         speed, work, tenant = (np.random.default_rng([self.seed, part]) for part in range(3))
         factor = _factors(speed, self.throughput, (len(instance.jobs), k))
@@ -59,7 +72,7 @@ class Beliefs:
         jobs = tuple(
             replace(
                 job,
-                throughput=_times(dict(job.throughput), own, instance.cluster.type_names),
+                throughput=self._told(job.tenant, _times(dict(job.throughput), own, instance.cluster.type_names)),
                 work=job.work * float(more),
             )
             for job, own, more in zip(instance.jobs, factor, longer, strict=True)
@@ -70,10 +83,16 @@ class Beliefs:
     def _tenant(self, tenant: Tenant, random: np.random.Generator, types: tuple[str, ...]) -> Tenant:
         errors = _factors(random, self.throughput, (len(tenant.job_types), len(types)))
         kinds = tuple(
-            JobType(kind.name, _times(dict(kind.speedup), own, types), kind.memory_bytes)
+            JobType(kind.name, self._told(tenant.name, _times(dict(kind.speedup), own, types)), kind.memory_bytes)
             for kind, own in zip(tenant.job_types, errors, strict=True)
         )
         return replace(tenant, job_types=kinds)
+
+    def _told(self, tenant: str | None, speeds: dict[str, float]) -> dict[str, float]:
+        """The speeds as a tenant tells them that overstates them, or as they are."""
+        more = 1.0 + self.lies.get(tenant or "", 0.0)
+        slowest = min(speed for speed in speeds.values() if speed > 0)
+        return {t: speed * more if speed > slowest else speed for t, speed in speeds.items()}
 
 
 def _factors(random: np.random.Generator, error: float, shape: tuple[int, int]) -> Floats:

@@ -51,17 +51,17 @@ class Book:
         n = len(self.jobs)
         self.work = np.array(instance.job_array("work"))
         self.left = np.array(instance.job_array("work_left"))
-        self.start, self.finish = np.full(n, math.nan), np.full(n, math.nan)
-        self.rate, self.since, self.ready, self.lost, self.wasted = (np.zeros(n) for _ in range(5))
+        self.rate, self.since, self.ready = (np.zeros(n) for _ in range(3))
         self.running = np.zeros(n, dtype=bool)
         self.held = np.zeros(self.entities.shape)
-        self.switches, self.first_round, self.rounds = (np.zeros(n, dtype=np.int64) for _ in range(3))
-        self.rounds -= 1
+        # Only ever looked at job by job, which lists are quicker for.
+        self.start, self.finish, self.lost, self.wasted = [math.nan] * n, [math.nan] * n, [0.0] * n, [0.0] * n
+        self.switches, self.first_round, self.rounds = [0] * n, [0] * n, [-1] * n
         self.where: list[Where | None] = [None] * n
         self.forked: dict[int, Forked] = {}
         self.ready_on: dict[int, dict[str, float]] = {}
         self._ending: list[tuple[float, int, int]] = []
-        self._stamp = np.zeros(n, dtype=np.int64)  # what is in the heap with an older stamp is void
+        self._stamp = [0] * n  # what is in the heap with an older stamp is void
 
     def done_since(self, i: int, time: float) -> tuple[float, float]:
         """What job i has done since it was booked last, and the seconds it lost: work and seconds."""
@@ -81,7 +81,7 @@ class Book:
         else:
             end = max(time, float(self.ready[i])) + float(self.left[i] / self.rate[i])
         if end < math.inf:
-            heappush(self._ending, (end, i, int(self._stamp[i])))
+            heappush(self._ending, (end, i, self._stamp[i]))
 
     def pauses(self, i: int) -> None:
         """Job i runs no more."""
@@ -120,14 +120,14 @@ class Book:
             "tenant": [job.tenant for job in jobs],
             "demand": self.entities.demand[here].astype(np.int64),
             "arrival": arrival[here],
-            "start": self.start[here],
-            "finish": self.finish[here],
-            "jct": self.finish[here] - arrival[here],
-            "starvation": self.start[here] - arrival[here],
-            "switches": self.switches[here],
-            "rounds": self.rounds[here],
-            "lost": self.lost[here],
+            "start": np.array(self.start)[here],
+            "finish": np.array(self.finish)[here],
+            "jct": np.array(self.finish)[here] - arrival[here],
+            "starvation": np.array(self.start)[here] - arrival[here],
+            "switches": np.array(self.switches, dtype=np.int64)[here],
+            "rounds": np.array(self.rounds, dtype=np.int64)[here],
+            "lost": np.array(self.lost)[here],
             "work": self.work[here],
             "done": self.work[here] - self.left[here],
-            "wasted": self.wasted[here],
+            "wasted": np.array(self.wasted)[here],
         }

@@ -262,4 +262,4 @@ class Engine:
 
     def log(self) -> Log:
         """The tables."""
-        return self.record.log(self.book.rows(self.time))
+        return self.record.log(self.book.rows(self.time), self.time)

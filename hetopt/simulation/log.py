@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -59,6 +60,8 @@ class Log:
         NaN for those who were not there. Empty where the policy does not share among tenants.
     decision_seconds:
         What each decision took on this machine, by its second; all else is the same from run to run.
+    end:
+        When the simulation was over.
     capacity:
         GPUs in the cluster.
     """
@@ -71,6 +74,7 @@ class Log:
     capacity: float
     estimated: pd.DataFrame = field(default_factory=pd.DataFrame)
     decision_seconds: pd.Series[float] = field(default_factory=lambda: pd.Series(dtype=float))
+    end: float = math.nan
 
     @cached_property
     def makespan(self) -> float:
@@ -186,7 +190,7 @@ class Recorder:
             span.end = time
             self.spans.append(span)
 
-    def log(self, jobs: dict[str, Any]) -> Log:
+    def log(self, jobs: dict[str, Any], end: float) -> Log:
         """The finished log; ``jobs`` are the columns of its first table, with -1 for no rounds."""
         table = pd.DataFrame(jobs).set_index("job")
         table["rounds"] = table["rounds"].astype("Int64").mask(table["rounds"] < 0)
@@ -199,7 +203,7 @@ class Recorder:
         rounds.insert(6, "utilisation", trained / (self.capacity * length))
         events = pd.DataFrame(self.events, columns=["time", "kind", "job"])
         took = pd.Series(self.seconds, index=pd.Index(rounds["start"], name="start"), name="seconds", dtype=float)
-        return Log(table, spans, rounds, events, self._throughput(rounds), self.capacity, self._estimated(), took)
+        return Log(table, spans, rounds, events, self._throughput(rounds), self.capacity, self._estimated(), took, end)
 
     def _estimated(self) -> pd.DataFrame:
         """(decisions, tenants) rates that were promised."""
