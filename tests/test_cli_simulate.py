@@ -1,0 +1,114 @@
+"""The command line: hetopt simulate and hetopt systems."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hetopt.errors import InvalidOption
+from hetopt.experiments.command import contestants, duration
+from hetopt.experiments.store import Store
+from hetopt.registry import SYSTEMS, make_system, policy_names, system_names
+
+Run = Callable[..., tuple[int, str, str]]
+SMALL = ("simulate", "gavel-like", "--cluster", "hadar/cluster60", "--count", "10")
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_table_has_the_means_over_seeds(run: Run) -> None:
+    code, out, err = run(*SMALL, "-p", "srtf,gavel", "--seeds", "2")
+    assert (code, err) == (0, "")
+    table = Store(Path("runs")).table()
+    means = table.groupby("system")["jct_mean"].mean().sort_values()
+    lines = [line for line in out.splitlines() if line.startswith("│")]
+    assert [line.split("│")[1].strip() for line in lines] == list(means.index)
+    assert [line.split("│")[2].strip() for line in lines] == [duration(value) for value in means]
+    assert "mean over 2 seeds" in out
+    assert out.splitlines()[-2:] == ["4 runs: runs", "hetopt report runs"]
+    again = run(*SMALL, "-p", "srtf,gavel", "--seeds", "2")
+    assert again[1].splitlines()[-2] == "0 runs, 4 were there already: runs"
+
+
+def test_json_has_every_metric(run: Run) -> None:
+    code, out, _ = run(*SMALL, "-p", "srtf", "--json", "-o", "here")
+    (row,) = json.loads(out)
+    assert code == 0
+    assert (row["workload"], row["system"], row["seed"], row["finished"]) == ("gavel-like", "srtf", 0, 10)
+    assert row == json.loads(Store(Path("here")).table().to_json(orient="records"))[0]
+
+
+def test_settings_reach_their_systems_and_the_world(run: Run) -> None:
+    words = ("-p", "fft,gavel", "--set", "fft.restart_seconds=30", "--world", "restart_seconds=30", "--round", "120")
+    assert run(*SMALL, *words, "--until", "3600")[0] == 0
+    settings = {r.key.system: r.data["settings"] for r in Store(Path("runs"))}
+    assert settings["fft[restart_seconds=30]"]["system_settings"] == {"restart_seconds": 30}
+    assert settings["gavel"]["system_settings"] == {}
+    assert {s["round_seconds"] for s in settings.values()} == {120}
+    assert {s["until"] for s in settings.values()} == {3600}
+    assert all(s["world"] == {"restart_seconds": 30} for s in settings.values())
+    rounds = Store(Path("runs")).runs()[0].log.rounds
+    assert set((rounds["end"] - rounds["start"]).tolist()) == {120.0}
+
+
+def test_a_refused_run_is_told(run: Run) -> None:
+    code, out, err = run(*SMALL, "-p", "allox,srtf")
+    assert code == 0
+    assert "srtf" in out
+    assert err.startswith("hetopt: allox did not run: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("simulate", "philly-like"), "needs a cluster; name one, such as lab36"),
+        (("simulate", "absent.csv", "--cluster", "lab36"), "absent.csv cannot be read"),
+        ((*SMALL, "-p", "gave1"), "no system or policy 'gave1'"),
+        ((*SMALL, "-p", " , "), "--policies is empty"),
+        ((*SMALL, "-p", "srtf", "--seeds", "0"), "--seeds is 0"),
+        ((*SMALL, "-p", "srtf", "--set", "gavel.x=1"), "name.key=value with one of srtf"),
+        ((*SMALL, "-p", "srtf", "--world", "restart=1"), "no world setting 'restart'"),
+        ((*SMALL, "-p", "srtf", "--format", "xml"), "must be csv or parquet"),
+        ((*SMALL, "-p", "srtf", "--tenants", "rich"), "rich"),
+        ((*SMALL, "-p", "srtf", "--models", "fft"), "GPU type"),
+        ((*SMALL, "-p", "srtf", "--count", "0"), "count"),
+        ((*SMALL, "-p", "srtf", "--round", "-1"), "round_seconds"),
+        (("simulate", "oef/eq1", "-p", "srtf"), "has no jobs"),
+    ],
+)
+def test_one_clear_line_and_nothing_written(run: Run, words: tuple[str, ...], message: str) -> None:
+    code, out, err = run(*words)
+    assert code == 2
+    assert out == ""
+    assert message in err
+    assert err.count("\n") == 1
+    assert not list(Path().rglob("run.json"))
+
+
+def test_settings_belong_to_the_longest_name() -> None:
+    found = contestants("gavel,gavel-sjf", ["gavel-sjf.round_seconds=60", "gavel.round_seconds=30"])
+    assert [(c.label, dict(c.settings)) for c in found] == [
+        ("gavel[round_seconds=30]", {"round_seconds": 30}),
+        ("gavel-sjf[round_seconds=60]", {"round_seconds": 60}),
+    ]
+    with pytest.raises(InvalidOption, match="must have the form"):
+        contestants("gavel", ["gavel.round_seconds"])
+
+
+def test_every_system_and_policy_is_made_by_name(run: Run) -> None:
+    for name in {*system_names(), *policy_names()}:
+        assert make_system(name).policy is not None
+    code, out, _ = run("systems", "--json")
+    assert code == 0
+    assert sorted(json.loads(out)) == sorted(SYSTEMS.descriptions())
+
+
+def test_durations_are_readable() -> None:
+    told = [duration(s) for s in (0.0, 90.0, 150.0, 7200.0, 200_000.0, float("nan"))]
+    assert told == ["0.0 s", "90.0 s", "2.50 min", "2.00 h", "2.31 d", "-"]
