@@ -16,7 +16,7 @@ long side.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -91,45 +91,99 @@ class Program:
     most: float = np.inf
 
 
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Where the slacks lie in one vector, and their multipliers in another, so that each product is of two numbers.
+
+    In order: x with z, (k, n); left with price, (k,); idle with v, (n,), where time rows hold; over with u, (n,), where
+    there are floors.
+    """
+
+    k: int
+    n: int
+    timed: bool
+    floored: bool
+
+    @classmethod
+    def of(cls, program: Program) -> Layout:
+        """That of the program."""
+        k, n = program.speed.shape
+        return cls(k, n, program.timed, program.floor is not None)
+
+    def __post_init__(self) -> None:
+        ends = np.cumsum([self.k * self.n, self.k, self.n * self.timed, self.n * self.floored]).tolist()
+        for key, start, end in zip(("x", "left", "idle", "over"), (0, *ends), ends, strict=False):
+            object.__setattr__(self, key, slice(start, end))
+        object.__setattr__(self, "size", ends[-1])
+
+    x: slice = field(init=False)
+    left: slice = field(init=False)
+    idle: slice = field(init=False)
+    over: slice = field(init=False)
+    size: int = field(init=False)
+
+
 @dataclass(eq=False)
 class State:
-    """Primal values and their duals (x with z, idle with v, left with price, over with u), or changes of them all."""
+    """Slacks and multipliers as :class:`Layout` has them; rates y, level t, slopes of gains; or changes of all these."""
 
-    x: Floats
-    idle: Floats
-    left: Floats
-    over: Floats
+    layout: Layout
+    slack: Floats
+    price_of: Floats
     y: Floats
     t: float
-    z: Floats
-    v: Floats
-    price: Floats
-    u: Floats
+    slope: Floats
+
+    @property
+    def x(self) -> Floats:
+        """(k, n) shares."""
+        return self.slack[self.layout.x].reshape(self.layout.k, self.layout.n)
+
+    @property
+    def z(self) -> Floats:
+        """(k, n) multipliers of x >= 0."""
+        return self.price_of[self.layout.x].reshape(self.layout.k, self.layout.n)
+
+    @property
+    def left(self) -> Floats:
+        """(k,) GPUs left over."""
+        return self.slack[self.layout.left]
+
+    @property
+    def price(self) -> Floats:
+        """(k,) prices of GPUs."""
+        return self.price_of[self.layout.left]
+
+    @property
+    def idle(self) -> Floats:
+        """(n,) time left over; empty without time rows."""
+        return self.slack[self.layout.idle]
+
+    @property
+    def v(self) -> Floats:
+        """(n,) prices of time; zeros without time rows."""
+        return self.price_of[self.layout.idle] if self.layout.timed else np.zeros(self.layout.n)
+
+    @property
+    def over(self) -> Floats:
+        """(n,) rates beyond the floors; empty without floors."""
+        return self.slack[self.layout.over]
+
+    @property
+    def u(self) -> Floats:
+        """(n,) multipliers of the rate rows."""
+        return self.price_of[self.layout.over] if self.layout.floored else self.slope
 
     def moved(self, change: State, primal: float, dual: float) -> State:
         """This state after a step of these lengths."""
-        lengths = [primal] * 6 + [dual] * 4
         return State(
-            *(
-                getattr(self, f.name) + length * getattr(change, f.name)
-                for f, length in zip(fields(self), lengths, strict=True)
-            )
+            self.layout,
+            self.slack + primal * change.slack,
+            self.price_of + dual * change.price_of,
+            self.y + primal * change.y,
+            self.t + primal * change.t,
+            self.slope + dual * change.slope,
         )
-
-
-def _pairs(program: Program) -> list[tuple[str, str]]:
-    """Names of slacks and multipliers whose products shall become zero."""
-    found = [("x", "z"), ("left", "price")]
-    if program.timed:
-        found.append(("idle", "v"))
-    if program.floor is not None:
-        found.append(("over", "u"))
-    return found
-
-
-def _products(program: Program, s: State) -> float:
-    """Sum of all products; not by np.vdot, whose threads take longer to meet than to multiply."""
-    return float(sum((getattr(s, a) * getattr(s, b)).sum() for a, b in _pairs(program)))
 
 
 def centre(capacity: Floats, demand: Floats, timed: bool) -> Floats:
@@ -158,9 +212,14 @@ def _beginning(program: Program) -> State:
     if not program.timed:
         price = price * float(((earned + earned.mean(axis=0)) / cost).max())
         cost, beyond = program.demand * price[:, None], np.zeros(n)
-    idle = 1.0 - x.sum(axis=0) if program.timed else np.zeros(n)
+    layout = Layout.of(program)
     left = program.capacity - x @ program.demand
-    return State(x, idle, left, over, y, program.start, cost + beyond - earned, beyond, price, u)
+    slack, dual = [x.ravel(), left], [(cost + beyond - earned).ravel(), price]
+    if layout.timed:
+        slack, dual = [*slack, 1.0 - x.sum(axis=0)], [*dual, beyond]
+    if layout.floored:
+        slack, dual = [*slack, over], [*dual, u]
+    return State(layout, np.concatenate(slack), np.concatenate(dual), y, program.start, u)
 
 
 class _Newton:
@@ -170,35 +229,36 @@ class _Newton:
     """
 
     def __init__(self, program: Program, s: State) -> None:
-        self.program, self.s = program, s
+        self.program, self.s, self.layout = program, s, s.layout
+        self.x, self.z, self.v, self.price, self.u = s.x, s.z, s.v, s.price, s.u
         n = len(program.demand)
         none = np.zeros(n)
         self.rows = program.speed if program.profit is None else np.zeros_like(program.speed)
         self.missed_rate, self.missed_y, self.missed_t = none, none, 0.0
         self.growth, self.bend, own = none, none, np.ones(n)
-        value = (program.speed * s.x).sum(axis=0)
-        earned = s.u * self.rows if program.profit is None else program.profit
-        self.missed_x = s.z - program.demand * s.price[:, None] - s.v + earned
+        value = (program.speed * self.x).sum(axis=0)
+        earned = self.u * self.rows if program.profit is None else program.profit
+        self.missed_x = self.z - program.demand * self.price[:, None] - self.v + earned
         if program.gain is not None:
             self.bend = program.gain.curvature(s.y)
-            self.missed_rate, self.missed_y, own = s.y - value, program.gain.slope(s.y) - s.u, 1.0 / self.bend
+            self.missed_rate, self.missed_y, own = s.y - value, program.gain.slope(s.y) - self.u, 1.0 / self.bend
         elif program.floor is not None:
             demanded, self.growth, self.bend = program.floor(s.t)
-            self.missed_rate, own = demanded + s.over - value, s.over / s.u
-            self.missed_t = 1.0 - float(self.growth @ s.u)
-        self.missed_time = 1.0 - s.x.sum(axis=0) - s.idle if program.timed else none
-        self.missed_capacity = program.capacity - s.x @ program.demand - s.left
+            self.missed_rate, own = demanded + s.over - value, s.over / self.u
+            self.missed_t = 1.0 - float(self.growth @ self.u)
+        self.missed_time = 1.0 - self.x.sum(axis=0) - s.idle if program.timed else none
+        self.missed_capacity = program.capacity - self.x @ program.demand - s.left
         self._reduce(own)
 
     def _reduce(self, own: Floats) -> None:
         """The blocks of the entities, written so that nothing cancels when a single type has nearly all weight."""
         program, s = self.program, self.s
-        self.weight = s.x / s.z
+        self.weight = self.x / self.z
         total = self.weight.sum(axis=0)
         mean = (self.rows * self.weight).sum(axis=0) / total
         spread = (self.weight * (self.rows - mean) ** 2).sum(axis=0)
         if program.timed:
-            idle = s.idle / s.v
+            idle = s.idle / self.v
             self.over_time = 1.0 / (total + idle)
             spread += mean**2 * total * idle * self.over_time
         else:
@@ -222,51 +282,49 @@ class _Newton:
             others = (1.0 - np.eye(k)) @ spent + self.own
             own = (self.timing * others / self.curve) @ self.program.demand
             np.fill_diagonal(matrix[:k, :k], 0.0)
-        matrix[:k, :k] += np.diag(own + self.s.left / self.s.price)
+        matrix[:k, :k] += np.diag(own + self.s.left / self.price)
         if has_t:
             matrix[:k, k] = matrix[k, :k] = scaled @ self.growth
-            matrix[k, k] = -float(self.growth @ (self.growth / self.curve)) - float(self.s.u @ self.bend)
+            matrix[k, k] = -float(self.growth @ (self.growth / self.curve)) - float(self.u @ self.bend)
         return matrix
 
-    def step(self, inverse: Floats, aims: dict[str, Floats]) -> State:
-        """Changes that meet all rows and change each product by its aim (to first order)."""
-        program, s = self.program, self.s
-        base = aims["x"] / s.z + self.weight * self.missed_x
-        rate = np.zeros_like(s.u)
+    def step(self, inverse: Floats, aims: Floats) -> State:
+        """Changes that meet all rows and change each product, as the layout has them, by its aim (to first order)."""
+        program, s, at = self.program, self.s, self.layout
+        wanted = aims / s.price_of
+        base = wanted[at.x].reshape(at.k, at.n) + self.weight * self.missed_x
+        rate = np.zeros(at.n)
         if program.profit is None:
             rate = self.missed_rate - (self.rows * base).sum(axis=0)
-            rate += self.missed_y / self.bend if program.gain is not None else aims["over"] / s.u
-        time = base.sum(axis=0) - self.missed_time + (aims["idle"] / s.v if program.timed else 0.0)
+            rate += self.missed_y / self.bend if program.gain is not None else wanted[at.over]
+        time = base.sum(axis=0) - self.missed_time
+        if at.timed:
+            time += wanted[at.idle]
         joined = (rate + self.shift * time) / self.curve
-        right = base @ program.demand - self.missed_capacity + aims["left"] / s.price
+        right = base @ program.demand - self.missed_capacity + wanted[at.left]
         right -= self.timing @ (time * self.over_time) + self.coupling @ joined
-        if program.floor is not None:
+        if at.floored:
             right = np.append(right, float(self.growth @ joined) - self.missed_t)
         solved = inverse @ right
-        price, t = solved[: len(s.price)], float(solved[-1]) if program.floor is not None else 0.0
+        price, t = solved[: at.k], float(solved[-1]) if at.floored else 0.0
         u = joined - (price @ self.coupling - self.growth * t) / self.curve
         v = (time - price @ self.timing) * self.over_time + self.shift * u
-        z = v + program.demand * price[:, None] - self.rows * u - self.missed_x
-        none = np.zeros_like(u)
-        return State(
-            x=(aims["x"] - s.x * z) / s.z,
-            idle=(aims["idle"] - s.idle * v) / s.v if program.timed else none,
-            left=(aims["left"] - s.left * price) / s.price,
-            over=(aims["over"] - s.over * u) / s.u if program.floor is not None else none,
-            y=(self.missed_y - u) / self.bend if program.gain is not None else none,
-            t=t,
-            z=z,
-            v=v,
-            price=price,
-            u=u,
-        )
+        dual = np.empty(at.size)
+        dual[at.x] = (v + program.demand * price[:, None] - self.rows * u - self.missed_x).ravel()
+        dual[at.left] = price
+        if at.timed:
+            dual[at.idle] = v
+        if at.floored:
+            dual[at.over] = u
+        y = (self.missed_y - u) / self.bend if program.gain is not None else np.zeros(at.n)
+        return State(at, wanted - s.slack * dual / s.price_of, dual, y, t, u)
 
     def missed(self) -> float:
         """What the missed stationarities and rows are worth."""
         s = self.s
-        worth = float((np.abs(self.missed_x) * s.x).sum()) + float(np.abs(self.missed_y) @ s.y)
-        rows = float(np.abs(self.missed_capacity) @ s.price) + float(np.abs(self.missed_time) @ s.v)
-        return worth + rows + float(np.abs(self.missed_rate) @ s.u) + abs(self.missed_t * s.t)
+        worth = float((np.abs(self.missed_x) * self.x).sum()) + float(np.abs(self.missed_y) @ s.y)
+        rows = float(np.abs(self.missed_capacity) @ self.price) + float(np.abs(self.missed_time) @ self.v)
+        return worth + rows + float(np.abs(self.missed_rate) @ self.u) + abs(self.missed_t * s.t)
 
 
 def _room(value: Floats, change: Floats) -> float:
@@ -277,9 +335,7 @@ def _room(value: Floats, change: Floats) -> float:
 
 def _lengths(program: Program, s: State, d: State, curved: bool) -> tuple[float, float]:
     """(primal, dual) step lengths; equal where gains or floors are curved."""
-    pairs = _pairs(program)
-    primal = min(_room(getattr(s, a), getattr(d, a)) for a, _ in pairs)
-    dual = min(_room(getattr(s, b), getattr(d, b)) for _, b in pairs)
+    primal, dual = _room(s.slack, d.slack), _room(s.price_of, d.price_of)
     if program.gain is not None:
         primal = min(primal, _room(s.y, d.y))
     if d.t > 0:
@@ -298,12 +354,13 @@ def solve(program: Program) -> tuple[State, int]:
         for steps in range(STEPS):
             newton = _Newton(program, s)
             worth = float(s.price @ program.capacity) + float(s.v.sum())
-            open_ = (_products(program, s) + newton.missed()) / worth
+            missed = newton.missed()
+            open_ = (float((s.slack * s.price_of).sum()) + missed) / worth
             best, least, idle = (s, open_, 0) if open_ < least else (best, least, idle + (least < PROVEN))
             matrix = newton.matrix()
             if idle > PATIENCE or least <= goal or not np.isfinite(matrix).all():
                 return best, steps
-            s = _stepped(program, s, newton, _inverse(matrix))
+            s = _stepped(program, s, newton, _inverse(matrix), missed)
     return best, STEPS
 
 
@@ -314,18 +371,18 @@ def _inverse(matrix: Floats) -> Floats:
         return np.asarray(np.linalg.pinv(matrix, hermitian=True, rcond=0.0))
 
 
-def _stepped(program: Program, s: State, newton: _Newton, inverse: Floats) -> State:
+def _stepped(program: Program, s: State, newton: _Newton, inverse: Floats, missed: float) -> State:
     """Mehrotra's step: a first one straight to the boundary tells how far the second may aim."""
-    pairs = _pairs(program)
-    count, total = sum(getattr(s, a).size for a, _ in pairs), _products(program, s)
-    products = {a: getattr(s, a) * getattr(s, b) for a, b in pairs}
+    products = s.slack * s.price_of
+    total, count = float(products.sum()), products.size
     curved = bool(newton.bend.any())
-    guess = newton.step(inverse, {a: -value for a, value in products.items()})
-    after = _products(program, s.moved(guess, *_lengths(program, s, guess, curved)))
+    guess = newton.step(inverse, -products)
+    primal, dual = _lengths(program, s, guess, curved)
+    after = float(((s.slack + primal * guess.slack) * (s.price_of + dual * guess.price_of)).sum())
     # No smaller than what rows and stationarities still miss, or the products vanish before these are met.
-    part = max((max(after, 0.0) / total) ** 3, 1.0 if newton.missed() > HURRY * total else 0.0)
+    part = max((max(after, 0.0) / total) ** 3, 1.0 if missed > HURRY * total else 0.0)
     aim = part * total / count
-    step = newton.step(inverse, {a: aim - products[a] - getattr(guess, a) * getattr(guess, b) for a, b in pairs})
+    step = newton.step(inverse, aim - products - guess.slack * guess.price_of)
     primal, dual = _lengths(program, s, step, curved)
     return s.moved(step, min(1.0, BACK * primal), min(1.0, BACK * dual))
 
