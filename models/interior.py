@@ -125,7 +125,7 @@ class Layout:
 
 @dataclass(eq=False)
 class State:
-    """Slacks and multipliers as :class:`Layout` has them; rates y, level t, slopes of gains; or changes of all these."""
+    """Slacks and multipliers as :class:`Layout` has them; rates y, level t, slopes of gains; or changes of these."""
 
     layout: Layout
     slack: Floats
