@@ -1,0 +1,81 @@
+"""Every system and baseline in random worlds: the invariants of the simulator, and what each promises."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from test_world_properties import check, worlds
+
+import hetopt
+from hetopt import Instance, Job, JobType, Tenant, simulate
+from hetopt.comparison import of_one_demand
+from hetopt.errors import Stalled
+from hetopt.registry import make_system, system_names
+from hetopt.simulation.log import Log
+from hetopt.simulation.world import World
+
+QUEUES = ("fifo", "srtf", "srsf", "las", "tiresias", "tiresias-per-type", "yarn-cs", "pal", "themis", "hadar")
+KEEPS = ("fifo", "yarn-cs", "allox")
+"""Who never stops a job."""
+ONE_TYPE = ("fft", "gavel", "gavel-sjf", "gavel-ftf", "fifo", "srtf", "srsf", "las", "tiresias", "yarn-cs", "themis")
+"""Who gives a job GPUs of one type at a time."""
+
+
+def owned(instance: Instance) -> Instance:
+    """The jobs shared out among two tenants, whose speedups are those of their first job."""
+    types = instance.cluster.type_names
+    jobs = [replace(job, tenant=f"u{i % 2}", job_type=None) for i, job in enumerate(instance.jobs)]
+    tenants = []
+    for name in sorted({str(job.tenant) for job in jobs}):
+        first = next(job for job in jobs if job.tenant == name)
+        tenants.append(Tenant(name, (JobType.from_throughput("jobs", dict(first.throughput)),)))
+    same = {t.name: t.job_types[0].speedup for t in tenants}
+    jobs = [replace(job, throughput={t: same[str(job.tenant)][t] / 300 for t in types}) for job in jobs]
+    return replace(instance, tenants=tuple(tenants), jobs=tuple(jobs))
+
+
+def run(name: str, instance: Instance, world: World) -> Log | None:
+    """The log, or None where it moves jobs faster than they restart."""
+    system = make_system(name)
+    system = replace(system, placer=system.placer or hetopt.MoreWorkersFirst(sticky=True))
+    try:
+        return simulate(system, instance, world=world, patience=60)
+    except Stalled:
+        return None
+
+
+@pytest.mark.parametrize("name", sorted({*system_names(), *QUEUES} - {"isolated"}))
+@given(case=worlds())
+@settings(max_examples=12, deadline=None)
+def test_invariants(name: str, case: tuple[Instance, World]) -> None:
+    instance, world = case
+    if name == "allox":
+        instance = of_one_demand(instance)
+    if any(word in name for word in ("oef", "gandiva", "tenants")):
+        instance = owned(instance)
+    log = run(name, instance, world)
+    if log is None:
+        return
+    check(log, instance, world)
+    if name in ONE_TYPE:
+        assert not log.spans["gpu_type"].str.contains("+", regex=False).any()
+    if name in KEEPS and not world.changes:
+        stops = log.spans.groupby("job").size()
+        assert (stops == 1).all()
+        assert (log.jobs["switches"] == 0).all()
+
+
+def test_isolated_jobs_run_on_their_part_of_the_cluster() -> None:
+    """One GPU each of two types, one job that is twice as fast on B: half of each type's time, rate (1 + 2) / 2 / 2."""
+    instance = Instance.from_jobs([[1.0, 2.0], [1.0, 2.0]], 1, [6.0, 12.0], [1, 1], round_seconds=1.0)
+    log = simulate(make_system("isolated"), instance)
+    # Alone from 4 on, j2 has all of both types, but runs at most all the time: rate (1 + 2) / 2.
+    assert log.jobs["finish"].tolist() == [4.0, 8.0]
+
+
+def test_jobs_of_a_demand_of_their_own() -> None:
+    jobs = (Job("a", {"G": 1.0}, 8.0, 2), Job("b", {"G": 1.0}, 8.0))
+    with pytest.raises(hetopt.HetoptError):
+        simulate(make_system("allox"), Instance(hetopt.Cluster.of({"G": 2}), jobs=jobs))
