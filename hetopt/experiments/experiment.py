@@ -11,7 +11,7 @@ from hetopt.announced import raised
 from hetopt.checks import FrozenDict, at_least, whole
 from hetopt.errors import HetoptError, InvalidInstance, InvalidOption
 from hetopt.experiments.store import Key, Outcome, Store
-from hetopt.experiments.workload import Workload
+from hetopt.experiments.workload import AnyWorkload
 from hetopt.experiments.world_settings import WorldSettings
 from hetopt.metrics.overall import summary
 from hetopt.registry import make_system
@@ -76,7 +76,7 @@ class Experiment:
         None of something, two of one name, or a seed that is none.
     """
 
-    workloads: tuple[Workload, ...]
+    workloads: tuple[AnyWorkload, ...]
     contestants: tuple[Contestant, ...]
     seeds: tuple[int, ...] = (0,)
     world: WorldSettings = field(default_factory=WorldSettings)
@@ -142,7 +142,7 @@ class Experiment:
 class Task:
     """One run, ready to be sent to another process; calling it gives its outcome and its log."""
 
-    workload: Workload
+    workload: AnyWorkload
     contestant: Contestant
     seed: int
     world: WorldSettings
@@ -173,9 +173,10 @@ class Task:
         world = self.world.world(instance.cluster, self.seed)
         told = False if watch is None else lambda done, all_: watch(self.key, done / (all_ + 1))
         until = float("inf") if self.until is None else instance.time + self.until
+        system = self.workload.prepared(self.contestant.system(), self.seed)
         began = time.perf_counter()
         try:
-            log = simulate(self.contestant.system(), instance, world=world, until=until, progress=told)
+            log = simulate(system, instance, world=world, until=until, progress=told)
         except HetoptError as problem:
             seconds, refused = time.perf_counter() - began, " ".join(str(problem).split())
             return Outcome(self.key, self.said(), {}, seconds, refused, capacity, instance.source), None

@@ -152,6 +152,7 @@ class Store:
             "refused": outcome.refused,
             "capacity": outcome.capacity,
             "source": outcome.source,
+            "end": None if log is None else log.end,
         }
         save(json.dumps(data, indent=1) + "\n", folder / "run.json", overwrite=True)
 
@@ -249,7 +250,9 @@ class Run:
         took = self.table("decision_seconds")["seconds"]
         tables = {name: self.table(name) for name in TABLES if name != "decision_seconds"}
         events = pd.DataFrame(columns=["time", "kind", "job"])
-        return Log(**tables, events=events, capacity=float(self.data["capacity"]), decision_seconds=took)
+        return Log(
+            **tables, events=events, capacity=float(self.data["capacity"]), decision_seconds=took, end=self.data["end"]
+        )
 
 
 def _typed(frame: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -275,7 +278,7 @@ def _read(path: Path) -> dict[str, Any]:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
         raise InvalidInstance(f"{path} is no record of a run: {problem}; remove its folder and run it again") from None
-    missing = {"version", "workload", "system", "seed", "settings", "summary", "refused", "capacity"} - set(data)
+    missing = {"version", "workload", "system", "seed", "settings", "summary", "refused", "capacity", "end"} - set(data)
     if missing or data["version"] != VERSION:
         raise InvalidInstance(f"{path} is no record of a run of this version; remove its folder and run it again")
     return dict(data)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from pkgutil import resolve_name
+from typing import Any, Protocol
 
 import pandas as pd
 
@@ -15,6 +16,7 @@ from hetopt.data.instance import Instance
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.files.instance_files import PARSERS
 from hetopt.registry import generator_names, is_named, make_generator, named_instance
+from hetopt.simulation.system import System
 from hetopt.traces.catalogue import Catalogue
 from hetopt.traces.catalogues import CATALOGUES, catalogue
 from hetopt.traces.load import scaled
@@ -24,6 +26,35 @@ from hetopt.traces.workload import Tenants, to_instance
 
 JOBS = 480
 """Jobs that a generator makes where nobody says how many."""
+
+MADE_BY = "made_by"
+"""Key of the settings of a workload of another class than :class:`Workload`: ``module:Name`` of its class."""
+
+
+class AnyWorkload(Protocol):
+    """What an experiment needs of a workload: frozen settings, which can be sent to other processes."""
+
+    @property
+    def name(self) -> str:
+        """How folders and tables call it."""
+        ...
+
+    @property
+    def cluster(self) -> str | None:
+        """What its cluster is called; None where that is said elsewhere."""
+        ...
+
+    def instance(self, seed: int = 0) -> Instance:
+        """The instance for that seed."""
+        ...
+
+    def prepared(self, system: System, seed: int) -> System:
+        """The system as it comes to that instance: with what it may have learnt from jobs that went before."""
+        ...
+
+    def said(self) -> dict[str, Any]:
+        """Its settings as JSON can hold them, by the names of its class; with :data:`MADE_BY` where that is another."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -144,10 +175,32 @@ class Workload:
             f"{have}"
         )
 
+    def prepared(self, system: System, seed: int) -> System:
+        """The system as it is: there is nothing that it could have learnt from."""
+        return system
+
     def said(self) -> dict[str, Any]:
         """Its settings as JSON can hold them."""
         keys = ("trace", "cluster", "count", "load", "models", "tenants", "reference", "too_large", "kind")
         return {**{key: getattr(self, key) for key in keys}, "settings": dict(self.settings)}
+
+
+def workload_of(said: Mapping[str, Any]) -> AnyWorkload:
+    """The workload that says this of itself (:meth:`AnyWorkload.said`).
+
+    Raises
+    ------
+    InvalidInstance
+        Its class cannot be found, or has other settings.
+    """
+    settings = dict(said)
+    made_by = settings.pop(MADE_BY, None)
+    try:
+        made = Workload if made_by is None else resolve_name(str(made_by))
+        found: AnyWorkload = made(**settings)
+    except (ImportError, AttributeError, ValueError, TypeError) as problem:
+        raise InvalidInstance(f"no workload can be made of the settings {settings}: {problem}") from None
+    return found
 
 
 def cluster_of(name: str) -> Cluster:

@@ -1,4 +1,4 @@
-"""The world of a simulation as plain numbers: what a command line or a stored file can say."""
+"""The world of a simulation as plain values: what a command line or a stored file can say."""
 
 from __future__ import annotations
 
@@ -42,6 +42,8 @@ class WorldSettings:
         Length of a profiling run; 0 for none.
     throughput_error, work_error:
         Of what policies believe, see :class:`~hetopt.simulation.beliefs.Beliefs`.
+    liar, lie:
+        A tenant that overstates its speedups, and by which part (0.2: by 20 %); empty and 0: nobody lies.
     mtbf_hours, mttr_hours:
         Mean time until a server fails, and until it is repaired; 0: none fails.
     failing_hours:
@@ -71,6 +73,8 @@ class WorldSettings:
     profiling_seconds: float = 0.0
     throughput_error: float = 0.0
     work_error: float = 0.0
+    liar: str = ""
+    lie: float = 0.0
     mtbf_hours: float = 0.0
     mttr_hours: float = 1.0
     failing_hours: float = 24.0 * 7
@@ -82,8 +86,15 @@ class WorldSettings:
             if isinstance(item.default, bool):
                 if not isinstance(value, bool):
                     raise InvalidOption(f"world setting {item.name} is {value!r}; it must be true or false")
+            elif isinstance(item.default, str):
+                if not isinstance(value, str):
+                    raise InvalidOption(f"world setting {item.name} is {value!r}; it must be a tenant's name")
             else:
                 object.__setattr__(self, item.name, at_least(value, f"world setting {item.name}", 0.0, InvalidOption))
+        if bool(self.liar) != bool(self.lie):
+            raise InvalidOption(
+                f"world settings liar and lie are {self.liar!r} and {self.lie!r}; give both: who lies, and by how much"
+            )
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> WorldSettings:
@@ -113,7 +124,8 @@ class WorldSettings:
             self.save_seconds,
         )
         source = self.source_bytes_per_s or float("inf")
-        wrong = self.throughput_error or self.work_error
+        wrong = self.throughput_error or self.work_error or self.lie
+        lies = {self.liar: self.lie} if self.liar else {}
         changes: tuple[ServerChange, ...] = ()
         if self.mtbf_hours:
             hour = 3600.0
@@ -126,7 +138,7 @@ class WorldSettings:
             profiling=Profiling(self.profiling_seconds) if self.profiling_seconds else None,
             changes=changes,
             checkpoint_seconds=self.checkpoint_seconds or None,
-            beliefs=Beliefs(self.throughput_error, self.work_error, seed) if wrong else None,
+            beliefs=Beliefs(self.throughput_error, self.work_error, seed, lies) if wrong else None,
         )
 
     def on(self, cluster: Cluster) -> Cluster:

@@ -1,0 +1,180 @@
+"""Numbers of the report: standings over seeds, means over stretches of time, distributions, how numbers are written."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from metric_cases import simulations
+from report_cases import TRACE, invented
+
+from hetopt import Instance, Log, UnknownName
+from hetopt.experiments.experiment import Contestant, Experiment
+from hetopt.experiments.folder import Folder
+from hetopt.experiments.over_time import in_use, means, stretches, thinned, throughput, waiting
+from hetopt.experiments.spelling import digits, scale_of
+from hetopt.experiments.standings import THEMES, Standings, better, themes, unit
+from hetopt.experiments.store import Store
+from hetopt.metrics import completion, efficiency
+from hetopt.metrics.overall import DEFINITIONS
+
+ROWS = {
+    ("t", "a", 0): {"jct_mean": 4.0, "gru": 0.5, "beneficial": math.nan, "jobs": 9.0},
+    ("t", "a", 1): {"jct_mean": 8.0, "gru": 0.75, "beneficial": 0.5, "jobs": 9.0},
+    ("t", "b", 0): {"jct_mean": 2.0, "gru": 0.5, "beneficial": math.nan, "jobs": 7.0},
+    ("t", "b", 1): {"jct_mean": 16.0, "gru": 0.25, "beneficial": math.nan, "jobs": 7.0},
+    ("t", "c", 0): {"jct_mean": 1.0, "gru": 1.0, "beneficial": 1.0, "jobs": 7.0},
+    ("t", "c", 1): "too large",
+    ("t", "d", 0): "no tenants",
+}
+
+
+@pytest.fixture
+def standings(tmp_path: Path) -> Standings:
+    (part,) = Folder.of(invented(tmp_path, ROWS)).parts
+    return part.standings
+
+
+def test_standings_by_hand(standings: Standings) -> None:
+    assert standings.systems == ["c", "a", "b"]
+    assert standings.mean["jct_mean"].tolist() == [1.0, 6.0, 9.0]
+    assert standings.least["jct_mean"].tolist() == [1.0, 4.0, 2.0]
+    assert standings.most["jct_mean"].tolist() == [1.0, 8.0, 16.0]
+    assert standings.known["beneficial"].tolist() == [1, 1, 0]
+    assert standings.seeds == {"c": [0], "a": [0, 1], "b": [0, 1]}
+    assert standings.refused == {"c": {1: "too large"}, "d": {0: "no tenants"}}
+    assert standings.metrics == ["jobs", "jct_mean", "beneficial", "gru"]
+    assert set(standings.absent) == set(DEFINITIONS) - set(standings.metrics)
+
+
+def test_the_best_are_those_with_all_seeds(standings: Standings) -> None:
+    """System c ran with one seed only; nobody is best in the number of jobs."""
+    assert standings.best("jct_mean") == ["a"]
+    assert standings.best("gru") == ["a"]
+    assert standings.best("jobs") == []
+
+
+def test_ratios_are_taken_seed_by_seed(standings: Standings) -> None:
+    ratios = standings.ratios("b")["jct_mean"]
+    assert ratios.to_dict() == {("a", 0): 2.0, ("a", 1): 0.5, ("b", 0): 1.0, ("b", 1): 1.0, ("c", 0): 0.5}
+    only = standings.ratios("c")["jct_mean"]
+    assert np.isnan(only["a", 1])
+    assert only["a", 0] == 4.0
+
+
+def test_the_baseline_is_fft_or_the_first(standings: Standings, tmp_path: Path) -> None:
+    assert standings.baseline() == "c"
+    assert standings.baseline("b") == "b"
+    with pytest.raises(UnknownName, match="'d' to compare with; known: a, b, c"):
+        standings.baseline("d")
+    (part,) = Folder.of(invented(tmp_path / "2", {("t", "fft", 0): {"jct_mean": 2.0}, **ROWS})).parts
+    assert part.standings.baseline() == "fft"
+
+
+def test_every_metric_has_a_theme_and_a_unit() -> None:
+    """A metric that is new to the package stands below a heading, too."""
+    found = themes([*DEFINITIONS, "new"])
+    assert sorted(name for names in found.values() for name in names) == sorted([*DEFINITIONS, "new"])
+    assert found["Other numbers"] == ["new"]
+    assert set(found) - {"Other numbers"} == set(THEMES)
+    assert {unit(name) for name in DEFINITIONS} <= {"seconds", "count", "per hour", "GPUs of speedup 1", ""}
+    assert unit("jct_mean") == "seconds"
+    assert [better(name) for name in ("jct_mean", "utilisation", "jobs", "ftf_gavel_below_1", "new")] == [
+        -1,
+        1,
+        0,
+        1,
+        0,
+    ]
+
+
+def test_numbers_are_written_to_be_read() -> None:
+    expected = {
+        0.0: "0",
+        3.0: "3",
+        0.5: "0.500",
+        2.346: "2.35",
+        123.456: "123.5",
+        12345.678: "12\N{NARROW NO-BREAK SPACE}346",
+        2.0**-16: "1.53e-05",
+        2e9: "2.00e+09",
+        -1.25: "-1.25",
+        math.inf: "\N{EN DASH}",
+    }
+    assert {value: digits(value) for value in expected} == expected
+    assert digits(math.nan) == "\N{EN DASH}"
+
+
+def test_the_unit_of_a_column_suits_its_middle() -> None:
+    assert scale_of("jct_mean", [60.0, 7200.0, 1e6]).name == "h"
+    assert scale_of("jct_mean", [60.0, math.nan]).name == "s"
+    assert scale_of("decision_mean", [0.002]).name == "ms"
+    assert scale_of("jct_mean", [0.0]).name == "s"
+    assert scale_of("gru", [0.5]).name == ""
+    assert scale_of("throughput", [5.0]).name == "GPUs of speedup 1"
+    assert scale_of("jct_mean", [7200.0]).spell(5400.0) == "1.50"
+
+
+MOMENTS = st.integers(0, 64)
+INTERVALS = st.lists(st.tuples(MOMENTS, MOMENTS, st.integers(0, 8)).filter(lambda t: t[0] < t[1]), max_size=8)
+
+
+@given(INTERVALS, st.integers(1, 16))
+def test_means_over_stretches_by_enumeration(intervals: list[tuple[int, int, int]], number: int) -> None:
+    """64 s in equal stretches: every mean is the sum of overlaps, in fractions."""
+    begins, ends, values = (np.array([t[i] for t in intervals], dtype=float) for i in range(3))
+    edges = np.linspace(0.0, 64.0, number + 1)
+    found = means(begins, ends, values, edges)
+    for i in range(number):
+        low, high = Fraction(64 * i, number), Fraction(64 * (i + 1), number)
+        area = sum(v * max(Fraction(0), min(Fraction(b), high) - max(Fraction(a), low)) for a, b, v in intervals)
+        assert found[i] == pytest.approx(float(area / (high - low)))
+
+
+@given(simulations())
+def test_areas_under_the_curves_are_those_of_the_metrics(case: tuple[Log, Instance]) -> None:
+    """GPU-seconds of training, and seconds that jobs wait, are the same however they are divided."""
+    log, instance = case
+    if not len(log.rounds) or not len(log.jobs):
+        return
+    edges = stretches([log], 7)
+    length = np.diff(edges)
+    trained = (log.spans["end"] - log.spans["start"] - log.spans["lost"]).clip(lower=0.0) @ log.spans["gpus"]
+    assert np.nansum(in_use(log, edges) * length) * log.capacity == pytest.approx(trained)
+    assert np.nansum(waiting(log, edges) * length) == pytest.approx(completion(log, instance)["queueing"].sum())
+
+
+def test_promises_are_those_of_the_metric(tmp_path: Path) -> None:
+    """Means over time of both curves are what hetopt.metrics.efficiency says."""
+    Experiment((TRACE,), (Contestant("oef-cooperative"),), (0,)).run(Store(tmp_path))
+    ((run),) = Store(tmp_path).runs()
+    edges = stretches([run.log], 50)
+    estimated, actual = throughput(run.log, edges)
+    whole = (run.log.rounds["end"] - run.log.rounds["start"]).sum()
+    expected = efficiency(run.log, TRACE.instance(0)).loc["total"]
+    for curve, key in ((estimated, "estimated"), (actual, "actual")):
+        assert np.nansum(curve * np.diff(edges)) / whole == pytest.approx(expected[key])
+
+
+@example([*range(1, 11), *[5] * 40], 0, 4)
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=200), st.integers(0, 20), st.integers(2, 30))
+def test_a_thinned_distribution_is_close_below(values: list[int], unfinished: int, most: int) -> None:
+    """Its steps are points of the whole one, and nowhere lower than that by more than one in ``most``."""
+    among = len(values) + unfinished
+    x, y = thinned(np.array(values, dtype=float), among, most)
+    assert x[0] == min(values)
+    assert x[-1] == max(values)
+    for point in range(51):
+        whole = sum(value <= point for value in values) / among
+        left = np.searchsorted(x, point, side="right")
+        step = y[left - 1] if left else 0.0
+        assert step <= whole
+        assert whole - step <= Fraction(1, most)
+        if point in x:
+            assert step == whole
+    assert len(x) <= most + 2

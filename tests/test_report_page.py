@@ -1,0 +1,276 @@
+"""The page about stored simulations says what is stored: every number, name, refusal, and nothing from elsewhere."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+from report_cases import MIX, NAME, SYSTEMS, TRACE, Page, edit, filled, invented
+
+from hetopt.errors import InvalidInstance, InvalidOption, UnknownName
+from hetopt.experiments import tables
+from hetopt.experiments.experiment import Contestant, Experiment
+from hetopt.experiments.folder import Folder, only_jobs
+from hetopt.experiments.looks import looks
+from hetopt.experiments.page import Wishes, page, write
+from hetopt.experiments.standings import THEMES, themes
+from hetopt.experiments.store import Store
+from hetopt.metrics.finish_time import IDEALS, finish_time_fairness
+from hetopt.metrics.overall import DEFINITIONS
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return filled(tmp_path_factory.mktemp("stored") / "runs")
+
+
+@pytest.fixture(scope="module")
+def text(runs: Path) -> str:
+    return page(Folder.of(runs))
+
+
+@pytest.fixture(scope="module")
+def shown(text: str) -> Page:
+    return Page(text)
+
+
+def test_numbers_of_the_page_are_those_of_the_table(runs: Path, shown: Page) -> None:
+    """Means over seeds of every metric of every system, to the last digit."""
+    rows = Store(runs).table().to_dict("records")
+    by_workload = {name: [row for row in rows if row["workload"] == name] for name in ("fft-trace-1", "hadar/m5")}
+    for heading in themes(DEFINITIONS):
+        found = [table for table in shown.tables if table.section == heading]
+        for table, (workload, own) in zip(found, by_workload.items(), strict=False):
+            expected = {}
+            for system in {row["system"] for row in own}:
+                for metric in table.head[1:]:
+                    values = [row[metric] for row in own if row["system"] == system and row[metric] == row[metric]]
+                    if values:
+                        expected[system, metric] = fmean(values)
+            assert table.numbers() == pytest.approx(expected), (workload, heading)
+
+
+def test_every_metric_is_shown_or_said_to_be_absent(shown: Page) -> None:
+    listed = {name for table in shown.tables for name in table.head}
+    absent = re.findall(r"None of these systems has: ([^.]*)\.", shown.text)
+    assert set(DEFINITIONS) <= listed | {name for line in absent for name in line.split(", ")}
+    assert "sharing" in absent[0]
+    assert "sharing" in listed, "the other workload has tenants"
+    for metric in listed & set(DEFINITIONS):
+        assert DEFINITIONS[metric] in shown.text
+
+
+def test_systems_stand_in_the_order_of_mean_completion_time(shown: Page) -> None:
+    table = shown.of("Main numbers")
+    means = [table.numbers()[row.name, "jct_mean"] for row in table.rows]
+    assert means == sorted(means)
+    assert {row.name for row in table.rows} == {*SYSTEMS, NAME}
+
+
+def test_spread_gaps_and_the_best_by_hand(tmp_path: Path) -> None:
+    """Hours of two systems and two seeds; one makespan is not known."""
+    hour, nan = 3600.0, float("nan")
+    rows: dict[tuple[str, str, int], dict[str, float] | str] = {
+        ("t", "a", 0): {"jct_mean": 2 * hour, "makespan": 3 * hour},
+        ("t", "a", 1): {"jct_mean": 5 * hour, "makespan": nan},
+        ("t", "b", 0): {"jct_mean": 4 * hour, "makespan": 8 * hour},
+        ("t", "b", 1): {"jct_mean": 4.25 * hour, "makespan": 9 * hour},
+    }
+    (part,) = Folder.of(invented(tmp_path, rows)).parts
+    text = tables.numbers(part.standings, ["jct_mean", "makespan", "gru"], looks(["a", "b"]), "")
+    dash = "\N{EN DASH}"
+    first, second = re.findall(r"<tr><th scope='row'>.*?</tr>", text)
+    assert "<td class='best' title='best'><data value='12600.0'>3.50</data>" in first
+    assert f"<small>2 {dash} 5</small>" in first
+    assert "<td><data value='10800.0'>3</data><small>1 of 2 seeds</small></td>" in first
+    assert f"<td><data value='30600.0'>8.50</data><small>8 {dash} 9</small></td>" in second, "nobody to be better than"
+    assert first.endswith(f"<td>{dash}</td></tr>")
+    assert re.findall("<small>(h)</small>", text) == ["h", "h"]
+
+
+def test_ratios_are_means_of_ratios_with_the_same_seed(runs: Path, shown: Page) -> None:
+    stored = [row for row in Store(runs).table().to_dict("records") if row["workload"] == "fft-trace-1"]
+    rows = {(row["system"], row["seed"]): row for row in stored}
+    found = shown.of("Relative to fft").numbers()
+    for system in (*SYSTEMS, NAME):
+        expected = fmean(rows[system, seed]["jct_mean"] / rows["fft", seed]["jct_mean"] for seed in (0, 1))
+        assert found[system, "jct_mean"] == pytest.approx(expected)
+
+
+def test_the_page_is_whole_and_can_be_heard(text: str, shown: Page) -> None:
+    """Every element is closed, ids are unique (the reader checks), pictures say what they show, nothing is loaded."""
+    assert len(shown.ids) == len(set(shown.ids))
+    assert all(link.startswith("#") and link[1:] in shown.ids for link in shown.links)
+    assert {"run", "w0", "w1", "papers"} <= set(shown.ids)
+    assert len(shown.pictures) >= 8
+    for picture in shown.pictures:
+        assert picture["role"] == "img"
+        assert picture["aria-label"]
+        assert {"width", "height"}.isdisjoint(picture)
+    assert "<script" not in text
+    assert "url(http" not in text
+    assert text.count("http") == text.count("http://www.w3.org/")
+    assert "prefers-color-scheme: dark" in text
+    assert "@media print" in text
+
+
+def test_names_are_text_everywhere(text: str, shown: Page) -> None:
+    """The label would be bold if it were not escaped."""
+    assert "<b>Ä" not in text
+    assert NAME in shown.text
+    assert sum(NAME in str(picture["aria-label"]) for picture in shown.pictures) >= 4
+    legends = shown.text.count(NAME)
+    assert legends >= 8
+
+
+def test_what_was_refused_is_said_with_the_reason(shown: Page) -> None:
+    assert "Did not run:" in shown.text
+    assert "gandiva-fair: is about tenants, and the instance has none" in shown.text
+    systems = {row.name: [cell for cell, _ in row.cells] for row in shown.of("Systems").rows}
+    assert systems["gandiva-fair"][3] == "0 of 1"
+    assert systems["fft"][:4] == ["fft", "as they are", "its own", "3 of 3"]
+    assert all(row.name != "gandiva-fair" for table in shown.tables if table.section in THEMES for row in table.rows)
+
+
+def test_what_was_run_is_said(shown: Page) -> None:
+    assert "9 servers with 12 T4, 12 A10, 12 V100; 12 jobs" in shown.text
+    assert "seeds 0, 1." in shown.text
+    assert "world.restart_seconds 30.0" in shown.text
+    assert "count 12" in shown.text
+
+
+def test_tenants_promises_are_drawn_where_there_are_some(shown: Page) -> None:
+    said = [str(picture["aria-label"]) for picture in shown.pictures]
+    assert sum(label.startswith("Estimated and actual") for label in said) == 1
+    assert any("for oef-cooperative." in label for label in said)
+
+
+def test_the_same_folder_gives_the_same_page(runs: Path, text: str, tmp_path: Path) -> None:
+    """Also elsewhere: no path and no time stands in it."""
+    shutil.copytree(runs, tmp_path / "runs")
+    again = page(Folder.of(tmp_path / "runs"))
+    assert again == text
+    assert str(runs.parent) not in text
+
+
+def test_colours_do_not_change_with_the_section(text: str) -> None:
+    """By its place among all names: every sample of a system has the same colour, and a whole line."""
+    order = sorted({"fft", "gavel", "oef-cooperative", "tiresias", NAME, "hadar", "hadare", "gandiva-fair"})
+    number = order.index("gavel")
+    samples = re.findall(r"stroke: var\(--(s\d)\)[^>]*dasharray: ([^']*)'/></svg>gavel<", text)
+    assert samples
+    assert set(samples) == {(f"s{number}", "none")}
+
+
+def test_unfinished_jobs_leave_gaps_and_are_warned_of(tmp_path: Path) -> None:
+    Experiment((TRACE,), (Contestant("fft"), Contestant("srtf")), until=600.0).run(Store(tmp_path))
+    found = Page(page(Folder.of(tmp_path)))
+    assert "did not finish" in found.text
+    numbers = found.of("Main numbers").numbers()
+    assert ("fft", "jct_mean") in numbers or ("srtf", "jct_mean") in numbers
+    assert "makespan" in found.text
+    assert all(column != "makespan" for _, column in numbers)
+
+
+def test_nothing_finished_at_all(tmp_path: Path) -> None:
+    Experiment((TRACE,), (Contestant("fft"),), until=1.0).run(Store(tmp_path))
+    found = Page(page(Folder.of(tmp_path)))
+    assert found.of("Jobs").numbers()["fft", "finished"] == 0
+
+
+def test_one_system_with_one_seed(tmp_path: Path) -> None:
+    Experiment((MIX,), (Contestant("hadar"),)).run(Store(tmp_path))
+    found = Page(page(Folder.of(tmp_path)))
+    assert "Relative to hadar" in found.headings
+    assert set(found.of("Relative to hadar").numbers().values()) <= {1.0}
+    assert "one seed" in found.text
+
+
+def test_everybody_refused(tmp_path: Path) -> None:
+    Experiment((MIX,), (Contestant("gandiva-fair"),)).run(Store(tmp_path))
+    found = Page(page(Folder.of(tmp_path)))
+    assert "No system ran it." in found.text
+    assert "about tenants" in found.text
+
+
+def test_runs_that_are_not_alike_are_flagged(tmp_path: Path) -> None:
+    """The same workload by name, with other settings or other seeds."""
+    path = invented(tmp_path, {("t", "a", 0): "no", ("t", "b", 0): "no", ("t", "b", 1): "no"})
+    edit(path / "t" / "a" / "seed-0", settings={"workload": {"count": 5}, "world": {"spread": True}})
+    edit(path / "t" / "b" / "seed-0", settings={"workload": {"count": 7}, "world": {"spread": True}})
+    edit(path / "t" / "b" / "seed-1", settings={"workload": {"count": 7}, "world": {"spread": True}})
+    found = Page(page(Folder.of(path)))
+    assert "Not comparable: runs differ in workload.count: 5 (a); 7 (b)." in found.text
+    assert "world.spread true" in found.text
+
+
+def test_fairness_needs_only_the_jobs(runs: Path) -> None:
+    """What is not read of other seeds does not matter for it."""
+    for run in Folder.of(runs).runs:
+        if run.data["refused"] is None and run.key.workload == "fft-trace-1":
+            instance = TRACE.instance(run.key.seed)
+            for name in IDEALS:
+                whole, part = (finish_time_fairness(log, instance, name) for log in (run.log, only_jobs(run)))
+                assert whole.equals(part)
+
+
+def test_a_trace_that_changed_is_noticed(tmp_path: Path) -> None:
+    """Another seed stands in the record than was run: its jobs are others, and there is no fairness of it."""
+    Experiment((TRACE,), (Contestant("srtf"),), (0,)).run(Store(tmp_path))
+    edit(tmp_path / "fft-trace-1" / "srtf" / "seed-0", seed=5)
+    found = Page(page(Folder.of(tmp_path)))
+    assert "No fairness of srtf: the trace gives other jobs now than when it was simulated." in found.text
+
+
+def test_wishes_are_heard(runs: Path) -> None:
+    some = Folder.of(runs, ["gavel", "tiresias"])
+    found = Page(page(some, Wishes(baseline="tiresias", window=(0.0, 600.0), seed=1, fairness="gavel")))
+    assert "Relative to tiresias" in found.headings
+    assert "Seed 1, from 0 to 10 min: as asked for." in found.text
+    assert "ftf_gavel_mean" in found.of("Main numbers").head
+    assert "fft-trace-1" in found.headings
+    assert {row.name for row in found.of("Main numbers").rows} == {"gavel", "tiresias"}
+
+
+@pytest.mark.parametrize(
+    ("wishes", "error", "message"),
+    [
+        (Wishes(baseline="gavle"), UnknownName, "'gavle' to compare with.*did you mean 'gavel'"),
+        (Wishes(baseline="gandiva-fair"), UnknownName, "no system 'gandiva-fair' to compare with"),
+        (Wishes(seed=7), InvalidOption, "seed is 7, with which nothing.*one of 0, 1"),
+        (Wishes(window=(1e9, 2e9)), InvalidOption, "fft-trace-1 lasts from 0 to"),
+    ],
+)
+def test_wishes_that_cannot_be_fulfilled(runs: Path, wishes: Wishes, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        page(Folder.of(runs), wishes)
+
+
+def test_a_window_outside_of_one_workload_is_said_there(runs: Path) -> None:
+    """Trace 1 lasts longer than the mix."""
+    ends = [run.log.end for run in Folder.of(runs, ["fft"]).runs if run.key.seed == 0]
+    start, end = sorted(ends)
+    found = Page(page(Folder.of(runs, ["fft"]), Wishes(window=(start + 1.0, end))))
+    assert "choose one that lies in it" in found.text
+    assert "as asked for" in found.text
+
+
+def test_unknown_fairness() -> None:
+    with pytest.raises(UnknownName, match="themis"):
+        Wishes(fairness="themsi")
+
+
+def test_unknown_system(runs: Path) -> None:
+    with pytest.raises(UnknownName, match="no runs of system 'ftf'; did you mean 'fft'"):
+        Folder.of(runs, ["fft", "ftf"])
+
+
+def test_a_damaged_table_is_one_line(tmp_path: Path) -> None:
+    Experiment((MIX,), (Contestant("hadar"),)).run(Store(tmp_path))
+    (tmp_path / "hadar_m5" / "hadar" / "seed-0" / "jobs.csv.gz").write_bytes(b"no table")
+    with pytest.raises(InvalidInstance, match="table 'jobs' cannot be read"):
+        write(Folder.of(tmp_path), tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()

@@ -1,0 +1,217 @@
+"""Windows and timelines: the busiest stretch against brute force, and bars that lie on GPUs as the log says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from metric_cases import NAN, by_hand, log_of, simulations
+from report_cases import MIX, TRACE, Page
+
+from hetopt import InvalidOption, Log
+from hetopt.experiments import timeline
+from hetopt.experiments.experiment import Contestant, Experiment
+from hetopt.experiments.folder import Folder
+from hetopt.experiments.gathered import Gathered
+from hetopt.experiments.lanes import Bar, chosen_jobs, in_rows, on_servers, rooms
+from hetopt.experiments.page import Wishes, page
+from hetopt.experiments.store import Store
+from hetopt.experiments.windows import asked, busiest, inside, parse
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("0:60", (0.0, 60.0)), ("2h:6h", (7200.0, 21600.0)), (" 1.5 min : 1d", (90.0, 86400.0)), ("30m:.5h", None)],
+)
+def test_windows_are_read(text: str, seconds: tuple[float, float] | None) -> None:
+    if seconds is None:
+        with pytest.raises(InvalidOption, match="end must be after"):
+            parse(text)
+    else:
+        assert parse(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "5", "a:b", "1:2:3", "-1:5", "1e3:1e4", "2 weeks:3 weeks", "5:5", "nan:1"])
+def test_windows_that_are_none(text: str) -> None:
+    with pytest.raises(InvalidOption, match=r"window is .* must be"):
+        parse(text)
+
+
+def test_windows_that_show_nothing() -> None:
+    log, _ = by_hand()
+    assert inside((23.0, 99.0), [log], "it") == (23.0, 99.0)
+    for window in ((24.0, 30.0), (-5.0, 0.0)):
+        with pytest.raises(InvalidOption, match="it lasts from 0 to 24; choose one that lies in it"):
+            inside(window, [log], "it")
+
+
+JOBS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 24), st.integers(1, 8)), min_size=1, max_size=6)
+
+
+def log_with(jobs: list[tuple[int, int, int]]) -> Log:
+    """Jobs by arrival, stay (0: unfinished) and demand; the log ends at 64 s."""
+    rows = [
+        (f"j{i}", None, float(arrival), NAN, float(arrival + stay) if stay else NAN, 0, 8.0, 8.0 if stay else 0.0)
+        for i, (arrival, stay, _) in enumerate(jobs)
+    ]
+    log = log_of(rows, [], [0.0, 64.0], 8.0)
+    return replace(log, jobs=log.jobs.assign(demand=[demand for *_, demand in jobs]))
+
+
+@given(st.lists(JOBS, min_size=1, max_size=2), st.integers(1, 70))
+def test_no_stretch_asks_for_more(cases: list[list[tuple[int, int, int]]], length: int) -> None:
+    """Against all stretches that begin at whole seconds, one by one in whole numbers: the first of the best."""
+    logs = [log_with(jobs) for jobs in cases]
+    start, end = busiest(logs, float(length))
+    if length >= 64:
+        assert (start, end) == (0.0, 64.0)
+        return
+
+    def demanded(begin: float) -> float:
+        total = 0.0
+        for jobs in cases:
+            for arrival, stay, gpus in jobs:
+                leaves = arrival + stay if stay else 64
+                total += gpus * max(0.0, min(begin + length, leaves) - max(begin, arrival))
+        return total
+
+    every = [demanded(float(begin)) for begin in range(64 - length + 1)]
+    assert end == start + length
+    assert demanded(start) == max(every)
+    assert start == every.index(max(every))
+
+
+def test_the_standard_window_is_a_quarter_from_one_to_four_hours() -> None:
+    log, hour = log_with([(0, 4, 1)]), 3600.0
+    for whole, length in ((0.5, 0.5), (3.0, 1.0), (8.0, 2.0), (100.0, 4.0)):
+        rounds = pd.DataFrame({"start": [0.0], "end": [whole * hour]})
+        assert busiest([replace(log, rounds=rounds, events=log.events.iloc[:0])]) == (0.0, length * hour)
+
+
+def test_what_jobs_ask_for_by_hand() -> None:
+    """Of three jobs the last is unfinished: it is there until the end."""
+    begins, ends, gpus = asked([log_with([(0, 8, 2), (4, 8, 1), (16, 0, 4)])])
+    assert (begins.tolist(), ends.tolist(), gpus.tolist()) == ([0.0, 4.0, 16.0], [8.0, 12.0, 64.0], [2, 1, 4])
+
+
+def test_bars_by_hand() -> None:
+    """One GPU of b-0 and both of a-0; x moves to one lane of a-0 and loses 2 s; z takes its place on b-0."""
+    log, instance = by_hand()
+    log = replace(log, spans=log.spans.assign(tenant=None))
+    room = rooms([log], instance)
+    assert room == {"a-0": 2, "b-0": 2}
+    assert rooms([log], None) == {"a-0": 2, "b-0": 1}
+    bars = on_servers(log, (0.0, 24.0), room)
+    assert bars == [
+        Bar("x", "x", 0.0, 0.0, 8.0, 1, 0, 1),
+        Bar("y", "y", 0.0, 0.0, 8.0, 0, 0, 2),
+        Bar("x", "x", 8.0, 10.0, 14.0, 0, 0, 1),
+        Bar("y", "y", 16.0, 17.0, 20.0, 0, 0, 2),
+        Bar("z", "z", 16.0, 16.0, 24.0, 1, 0, 1),
+    ]
+    assert on_servers(log, (14.0, 16.0), room) == []
+    assert chosen_jobs([log], (0.0, 24.0), 2) == ["x", "y"]
+    assert chosen_jobs([log], (16.0, 24.0)) == ["y", "z"]
+    assert in_rows(log, (16.0, 24.0), ["z", "y"]) == [
+        Bar("y", "A", 16.0, 17.0, 20.0, 1, 0, 1),
+        Bar("z", "B", 16.0, 16.0, 24.0, 0, 0, 1),
+    ]
+
+
+def test_without_servers_there_are_no_rows_of_them() -> None:
+    log, instance = by_hand()
+    assert rooms([replace(log, spans=log.spans.assign(servers=""))], instance) is None
+
+
+@given(simulations())
+def test_bars_are_the_spans(case: tuple[Log, object]) -> None:
+    """As many GPUs as the span has, on its servers; and no two jobs on one GPU, where all gangs are on one server."""
+    log, instance = case
+    room = rooms([log], instance)  # type: ignore[arg-type]
+    if room is None:
+        return
+    bars = on_servers(log, (-1.0, 1e9), room)
+    names = list(room)
+    found: dict[tuple[str, float, float, str], int] = {}
+    for bar in bars:
+        assert 0 <= bar.lane < bar.lane + bar.height <= room[names[bar.row]]
+        key = (bar.job, bar.start, bar.end, names[bar.row])
+        found[key] = found.get(key, 0) + bar.height
+    alone = ~log.spans["servers"].str.contains("+", regex=False)
+    for span in log.spans[alone].itertuples():
+        assert found[span.job, span.start, span.end, span.servers] == span.gpus
+    if alone.all():
+        for a, b in combinations(bars, 2):
+            apart = a.row != b.row or a.lane + a.height <= b.lane or b.lane + b.height <= a.lane
+            assert apart or a.end <= b.start or b.end <= a.start
+
+
+@given(simulations())
+def test_copies_in_a_row_do_not_hide_each_other(case: tuple[Log, object]) -> None:
+    log, _ = case
+    jobs = chosen_jobs([log], (-1.0, 1e9))
+    held = (log.spans["end"] - log.spans["start"]) * log.spans["gpus"]
+    assert set(jobs) == set(held.groupby(log.spans["job"]).sum().index)
+    bars = in_rows(log, (-1.0, 1e9), jobs)
+    assert len(bars) == len(log.spans)
+    for a, b in combinations(bars, 2):
+        assert a.row != b.row or a.lane != b.lane or a.end <= b.start or b.end <= a.start
+
+
+def test_a_gang_on_several_servers_fills_what_is_free() -> None:
+    """Three GPUs on two servers of two: at least one each, and the third where both are free."""
+    rows = [(name, None, 0.0, 0.0, 8.0, 0, 1.0, 1.0) for name in ("x", "y")]
+    spans = [("x", 0.0, 8.0, "A", "a-0", 1, 0.0, 1.0), ("y", 0.0, 8.0, "A", "a-0+a-1", 3, 0.0, 1.0)]
+    log = log_of(rows, spans, [0.0, 8.0], 4.0)
+    log = replace(log, spans=log.spans.assign(tenant=None))
+    bars = on_servers(log, (0.0, 8.0), {"a-0": 2, "a-1": 2})
+    assert [(bar.job, bar.row, bar.lane, bar.height) for bar in bars] == [
+        ("x", 0, 0, 1),
+        ("y", 0, 1, 1),
+        ("y", 1, 0, 2),
+    ]
+
+
+def test_copies_stand_side_by_side(tmp_path: Path) -> None:
+    """HadarE runs a job on several servers at once; a page of it has a row per server."""
+    Experiment((MIX,), (Contestant("hadare"),)).run(Store(tmp_path))
+    found = Page(page(Folder.of(tmp_path), Wishes(window=(0.0, 1000.0))))
+    assert "A row per server" in found.text
+    assert "A row per job" not in found.text
+
+
+def test_many_servers_are_shown_by_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeline, "MOST", 8)
+    Experiment((TRACE,), (Contestant("fft"),)).run(Store(tmp_path))
+    found = Page(page(Folder.of(tmp_path)))
+    assert "A row per server" not in found.text
+    assert "A row per job: the 12 with most GPU time here" in found.text
+
+
+def test_too_many_bars_become_dots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same picture, without a shape for each colour in its text."""
+    log, instance = by_hand()
+    log = replace(log, spans=log.spans.assign(tenant=None), jobs=log.jobs.assign(demand=1))
+    gathered = Gathered(0, logs={"s": log}, instance=instance)
+    drawn = timeline.timelines(gathered, None, "w")
+    monkeypatch.setattr(timeline, "DRAWN", 3)
+    dots = timeline.timelines(gathered, None, "w")
+    assert "<image" in dots
+    assert "<image" not in drawn
+    assert drawn.count("<path") > dots.count("<path")
+
+
+def test_rows_are_as_high_as_their_gpus() -> None:
+    """The picture is in inches: a bar of two of four GPUs is half its row."""
+    boxes = timeline._boxes([Bar("x", "", 0, 0, 1, 1, 1, 2)], (2, 4), by_lane=True)
+    assert boxes == [(3, 5)]
+    shared = timeline._boxes([Bar("x", "", 0, 0, 1, 0, 0, 1), Bar("x", "", 0, 0, 1, 0, 1, 1)], (1,), by_lane=False)
+    assert np.allclose([low for low, _ in shared], [0.1, 0.5])
+    assert shared[1][1] - shared[1][0] == pytest.approx(float(Fraction(2, 5)))
