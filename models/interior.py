@@ -16,12 +16,13 @@ long side.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from hetopt.data.entities import Floats
+from hetopt.models.slacks import Layout, State
 from hetopt.tolerances import CONVERGED, PROVEN
 
 STEPS = 100
@@ -91,101 +92,6 @@ class Program:
     most: float = np.inf
 
 
-@dataclass(frozen=True, eq=False)
-class Layout:
-    """Where the slacks lie in one vector, and their multipliers in another, so that each product is of two numbers.
-
-    In order: x with z, (k, n); left with price, (k,); idle with v, (n,), where time rows hold; over with u, (n,), where
-    there are floors.
-    """
-
-    k: int
-    n: int
-    timed: bool
-    floored: bool
-
-    @classmethod
-    def of(cls, program: Program) -> Layout:
-        """That of the program."""
-        k, n = program.speed.shape
-        return cls(k, n, program.timed, program.floor is not None)
-
-    def __post_init__(self) -> None:
-        ends = np.cumsum([self.k * self.n, self.k, self.n * self.timed, self.n * self.floored]).tolist()
-        for key, start, end in zip(("x", "left", "idle", "over"), (0, *ends), ends, strict=False):
-            object.__setattr__(self, key, slice(start, end))
-        object.__setattr__(self, "size", ends[-1])
-
-    x: slice = field(init=False)
-    left: slice = field(init=False)
-    idle: slice = field(init=False)
-    over: slice = field(init=False)
-    size: int = field(init=False)
-
-
-@dataclass(eq=False)
-class State:
-    """Slacks and multipliers as :class:`Layout` has them; rates y, level t, slopes of gains; or changes of these."""
-
-    layout: Layout
-    slack: Floats
-    price_of: Floats
-    y: Floats
-    t: float
-    slope: Floats
-
-    @property
-    def x(self) -> Floats:
-        """(k, n) shares."""
-        return self.slack[self.layout.x].reshape(self.layout.k, self.layout.n)
-
-    @property
-    def z(self) -> Floats:
-        """(k, n) multipliers of x >= 0."""
-        return self.price_of[self.layout.x].reshape(self.layout.k, self.layout.n)
-
-    @property
-    def left(self) -> Floats:
-        """(k,) GPUs left over."""
-        return self.slack[self.layout.left]
-
-    @property
-    def price(self) -> Floats:
-        """(k,) prices of GPUs."""
-        return self.price_of[self.layout.left]
-
-    @property
-    def idle(self) -> Floats:
-        """(n,) time left over; empty without time rows."""
-        return self.slack[self.layout.idle]
-
-    @property
-    def v(self) -> Floats:
-        """(n,) prices of time; zeros without time rows."""
-        return self.price_of[self.layout.idle] if self.layout.timed else np.zeros(self.layout.n)
-
-    @property
-    def over(self) -> Floats:
-        """(n,) rates beyond the floors; empty without floors."""
-        return self.slack[self.layout.over]
-
-    @property
-    def u(self) -> Floats:
-        """(n,) multipliers of the rate rows."""
-        return self.price_of[self.layout.over] if self.layout.floored else self.slope
-
-    def moved(self, change: State, primal: float, dual: float) -> State:
-        """This state after a step of these lengths."""
-        return State(
-            self.layout,
-            self.slack + primal * change.slack,
-            self.price_of + dual * change.price_of,
-            self.y + primal * change.y,
-            self.t + primal * change.t,
-            self.slope + dual * change.slope,
-        )
-
-
 def centre(capacity: Floats, demand: Floats, timed: bool) -> Floats:
     """(k,) shares of everyone strictly inside: half an equal part of the GPUs, or of the time where that is less."""
     part = capacity / demand.sum()
@@ -212,7 +118,8 @@ def _beginning(program: Program) -> State:
     if not program.timed:
         price = price * float(((earned + earned.mean(axis=0)) / cost).max())
         cost, beyond = program.demand * price[:, None], np.zeros(n)
-    layout = Layout.of(program)
+    k = len(program.capacity)
+    layout = Layout(k, n, program.timed, program.floor is not None)
     left = program.capacity - x @ program.demand
     slack, dual = [x.ravel(), left], [(cost + beyond - earned).ravel(), price]
     if layout.timed:

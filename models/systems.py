@@ -5,20 +5,27 @@ Where a paper does not say how long a round is or who chooses servers, the comme
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import replace
 
+from hetopt.checks import FrozenDict, choices
+from hetopt.errors import InvalidOption
 from hetopt.models import gavel as gavel_policies
 from hetopt.models import oef
 from hetopt.models.allox import allox as allox_policy
+from hetopt.models.baselines import equal_split
 from hetopt.models.baselines import isolated as equal_split_of_jobs
 from hetopt.models.fft import FFT
 from hetopt.models.gandiva_fair import gandiva_fair as gandiva_fair_policy
-from hetopt.placement import HierarchicalPlacer, MoreWorkersFirst
+from hetopt.placement import HierarchicalPlacer, MoreWorkersFirst, Placer
+from hetopt.placement_baselines import FirstFree, TensorSkew
 from hetopt.programs.formulation import Formulation
 from hetopt.rounding.priorities import ByPriority
 from hetopt.rounding.whole_gpus import WholeGPUs
 from hetopt.selection import LongestStarved
 from hetopt.simulation.system import OnChange, System
+from hetopt.solving.road import Policy
 
 GAVEL_ROUND = 360.0
 """Seconds of a round of Gavel, and of Hadar's comparison with it [Hadar, section IV]."""
@@ -26,10 +33,32 @@ GAVEL_ROUND = 360.0
 OEF_ROUND = 300.0
 """Seconds of a round of OEF [OEF, section 6.1.1]."""
 
+OEF_PLACER = "more-workers-first"
+"""OEF's own [OEF, section 4.3]."""
 
-def fft(round_seconds: float = 300.0, restart_seconds: float = 0.0) -> System:
-    """FFT: its integer program each round, and its hierarchical placement [FFT, sections 4.2, 4.3]."""
-    return System(FFT(round_seconds, restart_seconds), placer=HierarchicalPlacer())
+PLACERS: Mapping[str, Placer] = FrozenDict(
+    {
+        "hierarchical": HierarchicalPlacer(),
+        "more-workers-first": MoreWorkersFirst(),
+        "tensor-skew": TensorSkew(),
+        "first-free": FirstFree(),
+    }
+)
+"""Name, as settings of systems say it -> who chooses servers: FFT's, OEF's, Tiresias', and one that does not care."""
+
+
+def fft(round_seconds: float = 300.0, restart_seconds: float = 0.0, placer: str = "hierarchical") -> System:
+    """FFT: its integer program each round, and its hierarchical placement [FFT, sections 4.2, 4.3].
+
+    ``placer`` is one of :data:`PLACERS`.
+    """
+    return System(FFT(round_seconds, restart_seconds), placer=_placer(placer))
+
+
+def _placer(name: str) -> Placer:
+    if name not in PLACERS:
+        raise InvalidOption(f"placer is {name!r}; {choices(str(name), PLACERS)}")
+    return PLACERS[name]
 
 
 def _gavel(policy: Formulation, round_seconds: float) -> System:
@@ -52,30 +81,52 @@ def gavel_ftf(round_seconds: float = GAVEL_ROUND) -> System:
     return _gavel(gavel_policies.finish_time_fairness(), round_seconds)
 
 
-def gavel_tenants(round_seconds: float = OEF_ROUND) -> System:
-    """Gavel's max-min fairness among tenants, as OEF compares with it: same rounding, servers in order of arrival."""
-    policy = replace(gavel_policies.max_min_fairness(tenant_gpus=1.0), kind="tenants")
-    return _shared(policy, round_seconds)
+# Sharing among tenants. `placer` is one of PLACERS; with `mix`, a gang that fits on no type of its tenant's GPUs may
+# take several, whose slowest sets its pace [OEF, section 4.4].
 
 
-def gandiva_fair(round_seconds: float = OEF_ROUND) -> System:
-    """Gandiva_fair among tenants, as OEF compares with it."""
-    return _shared(gandiva_fair_policy(), round_seconds)
+def gavel_tenants(
+    round_seconds: float = OEF_ROUND,
+    placer: str = OEF_PLACER,
+    mix: bool = False,
+    tenant_gpus: float = math.inf,
+) -> System:
+    """Gavel's max-min fairness among tenants, as OEF compares with it, with OEF's rounding and placement.
+
+    A tenant has at most ``tenant_gpus``. The 1 of [OEF, eq. 3] is right for its example, where a tenant has one job on
+    one GPU; where tenants have more jobs, it would leave GPUs idle.
+    """
+    policy = replace(gavel_policies.max_min_fairness(tenant_gpus=tenant_gpus), kind="tenants")
+    return _shared(policy, round_seconds, placer, mix)
 
 
-def oef_cooperative(round_seconds: float = OEF_ROUND) -> System:
+def gandiva_fair(round_seconds: float = OEF_ROUND, placer: str = OEF_PLACER, mix: bool = False) -> System:
+    """Gandiva_fair among tenants, as OEF compares with it, with OEF's rounding and placement."""
+    return _shared(gandiva_fair_policy(), round_seconds, placer, mix)
+
+
+def equal_split_tenants(round_seconds: float = OEF_ROUND, placer: str = OEF_PLACER, mix: bool = False) -> System:
+    """The same part of every GPU type for every tenant, which OEF calls max-min [OEF, section 2.3.3]."""
+    return _shared(equal_split(), round_seconds, placer, mix)
+
+
+def oef_cooperative(round_seconds: float = OEF_ROUND, placer: str = OEF_PLACER, mix: bool = False) -> System:
     """Cooperative OEF among tenants, its rounding and its placement [OEF, sections 4.2, 4.3]."""
-    return _shared(oef.cooperative(), round_seconds)
+    return _shared(oef.cooperative(), round_seconds, placer, mix)
 
 
-def oef_noncooperative(round_seconds: float = OEF_ROUND) -> System:
+def oef_noncooperative(round_seconds: float = OEF_ROUND, placer: str = OEF_PLACER, mix: bool = False) -> System:
     """Non-cooperative OEF among tenants, its rounding and its placement [OEF, sections 4.2, 4.3]."""
-    return _shared(oef.noncooperative(), round_seconds)
+    return _shared(oef.noncooperative(), round_seconds, placer, mix)
 
 
-def _shared(policy: object, round_seconds: float) -> System:
-    steps = {"rounder": WholeGPUs(), "selection": LongestStarved(), "placer": MoreWorkersFirst()}
-    return System.of(OnChange(policy, round_seconds), **steps)  # type: ignore[arg-type]
+def _shared(policy: Policy, round_seconds: float, placer: str, mix: bool) -> System:
+    return System(
+        OnChange(policy, round_seconds),
+        rounder=WholeGPUs(),
+        selection=LongestStarved(mix=mix),
+        placer=_placer(placer),
+    )
 
 
 def allox() -> System:

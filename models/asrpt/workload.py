@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from hetopt.checks import FrozenDict
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
@@ -46,36 +48,75 @@ def with_networks(table: pd.DataFrame, catalogue: Sequence[Job], cluster: Cluste
         A column is missing, the catalogue has no configuration of one GPU (or none of more) that is needed, or the
         cluster has no room for one that is drawn.
     """
+    return Instance(cluster, jobs=Networks.drawn(table, catalogue, cluster, seed=seed).jobs(table))
+
+
+@dataclass(frozen=True)
+class Networks:
+    """Which network each group of jobs trains: for a trace of which only some jobs are simulated.
+
+    Attributes
+    ----------
+    of:
+        Group -> its configuration, and seconds of an iteration on the fewest servers, alpha~_min.
+    """
+
+    of: Mapping[str, tuple[Job, float]]
+
+    @classmethod
+    def drawn(cls, table: pd.DataFrame, catalogue: Sequence[Job], cluster: Cluster, *, seed: int = 0) -> Networks:
+        """Those of all groups in the table, as :func:`with_networks` draws them; parameters and errors are the same."""
+        _check(table)
+        fleets = [
+            Fleet(Servers.of(Instance(cluster), t), HeavyEdge(), Asynchronous(), i) if n else None
+            for i, (t, n) in enumerate(cluster.capacity.items())
+        ]
+        choices, found = Choices(cluster, fleets), dict[str, tuple[Job, float]]()
+        for group, config in _configured(table, catalogue, seed).items():
+            best = choices.of(config)
+            if not best:
+                raise InvalidInstance(
+                    f"configuration {config.name!r} can run on none of {', '.join(cluster.type_names)}"
+                )
+            found[group] = config, float(best[0].least)
+        return cls(FrozenDict(found))
+
+    def jobs(self, table: pd.DataFrame) -> tuple[Job, ...]:
+        """The jobs in the table, whose groups are known.
+
+        Raises
+        ------
+        InvalidInstance
+            A column is missing, or a group unknown.
+        """
+        _check(table)
+        jobs = []
+        columns: list[list[Any]] = [table[column].tolist() for column in COLUMNS]
+        for name, arrival, duration, _, user, group in zip(*columns, strict=True):
+            if group not in self.of:
+                raise InvalidInstance(f"job {name!r} is of group {group!r}, for which no network was drawn")
+            config, least = self.of[group]
+            jobs.append(
+                Job(
+                    str(name),
+                    config.throughput,
+                    work=max(1.0, float(duration) / least),
+                    demand=config.demand,
+                    arrival=float(arrival),
+                    tenant=str(user),
+                    memory_bytes=config.memory_bytes,
+                    checkpoint_bytes=config.checkpoint_bytes,
+                    parallelism=config.parallelism,
+                    stages=config.stages,
+                    group=str(group),
+                )
+            )
+        return tuple(jobs)
+
+
+def _check(table: pd.DataFrame) -> None:
     if missing := [column for column in COLUMNS if column not in table.columns]:
         raise InvalidInstance(f"the table has no column {missing[0]!r}; it must have {', '.join(COLUMNS)}")
-    fleets = [
-        Fleet(Servers.of(Instance(cluster), t), HeavyEdge(), Asynchronous(), i) if n else None
-        for i, (t, n) in enumerate(cluster.capacity.items())
-    ]
-    choices, configured = Choices(cluster, fleets), _configured(table, catalogue, seed)
-    jobs = []
-    columns: list[list[Any]] = [table[column].tolist() for column in COLUMNS]
-    for name, arrival, duration, _, user, group in zip(*columns, strict=True):
-        config = configured[group]
-        best = choices.of(config)
-        if not best:
-            raise InvalidInstance(f"configuration {config.name!r} can run on none of {', '.join(cluster.type_names)}")
-        jobs.append(
-            Job(
-                str(name),
-                config.throughput,
-                work=max(1.0, float(duration) / float(best[0].least)),
-                demand=config.demand,
-                arrival=float(arrival),
-                tenant=str(user),
-                memory_bytes=config.memory_bytes,
-                checkpoint_bytes=config.checkpoint_bytes,
-                parallelism=config.parallelism,
-                stages=config.stages,
-                group=str(group),
-            )
-        )
-    return Instance(cluster, jobs=tuple(jobs))
 
 
 def _configured(table: pd.DataFrame, catalogue: Sequence[Job], seed: int) -> dict[str, Job]:

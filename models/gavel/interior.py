@@ -20,6 +20,7 @@ from hetopt.models.concave import Concave
 from hetopt.models.gavel.arrays import Least, least_program, time_program
 from hetopt.models.gavel.finish_time import FinishTime, progress
 from hetopt.models.gavel.parts import TimeFraction
+from hetopt.models.slacks import State
 from hetopt.programs.compiling import from_pyomo
 from hetopt.programs.formulation import Component, Formulation
 from hetopt.programs.linear import LinearProgram
@@ -244,7 +245,7 @@ class _Work:
         fits = np.divide(entities.capacity, used, out=np.ones_like(used), where=used > 0)
         return np.asarray(x * (np.minimum(fits, 1.0) if self.timed else fits))
 
-    def _duals(self, state: interior.State, size: float, has_level: bool) -> Floats:
+    def _duals(self, state: State, size: float, has_level: bool) -> Floats:
         """Duals of the rows: capacity, then least rates where there is a level, then time."""
         n = len(self.entities.names)
         price = np.zeros(len(self.usable))
