@@ -26,8 +26,9 @@ from hetopt.solving.point import Point, Status
 from hetopt.solving.sifting import relaxed
 from hetopt.tolerances import FEASIBILITY, PROVEN, scale
 
-FEW = 1_000
-"""Up to so many columns HiGHS takes the program as it is within some 10 ms."""
+FEW = 128
+"""Up to so many columns HiGHS takes the program as it is within some milliseconds; of FFT's rounds with 40 to 100 jobs,
+the hard ones take it twice as long as cores do."""
 
 COUNTED = 2_000
 """Up to so many columns the program that counts is worth trying: a few dozen classes are solved in some 5 ms."""
