@@ -70,7 +70,7 @@ class HierarchicalPlacer:
         def rank(job: Job, gpus: int) -> tuple[int, ...]:
             return int(job.parallelism == Parallelism.PIPELINE), -gpus
 
-        return _Packing(plan, instance, self.whole).run(rank, self.sticky, self.consolidate)
+        return Packing(plan, instance, self.whole).run(rank, self.sticky, self.consolidate)
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class MoreWorkersFirst:
 
     def __call__(self, plan: Plan, instance: Instance) -> Placement:
         """The servers of the plan's jobs."""
-        return _Packing(plan, instance, self.whole).run(lambda _, gpus: (-gpus,), self.sticky, False)
+        return Packing(plan, instance, self.whole).run(lambda _, gpus: (-gpus,), self.sticky, False)
 
 
 def _kinds(whole: Iterable[str]) -> tuple[Parallelism, ...]:
@@ -133,10 +133,30 @@ def pack(gpus: int, free: Mapping[str, int], near: Iterable[str] = ()) -> Seats 
     return seats
 
 
-class _Packing:
-    """One run of a placer."""
+Chooser = Callable[[Job, int, Mapping[str, int], Iterable[str]], Seats | None]
+"""(job, GPUs, free GPUs by server, servers where it is) -> its seats, or None where there is not enough room."""
 
-    def __init__(self, plan: Plan, instance: Instance, whole: tuple[Parallelism, ...]) -> None:
+
+class Packing:
+    """One run of a placer over the jobs of a plan, type by type.
+
+    Parameters
+    ----------
+    whole:
+        As of :class:`HierarchicalPlacer`.
+    seats:
+        Chooses the seats of a job; default: as few servers as possible (:func:`pack`).
+
+    Raises
+    ------
+    InvalidPlan
+        The plan is over tenants.
+    """
+
+    def __init__(
+        self, plan: Plan, instance: Instance, whole: tuple[Parallelism, ...] = (), seats: Chooser | None = None
+    ) -> None:
+        self.seats: Chooser = seats or (lambda _, gpus, free, near: pack(gpus, free, near))
         if plan.entities.kind != "jobs":
             raise InvalidPlan("the plan is over tenants; select their jobs first (hetopt.selection.LongestStarved)")
         self.instance, self.whole = instance, whole
@@ -186,7 +206,7 @@ class _Packing:
             *self.instance.placed.get(job.name, {}),
             *(s for own in self.hosts.get(job.name, {}).values() for s in own),
         }
-        seats = pack(gpus, self.free[gpu_type], near)
+        seats = self.seats(job, gpus, self.free[gpu_type], near)
         if seats is None:
             raise InvalidPlan(f"the plan has more GPUs of {gpu_type!r} than there are: no room for job {job.name!r}")
         if job.parallelism in self.whole and len({*seats, *self._servers(job.name)}) > 1:
