@@ -42,14 +42,14 @@ class WorldSettings:
         Length of a profiling run; 0 for none.
     throughput_error, work_error:
         Of what policies believe, see :class:`~hetopt.simulation.beliefs.Beliefs`.
-    liar, lie:
-        A tenant that overstates its speedups, and by which part (0.2: by 20 %); empty and 0: nobody lies.
     mtbf_hours, mttr_hours:
         Mean time until a server fails, and until it is repaired; 0: none fails.
     failing_hours:
         Servers fail within so many hours from the beginning.
     checkpoint_seconds:
         Between checkpoints of training jobs; 0: nothing is lost when a server fails.
+    liar, lie:
+        A tenant that overstates its speedups, and by which part (0.2: by 20 %); empty and 0: nobody lies.
 
     Raises
     ------
@@ -73,12 +73,12 @@ class WorldSettings:
     profiling_seconds: float = 0.0
     throughput_error: float = 0.0
     work_error: float = 0.0
-    liar: str = ""
-    lie: float = 0.0
     mtbf_hours: float = 0.0
     mttr_hours: float = 1.0
     failing_hours: float = 24.0 * 7
     checkpoint_seconds: float = 0.0
+    liar: str = ""
+    lie: float = 0.0
 
     def __post_init__(self) -> None:
         for item in fields(self):

@@ -1,0 +1,58 @@
+"""The jobs of Hadar's simulations, drawn anew for each seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from hetopt import instances
+from hetopt.data.instance import Instance
+from hetopt.experiments.workload import MADE_BY
+from hetopt.models.hadar.workload import from_trace
+from hetopt.simulation.system import System
+from hetopt.traces.philly import PhillyLike
+
+NAME, CLUSTER = "hadar/trace480", "hadar/cluster60"
+JOBS, FROM = 480, 10_000
+LONGEST = 40 * 3600.0
+"""Seconds after which the paper's Hadar has finished all jobs, so that none is longer on V100."""
+
+FIRST = 4
+"""Seed of the drawing that is the named instance, the first with no longer job."""
+
+
+@dataclass(frozen=True)
+class HadarTrace:
+    """480 jobs on 60 GPUs, all there at the start [Hadar, section IV-A].
+
+    Seed 0 gives the instance ``hadar/trace480``, each further one the next drawing in which no job is longer than the
+    time in which the paper's Hadar finishes them all, nor larger than a GPU type has room for: only Hadar mixes types.
+    """
+
+    name: str = NAME
+    cluster: str = CLUSTER
+
+    def instance(self, seed: int = 0) -> Instance:
+        """The jobs for that seed."""
+        return instances.load(NAME) if seed == 0 else _next(seed)
+
+    def prepared(self, system: System, seed: int) -> System:
+        """The system as it is."""
+        return system
+
+    def said(self) -> dict[str, Any]:
+        """Its settings as JSON can hold them."""
+        return {MADE_BY: f"{__name__}:{type(self).__name__}", "name": self.name, "cluster": self.cluster}
+
+
+@lru_cache(maxsize=8)
+def _next(seed: int) -> Instance:
+    table, cluster = PhillyLike().table(FROM, seed=0), instances.load(CLUSTER).cluster
+    most = max(cluster.capacity.values())
+    drawing, left = FIRST, seed
+    while left:
+        drawing += 1
+        found = from_trace(table, cluster, jobs=JOBS, seed=drawing)
+        left -= all(job.work <= LONGEST and job.demand <= most for job in found.jobs)
+    return found.replace(name=NAME)
