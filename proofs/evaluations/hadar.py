@@ -1,6 +1,6 @@
 """Hadar's and HadarE's evaluation [Hadar, sections IV and VI].
 
-What the paper leaves open is decided here, before any result was looked at. Nothing is scaled: it takes a minute.
+What the paper leaves open is decided here; nothing is chosen by its result. Nothing is scaled: it takes a minute.
 
 - Simulations: the jobs of the instance ``hadar/trace480`` (:class:`~hetopt.proofs.evaluations.hadar_trace.HadarTrace`),
   rounds of 360 s, 10 s for each new allocation. Gavel has max-min fairness, as by default; Tiresias two queues and no
