@@ -84,7 +84,12 @@ def parts(scale: Scale) -> tuple[Part, ...]:
         Part("single", "Fig. 7: 80 to 0 % of the jobs on one GPU", Experiment(shares, every, seeds), False),
         Part("nic", "Fig. 8: network cards of 1 to 50 Gbit/s", Experiment(cards, every, seeds), False),
         Part("predictors", "Fig. 9: four predictors", Experiment(alone, predictors, seeds), False),
-        Part("lengths", "lengths wrong by a known part", Experiment(wrong, predictors[:1], seeds), False),
+        Part(
+            "lengths",
+            "lengths wrong by a known part, beside predictors",
+            Experiment(wrong, predictors[:1], seeds),
+            False,
+        ),
         Part("rates", "jobs that come more slowly, since no load is printed", Experiment(rates, every, seeds), False),
     )
 
@@ -105,8 +110,8 @@ _MIG = "the paper measured a server split by MIG; scheduling takes no time here"
 
 _QUEUE = (
     "jobs start in the order in which the virtual machine completes them, and nobody overtakes. Where the cluster is "
-    "slower than the virtual machine, for which every gang fits and no card is slow, a queue grows that is served as it "
-    "came: measured afterwards, nearly all of the wait is there, see docs/how-to/reproduce-a-paper.md"
+    "slower than the virtual machine, for which every gang fits and no card is slow, a queue grows that is served as "
+    "it came: measured afterwards, most of the wait is there, see docs/how-to/reproduce-a-paper.md"
 )
 
 EVALUATION = Evaluation(

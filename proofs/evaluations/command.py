@@ -88,7 +88,7 @@ def show(table: pd.DataFrame, title: str, for_all: str = "") -> None:
         what = " on ".join(filter(None, [f"{row['what']}{': ' * bool(sides)}{sides}", _few(row["workload"])]))
         what += f" ({row['part']})" if in_several and row["part"] else ""
         rows.append([row["id"], row["printed"], ours, number(row["ratio_ours_over_claimed"]), what])
-        if text := ". ".join(filter(None, [row["note"], row["why"]])):
+        for text in filter(None, (row["note"], row["why"])):
             told.setdefault(text, []).append(row["id"])
     console.show_table(title, ["claim", "paper", "ours", "ours / paper", "what"], rows, sentences=1)
     if for_all:

@@ -64,7 +64,7 @@ def parts(scale: Scale) -> tuple[Part, ...]:
         *(
             Part(
                 f"latency-{latency}us",
-                f"Fig. 11: HadarE with {latency} microseconds of latency",
+                f"Fig. 11: HadarE with {latency} microseconds of latency, beside slot-{min(SLOTS)}",
                 Experiment(
                     mixes[len(AWS) :],
                     (_with_slot("hadare", min(SLOTS)),),
@@ -132,5 +132,7 @@ EVALUATION = Evaluation(
             note="needs the trainings themselves; tests/test_hadare_training.py measures a small one",
         ),
     ),
+    for_all="hadar[effective] has the paper's example of a utility, effective throughput; hadar has hetopt's default, "
+    "negative completion time",
     scaled=False,
 )

@@ -1,0 +1,161 @@
+"""Recurring jobs after a past from which predictors have learnt."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hetopt
+from hetopt import InvalidInstance, InvalidOption, instances
+from hetopt.errors import HetoptError
+from hetopt.experiments.experiment import Contestant, Experiment
+from hetopt.experiments.folder import instance_of
+from hetopt.experiments.store import Store
+from hetopt.experiments.workload import Workload, workload_of
+from hetopt.models.asrpt import ASRPT, SPJF, networks
+from hetopt.models.asrpt.workload import Networks, with_networks
+from hetopt.prediction.averages import GroupMean
+from hetopt.prediction.forest import RandomForest
+from hetopt.prediction.predictors import Experienced, Perfect
+from hetopt.proofs.evaluations.hadar_trace import HadarTrace
+from hetopt.proofs.evaluations.recurring import Recurring, Trace, drawn, foretold
+from hetopt.registry import make_system
+from hetopt.simulation.system import System
+from hetopt.traces.pai import PAILike
+
+TRACE = Trace(400)
+SMALL = Recurring(30, TRACE, skip=5, rate=0.5, servers=16)
+CATALOGUE = [job for name in networks.NAMES for job in networks.configurations(name)]
+
+
+def test_jobs_are_those_of_the_whole_trace() -> None:
+    """The same as if the whole trace got its networks, and the jobs were taken from it."""
+    cluster = instances.load("asrpt/cluster250").cluster
+    whole = with_networks(PAILike().table(400, seed=3), CATALOGUE, cluster, seed=3).jobs
+    found = SMALL.instance(3)
+    assert found.jobs == tuple(replace(job, arrival=job.arrival / 0.5) for job in whole[325:355])
+    assert found.time == found.jobs[0].arrival
+    assert [s.name for s in found.cluster.servers] == [s.name for s in cluster.servers[:16]]
+
+
+def test_a_predictor_knows_the_past_and_nothing_else() -> None:
+    """The policy of a prepared system predicts as one that was taught by hand; it learns nothing from what finishes."""
+    past = drawn(TRACE, 1).networks.jobs(drawn(TRACE, 1).past)
+    assert len(past) == 320
+    coming = SMALL.instance(1).jobs
+    for predictor in (GroupMean(), RandomForest(trees=5)):
+        system = SMALL.prepared(System.of(SPJF(predictor=predictor)), 1)
+        assert isinstance(system.policy, SPJF)
+        learner = system.policy.predictor.learner()
+        taught = Experienced(predictor, past).learner()
+        before = learner.predict(coming)
+        assert before.tolist() == taught.predict(coming).tolist()
+        learner.observe(coming)
+        assert learner.copy().predict(coming).tolist() == before.tolist()
+        assert (before > 0).any()
+
+
+def test_truth_and_what_has_no_predictor_stay_as_they_are() -> None:
+    for system in (System.of(ASRPT()), make_system("gavel")):
+        assert SMALL.prepared(system, 0) is system
+        assert Workload("hadar/m1").prepared(system, 0) is system
+        assert HadarTrace().prepared(system, 0) is system
+
+
+@given(wrong=st.sampled_from([0.125, 0.5, 1.0]), seed=st.integers(0, 3))
+def test_wrong_lengths_are_wrong_by_no_more(wrong: float, seed: int) -> None:
+    workload = replace(SMALL, wrong=wrong)
+    jobs = workload.instance(seed).jobs
+    for policy in (ASRPT(), ASRPT(predictor=GroupMean())):
+        prepared = workload.prepared(System.of(policy), seed).policy
+        assert isinstance(prepared, ASRPT)
+        off = prepared.predictor.learner().predict(jobs) / np.array([job.work for job in jobs]) - 1
+        assert np.abs(off).max() <= wrong
+        assert np.abs(off).max() > wrong / 2, "of thirty jobs one is far off"
+        assert np.sign(off).min() < 0 < np.sign(off).max()
+
+
+@given(nic=st.sampled_from([1.0, 25.0]), seed=st.integers(0, 2))
+def test_cards_change_neither_jobs_nor_links_within(nic: float, seed: int) -> None:
+    usual, other = SMALL.instance(seed), replace(SMALL, nic_gbps=nic).instance(seed)
+    assert usual.jobs == other.jobs
+    assert {s.nic_bytes_per_s for s in other.cluster.servers} == {nic * 125e6}
+    assert {s.intra_bytes_per_s for s in other.cluster.servers} == {s.intra_bytes_per_s for s in usual.cluster.servers}
+
+
+def test_the_testbed_has_room_for_all() -> None:
+    """Networks that fit on 14 GPUs of 12 GB, and everything a tenth as long."""
+    small = Trace(400, cluster="asrpt/testbed", shrink=0.125)
+    jobs = Recurring(40, small).instance(0).jobs
+    plain = PAILike().table(400, seed=0).iloc[320:360]
+    assert [job.arrival for job in jobs] == (plain["arrival"] / 8).tolist()
+    assert all(job.demand <= 14 and job.memory_bytes <= 12e9 and set(job.throughput) == {"vGPU"} for job in jobs)
+    least = [drawn(small, 0).networks.of[str(job.group)][1] for job in jobs]
+    assert [job.work for job in jobs] == [
+        max(1.0, d / 8 / s) for d, s in zip(plain["duration"].tolist(), least, strict=True)
+    ]
+
+
+def test_it_is_stored_and_made_again(tmp_path: Path) -> None:
+    """A run with it is repeated by nobody, and its instance can be made of what was stored."""
+    experiment = Experiment((SMALL,), (Contestant("asrpt", {"predictor": "mean"}, label="asrpt"),), (1,))
+    store = Store(tmp_path)
+    assert len(experiment.run(store)) == 1
+    assert experiment.run(store) == []
+    (run,) = store
+    assert workload_of(json.loads(json.dumps(SMALL.said()))) == SMALL
+    assert instance_of(run) == SMALL.instance(1)
+    system = SMALL.prepared(make_system("asrpt", {"predictor": "mean"}), 1)
+    log = hetopt.simulate(system, SMALL.instance(1))
+    assert run.data["summary"]["total_flow"] == pytest.approx(log.jobs["jct"].sum())
+    assert SMALL.cluster == "16 servers of asrpt/cluster250"
+    assert workload_of(Workload("hadar/m1").said()) == Workload("hadar/m1")
+    assert workload_of(HadarTrace().said()) == HadarTrace()
+
+
+@dataclass
+class Changing:
+    """A predictor that cannot be hashed."""
+
+    said: float = 2.0
+
+    def learner(self) -> Any:
+        """What the mean says, times a number."""
+        return GroupMean().learner()
+
+
+def test_anybodys_predictor_may_be_asked() -> None:
+    jobs = drawn(TRACE, 0).networks.jobs(drawn(TRACE, 0).coming)
+    assert (
+        foretold(TRACE, 0, Changing()).predict(jobs).tolist() == foretold(TRACE, 0, GroupMean()).predict(jobs).tolist()
+    )
+    assert foretold(TRACE, 0, Perfect()).predict(jobs).tolist() == [job.work for job in jobs]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        (lambda: Trace(3), InvalidOption, "Trace.jobs is 3; it must be"),
+        (lambda: Trace(50, shrink=0.0), InvalidOption, "Trace.shrink is 0.0; it must be"),
+        (lambda: Trace(50, single_gpu=2.0), InvalidOption, "PAILike.single_gpu is 2.0"),
+        (lambda: Recurring(0, TRACE), InvalidOption, "Recurring.jobs is 0"),
+        (lambda: Recurring(70, TRACE, skip=20), InvalidOption, "70 jobs after 20 are asked for, but 80 come after"),
+        (lambda: replace(SMALL, wrong=1.5), InvalidOption, "Recurring.wrong is 1.5; it must be at most 1"),
+        (lambda: replace(SMALL, rate=0), InvalidOption, "Recurring.rate is 0; it must be"),
+        (lambda: replace(SMALL, nic_gbps=-1), InvalidOption, "Recurring.nic_gbps is -1"),
+        (lambda: replace(SMALL, servers=251), InvalidOption, "Recurring.servers is 251; .* from 1 to 250"),
+        (lambda: workload_of({"made_by": "hetopt.nowhere:It"}), InvalidInstance, "no workload can be made of"),
+        (lambda: workload_of({"colour": "red"}), InvalidInstance, "no workload can be made of.*colour"),
+        (lambda: Networks({}).jobs(PAILike().table(1)), InvalidInstance, "job 'j1' is of group 'g1', for which no"),
+    ],
+)
+def test_what_cannot_be_is_refused(wrong: Any, error: type[HetoptError], message: str) -> None:
+    with pytest.raises(error, match=message):
+        wrong()
