@@ -68,8 +68,28 @@ def show_colon(_app: Sphinx, _what: str, _name: str, _object: Any, _options: Any
     lines[:] = [line.replace(COLON, ":") for line in lines]
 
 
+SEVERAL = re.compile(r":ivar (\w+(?:, \w+)+): ")
+
+
+def one_by_one(_app: Sphinx, _what: str, _name: str, _object: Any, _options: Any, lines: list[str]) -> None:
+    """After napoleon, which leaves "low, high:" of attributes together, so that "low," would be read as a type."""
+    made: list[str] = []
+    while lines:
+        block = [lines.pop(0)]
+        if several := SEVERAL.match(block[0]):
+            while lines and (lines[0].startswith(" ") or not lines[0]):
+                block.append(lines.pop(0))
+            rest = block[0][several.end() :]
+            for name in several[1].split(", "):
+                made += [f":ivar {name}: {rest}", *block[1:]]
+        else:
+            made += block
+    lines[:] = made
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.connect("autodoc-process-signature", shorten)
     app.connect("autodoc-process-docstring", hide_colon, priority=400)  # napoleon has 500
     app.connect("autodoc-process-docstring", show_colon, priority=600)
+    app.connect("autodoc-process-docstring", one_by_one, priority=600)

@@ -14,6 +14,7 @@ makes a :class:`~hetopt.simulation.system.System`, a policy with all that follow
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import entry_points
@@ -116,7 +117,11 @@ def system_names() -> list[str]:
 
 
 def make_system(name: str, settings: Mapping[str, Any] | None = None) -> System:
-    """The system of that name: an announced one, or a policy (:func:`make_policy`) with the steps that are usual.
+    """The system of that name: an announced one, or a policy (:func:`make_policy`) with servers for its jobs.
+
+    A policy that does not choose servers itself gets a placer that keeps jobs where they are and puts the others into
+    as few servers as possible (:class:`~hetopt.placement.MoreWorkersFirst`): without servers nobody would pay for
+    gangs that are spread or for datasets, and comparisons would favour those who choose none.
 
     Parameters
     ----------
@@ -132,6 +137,7 @@ def make_system(name: str, settings: Mapping[str, Any] | None = None) -> System:
     InvalidOption
         A setting that it does not have, or does not accept.
     """
+    from hetopt.placement import MoreWorkersFirst
     from hetopt.simulation.system import System
 
     if name in SYSTEMS.points:
@@ -140,7 +146,8 @@ def make_system(name: str, settings: Mapping[str, Any] | None = None) -> System:
     if name not in POLICIES.points and ":" not in name:
         known = choices(name, [*SYSTEMS.points, *POLICIES.points])
         raise UnknownName(f"there is no system or policy {name!r}; {known}; module:Name works for any other")
-    return System.of(make_policy(name, settings))
+    system = System.of(make_policy(name, settings))
+    return system if system.placer is not None else replace(system, placer=MoreWorkersFirst(sticky=True))
 
 
 def make_mapper(name: str, settings: Mapping[str, Any] | None = None) -> Mapper:

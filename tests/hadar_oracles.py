@@ -10,7 +10,7 @@ from itertools import product
 
 from hetopt import Instance, Job
 from hetopt.models.hadar import Problem
-from hetopt.models.hadar.market import Market, Seats
+from hetopt.models.hadar.market import Market, ServerSeats
 from hetopt.models.hadar.offers import Bid, find_offer
 from hetopt.models.hadar.utilities import EffectiveThroughput, utility_of
 from hetopt.proofs.hadar.gangs import SECONDS, Gang, Gangs
@@ -93,7 +93,7 @@ def _joint(options: list[list[tuple[Hosts, Fraction]]], room: Hosts) -> set[tupl
     return found
 
 
-def plain_offers(market: Market, bid: Bid) -> list[tuple[float, bool, int, Seats]]:
+def plain_offers(market: Market, bid: Bid) -> list[tuple[float, bool, int, ServerSeats]]:
     """(payoff, whether it stays, servers, seats) of every way to seat the gang on free GPUs."""
     places = [(h, k) for h, row in enumerate(market.free) for k, n in enumerate(row) if n]
     found = []

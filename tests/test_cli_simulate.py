@@ -104,6 +104,8 @@ def test_settings_belong_to_the_longest_name() -> None:
 def test_every_system_and_policy_is_made_by_name(run: Run) -> None:
     for name in {*system_names(), *policy_names()}:
         assert make_system(name).policy is not None
+        system = make_system(name)
+        assert system.placer is not None or system.fluid, f"{name} would not pay for spread gangs and datasets"
     code, out, _ = run("systems", "--json")
     assert code == 0
     assert sorted(json.loads(out)) == sorted(SYSTEMS.descriptions())

@@ -12,7 +12,7 @@ import numpy as np
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
-from hetopt.models.hadar.market import Market, Seats, Types
+from hetopt.models.hadar.market import Market, ServerSeats, Types
 from hetopt.models.hadar.offers import Bid, Level
 from hetopt.models.hadar.utilities import NegativeJCT, Utility, utility_of, worth
 from hetopt.tolerances import WORK
@@ -68,7 +68,7 @@ class Appraisal(NamedTuple):
 
 
 def appraise(
-    instance: Instance, jobs: Entities, terms: Terms, now: Mapping[str, Seats], horizon: float
+    instance: Instance, jobs: Entities, terms: Terms, now: Mapping[str, ServerSeats], horizon: float
 ) -> list[Appraisal]:
     """What the jobs bid; those that no GPU type can run, and those that are done, are absent.
 
@@ -131,7 +131,7 @@ def _values(
 
 
 def opened(
-    instance: Instance, jobs: Entities, terms: Terms, now: Mapping[str, Seats]
+    instance: Instance, jobs: Entities, terms: Terms, now: Mapping[str, ServerSeats]
 ) -> tuple[Market, list[Appraisal]]:
     """The empty market of a round with its prices, and what the jobs bid."""
     horizon = serial_seconds(instance, jobs)
@@ -140,7 +140,7 @@ def opened(
     return Market.of(instance.cluster, *price_bounds(appraised, jobs.capacity, slots)), appraised
 
 
-def seats_now(instance: Instance) -> dict[str, Seats]:
+def seats_now(instance: Instance) -> dict[str, ServerSeats]:
     """Job -> seats of the jobs that are placed."""
     servers = {server.name: h for h, server in enumerate(instance.cluster.servers)}
     kinds = {t: k for k, t in enumerate(instance.cluster.type_names)}

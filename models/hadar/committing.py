@@ -17,7 +17,7 @@ from hetopt.data.present import present_entities
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.hadar.irrevocable import Irrevocable, commit
-from hetopt.models.hadar.market import Seats
+from hetopt.models.hadar.market import ServerSeats
 from hetopt.models.hadar.policy import plan_of
 from hetopt.models.hadar.prices import Prices
 from hetopt.models.hadar.problem import Integers, Problem
@@ -156,7 +156,7 @@ def _of(instance: Instance, jobs: tuple[Job, ...]) -> dict[str, Any]:
     return {key: {name: row for name, row in table.items() if name in names} for key, table in tables.items()}
 
 
-def _seats(problem: Problem, schedule: Schedule, slot: int) -> Seats:
+def _seats(problem: Problem, schedule: Schedule, slot: int) -> ServerSeats:
     """(server, GPU type, GPUs) as positions."""
     servers = {server.name: h for h, server in enumerate(problem.instance.cluster.servers)}
     own = schedule.by_slot.get(slot, ())

@@ -15,7 +15,7 @@ from hetopt.models.hadar.problem import Integers
 Types = tuple[int, ...]
 """Positions of GPU types, ascending."""
 
-Seats = tuple[tuple[int, int, int], ...]
+ServerSeats = tuple[tuple[int, int, int], ...]
 """Triples (server, GPU type, GPUs), sorted."""
 
 
@@ -23,7 +23,7 @@ class Cheapest(NamedTuple):
     """GPUs and what they cost per slot."""
 
     cost: float
-    seats: Seats
+    seats: ServerSeats
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ class Market:
         """What prices and room depend on, as a key."""
         return self.used.tobytes()
 
-    def take(self, seats: Seats) -> None:
+    def take(self, seats: ServerSeats) -> None:
         """These GPUs are in use from now on."""
         for h, k, n in seats:
             self.used[h, k] += n
@@ -100,11 +100,11 @@ class Market:
                 rows[h] = self._server_costs(h, types)
         self._single, self._spread, self._fewest = {}, {}, {}
 
-    def has(self, seats: Seats) -> bool:
+    def has(self, seats: ServerSeats) -> bool:
         """Whether these GPUs are free."""
         return all(self.free[h][k] >= n for h, k, n in seats)
 
-    def cost(self, seats: Seats) -> float:
+    def cost(self, seats: ServerSeats) -> float:
         """Price of these GPUs per slot."""
         return sum(self.price[h][k] * n for h, k, n in seats)
 
@@ -126,7 +126,7 @@ class Market:
                 row.append(total)
         return row
 
-    def seats(self, h: int, types: Types, gpus: int) -> Seats:
+    def seats(self, h: int, types: Types, gpus: int) -> ServerSeats:
         """The cheapest ``gpus`` GPUs of these types on server h."""
         taken = []
         for _, k in sorted((self.price[h][k], k) for k in types):

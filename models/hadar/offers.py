@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hetopt.models.hadar.market import Market, Seats, Types
+from hetopt.models.hadar.market import Market, ServerSeats, Types
 
 
 class Level(NamedTuple):
@@ -56,7 +56,7 @@ class Bid:
     gpus: int
     levels: tuple[Level, ...]
     charges: tuple[float, ...]
-    now: Seats = ()
+    now: ServerSeats = ()
 
     @cached_property
     def least_charges(self) -> list[float]:
@@ -77,7 +77,7 @@ class Offer(NamedTuple):
     """
 
     payoff: float
-    seats: Seats
+    seats: ServerSeats
 
 
 def find_offer(market: Market, bid: Bid) -> Offer | None:
@@ -129,7 +129,7 @@ def _spread(market: Market, bid: Bid, level: Level, least: float) -> Offer | Non
     return Offer(level.value - level.slots * market.cost(found.seats) - _talk(bid, found.seats), found.seats)
 
 
-def _talk(bid: Bid, seats: Seats) -> float:
+def _talk(bid: Bid, seats: ServerSeats) -> float:
     """Cost of communication; a gang on one server has none."""
     servers = {h for h, _, _ in seats}
     return sum(bid.charges[h] for h in servers) if len(servers) > 1 else 0.0

@@ -16,7 +16,7 @@ from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
 from hetopt.errors import InvalidOption
 from hetopt.models.hadar.bids import Terms, opened, seats_now
-from hetopt.models.hadar.market import Market, Seats
+from hetopt.models.hadar.market import Market, ServerSeats
 from hetopt.models.hadar.offers import Bid, Offer, find_offer
 from hetopt.models.hadar.selection import SELECTIONS, AsPrinted, BySize, Greedy, Selection, take_all
 from hetopt.models.hadar.utilities import EffectiveThroughput, NegativeJCT, Utility, as_utility
@@ -45,7 +45,7 @@ class HadarState:
     """
 
     cluster: Cluster
-    seats: Mapping[str, Seats] = field(default_factory=dict)
+    seats: Mapping[str, ServerSeats] = field(default_factory=dict)
     redecided: int = 0
     kept: int = 0
 
@@ -153,7 +153,7 @@ class Hadar:
         return plan_of(instance, jobs, seats), HadarState(instance.cluster, everyone, redecided, kept)
 
     def _settled(
-        self, instance: Instance, before: HadarState | None, now: Mapping[str, Seats]
+        self, instance: Instance, before: HadarState | None, now: Mapping[str, ServerSeats]
     ) -> Collection[str] | None:
         """The jobs that were looked at before and stay as they are; None where all must be decided anew."""
         if not self.keep or before is None or not before.seats.keys() <= instance.job.keys():
@@ -162,8 +162,8 @@ class Hadar:
         return before.seats.keys() if as_planned else None
 
     def _decided(
-        self, instance: Instance, jobs: Entities, now: Mapping[str, Seats], settled: Collection[str] | None
-    ) -> dict[str, Seats]:
+        self, instance: Instance, jobs: Entities, now: Mapping[str, ServerSeats], settled: Collection[str] | None
+    ) -> dict[str, ServerSeats]:
         """Job -> seats of those that run."""
         terms = Terms(
             self.round_seconds,
@@ -202,7 +202,7 @@ def in_order(bids: list[Bid], market: Market, instance: Instance, order: Order) 
 def plan_of(
     instance: Instance,
     jobs: Entities,
-    seats: Mapping[str, Seats],
+    seats: Mapping[str, ServerSeats],
     dispatch: Mapping[str, Mapping[str, float]] | None = None,
 ) -> Plan:
     """The plan with its placement.

@@ -13,7 +13,7 @@ import numpy as np
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
 from hetopt.models.hadar.bids import Terms, levels_of, opened, seats_now
-from hetopt.models.hadar.market import Market, Seats, Types
+from hetopt.models.hadar.market import Market, ServerSeats, Types
 from hetopt.models.hadar.offers import Bid, find_offer
 from hetopt.models.hadar.utilities import utility_of
 from hetopt.tolerances import WORK
@@ -41,7 +41,7 @@ class CopyOn:
 
     rate: float
     steady: float
-    seats: Seats
+    seats: ServerSeats
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ class Round:
             if len(market.costs(types)[h]) > need:
                 yield self._copy(j, market.seats(h, types, need), stays=name in self.last.get(self.jobs.names[j], ()))
 
-    def _copy(self, j: int, seats: Seats, *, stays: bool) -> CopyOn:
+    def _copy(self, j: int, seats: ServerSeats, *, stays: bool) -> CopyOn:
         rate = min(float(self.jobs.task_speed[j, k]) for _, k, _ in seats)
         lost = 0.0 if stays else self.terms.restart_seconds
         return CopyOn(rate, rate * (1 - lost / self.terms.round_seconds), seats)

@@ -16,7 +16,7 @@ from hetopt.data.present import present_entities
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidOption
 from hetopt.models.hadar.bids import Terms
-from hetopt.models.hadar.market import Seats
+from hetopt.models.hadar.market import ServerSeats
 from hetopt.models.hadar.policy import plan_of
 from hetopt.models.hadar.utilities import NegativeJCT, Utility, as_utility
 from hetopt.models.hadare.assignment import SEVERAL, Assigned, Round, assign, fewest_in_the_last_round
@@ -183,7 +183,7 @@ def _as_believed(jobs: Entities, beliefs: Beliefs) -> Entities:
 def _plan(instance: Instance, jobs: Entities, assigned: Assigned) -> tuple[Plan, dict[str, dict[str, tuple[str, ...]]]]:
     """The plan with its placement, and job -> server -> GPU types."""
     servers = instance.cluster.servers
-    seats: dict[str, Seats] = {}
+    seats: dict[str, ServerSeats] = {}
     dispatch: dict[str, dict[str, float]] = {}
     for j, own in assigned.items():
         name, every = jobs.names[j], sum(copy.rate for copy in own.values())

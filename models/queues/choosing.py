@@ -14,7 +14,7 @@ from hetopt.errors import InvalidInstance
 from hetopt.models.queues.room import Choose, Seats
 from hetopt.tolerances import INTEGRAL
 
-Types: TypeAlias = Literal["fastest", "roomiest"]
+TypeRule: TypeAlias = Literal["fastest", "roomiest"]
 """The type on which the job is fastest (a scheduler that knows of types), or that with most free GPUs (one that does
 not). Ties: the type that it holds now, where types are known; then the first of the cluster."""
 
@@ -51,7 +51,7 @@ def roomiest(jobs: Entities) -> Choose:
     return choose
 
 
-TYPES: Mapping[Types, Callable[[Entities], Choose]] = {"fastest": fastest, "roomiest": roomiest}
+TYPES: Mapping[TypeRule, Callable[[Entities], Choose]] = {"fastest": fastest, "roomiest": roomiest}
 
 
 def demands(jobs: Entities) -> list[int]:

@@ -17,7 +17,7 @@ from hetopt.data.present import present_entities
 from hetopt.errors import InvalidOption
 from hetopt.models.fft.parts import ROUND_SECONDS
 from hetopt.models.queues.checking import forward, one_of, seconds_or_events, true_or_false
-from hetopt.models.queues.choosing import TYPES, Types, capacities, gangs, in_order, plan_of, unstoppable
+from hetopt.models.queues.choosing import TYPES, TypeRule, capacities, gangs, in_order, plan_of, unstoppable
 from hetopt.models.queues.room import Stops, walk
 
 
@@ -30,7 +30,7 @@ class Ordered(ABC):
     round_seconds:
         Length of a round; None: decisions at arrivals and completions.
     types:
-        ``"fastest"`` or ``"roomiest"``: :data:`~hetopt.models.queues.choosing.Types`.
+        ``"fastest"`` or ``"roomiest"``: :data:`~hetopt.models.queues.choosing.TypeRule`.
     backfill:
         Those behind a job that finds no room may start.
 
@@ -41,7 +41,7 @@ class Ordered(ABC):
     """
 
     round_seconds: float | None = None
-    types: Types = "fastest"
+    types: TypeRule = "fastest"
     backfill: bool = True
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.queues.checking import one_of, seconds_or_events, true_or_false
-from hetopt.models.queues.choosing import TYPES, Types, capacities, demands, in_order, plan_of, unstoppable
+from hetopt.models.queues.choosing import TYPES, TypeRule, capacities, demands, in_order, plan_of, unstoppable
 from hetopt.models.queues.room import Room
 from hetopt.tolerances import FEASIBILITY
 
@@ -40,7 +40,7 @@ class YARN:
         The part of the cluster's GPUs that a queue may use at most, of (0, 1]; for all, or tenant -> part (1 for those
         that are absent). A gang that is larger waits, and holds nobody up.
     types:
-        :data:`~hetopt.models.queues.choosing.Types`.
+        :data:`~hetopt.models.queues.choosing.TypeRule`.
     backfill:
         Within a queue, jobs may overtake those that find no room.
     round_seconds:
@@ -54,7 +54,7 @@ class YARN:
 
     capacities: Mapping[str, float] | None = None
     maximum: float | Mapping[str, float] = 1.0
-    types: Types = "roomiest"
+    types: TypeRule = "roomiest"
     backfill: bool = False
     round_seconds: float | None = None
 
