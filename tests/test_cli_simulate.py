@@ -36,6 +36,15 @@ def test_the_table_has_the_means_over_seeds(run: Run) -> None:
     assert again[1].splitlines()[-2] == "0 runs, 4 were there already: runs"
 
 
+def test_a_damaged_record_of_another_run_spoils_nothing(run: Run) -> None:
+    assert run(*SMALL, "-p", "fifo")[0] == 0
+    next(Path("runs").rglob("run.json")).write_text("{", encoding="utf-8")
+    assert run(*SMALL, "-p", "srtf")[0] == 0
+    code, _, err = run(*SMALL, "-p", "fifo")
+    assert code == 2
+    assert "is no record of a run" in err
+
+
 def test_json_has_every_metric(run: Run) -> None:
     code, out, _ = run(*SMALL, "-p", "srtf", "--json", "-o", "here")
     (row,) = json.loads(out)

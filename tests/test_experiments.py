@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import hetopt
-from hetopt import Instance, InvalidInstance, InvalidOption, UnknownName
+from hetopt import Instance, InvalidInstance, InvalidOption, InvalidPlan, UnknownName
 from hetopt.errors import UnusableFile
 from hetopt.experiments.experiment import Contestant, Experiment
 from hetopt.experiments.store import TABLES, Key, Store
@@ -133,6 +133,28 @@ def test_a_system_that_cannot_run_says_why_and_others_go_on(tmp_path: Path) -> N
     assert store.table()["jct_mean"].notna().tolist() == [False, True]
     with pytest.raises(UnusableFile, match="has no table 'jobs'"):
         refused.table("jobs")
+
+
+def broken(instance: Instance, state: object = None) -> hetopt.Plan:
+    """Somebody's policy with a mistake that shows at its first decision."""
+    raise KeyError(len(instance.jobs))
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_policy_that_fails_is_named_once_the_others_have_run(tmp_path: Path, jobs: int) -> None:
+    store = Store(tmp_path)
+    mistaken = Contestant(f"{__name__}:broken", label="mine")
+    both = Experiment((SMALL,), (mistaken, Contestant("srtf")), (0, 1))
+    with pytest.raises(InvalidPlan, match=r"mine on gavel-like, seed .: the policy failed: .*KeyError.*; and 1 more;"):
+        both.run(store, jobs=jobs)
+    assert [str(run.key) for run in store] == ["srtf on gavel-like, seed 0", "srtf on gavel-like, seed 1"]
+
+
+def test_a_refused_run_is_tried_again(tmp_path: Path) -> None:
+    """Somebody may have mended the policy meanwhile."""
+    store, one = Store(tmp_path), Experiment((SMALL,), (Contestant("allox"),))
+    assert [outcome.refused is None for outcome in one.run(store)] == [False]
+    assert [outcome.refused is None for outcome in one.run(store)] == [False]
 
 
 # -- workloads

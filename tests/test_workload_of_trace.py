@@ -105,7 +105,9 @@ def test_tenants_have_a_job_type_for_each_of_their_models(who: Any, expected: di
 def test_users_are_tenants_where_every_row_has_one() -> None:
     table = TABLE.assign(user=["u", "v", "u", "v", "w"])
     assert [t.name for t in to_instance(table, LAB, SMALL, tenants="users").tenants] == ["u", "v"]
-    with pytest.raises(InvalidInstance, match=r"row 1 of the table: user is ''; it must be a non-empty name"):
+    with pytest.raises(
+        InvalidInstance, match=r"row 1 of the table \(job 'b'\): user is ''; it must be a non-empty name"
+    ):
         to_instance(TABLE, LAB, SMALL, tenants="users")
 
 
@@ -275,18 +277,26 @@ def ask(table: Any = TABLE, cluster: Any = LAB, known: Any = SMALL, **options: A
         (
             ask(TABLE.assign(gpus=1.5)),
             InvalidInstance,
-            "row 0 of the table: gpus is 1.5; it must be a whole number > 0",
+            "row 0 of the table (job 'a'): gpus is 1.5; it must be a whole number > 0",
         ),
-        (ask(TABLE.assign(duration=0)), InvalidInstance, "row 0 of the table: duration is 0"),
-        (ask(TABLE.assign(arrival=-1)), InvalidInstance, "row 0 of the table: arrival is -1"),
-        (ask(TABLE.assign(job="a")), InvalidInstance, "row 1 of the table: job is 'a'; it must be unlike the names"),
-        (ask(TABLE.assign(iterations=-5)), InvalidInstance, "row 0 of the table: iterations is -5"),
+        (ask(TABLE.assign(duration=0)), InvalidInstance, "row 0 of the table (job 'a'): duration is 0"),
+        (ask(TABLE.assign(arrival=-1)), InvalidInstance, "row 0 of the table (job 'a'): arrival is -1"),
+        (
+            ask(TABLE.assign(job="a")),
+            InvalidInstance,
+            "row 1 of the table (job 'a'): job is 'a'; it must be unlike the names",
+        ),
+        (ask(TABLE.assign(iterations=-5)), InvalidInstance, "row 0 of the table (job 'a'): iterations is -5"),
         (
             ask(TABLE.assign(model=["light", "lihgt"] + ["heavy"] * 3)),
             InvalidInstance,
-            "row 1 of the table: model is 'li",
+            "row 1 of the table (job 'b'): model is 'li",
         ),
-        (ask(TABLE.assign(model=5)), InvalidInstance, "row 0 of the table: model is 5, which is not in 'small'"),
+        (
+            ask(TABLE.assign(model=5)),
+            InvalidInstance,
+            "row 0 of the table (job 'a'): model is 5, which is not in 'small'",
+        ),
         (ask(TABLE.drop(columns="tenant"), tenants="virtual clusters"), InvalidInstance, "table has no column tenant"),
         (ask(cluster=5), InvalidInstance, "cluster is 5, which is no hetopt Cluster"),
         (
@@ -324,7 +334,7 @@ def test_a_model_must_run_where_durations_count() -> None:
     with pytest.raises(InvalidInstance, match="no model of 'c' fits a GPU type of the cluster and runs on B"):
         to_instance(table, cluster, known, reference="B")
     with pytest.raises(
-        InvalidInstance, match="row 2 of the table: model is 'm'; it must be a model that runs on B, to"
+        InvalidInstance, match=r"row 2 of the table \(job 'c'\): model is 'm'; it must be a model that runs on B, to"
     ):
         to_instance(table.assign(model=["n", "n", "m", "n", "n"]), cluster, either, reference="B")
     assert {job.model for job in to_instance(table, cluster, either, reference="B").jobs} == {"n"}

@@ -104,9 +104,7 @@ def simulate(
     total = sum(1 for _ in experiment.runs())
     with progress(total) as watch:
         outcomes = experiment.run(store, jobs=jobs, watch=watch)
-    keys = {(task.key.workload, task.key.system, task.key.seed) for task in experiment.runs()}
-    table = store.table().set_index(["workload", "system", "seed"], drop=False)
-    mine = table[table.index.isin(keys)].reset_index(drop=True)
+    mine = store.table(sorted((task.key for task in experiment.runs()), key=lambda key: (key.system, key.seed)))
     if as_json:
         print(json.dumps(json.loads(mine.to_json(orient="records")), indent=2))
         return

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from hetopt.announced import raised
 from hetopt.checks import FrozenDict, at_least, whole
-from hetopt.errors import HetoptError, InvalidInstance, InvalidOption
+from hetopt.errors import HetoptError, InvalidOption, InvalidPlan
 from hetopt.experiments.store import Key, Outcome, Store
 from hetopt.experiments.workload import AnyWorkload
 from hetopt.experiments.world_settings import WorldSettings
@@ -21,6 +21,9 @@ from hetopt.simulation.system import System
 
 Watch = Callable[[Key, float], None]
 """Told of a run and which part of its jobs is finished; 1 when it is stored."""
+
+Answer: TypeAlias = tuple[Outcome, Log | None]
+"""Of a run; without a log where the system refused it."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ class Experiment:
         Parameters
         ----------
         store:
-            Where results go; runs that are there with the same settings are not run again.
+            Where results go; runs that are there with the same settings are not run again, unless they were refused.
         jobs:
             Processes side by side; -1: as many as there are cores. Within ``joblib.parallel_config(backend=…)`` they
             are those of that backend, say Dask's on many hosts.
@@ -126,16 +129,35 @@ class Experiment:
         ------
         UnknownName, InvalidOption, UnusableFile, InvalidInstance
             A system, trace or folder that is wrong; nothing of that run is stored.
+        InvalidPlan
+            Somebody's policy failed. The other runs are made and stored before this is raised.
         """
         for contestant in self.contestants:
             contestant.system()  # says now what is wrong with it
         tasks = [task for task in self.runs() if not store.has(task.key, task.said())]
+        outcomes, failed = [], []
+        for answer in self._answers(tasks, jobs, watch):
+            if isinstance(answer, InvalidPlan):
+                failed.append(answer)
+                continue
+            outcome, log = answer
+            store.write(outcome, log)
+            outcomes.append(outcome)
+            if watch is not None:
+                watch(outcome.key, 1.0)
+        if failed:
+            more = f"; and {len(failed) - 1} more" if len(failed) > 1 else ""
+            raise InvalidPlan(f"{failed[0]}{more}; the other runs are stored") from failed[0].__cause__
+        return outcomes
+
+    def _answers(self, tasks: Sequence[Task], jobs: int, watch: Watch | None) -> Iterator[Answer | InvalidPlan]:
+        """What comes of the tasks, each as soon as it is done."""
         if jobs == 1:
-            return [_stored(store, task.key, task(watch), watch) for task in tasks]
+            yield from (_answer(task, watch) for task in tasks)
+            return
         from joblib import Parallel, delayed
 
-        answers = Parallel(n_jobs=jobs, return_as="generator_unordered")(delayed(_answer)(task) for task in tasks)
-        return [_stored(store, outcome.key, (outcome, log), watch) for outcome, log in answers]
+        yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(delayed(_answer)(task) for task in tasks)
 
 
 @dataclass(frozen=True)
@@ -165,8 +187,14 @@ class Task:
             "until": self.until,
         }
 
-    def __call__(self, watch: Watch | None = None) -> tuple[Outcome, Log | None]:
-        """Simulate; a system that refuses the instance, or fails on it, has no log but says why."""
+    def __call__(self, watch: Watch | None = None) -> Answer:
+        """Simulate; a system that refuses the instance has no log but says why.
+
+        Raises
+        ------
+        InvalidPlan
+            The policy raised an error that is not hetopt's.
+        """
         instance = self.workload.instance(self.seed)
         instance = instance.replace(cluster=self.world.on(instance.cluster)) if self.world.disk_bytes else instance
         capacity = float(sum(instance.cluster.capacity.values()))
@@ -181,19 +209,15 @@ class Task:
             seconds, refused = time.perf_counter() - began, " ".join(str(problem).split())
             return Outcome(self.key, self.said(), {}, seconds, refused, capacity, instance.source), None
         except Exception as problem:
-            raise InvalidInstance(f"{self.key}: the policy failed: {raised(problem)}") from problem
+            raise InvalidPlan(f"{self.key}: the policy failed: {raised(problem)}") from problem
         seconds = time.perf_counter() - began
         found = {str(name): float(value) for name, value in summary(log, instance).items()}
         return Outcome(self.key, self.said(), found, seconds, None, capacity, instance.source), log
 
 
-def _answer(task: Task) -> tuple[Outcome, Log | None]:
-    return task()
-
-
-def _stored(store: Store, key: Key, result: tuple[Outcome, Log | None], watch: Watch | None) -> Outcome:
-    outcome, log = result
-    store.write(outcome, log)
-    if watch is not None:
-        watch(key, 1.0)
-    return outcome
+def _answer(task: Task, watch: Watch | None = None) -> Answer | InvalidPlan:
+    """What comes of a task; a policy that fails must not keep the others from running."""
+    try:
+        return task(watch)
+    except InvalidPlan as problem:
+        return problem

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
+from hetopt import __version__
 from hetopt.checks import FrozenDict
 from hetopt.errors import InvalidInstance, InvalidOption, UnusableFile
 from hetopt.files.saving import save
@@ -105,7 +106,7 @@ class Store:
             raise InvalidOption("format is 'parquet', which needs pyarrow: pip install 'hetopt[parquet]', or take csv")
 
     def has(self, key: Key, settings: Mapping[str, Any]) -> bool:
-        """Whether the run is there, made with the same settings.
+        """Whether the run is there, made with the same settings; one that was refused is not, and can be tried again.
 
         Raises
         ------
@@ -115,7 +116,8 @@ class Store:
         folder = self.path / key.folder()
         if not (folder / "run.json").exists():
             return False
-        before, now = _read(folder / "run.json")["settings"], _round_trip(settings)
+        found = _read(folder / "run.json")
+        before, now = found["settings"], _round_trip(settings)
         if before != now:
             changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
             was, shall = (json.dumps(own.get(changed[0])) for own in (before, now))
@@ -123,7 +125,7 @@ class Store:
                 f"{folder} holds {key} with other settings ({changed[0]} was {was} and is to be {shall}); "
                 "name another folder with --out, or remove it"
             )
-        return True
+        return found["refused"] is None
 
     def write(self, outcome: Outcome, log: Log | None) -> None:
         """Store a run; it counts as there once all of it is.
@@ -143,6 +145,7 @@ class Store:
             save(content, folder / f"{name}.{ending}", overwrite=True)
         data = {
             "version": VERSION,
+            "hetopt": __version__,
             "workload": outcome.key.workload,
             "system": outcome.key.system,
             "seed": outcome.key.seed,
@@ -183,8 +186,15 @@ class Store:
             raise InvalidInstance(f"{self.path} holds no run; hetopt simulate … --out {self.path} makes some")
         return sorted(found, key=lambda run: (run.key.workload, run.key.system, run.key.seed))
 
-    def table(self) -> pd.DataFrame:
-        """One row per run: ``workload``, ``system``, ``seed``, ``refused``, and all metrics."""
+    def table(self, keys: Iterable[Key] | None = None) -> pd.DataFrame:
+        """``workload``, ``system``, ``seed``, ``refused`` and all metrics, a row for each of these runs (None: all).
+
+        Raises
+        ------
+        UnusableFile, InvalidInstance
+            As of :meth:`runs`, or one of the keys is not there.
+        """
+        found = self.runs() if keys is None else [Run(self.path / key.folder()) for key in keys]
         rows = [
             {
                 "workload": run.key.workload,
@@ -193,7 +203,7 @@ class Store:
                 "refused": run.data["refused"],
                 **{key: math.nan if value is None else value for key, value in run.data["summary"].items()},
             }
-            for run in self.runs()
+            for run in found
         ]
         return pd.DataFrame(rows)
 

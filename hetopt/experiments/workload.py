@@ -140,10 +140,13 @@ class Workload:
         cluster, table = cluster_of(self.cluster), self.table(seed)
         models = self._catalogue(cluster)
         options: dict[str, Any] = {"seed": seed, "reference": self.reference, "too_large": self.too_large}
-        if self.load is not None:
-            table = scaled(table, self.load, cluster, models, **options)
         source = f"{self.trace}, seed {seed}"
-        return to_instance(table, cluster, models, tenants=self.tenants, name=self.name, source=source, **options)
+        try:
+            if self.load is not None:
+                table = scaled(table, self.load, cluster, models, **options)
+            return to_instance(table, cluster, models, tenants=self.tenants, name=self.name, source=source, **options)
+        except InvalidInstance as problem:
+            raise InvalidInstance(f"{self.trace}: {problem}") from None
 
     def table(self, seed: int = 0) -> pd.DataFrame:
         """The trace as a table, for that seed."""

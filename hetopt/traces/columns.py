@@ -16,6 +16,16 @@ Place = Callable[[int], str]
 """Position of a row -> what messages call it, e.g. ``"jobs.csv, line 7"``."""
 
 
+def row_of(table: pd.DataFrame) -> Place:
+    """What messages call a row of a table: its label, and its job where it names one."""
+
+    def place(row: int) -> str:
+        job = table["job"].iloc[row] if "job" in table.columns else None
+        return f"row {table.index[row]!r} of the table" + (f" (job {job!r})" if is_text(job) else "")
+
+    return place
+
+
 def has(table: pd.DataFrame, columns: Iterable[str], what: str) -> None:
     """Refuse a table without rows, or without one of these columns."""
     if missing := [key for key in columns if key not in table.columns]:

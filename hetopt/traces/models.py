@@ -15,7 +15,7 @@ from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Floats
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.traces.catalogue import Catalogue
-from hetopt.traces.columns import Place, has, names, numbers, refuse
+from hetopt.traces.columns import Place, has, names, numbers, refuse, row_of
 from hetopt.traces.drawing import Integers
 from hetopt.traces.table import REQUIRED
 
@@ -103,7 +103,7 @@ def checked(table: pd.DataFrame) -> Place:
     if not isinstance(table, pd.DataFrame):
         raise InvalidInstance(f"table is a {type(table).__name__}; it must be a pandas DataFrame")
     has(table, REQUIRED, "table")
-    return lambda row: f"row {table.index[row]!r} of the table"
+    return row_of(table)
 
 
 def _groups(table: pd.DataFrame) -> Integers:

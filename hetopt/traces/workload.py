@@ -16,7 +16,7 @@ from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, JobType, Tenant
 from hetopt.errors import InvalidOption
 from hetopt.traces.catalogue import Catalogue, TrainedModel
-from hetopt.traces.columns import has, names, numbers
+from hetopt.traces.columns import has, names, numbers, row_of
 from hetopt.traces.models import Assigned, TooLarge, assign, unknown
 
 Tenants: TypeAlias = Literal["virtual clusters", "users", "models"]
@@ -115,7 +115,7 @@ def _said(found: Assigned, rows: int) -> str:
 def _owners(table: pd.DataFrame, tenants: Tenants | None) -> list[str | None]:
     if tenants is not None:
         has(table, [OWNERS[tenants]], "table")
-        return names(table[OWNERS[tenants]], lambda row: f"row {table.index[row]!r} of the table").tolist()
+        return names(table[OWNERS[tenants]], row_of(table)).tolist()
     both = zip(_optional(table, "user"), _optional(table, "tenant"), strict=True)
     return [tenant if user is None else user for user, tenant in both]
 
@@ -166,9 +166,8 @@ def _work(found: Assigned) -> tuple[Floats, Floats]:
         return found.seconds, np.ones(len(found.seconds))
     column = found.table["iterations"]
     given = column.notna().to_numpy()
-    rows = found.table.index[given]
     counted = np.where(given, 0.0, found.seconds)
-    counted[given] = numbers(column[given], lambda row: f"row {rows[row]!r} of the table")
+    counted[given] = numbers(column[given], row_of(found.table[given]))
     return counted, np.where(given, counted / found.seconds, 1.0)
 
 

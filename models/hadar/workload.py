@@ -11,7 +11,7 @@ from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.hadar.classes import CLASSES, HOURS, MODELS
-from hetopt.traces.columns import has, names, numbers
+from hetopt.traces.columns import has, names, numbers, row_of
 
 HOUR = 3600.0
 """Seconds."""
@@ -94,10 +94,7 @@ def _candidates(table: pd.DataFrame, most: int) -> tuple[pd.DataFrame, str]:
     if not isinstance(table, pd.DataFrame):
         raise InvalidInstance(f"table is a {type(table).__name__}; it must be a pandas DataFrame")
     has(table, ("job", "duration", "gpus"), "table")
-
-    def place(row: int) -> str:
-        return f"row {table.index[row]!r} of the table"
-
+    place = row_of(table)
     seconds, gpus = numbers(table["duration"], place), numbers(table["gpus"], place, whole=True)
     hours = seconds * gpus / HOUR
     inside = [(size.above < hours) & (hours <= size.most) for size in CLASSES]
