@@ -39,6 +39,10 @@ BACK = 0.995
 """Part of the way to the boundary that a step may take at most."""
 
 
+TOWARDS = 0.7
+"""Part of the way to ``Program.most`` that t may go in a step: floors are steep there, and steps know only slopes."""
+
+
 class Gain(Protocol):
     """Strictly concave, increasing gains of n rates."""
 
@@ -246,7 +250,7 @@ def _lengths(program: Program, s: State, d: State, curved: bool) -> tuple[float,
     if program.gain is not None:
         primal = min(primal, _room(s.y, d.y))
     if d.t > 0:
-        primal = min(primal, (program.most - s.t) / d.t)
+        primal = min(primal, TOWARDS * (program.most - s.t) / d.t)
     if curved:
         primal = dual = min(primal, dual)
     return primal, dual
@@ -260,7 +264,7 @@ def solve(program: Program) -> tuple[State, int]:
     with np.errstate(all="ignore"):  # the last steps of a concave program may leave the range of floats
         for steps in range(STEPS):
             newton = _Newton(program, s)
-            worth = float(s.price @ program.capacity) + float(s.v.sum())
+            worth = max(float(s.price @ program.capacity) + float(s.v.sum()), abs(s.t))
             missed = newton.missed()
             open_ = (float((s.slack * s.price_of).sum()) + missed) / worth
             best, least, idle = (s, open_, 0) if open_ < least else (best, least, idle + (least < PROVEN))

@@ -57,7 +57,7 @@ class Floor:
         elif self.record.is_open(name):
             done, lost = book.done_since(i, self.time)
             done = done if work is None else work
-            speedup = self.view.speedup(i, book.held[i], float(book.rate[i]))
+            speedup = self.view.speedup(i, book.held[i], book.rate.item(i))
             self.record.progress(name, done, lost, speedup)
             book.left[i] -= done
             book.lost[i] += lost
@@ -133,25 +133,27 @@ class Floor:
         Those that stop or move stop first: whoever comes finds the disks as those who go have left them.
         """
         book, runs, wanted = self.book, self.book.running[who], decision.gpus.any(axis=1)
-        for row in np.flatnonzero(runs & ~wanted).tolist():
-            self.stop(int(who[row]))
+        for i in who[runs & ~wanted].tolist():
+            self.stop(i)
         if decision.placement is None:
             same = runs & (book.held[who] == decision.gpus).all(axis=1) & (book.rate[who] > 0)
             wanted = wanted & ~same
         starts: list[tuple[int, Place]] = []
-        for row in np.flatnonzero(wanted).tolist():
-            i, name = int(who[row]), decision.entities.names[row]
+        rows = np.flatnonzero(wanted)
+        for row, i in zip(rows.tolist(), who[rows].tolist(), strict=True):
+            name = decision.entities.names[row]
             if name in decision.copies:
                 self._run_copies(i, decision.copies[name], decision.gpus[row])
                 continue
             if self._is_told(i, name, decision):
                 continue
             place = self.physics.place(decision, row)
-            if runs[row] and book.where[i] == place.where and i not in book.ready_on:
+            moves = bool(runs[row])
+            if moves and book.where[i] == place.where and i not in book.ready_on:
                 self._keep_on(i, place)
                 continue
             starts.append((i, place))
-            if runs[row] and book.where[i] != place.where:
+            if moves and book.where[i] != place.where:
                 self.stop(i)
         for i, place in starts:
             self.run(i, place)

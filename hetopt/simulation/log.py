@@ -113,12 +113,11 @@ class _Span:
     work: float = 0.0
     speedup: float = 0.0
 
-    def row(self) -> tuple[Any, ...]:
-        """As in :data:`SPANS`."""
-        types = "+".join(dict.fromkeys(t for _, t in self.where))
-        servers = "+".join(dict.fromkeys(server for server, _ in self.where if server))
-        gpus = sum(self.where.values())
-        return self.job, self.tenant, self.start, self.end, types, servers, gpus, self.lost, self.work
+
+def _seats(where: Where) -> tuple[str, str, float]:
+    """GPU types, servers and number of GPUs, as in :data:`SPANS`."""
+    types = "+".join(dict.fromkeys(t for _, t in where))
+    return types, "+".join(dict.fromkeys(server for server, _ in where if server)), sum(where.values())
 
 
 Key: TypeAlias = str | tuple[str, str]
@@ -194,11 +193,16 @@ class Recorder:
         """The finished log; ``jobs`` are the columns of its first table, with -1 for no rounds."""
         table = pd.DataFrame(jobs).set_index("job")
         table["rounds"] = table["rounds"].astype("Int64").mask(table["rounds"] < 0)
-        rows = [span.row() for span in self.spans]
-        spans = pd.DataFrame(rows, columns=SPANS).sort_values(["start", "job"], kind="stable", ignore_index=True)
+        places = {id(span.where): span.where for span in self.spans}  # many are at the same ones
+        seats = {key: _seats(where) for key, where in places.items()}
+        rows = [
+            (s.job, s.tenant, s.start, s.end, *seats[id(s.where)], s.lost, s.work)
+            for s in sorted(self.spans, key=lambda span: (span.start, span.job))
+        ]
+        spans = pd.DataFrame(rows, columns=SPANS)
         rounds = pd.DataFrame(self.rounds, columns=[c for c in ROUNDS if c not in ("trained", "utilisation")])
         length = rounds["end"] - rounds["start"]
-        trained = self._trained(self.spans, [float(sum(span.where.values())) for span in self.spans], rounds)
+        trained = self._trained(self.spans, [float(seats[id(span.where)][2]) for span in self.spans], rounds)
         rounds.insert(5, "trained", trained)
         rounds.insert(6, "utilisation", trained / (self.capacity * length))
         events = pd.DataFrame(self.events, columns=["time", "kind", "job"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -26,6 +27,11 @@ class Place:
     hosts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     replicas: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
+    @cached_property
+    def kinds(self) -> tuple[int, ...]:
+        """Positions of its GPU types."""
+        return tuple(np.flatnonzero(self.gpus > 0).tolist())
+
 
 class Physics:
     """Speeds and losses of jobs, by their position in the instance."""
@@ -37,38 +43,38 @@ class Physics:
         self.rate_of: Rate = speeds.on(instance.cluster)
         self.merge_seconds: float = getattr(world.overheads, "merge_seconds", 0.0)
         self.disks = None if world.datasets is None else world.datasets.on(instance.cluster)
-        self._places: dict[bytes, Where] = {}
+        self._places: dict[bytes, Place] = {}
         self._type = {t: k for k, t in enumerate(self.entities.types)}
 
     def place(self, decision: Decision, row: int) -> Place:
         """What the job in that row of the decision gets."""
         gpus = decision.gpus[row]
         if decision.placement is None:
-            return Place(gpus, self._by_type(gpus))
+            return self._by_type(gpus)
         name = decision.entities.names[row]
         hosts = decision.placement.hosts[name]
         where = {(server, t): n for server, own in sorted(hosts.items()) for t, n in own.items() if n}
         return Place(gpus, where, hosts, decision.placement.replicas.get(name, {}))
 
-    def _by_type(self, gpus: Floats) -> Where:
+    def _by_type(self, gpus: Floats) -> Place:
         """GPU types as places, where there are no servers."""
         key = gpus.tobytes()
         if key not in self._places:
             pairs = [(self.entities.types[k], float(gpus[k])) for k in np.flatnonzero(gpus).tolist()]
-            where = {("", t): int(n) if n.is_integer() else n for t, n in pairs}
+            place = Place(gpus.copy(), {("", t): int(n) if n.is_integer() else n for t, n in pairs})
             if self.fluid:  # there is no end of these
-                return where
-            self._places[key] = where
+                return place
+            self._places[key] = place
         return self._places[key]
 
     def rate(self, i: int, place: Place) -> float:
         """Work per second of job i there."""
-        speed = self.entities.task_speed[i]
+        speed = self.entities.task_speed
         if self.fluid:
-            return float(speed @ place.gpus) / float(self.entities.demand[i])
+            return float(speed[i] @ place.gpus) / float(self.entities.demand[i])
         if place.hosts:
             return self.rate_of(self.jobs[i], place.hosts, place.replicas)
-        return float(min(s for s, n in zip(speed.tolist(), place.gpus.tolist(), strict=True) if n > 0))
+        return min([speed.item(i, k) for k in place.kinds])
 
     def pace(self, i: int, copy: Copy) -> float:
         """Work per second of one copy of job i; its slowest GPU sets it."""

@@ -50,6 +50,9 @@ class Session:
     approximate:
         True where the result is proven elsewhere: coefficients so small that HiGHS leaves them out are then no error.
 
+    primal:
+        True for primal simplex, which is sooner where the origin is feasible and few steps from the optimum.
+
     Examples
     --------
     >>> import hetopt
@@ -69,6 +72,7 @@ class Session:
         explain: bool = True,
         subsearch: bool = True,
         approximate: bool = False,
+        primal: bool = False,
     ) -> None:
         self.options = options or Options()
         if self.options.solver != "highs":
@@ -90,6 +94,8 @@ class Session:
             self._highs.setOptionValue("mip_heuristic_run_feasibility_jump", False)
         for search in () if subsearch else ("rins", "rens", "root_reduced_cost"):
             self._highs.setOptionValue(f"mip_heuristic_run_{search}", False)
+        if primal:
+            self._highs.setOptionValue("simplex_strategy", _PRIMAL)
         check_sizes(program.A.data, "the program", approximate=approximate)
         check(self._highs.passModel(to_highs(program)), "the program")
         self._scale_objective(program.c)
@@ -108,7 +114,8 @@ class Session:
         options, set_option = self.options, self._highs.setOptionValue
         set_option("output_flag", False)
         set_option("presolve", self._presolve)
-        set_option("threads", min(options.threads, os.cpu_count() or 1))  # HiGHS starts as many as it is told
+        threads = options.threads if options.threads == 1 else min(options.threads, os.cpu_count() or 1)
+        set_option("threads", threads)  # HiGHS starts as many as it is told
         set_option("random_seed", options.seed)
         set_option("mip_rel_gap", options.gap)
         set_option("mip_abs_gap", 0.0)

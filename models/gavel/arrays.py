@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from hetopt.data.entities import Entities, Floats
@@ -41,21 +40,18 @@ def least_program(entities: Entities, least: Least) -> LinearProgram:
 
 def _program(entities: Entities, c: Floats, least: Least | None) -> LinearProgram:
     n, k = entities.shape
-    rows, data = [np.broadcast_to(np.arange(k), (n, k))], [np.broadcast_to(entities.demand[:, None], (n, k))]
     lower, upper = [np.full(k, -np.inf)], [entities.capacity]
     blocks = []
     if least is not None:
         blocks.append((least.name, least.table, np.zeros(n), np.full(n, np.inf)))
     if entities.kind == "jobs":
         blocks.append((TimeFraction().name, np.ones((n, k)), np.full(n, -np.inf), np.ones(n)))
-    for i, (_, table, low, up) in enumerate(blocks):
-        rows.append(np.broadcast_to(np.arange(k + i * n, k + (i + 1) * n)[:, None], (n, k)))
-        data.append(table)
+    for _, _, low, up in blocks:
         lower.append(low)
         upper.append(up)
     return LinearProgram(
         c=c,
-        A=_columns(rows, data, k + len(blocks) * n, least),
+        A=_columns(entities, [table for _, table, _, _ in blocks], least),
         row_lower=np.concatenate(lower),
         row_upper=np.concatenate(upper),
         col_lower=np.zeros(len(c)),
@@ -67,19 +63,23 @@ def _program(entities: Entities, c: Floats, least: Least | None) -> LinearProgra
     )
 
 
-def _columns(rows: list[NDArray[np.intp]], data: list[Floats], size: int, least: Least | None) -> sparse.csc_array:
-    """Column e*k + j has at most one entry per block of rows; the level, if any, comes last."""
-    k = rows[0].shape[1]
-    row, value = np.stack(rows, axis=2), np.stack(data, axis=2)
+def _columns(entities: Entities, tables: list[Floats], least: Least | None) -> sparse.csc_array:
+    """Column e*k + j has an entry in the capacity row j and in row e of each table; the level, if any, comes last."""
+    n, k = entities.shape
+    row, value = np.empty((n, k, 1 + len(tables)), dtype=np.int32), np.empty((n, k, 1 + len(tables)))
+    row[:, :, 0], value[:, :, 0] = np.arange(k), entities.demand[:, None]
+    for i, table in enumerate(tables):
+        row[:, :, i + 1], value[:, :, i + 1] = np.arange(k + i * n, k + (i + 1) * n)[:, None], table
     used = value != 0
     index, entry = row[used], value[used]
-    starts = np.append(0, np.cumsum(used.sum(axis=2).ravel()))
+    starts = np.zeros(n * k + 1 + (least is not None), dtype=np.int32)
+    np.cumsum(np.count_nonzero(used, axis=2).ravel(), out=starts[1 : n * k + 1])
     if least is not None:
         grows = np.flatnonzero(least.growth)
-        index, entry = np.append(index, k + grows), np.append(entry, -least.growth[grows])
-        starts = np.append(starts, len(index))
-    shape = (size, len(starts) - 1)
-    return sparse.csc_array((entry, index.astype(np.int32), starts.astype(np.int32)), shape=shape)
+        index = np.concatenate([index, (k + grows).astype(np.int32)])
+        entry = np.concatenate([entry, -least.growth[grows]])
+        starts[-1] = len(index)
+    return sparse.csc_array((entry, index, starts), shape=(k + len(tables) * n, len(starts) - 1))
 
 
 def _row_name(entities: Entities, blocks: list[str], i: int) -> str:

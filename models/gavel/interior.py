@@ -24,6 +24,7 @@ from hetopt.models.slacks import State
 from hetopt.programs.compiling import from_pyomo
 from hetopt.programs.formulation import Component, Formulation
 from hetopt.programs.linear import LinearProgram
+from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
 from hetopt.solving.point import Point
 from hetopt.solving.road import lazy_rows, optimise
@@ -47,9 +48,13 @@ def solve_least(entities: Entities, least: Least, options: Options) -> Point:
     """Maximise the level of ``least`` under capacity and, for jobs, time."""
     program, grows = least_program(entities, least), least.growth > 0
     work = _Work(entities)
-    if len(grows) <= FEW or not work.has_place.all():
+    if not work.has_place.all():
         return optimise(program, options)
-    alike, own, counts = _alike(entities, least), least, grows
+    alike, own, counts, n = _alike(entities, least), least, grows, len(grows)
+    if len(alike.first) <= (n // 2 if n <= FEW else FEW):
+        return _by_classes(entities, least, alike, program, options)
+    if n <= FEW:
+        return optimise(program, options)
     if len(alike.first) < len(grows):
         own = Least(least.table[alike.first], least.growth[alike.first], least.name)
         work, grows = _Work(entities, alike.first, alike), own.growth > 0
@@ -66,6 +71,37 @@ def solve_least(entities: Entities, least: Least, options: Options) -> Point:
 
     point = work.point(program, level, unit, speed=work.table(own.table), floor=floor, start=0.5)
     return point if point.status == "optimal" else optimise(program, options)
+
+
+def _by_classes(entities: Entities, least: Least, alike: _Alike, program: LinearProgram, options: Options) -> Point:
+    """:func:`solve_least` by simplex, with one entity for each class: it takes the GPUs of them all."""
+    began, first, part = time.perf_counter(), alike.first, 1.0 / alike.number
+    classes = Entities(
+        entities.kind,
+        tuple(entities.names[e] for e in first.tolist()),
+        entities.types,
+        entities.speed[first],
+        entities.demand[first] * alike.number,
+        entities.weight[first],
+        entities.owner[first],
+        entities.capacity,
+        None,
+    )
+    own = least_program(classes, Least(least.table[first], least.growth[first], least.name))
+    # Nobody having anything is feasible, so primal simplex starts there: few steps, where dual simplex takes many.
+    x, dual, objective = Session(own, options, presolve=False, primal=True).values()
+    k = len(entities.types)
+    rows = [dual[:k], *((block * part)[alike.of] for block in dual[k:].reshape(-1, len(first)))]
+    return Point(
+        program,
+        np.append(x[:-1].reshape(classes.shape)[alike.of].ravel(), x[-1]),
+        objective=objective,
+        bound=objective,
+        status="optimal",
+        row_dual=np.concatenate(rows),
+        seconds=time.perf_counter() - began,
+        method="simplex over classes",
+    )
 
 
 def solve_finish_time(entities: Entities, options: Options) -> Point:
