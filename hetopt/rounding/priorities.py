@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -75,16 +75,16 @@ class ByPriority:
             raise InvalidOption("ByPriority rounds shares of jobs; for those of tenants take hetopt.WholeGPUs")
         if state is None or state.allocation is not allocation:
             state = Received.of(allocation)
-        with np.errstate(divide="ignore"):
-            priority = state.share * max(state.number, 1) / state.rounds  # infinite where it has not run
-        order = np.argsort(-priority, kind="stable")
+        due = np.full(len(state.share), -np.inf)  # minus the priority: infinite where it has not run
+        np.divide(-max(state.number, 1) * state.share, state.rounds, out=due, where=state.rounds > 0)
+        order = np.argsort(due, kind="stable")
         chosen = order[_greedy(state.job[order], state.kind[order], entities)]
         gpus, rounds = np.zeros(entities.shape), state.rounds.copy()
         gpus[state.job[chosen], state.kind[chosen]] = entities.demand[state.job[chosen]]
         rounds[chosen] += 1
         idle = float(entities.capacity.sum() - gpus.sum())
         plan = Plan(entities, read_only(gpus), None, {"idle": idle}, allocation.certificate)
-        return plan, replace(state, rounds=rounds, number=state.number + 1)
+        return plan, Received(allocation, state.job, state.kind, state.share, rounds, state.number + 1)
 
 
 def _greedy(job: Ints, kind: Ints, entities: Entities) -> list[int]:

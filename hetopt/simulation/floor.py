@@ -57,11 +57,12 @@ class Floor:
         elif self.record.is_open(name):
             done, lost = book.done_since(i, self.time)
             done = done if work is None else work
-            speedup = self.view.speedup(i, book.held[i], book.rate.item(i))
+            speedup = self.view.speedup(i, book.held[i], book.rate.item(i)) if self.view.owner else 0.0
             self.record.progress(name, done, lost, speedup)
             book.left[i] -= done
-            book.lost[i] += lost
             book.since[i] = self.time
+            if lost:
+                book.lost[i] += lost
 
     def _settle_copies(self, i: int, forked: Forked, work: float | None) -> None:
         """The same for a job in copies, whose spans end with that; its loss is what its copies lost on average."""
@@ -97,9 +98,9 @@ class Floor:
     def leave(self, i: int) -> None:
         """Job i leaves its GPUs; what it did has been booked."""
         self.book.pauses(i)
-        self.physics.left(i, self.book.where[i] or {})
-        if self.record.is_open(self.book.jobs[i].name):
-            self.record.stop(self.time, self.book.jobs[i].name)
+        if self.physics.disks is not None:
+            self.physics.left(i, self.book.where[i] or {})
+        self.record.stop(self.time, self.book.jobs[i].name)
 
     def stop(self, i: int) -> None:
         """Job i is stopped in order."""
@@ -179,14 +180,14 @@ class Floor:
     def run(self, i: int, place: Place) -> None:
         """Job i starts there, for the first time or again."""
         book, job = self.book, self.book.jobs[i]
-        if math.isnan(book.start[i]):
-            book.start[i] = self.time
         before = book.where[i]
+        if before is None:
+            book.start[i] = self.time
         if book.running[i]:  # it was forked, and has one copy left
             book.ready[i] = max(self.time, *book.ready_on[i].values())
         else:
             book.ready[i] = self.time + self.physics.lost(i, before, place.where)
-            book.switches[i] += before is not None and before != place.where
+            book.switches[i] += before is not None and before is not place.where and before != place.where
         book.ready_on.pop(i, None)
         self.record.start(self.time, job.name, job.tenant, place.where)
         book.running[i], book.where[i], book.since[i], book.held[i] = True, place.where, self.time, place.gpus

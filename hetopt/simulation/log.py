@@ -183,9 +183,9 @@ class Recorder:
         span.speedup = speedup
 
     def stop(self, time: float, key: Key) -> None:
-        """The job (or copy) leaves its GPUs, or has nothing more to do on them."""
-        span = self._open.pop(key)
-        if time > span.start:
+        """The job (or copy) leaves its GPUs, if it has any, or has nothing more to do on them."""
+        span = self._open.pop(key, None)
+        if span is not None and time > span.start:
             span.end = time
             self.spans.append(span)
 

@@ -7,7 +7,7 @@ drives a cluster (the simulator, an executor) never has to carry out what cannot
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -125,7 +125,7 @@ class Pipeline:
             raise InvalidPlan(f"the plan is for the jobs {plan.entities.names}; those present are {names}")
         dispatch = plan.placement.dispatch if plan.placement is not None else {}
         check_gangs(plan.entities, plan.x, {name: len(work) for name, work in dispatch.items()})
-        return replace(self._placed(plan, instance), promised=promised), (own, owed, starved)
+        return self._placed(plan, instance, promised), (own, owed, starved)
 
     def _rounded(self, result: Allocation, instance: Instance, owed: Any) -> tuple[Plan, Any]:
         if self.rounds:
@@ -138,7 +138,7 @@ class Pipeline:
             )
         return Plan(result.entities, np.rint(gpus), certificate=result.certificate), owed
 
-    def _placed(self, plan: Plan, instance: Instance) -> Decision:
+    def _placed(self, plan: Plan, instance: Instance, promised: Mapping[str, float] | None) -> Decision:
         x, given_up, placement = np.rint(plan.x), dict(plan.given_up), plan.placement
         if placement is None and self.placer is not None:
             placement = self.placer(plan, instance)
@@ -156,7 +156,7 @@ class Pipeline:
         copies = {} if placement is None else _copies(plan.entities, placement)
         for name, own in copies.items():
             rate[plan.entities.position[name]] = sum(copy.rate for copy in own)
-        return Decision(plan.entities, x, rate, placement, given_up, plan.wake, copies)
+        return Decision(plan.entities, x, rate, placement, given_up, plan.wake, copies, promised)
 
 
 def _promised(result: Allocation) -> Mapping[str, float] | None:
@@ -202,13 +202,15 @@ def check_capacity(entities: Entities, gpus: Floats) -> None:
     if gpus.shape != entities.shape or not np.isfinite(gpus).all():
         raise InvalidPlan(f"the plan has shape {gpus.shape} or holds NaN; it must be finite, of shape {entities.shape}")
     slack = FEASIBILITY * float(entities.capacity.max())
-    for e, k in np.argwhere((gpus < -slack) | ((entities.task_speed == 0) & (gpus > slack))).tolist():
+    wrong = (gpus < -slack) | ((entities.task_speed == 0) & (gpus > slack))
+    for e, k in np.argwhere(wrong).tolist() if wrong.any() else ():
         raise InvalidPlan(
             f"the plan gives {entities.names[e]!r} {gpus[e, k]:g} GPUs of {entities.types[k]!r}, "
             + ("fewer than none" if gpus[e, k] < 0 else "on which it cannot run")
         )
     used = gpus.sum(axis=0)
-    for k in np.flatnonzero(used > entities.capacity + slack).tolist():
+    over = used > entities.capacity + slack
+    for k in np.flatnonzero(over).tolist() if over.any() else ():
         raise InvalidPlan(
             f"the plan uses {used[k]:g} GPUs of {entities.types[k]!r}; there are {entities.capacity[k]:g}"
         )
@@ -229,7 +231,7 @@ def check_gangs(entities: Entities, gpus: Floats, copies: Mapping[str, int] | No
             raise InvalidPlan(f"the placement forks job {name!r}, which the plan does not have")
         gangs[entities.position[name]] = number
     wrong = (total != 0) & (total != gangs * entities.demand) | (gpus != np.rint(gpus)).any(axis=1)
-    for e in np.flatnonzero(wrong).tolist():
+    for e in np.flatnonzero(wrong).tolist() if wrong.any() else ():
         if gangs[e] != 1:
             raise InvalidPlan(
                 f"the plan gives job {entities.names[e]!r} {total[e]:g} GPUs; its {gangs[e]:g} copies run on "
