@@ -22,7 +22,7 @@ from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
 from hetopt.errors import InvalidInstance
-from hetopt.tolerances import INTEGRAL
+from hetopt.models.queues.choosing import unstoppable
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +125,9 @@ def _common_demand(entities: Entities) -> int:
 
 def _slots(instance: Instance, entities: Entities, demand: int) -> tuple[NDArray[np.intp], Floats, NDArray[np.intp]]:
     """(GPU type, seconds until free, job that runs there or -1) of each slot; earliest free first within a type."""
-    held = _holding(entities, demand)
+    held = np.full(len(entities.names), -1, dtype=np.intp)
+    for e, ((k, _),) in unstoppable(entities, "AlloX").items():
+        held[e] = k
     work = instance.job_array("work_left")
     kinds: list[int] = []
     ready: list[float] = []
@@ -139,23 +141,6 @@ def _slots(instance: Instance, entities: Entities, demand: int) -> tuple[NDArray
         ready += [0.0] * free + [seconds for seconds, _ in busy]
         running += [-1] * free + [e for _, e in busy]
     return np.array(kinds, dtype=np.intp), np.array(ready), np.array(running, dtype=np.intp)
-
-
-def _holding(entities: Entities, demand: int) -> NDArray[np.intp]:
-    """(n,) GPU type that each job holds, or -1."""
-    result = np.full(len(entities.names), -1, dtype=np.intp)
-    if entities.held is None:
-        return result
-    for e in np.flatnonzero(entities.held.sum(axis=1) > INTEGRAL).tolist():
-        k = int(entities.held[e].argmax())
-        whole = abs(entities.held[e, k] - demand) <= INTEGRAL and abs(entities.held[e].sum() - demand) <= INTEGRAL
-        if not whole or not entities.allowed[e, k]:
-            raise InvalidInstance(
-                f"held[{entities.names[e]!r}] is {dict(zip(entities.types, entities.held[e].tolist(), strict=True))}; "
-                f"a running job holds its {demand} GPUs, all of one type on which it can run"
-            )
-        result[e] = k
-    return result
 
 
 def _assigned(

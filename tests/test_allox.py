@@ -131,7 +131,10 @@ def test_some_hundred_jobs() -> None:
     ("change", "message"),
     [
         ({"demand": [1, 2]}, r"one common demand, but jobs\['j1'\]\.demand is 1 and jobs\['j2'\]\.demand is 2"),
-        ({"demand": [2, 2], "held": {"j1": {"GPU1": 1}}}, r"held\['j1'\] is .* a running job holds its 2 GPUs"),
+        (
+            {"demand": [2, 2], "held": {"j1": {"GPU1": 1}}},
+            r"held\['j1'\] is .* under AlloX a job that runs holds its 2",
+        ),
         ({"held": {"j2": {"GPU2": 1}}}, r"held\['j2'\] is .* all of one type on which it can run"),
         ({"demand": [3, 3]}, r"jobs\['j1'\]\.demand is 3 GPUs, and its gang runs on one type; .* at most 2"),
     ],

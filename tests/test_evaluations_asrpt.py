@@ -4,40 +4,28 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 import pytest
+from evaluation_cases import Made
 
 from hetopt.experiments.folder import instance_of
-from hetopt.experiments.store import Store
 from hetopt.experiments.workload import workload_of
 from hetopt.prediction.forest import RandomForest
 from hetopt.proofs.evaluations import asrpt
 from hetopt.proofs.evaluations.asrpt_findings import BASELINES, LENGTHS, NICS, RATES, SHARES, SIZES
-from hetopt.proofs.evaluations.evaluation import Part, Scale, Stores
+from hetopt.proofs.evaluations.evaluation import Scale
 from hetopt.proofs.evaluations.recurring import Recurring, drawn
 
 SCALE = Scale(1 / 1024)  # 37 to 146 jobs
 SEED = "seed-0"
 
 
-class Made(NamedTuple):
-    """What was run, and the comparison."""
-
-    folder: Path
-    parts: tuple[Part, ...]
-    stores: Stores
-    table: pd.DataFrame
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("asrpt")
     parts = asrpt.EVALUATION.chosen(SCALE)
-    stores = asrpt.EVALUATION.run(parts, Store(folder))
-    return Made(folder, parts, stores, asrpt.EVALUATION.compared(parts, stores))
+    return Made.of(asrpt.EVALUATION, parts, folder)
 
 
 def jobs(made: Made, part: str, workload: str, system: str) -> pd.DataFrame:

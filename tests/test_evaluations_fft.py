@@ -10,32 +10,23 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 import pytest
+from evaluation_cases import Made
 
 import hetopt
 from hetopt import InvalidOption, UnknownName
 from hetopt.experiments.experiment import Task
-from hetopt.experiments.store import Store
 from hetopt.experiments.workload import Workload
 from hetopt.proofs.evaluations import fft
-from hetopt.proofs.evaluations.evaluation import Evaluation, Finding, Part, Scale, Stores
+from hetopt.proofs.evaluations.evaluation import Evaluation, Finding, Part, Scale
 from hetopt.proofs.evaluations.measures import relative_pace, restarts
 from hetopt.simulation.spread import Spread
 
 SCALE = Scale(1 / 32)  # 25 jobs on the testbed
 TESTBED = ["testbed-1", "disks", "disks-ahead", "placement", "profiling", "errors"]
-
-
-class Made(NamedTuple):
-    """What was run, and the comparison."""
-
-    folder: Path
-    parts: tuple[Part, ...]
-    stores: Stores
-    table: pd.DataFrame
 
 
 def shorter(part: Part) -> Part:
@@ -49,8 +40,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("fft")
     large = [shorter(part) for part in fft.EVALUATION.chosen(SCALE, ["simulation", "errors-large"])]
     parts = (*fft.EVALUATION.chosen(SCALE, TESTBED), *large)
-    stores = fft.EVALUATION.run(parts, Store(folder))
-    return Made(folder, parts, stores, fft.EVALUATION.compared(parts, stores))
+    return Made.of(fft.EVALUATION, parts, folder)
 
 
 def ours(made: Made, claim: str) -> float:

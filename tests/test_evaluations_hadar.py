@@ -4,33 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 import pytest
+from evaluation_cases import Made
 
 from hetopt import instances
 from hetopt.experiments.folder import instance_of
 from hetopt.experiments.paper_claims import LAB, MIXES
-from hetopt.experiments.store import Store
 from hetopt.models.hadar.workload import from_trace
 from hetopt.proofs.evaluations import hadar
-from hetopt.proofs.evaluations.evaluation import Part, Scale, Stores
+from hetopt.proofs.evaluations.evaluation import Part, Scale
 from hetopt.proofs.evaluations.hadar_findings import BEST, LATENCIES, SLOTS
 from hetopt.proofs.evaluations.hadar_trace import HadarTrace
 from hetopt.traces.philly import PhillyLike
 
 SOME = ("hadar/m3", "hadar/m5", "hadar/lab-m3", "hadar/lab-m5")
-
-
-class Made(NamedTuple):
-    """What was run, and the comparison."""
-
-    folder: Path
-    parts: tuple[Part, ...]
-    stores: Stores
-    table: pd.DataFrame
 
 
 def fewer(part: Part) -> Part:
@@ -43,8 +32,7 @@ def fewer(part: Part) -> Part:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("hadar")
     parts = tuple(fewer(part) for part in hadar.EVALUATION.chosen(Scale()))
-    stores = hadar.EVALUATION.run(parts, Store(folder))
-    return Made(folder, parts, stores, hadar.EVALUATION.compared(parts, stores))
+    return Made.of(hadar.EVALUATION, parts, folder)
 
 
 def stored(made: Made, part: str, workload: str, system: str, table: str) -> pd.DataFrame:

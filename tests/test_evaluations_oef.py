@@ -7,19 +7,16 @@ import gzip
 import itertools
 import json
 from collections.abc import Callable
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 import pytest
+from evaluation_cases import Made
 from scipy.optimize import linprog
 
 from hetopt.data.entities import Floats
-from hetopt.experiments.store import Store
 from hetopt.experiments.workload import Workload
 from hetopt.proofs.evaluations import oef
-from hetopt.proofs.evaluations.evaluation import Part, Scale, Stores
+from hetopt.proofs.evaluations.evaluation import Scale
 from hetopt.proofs.evaluations.oef_findings import ANY_LIES, LIES, largest_loss, with_others
 from hetopt.traces.catalogues import OEF
 from hetopt.traces.oef import USERS
@@ -29,21 +26,11 @@ W = np.array([[OEF[model].speed[t] for t in OEF.types] for model in USERS.values
 FOUR = Workload("oef-four-users", "oef/cluster", count=96, tenants="users", settings={"quits": False}).instance()
 
 
-class Made(NamedTuple):
-    """What was run, and the comparison."""
-
-    folder: Path
-    parts: tuple[Part, ...]
-    stores: Stores
-    table: pd.DataFrame
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("oef")
     parts = oef.EVALUATION.chosen(SCALE)
-    stores = oef.EVALUATION.run(parts, Store(folder))
-    return Made(folder, parts, stores, oef.EVALUATION.compared(parts, stores))
+    return Made.of(oef.EVALUATION, parts, folder)
 
 
 def ours(made: Made, claim: str, told: str = "") -> float:

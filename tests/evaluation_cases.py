@@ -1,0 +1,27 @@
+"""An evaluation of a paper, run once for the tests of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from hetopt.experiments.store import Store
+from hetopt.proofs.evaluations.evaluation import Evaluation, Part, Stores
+
+
+class Made(NamedTuple):
+    """What was run, where it lies, and the comparison."""
+
+    folder: Path
+    parts: tuple[Part, ...]
+    stores: Stores
+    table: pd.DataFrame
+
+    @classmethod
+    def of(cls, evaluation: Evaluation, parts: Sequence[Part], folder: Path) -> Made:
+        """These parts of the evaluation, run and compared."""
+        stores = evaluation.run(tuple(parts), Store(folder))
+        return cls(folder, tuple(parts), stores, evaluation.compared(tuple(parts), stores))
