@@ -69,6 +69,12 @@ class Book:
         begun = min(max(since, self.ready.item(i)), time)
         return min(self.rate.item(i) * (time - begun), self.left.item(i)), begun - since
 
+    def all_done_since(self, who: Positions, time: float) -> tuple[Floats, Floats]:
+        """(m,) the same of many jobs."""
+        since = self.since[who]
+        begun = np.minimum(np.maximum(since, self.ready[who]), time)
+        return np.minimum(self.rate[who] * (time - begun), self.left[who]), begun - since
+
     def left_at(self, time: float, who: Positions) -> Floats:
         """(m,) work that jobs have left at ``time``."""
         trained = np.maximum(time - np.maximum(self.since[who], self.ready[who]), 0.0)
@@ -90,7 +96,18 @@ class Book:
         self._stamp[i] += 1
         self.running[i], self.rate[i] = False, 0.0
         self.held[i] = 0.0
-        if len(self._ending) > 64 + 4 * len(self.jobs):  # mostly void
+        self._forget()
+
+    def all_pause(self, who: Positions) -> None:
+        """Many jobs run no more."""
+        for i in who.tolist():
+            self._stamp[i] += 1
+        self.running[who], self.rate[who], self.held[who] = False, 0.0, 0.0
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop what is void once it is most."""
+        if len(self._ending) > 64 + 4 * len(self.jobs):
             self._ending = [entry for entry in self._ending if self._stamp[entry[1]] == entry[2]]
             heapify(self._ending)
 

@@ -16,6 +16,9 @@ from hetopt.simulation.physics import Physics, Place
 from hetopt.simulation.pipeline import Decision
 from hetopt.simulation.view import View, where_at_first
 
+MANY = 8
+"""So many jobs that stop are booked sooner in arrays than one by one."""
+
 
 class Floor:
     """Carries out decisions; jobs are told by their positions in the instance.
@@ -107,6 +110,28 @@ class Floor:
         self.settle(i)
         self.leave(i)
 
+    def stop_all(self, who: list[int]) -> None:
+        """Jobs are stopped in order, many at once in a fraction of the time."""
+        book, record = self.book, self.record
+        if len(who) < MANY or any(i in book.forked for i in who):
+            for i in who:
+                self.stop(i)
+            return
+        at = np.array(who)
+        done, lost = book.all_done_since(at, self.time)
+        for i, work, seconds in zip(who, done.tolist(), lost.tolist(), strict=True):
+            name = book.jobs[i].name
+            if record.is_open(name):
+                speedup = self.view.speedup(i, book.held[i], book.rate.item(i)) if self.view.owner else 0.0
+                record.progress(name, work, seconds, speedup)
+                record.stop(self.time, name)
+                book.lost[i] += seconds
+            if self.physics.disks is not None:
+                self.physics.left(i, book.where[i] or {})
+        book.left[at] -= done
+        book.since[at] = self.time
+        book.all_pause(at)
+
     def fail(self, i: int) -> None:
         """Job i loses its GPUs, and what it did since its last checkpoint; copies lose nothing."""
         book, rate, name = self.book, float(self.book.rate[i]), self.book.jobs[i].name
@@ -134,17 +159,18 @@ class Floor:
         Those that stop or move stop first: whoever comes finds the disks as those who go have left them.
         """
         book, runs, wanted = self.book, self.book.running[who], decision.gpus.any(axis=1)
-        for i in who[runs & ~wanted].tolist():
-            self.stop(i)
+        self.stop_all(who[runs & ~wanted].tolist())
         if decision.placement is None:
             same = runs & (book.held[who] == decision.gpus).all(axis=1) & (book.rate[who] > 0)
             wanted = wanted & ~same
         starts: list[tuple[int, Place]] = []
+        moving: list[int] = []
+        forking: list[tuple[int, int]] = []
         rows = np.flatnonzero(wanted)
         for row, i in zip(rows.tolist(), who[rows].tolist(), strict=True):
             name = decision.entities.names[row]
             if name in decision.copies:
-                self._run_copies(i, decision.copies[name], decision.gpus[row])
+                forking.append((row, i))
                 continue
             if self._is_told(i, name, decision):
                 continue
@@ -155,7 +181,10 @@ class Floor:
                 continue
             starts.append((i, place))
             if moves and book.where[i] != place.where:
-                self.stop(i)
+                moving.append(i)
+        self.stop_all(moving)
+        for row, i in forking:
+            self._run_copies(i, decision.copies[decision.entities.names[row]], decision.gpus[row])
         for i, place in starts:
             self.run(i, place)
 

@@ -195,11 +195,12 @@ class Recorder:
         table["rounds"] = table["rounds"].astype("Int64").mask(table["rounds"] < 0)
         places = {id(span.where): span.where for span in self.spans}  # many are at the same ones
         seats = {key: _seats(where) for key, where in places.items()}
-        rows = [
-            (s.job, s.tenant, s.start, s.end, *seats[id(s.where)], s.lost, s.work)
-            for s in sorted(self.spans, key=lambda span: (span.start, span.job))
-        ]
-        spans = pd.DataFrame(rows, columns=SPANS)
+        ordered = sorted(self.spans, key=lambda span: (span.start, span.job))
+        found = [seats[id(span.where)] for span in ordered]
+        columns = {key: [getattr(span, key) for span in ordered] for key in ("job", "tenant", "start", "end")}
+        columns |= {key: [seat[k] for seat in found] for k, key in enumerate(("gpu_type", "servers", "gpus"))}
+        columns |= {key: [getattr(span, key) for span in ordered] for key in ("lost", "work")}
+        spans = pd.DataFrame(columns)
         rounds = pd.DataFrame(self.rounds, columns=[c for c in ROUNDS if c not in ("trained", "utilisation")])
         length = rounds["end"] - rounds["start"]
         trained = self._trained(self.spans, [float(seats[id(span.where)][2]) for span in self.spans], rounds)
