@@ -136,20 +136,19 @@ def _beginning(program: Program) -> State:
 class _Newton:
     """The linear system of one step, reduced entity by entity to the k capacity rows and t.
 
-    Missed: by how much the rows (rate, time, capacity) and the stationarities (in x, y, t) do not hold.
+    Missed: by how much rates, capacity and the stationarities in y and t do not hold. The others are linear and hold
+    from the beginning on; so does capacity, but for rounding, which grows where a type is used up.
     """
 
     def __init__(self, program: Program, s: State) -> None:
         self.program, self.s, self.layout = program, s, s.layout
-        self.x, self.z, self.v, self.price, self.u = s.x, s.z, s.v, s.price, s.u
+        self.x, self.z, self.v, self.u = s.x, s.z, s.v, s.u
         n = len(program.demand)
         none = np.zeros(n)
         self.rows = program.speed if program.profit is None else np.zeros_like(program.speed)
         self.missed_rate, self.missed_y, self.missed_t = none, none, 0.0
         self.growth, self.bend, own = none, none, np.ones(n)
-        value = (program.speed * self.x).sum(axis=0)
-        earned = self.u * self.rows if program.profit is None else program.profit
-        self.missed_x = self.z - program.demand * self.price[:, None] - self.v + earned
+        value = (program.speed * self.x).sum(axis=0) if program.profit is None else none
         if program.gain is not None:
             self.bend = program.gain.curvature(s.y)
             self.missed_rate, self.missed_y, own = s.y - value, program.gain.slope(s.y) - self.u, 1.0 / self.bend
@@ -157,7 +156,6 @@ class _Newton:
             demanded, self.growth, self.bend = program.floor(s.t)
             self.missed_rate, own = demanded + s.over - value, s.over / self.u
             self.missed_t = 1.0 - float(self.growth @ self.u)
-        self.missed_time = 1.0 - self.x.sum(axis=0) - s.idle if program.timed else none
         self.missed_capacity = program.capacity - self.x @ program.demand - s.left
         self._reduce(own)
 
@@ -193,7 +191,7 @@ class _Newton:
             others = (1.0 - np.eye(k)) @ spent + self.own
             own = (self.timing * others / self.curve) @ self.program.demand
             np.fill_diagonal(matrix[:k, :k], 0.0)
-        matrix[:k, :k] += np.diag(own + self.s.left / self.price)
+        matrix.ravel()[: k * (k + has_t) : k + has_t + 1] += own + self.s.left / self.s.price
         if has_t:
             matrix[:k, k] = matrix[k, :k] = scaled @ self.growth
             matrix[k, k] = -float(self.growth @ (self.growth / self.curve)) - float(self.u @ self.bend)
@@ -203,25 +201,26 @@ class _Newton:
         """Changes that meet all rows and change each product, as the layout has them, by its aim (to first order)."""
         program, s, at = self.program, self.s, self.layout
         wanted = aims / s.price_of
-        base = wanted[at.x].reshape(at.k, at.n) + self.weight * self.missed_x
+        base = wanted[at.x].reshape(at.k, at.n)
         rate = np.zeros(at.n)
         if program.profit is None:
             rate = self.missed_rate - (self.rows * base).sum(axis=0)
             rate += self.missed_y / self.bend if program.gain is not None else wanted[at.over]
-        time = base.sum(axis=0) - self.missed_time
+        time = base.sum(axis=0)
         if at.timed:
             time += wanted[at.idle]
         joined = (rate + self.shift * time) / self.curve
-        right = base @ program.demand - self.missed_capacity + wanted[at.left]
-        right -= self.timing @ (time * self.over_time) + self.coupling @ joined
+        right = np.empty(len(inverse))
+        right[: at.k] = base @ program.demand - self.missed_capacity + wanted[at.left]
+        right[: at.k] -= self.timing @ (time * self.over_time) + self.coupling @ joined
         if at.floored:
-            right = np.append(right, float(self.growth @ joined) - self.missed_t)
+            right[at.k] = float(self.growth @ joined) - self.missed_t
         solved = inverse @ right
         price, t = solved[: at.k], float(solved[-1]) if at.floored else 0.0
         u = joined - (price @ self.coupling - self.growth * t) / self.curve
         v = (time - price @ self.timing) * self.over_time + self.shift * u
         dual = np.empty(at.size)
-        dual[at.x] = (v + program.demand * price[:, None] - self.rows * u - self.missed_x).ravel()
+        dual[at.x] = (v + program.demand * price[:, None] - self.rows * u).ravel()
         dual[at.left] = price
         if at.timed:
             dual[at.idle] = v
@@ -231,11 +230,10 @@ class _Newton:
         return State(at, wanted - s.slack * dual / s.price_of, dual, y, t, u)
 
     def missed(self) -> float:
-        """What the missed stationarities and rows are worth."""
+        """What all that is missed is worth."""
         s = self.s
-        worth = float((np.abs(self.missed_x) * self.x).sum()) + float(np.abs(self.missed_y) @ s.y)
-        rows = float(np.abs(self.missed_capacity) @ self.price) + float(np.abs(self.missed_time) @ self.v)
-        return worth + rows + float(np.abs(self.missed_rate) @ self.u) + abs(self.missed_t * s.t)
+        worth = float(np.abs(self.missed_y) @ s.y) + float(np.abs(self.missed_rate) @ self.u)
+        return worth + float(np.abs(self.missed_capacity) @ s.price) + abs(self.missed_t * s.t)
 
 
 def _room(value: Floats, change: Floats) -> float:
