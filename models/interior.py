@@ -32,7 +32,7 @@ PATIENCE = 3
 """Steps without progress, once all is nearly proven, after which rounding has won. Concave gains go on until then: they
 are flat at the top, so that rates are only half as many digits good as the gain."""
 
-HURRY = 3.0
+HURRY = 100.0
 """How much more than the products the missed rows may be worth before the products have to wait."""
 
 BACK = 0.995
