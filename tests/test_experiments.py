@@ -207,11 +207,23 @@ def test_what_is_no_workload(workload: Workload, error: type[Exception], message
         (lambda: WorldSettings(spread="yes"), "spread is 'yes'; it must be true or false"),
         (lambda: Store(Path("x"), "xml"), "it must be csv or parquet"),
         (lambda: Workload("philly-like", count=0), "count"),
+        (lambda: Workload("philly-like", unknown_models="keep"), "unknown_models is 'keep'; it must be 'refuse' or"),
     ],
 )
 def test_what_is_no_experiment(make: Any, message: str) -> None:
     with pytest.raises(InvalidOption, match=message):
         make()
+
+
+def test_a_trace_of_other_models_runs_with_drawn_ones(tmp_path: Path) -> None:
+    """Tiresias' own trace names networks that no catalogue has."""
+    file = tmp_path / "other.csv"
+    file.write_text("job,arrival,duration,gpus,model\na,0,60,1,alexnet\nb,0,60,2,ResNet-50\n", encoding="utf-8")
+    with pytest.raises(InvalidInstance, match=r"other.csv: row 0 of the table \(job 'a'\): model is 'alexnet'"):
+        Workload(str(file), "lab36").instance()
+    instance = Workload(str(file), "lab36", unknown_models="draw").instance()
+    assert instance.jobs[1].model == "ResNet-50"
+    assert "models that the catalogue does not have drawn from it" in instance.source
 
 
 def test_unknown_systems_are_said_before_anything_runs(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hetopt import Cluster, HetoptError, Instance, InvalidInstance, InvalidOption, Parallelism, instances
 from hetopt.traces.catalogue import Catalogue, TrainedModel
 from hetopt.traces.catalogues import FFT, GAVEL
-from hetopt.traces.models import with_models
+from hetopt.traces.models import with_models, without_strangers
 from hetopt.traces.philly_batches import PhillyBatches
 from hetopt.traces.workload import to_instance
 
@@ -149,6 +149,19 @@ def test_what_is_known_is_kept_and_shifts_nothing() -> None:
     assert found["model"].tolist() == [*every["model"].iloc[:2], "A3C", *every["model"].iloc[3:]]
     rows = table.set_index(pd.Index(["same"] * 500))
     assert with_models(rows, GAVEL)["model"].tolist() == every["model"].tolist(), "whatever the rows are called"
+
+
+def test_models_that_the_catalogue_does_not_have_can_be_drawn_instead() -> None:
+    table = PhillyBatches().table(300).drop(columns="group")
+    every = with_models(table, GAVEL)
+    strange = table.assign(model=["alexnet", "A3C", None] + ["vgg19"] * 297)
+    found = with_models(without_strangers(strange, GAVEL), GAVEL)
+    assert found["model"].tolist() == [every["model"].iloc[0], "A3C", *every["model"].iloc[2:]]
+    assert without_strangers(every, GAVEL) is every
+    assert without_strangers(table, GAVEL) is table
+    assert strange["model"].iloc[0] == "alexnet", "the table itself stays as it was"
+    with pytest.raises(InvalidInstance, match="row 0 .*'alexnet'.* --unknown-models draw"):
+        with_models(strange, GAVEL)
 
 
 def test_a_cluster_keeps_models_that_it_cannot_hold_from_being_drawn() -> None:

@@ -57,6 +57,9 @@ def simulate(
     count: Annotated[int | None, typer.Option(help="Jobs to generate, or the first of the trace.")] = None,
     load: Annotated[float | None, typer.Option(help="Stretch arrivals to this part of all GPUs.")] = None,
     models: Annotated[str | None, typer.Option(help="Catalogue of trained models: fft, gavel, oef.")] = None,
+    unknown_models: Annotated[
+        str, typer.Option(help="Jobs whose model the catalogue does not have: refuse, or draw another.")
+    ] = "refuse",
     tenants: Annotated[str, typer.Option(help="Who is a tenant: models, users, virtual clusters, none.")] = "models",
     round_seconds: Annotated[float | None, typer.Option("--round", help="Seconds; default: each policy's own.")] = None,
     world: Annotated[
@@ -88,6 +91,7 @@ def simulate(
         load,
         models,
         None if tenants == "none" else tenants,  # type: ignore[arg-type]
+        unknown_models=unknown_models,  # type: ignore[arg-type]
         kind=kind,
         settings=parse_settings(trace_settings),
     )

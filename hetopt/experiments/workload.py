@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import pandas as pd
 
-from hetopt.checks import FrozenDict, at_least, whole
+from hetopt.checks import FrozenDict, at_least, shown, whole
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidInstance, InvalidOption
@@ -20,12 +20,14 @@ from hetopt.simulation.system import System
 from hetopt.traces.catalogue import Catalogue
 from hetopt.traces.catalogues import CATALOGUES, catalogue
 from hetopt.traces.load import scaled
-from hetopt.traces.models import TooLarge
+from hetopt.traces.models import TooLarge, without_strangers
 from hetopt.traces.reading import read_trace
 from hetopt.traces.workload import Tenants, to_instance
 
 JOBS = 480
 """Jobs that a generator makes where nobody says how many."""
+
+UnknownModels: TypeAlias = Literal["refuse", "draw"]
 
 MADE_BY = "made_by"
 """Key of the settings of a workload of another class than :class:`Workload`: ``module:Name`` of its class."""
@@ -76,6 +78,8 @@ class Workload:
         Name of a catalogue of trained models; None: the first that knows the cluster's GPU types.
     tenants, reference, too_large:
         As of :func:`~hetopt.traces.workload.to_instance`.
+    unknown_models:
+        What becomes of jobs whose model is not in the catalogue: ``"refuse"``, or ``"draw"`` another.
     kind:
         Of the trace's file; None: it is guessed.
     settings:
@@ -95,6 +99,7 @@ class Workload:
     tenants: Tenants | None = "models"
     reference: str | None = None
     too_large: TooLarge = "drop"
+    unknown_models: UnknownModels = "refuse"
     kind: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -103,6 +108,8 @@ class Workload:
             whole(self.count, "count", 1)
         if self.load is not None:
             at_least(self.load, "load", 0.0, InvalidOption, strict=True)
+        if self.unknown_models not in get_args(UnknownModels):
+            raise InvalidOption(f"unknown_models is {shown(self.unknown_models)}; it must be 'refuse' or 'draw'")
         object.__setattr__(self, "settings", FrozenDict(self.settings))
 
     @property
@@ -141,6 +148,9 @@ class Workload:
         models = self._catalogue(cluster)
         options: dict[str, Any] = {"seed": seed, "reference": self.reference, "too_large": self.too_large}
         source = f"{self.trace}, seed {seed}"
+        if self.unknown_models == "draw" and (known := without_strangers(table, models)) is not table:
+            source += ", models that the catalogue does not have drawn from it"
+            table = known
         try:
             if self.load is not None:
                 table = scaled(table, self.load, cluster, models, **options)
@@ -184,7 +194,18 @@ class Workload:
 
     def said(self) -> dict[str, Any]:
         """Its settings as JSON can hold them."""
-        keys = ("trace", "cluster", "count", "load", "models", "tenants", "reference", "too_large", "kind")
+        keys = (
+            "trace",
+            "cluster",
+            "count",
+            "load",
+            "models",
+            "tenants",
+            "reference",
+            "too_large",
+            "unknown_models",
+            "kind",
+        )
         return {**{key: getattr(self, key) for key in keys}, "settings": dict(self.settings)}
 
 

@@ -83,6 +83,32 @@ def with_models(
     return table.assign(model=model)
 
 
+def without_strangers(table: pd.DataFrame, catalogue: Catalogue) -> pd.DataFrame:
+    """The table without the names of models that the catalogue does not have, so that others are drawn for these jobs.
+
+    Parameters
+    ----------
+    table:
+        As of :func:`with_models`.
+    catalogue:
+        Whose models are known.
+
+    Returns
+    -------
+    DataFrame
+        A copy; the table itself where every model is known.
+
+    Raises
+    ------
+    InvalidInstance
+        No such table.
+    """
+    checked(table)
+    if "model" not in table.columns or table["model"].isin(list(catalogue)).all():
+        return table
+    return table.assign(model=table["model"].astype(object).where(table["model"].isin(list(catalogue)), ""))
+
+
 def unknown(column: pd.Series[Any]) -> NDArray[np.bool_]:
     """Of which jobs a column of text says nothing: no value, or an empty text."""
     return np.asarray(column.isna() | (column.astype(object) == ""))
@@ -95,7 +121,10 @@ def _refuse_strangers(column: pd.Series[Any], missing: NDArray[np.bool_], catalo
         row = int(np.flatnonzero(strange)[0])
         name = column.iloc[[row]].tolist()[0]
         said = choices(str(name), catalogue)
-        raise InvalidInstance(f"{place(row)}: model is {shown(name)}, which is not in {catalogue.name!r}; {said}")
+        raise InvalidInstance(
+            f"{place(row)}: model is {shown(name)}, which is not in {catalogue.name!r}; {said}; "
+            "without_strangers(table, catalogue) has another drawn (hetopt simulate: --unknown-models draw)"
+        )
 
 
 def checked(table: pd.DataFrame) -> Place:
