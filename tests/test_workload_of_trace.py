@@ -160,7 +160,7 @@ def test_models_that_the_catalogue_does_not_have_can_be_drawn_instead() -> None:
     assert without_strangers(every, GAVEL) is every
     assert without_strangers(table, GAVEL) is table
     assert strange["model"].iloc[0] == "alexnet", "the table itself stays as it was"
-    with pytest.raises(InvalidInstance, match="row 0 .*'alexnet'.* --unknown-models draw"):
+    with pytest.raises(InvalidInstance, match=r"row 0 .*'alexnet'.* --unknown-models draw"):
         with_models(strange, GAVEL)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Literal, Protocol, TypeAlias, get_args
@@ -194,19 +194,7 @@ class Workload:
 
     def said(self) -> dict[str, Any]:
         """Its settings as JSON can hold them."""
-        keys = (
-            "trace",
-            "cluster",
-            "count",
-            "load",
-            "models",
-            "tenants",
-            "reference",
-            "too_large",
-            "unknown_models",
-            "kind",
-        )
-        return {**{key: getattr(self, key) for key in keys}, "settings": dict(self.settings)}
+        return {f.name: getattr(self, f.name) for f in fields(self)} | {"settings": dict(self.settings)}
 
 
 def workload_of(said: Mapping[str, Any]) -> AnyWorkload:
