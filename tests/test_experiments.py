@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,65 @@ def test_other_settings_under_the_same_name_are_refused(tmp_path: Path) -> None:
     ):
         other.run(store)
     assert store.runs()[0].data["settings"]["world"] == {}
+
+
+def test_results_are_not_mixed_with_those_of_other_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trace, a cluster or the code of a policy that has changed since is another one."""
+    monkeypatch.syspath_prepend(tmp_path)
+    trace, cluster, code = tmp_path / "own.csv", tmp_path / "lab.json", tmp_path / "own_policy.py"
+    trace.write_text("job,arrival,duration,gpus\na,0,60,1\n", encoding="utf-8")
+    Instance(hetopt.instances.load("lab36").cluster).write(cluster)
+    code.write_text("from hetopt.registry import make_policy\n\nown = make_policy('srtf')\n", encoding="utf-8")
+    store = Store(tmp_path / "runs")
+    one = Experiment((Workload(str(trace), str(cluster)),), (Contestant("own_policy:own", label="own"),))
+    assert len(one.run(store)) == 1
+    assert one.run(store) == []
+    for file, key in ((trace, "workload_files"), (cluster, "workload_files"), (code, "system_files")):
+        before = file.read_text(encoding="utf-8")
+        file.write_text(before + "\n", encoding="utf-8")
+        with pytest.raises(InvalidOption, match=rf"with other settings \({key} was"):
+            one.run(store)
+        file.write_text(before, encoding="utf-8")
+        assert one.run(store) == []
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_names_come_back_as_they_were(tmp_path: Path, kind: Any) -> None:
+    trace = tmp_path / "own.csv"
+    names = ["001", "1.10", "1.1", "1e3", "1000", "NA", "nan", "None", "true", "-0", "名"]
+    users = ["0007", "null", "NaN"]
+    rows = [f"{name},{60 * i},60,1,{users[i % 3]}" for i, name in enumerate(names)]
+    trace.write_text("\n".join(["job,arrival,duration,gpus,user", *rows]) + "\n", encoding="utf-8")
+    store = Store(tmp_path / "runs", kind)
+    workload = Workload(str(trace), "lab36", tenants="users")
+    Experiment((workload,), (Contestant("srtf"),)).run(store)
+    (run,) = store
+    log = hetopt.simulate(Contestant("srtf").system(), workload.instance())
+    assert run.log.jobs.index.tolist() == names
+    for name in ("jobs", "spans", "throughput"):
+        pd.testing.assert_frame_equal(getattr(run.log, name), getattr(log, name), check_dtype=False)
+
+
+def test_a_run_that_lost_a_table_is_run_again(tmp_path: Path) -> None:
+    store, one = Store(tmp_path), Experiment((SMALL,), (Contestant("srtf"),))
+    one.run(store)
+    table = store.runs()[0].folder / "jobs.csv.gz"
+    table.unlink()
+    assert len(one.run(store)) == 1
+    assert table.exists()
+
+
+def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
+    twice = tuple(Contestant("srtf", label=label) for label in ("a b", "a?b"))
+    with pytest.raises(InvalidOption, match=r"a\?b on .*, seed 0 and a b on .*, seed 0 would lie in the same folder"):
+        Experiment((SMALL,), twice)
+    own = tuple(Contestant("srtf", label=label) for label in ("Längste", "Lüngste"))
+    Experiment((SMALL,), own).run(Store(tmp_path))
+    assert {run.key.system for run in Store(tmp_path)} == {"Längste", "Lüngste"}
+    shutil.move(tmp_path / "gavel-like" / "Längste", tmp_path / "gavel-like" / "x")
+    other = Experiment((SMALL,), (Contestant("srtf", label="x"),))
+    with pytest.raises(InvalidOption, match=r"would lie in .* where Längste on gavel-like, seed 0 lies"):
+        other.run(Store(tmp_path))
 
 
 def test_processes_side_by_side_give_the_same(tmp_path: Path) -> None:

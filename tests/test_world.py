@@ -71,8 +71,8 @@ def test_datasets_are_fetched_once_per_server() -> None:
 def test_the_network_card_limits_the_fetch() -> None:
     cluster = Cluster((GPUType("G"),), (Server("s", {"G": 1}, nic_bytes_per_s=4.0),))
     job = Job("a", {"G": 1.0}, 1.0, dataset="d", dataset_bytes=100.0)
-    assert LocalDisks().on(cluster).enter(job, ["s"]) == 25.0
-    assert LocalDisks(2.0).on(cluster).enter(job, ["s"]) == 50.0
+    assert LocalDisks().on(cluster).enter(job, ["s"], 0.0) == 25.0
+    assert LocalDisks(2.0).on(cluster).enter(job, ["s"], 0.0) == 50.0
 
 
 @pytest.mark.parametrize("proactive", [False, True])
@@ -81,16 +81,16 @@ def test_eviction(proactive: bool) -> None:
     cluster = Cluster((GPUType("G"),), (Server("s", {"G": 4}, disk_bytes=250.0),))
     job = {name: Job(name, {"G": 1.0}, 1.0, dataset=name, dataset_bytes=100.0) for name in "abc"}
     disks = LocalDisks(100.0, evict_seconds=8.0, proactive=proactive).on(cluster)
-    assert disks.enter(job["a"], ["s"]) == 1.0
-    assert disks.enter(job["b"], ["s"]) == 1.0
-    assert disks.enter(job["a"], ["s"]) == 0.0  # now b is the one not used for longest
-    disks.leave(job["b"], ["s"])
-    disks.leave(job["a"], ["s"])
+    assert disks.enter(job["a"], ["s"], 0.0) == 1.0
+    assert disks.enter(job["b"], ["s"], 0.0) == 1.0
+    assert disks.enter(job["a"], ["s"], 100.0) == 0.0  # now b is the one not used for longest
+    disks.leave(job["b"], ["s"], 100.0)
+    disks.leave(job["a"], ["s"], 100.0)
     assert disks.bytes_on("s") == (100.0 if proactive else 200.0)
-    assert disks.enter(job["c"], ["s"]) == (1.0 if proactive else 9.0)
+    assert disks.enter(job["c"], ["s"], 100.0) == (1.0 if proactive else 9.0)
     assert disks.bytes_on("s") == 200.0
-    assert disks.enter(job["a"], ["s"]) == 0.0
-    assert disks.enter(job["b"], ["s"]) == 1.0  # both others are in use: fetched, and not kept
+    assert disks.enter(job["a"], ["s"], 200.0) == 0.0
+    assert disks.enter(job["b"], ["s"], 200.0) == 1.0  # both others are in use: fetched, and not kept
     assert disks.bytes_on("s") == 200.0
     disks.lose("s")
     assert disks.bytes_on("s") == 0.0
@@ -100,7 +100,7 @@ def test_what_fits_on_no_disk_is_fetched_each_time() -> None:
     cluster = Cluster((GPUType("G"),), (Server("s", {"G": 1}, disk_bytes=50.0),))
     job = Job("a", {"G": 1.0}, 1.0, dataset="d", dataset_bytes=100.0)
     disks = LocalDisks(10.0).on(cluster)
-    assert [disks.enter(job, ["s"]) for _ in range(2)] == [10.0, 10.0]
+    assert [disks.enter(job, ["s"], 0.0) for _ in range(2)] == [10.0, 10.0]
     assert disks.bytes_on("s") == 0.0
 
 

@@ -56,6 +56,12 @@ def simulate(
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Runs side by side; -1: one per core.")] = 1,
     count: Annotated[int | None, typer.Option(help="Jobs to generate, or the first of the trace.")] = None,
     load: Annotated[float | None, typer.Option(help="Stretch arrivals to this part of all GPUs.")] = None,
+    reference: Annotated[
+        str | None, typer.Option(help="GPU type to which durations refer; default: the catalogue's.")
+    ] = None,
+    too_large: Annotated[
+        str, typer.Option(help="Jobs with more GPUs than any one type has: drop them, or cut them to what there is.")
+    ] = "drop",
     models: Annotated[str | None, typer.Option(help="Catalogue of trained models: fft, gavel, oef.")] = None,
     unknown_models: Annotated[
         str, typer.Option(help="Jobs whose model the catalogue does not have: refuse, or draw another.")
@@ -91,9 +97,11 @@ def simulate(
         load,
         models,
         None if tenants == "none" else tenants,  # type: ignore[arg-type]
-        unknown_models=unknown_models,  # type: ignore[arg-type]
-        kind=kind,
-        settings=parse_settings(trace_settings),
+        reference,
+        too_large,  # type: ignore[arg-type]
+        unknown_models,  # type: ignore[arg-type]
+        kind,
+        parse_settings(trace_settings),
     )
     experiment = Experiment(
         (workload,),
@@ -104,7 +112,7 @@ def simulate(
     )
     store = Store(out, table_format)  # type: ignore[arg-type]
     check_folder(out)
-    workload.instance(0)  # says now what is wrong with it
+    instance = workload.instance(0)  # says now what is wrong with it
     total = sum(1 for _ in experiment.runs())
     with progress(total) as watch:
         outcomes = experiment.run(store, jobs=jobs, watch=watch)
@@ -112,6 +120,8 @@ def simulate(
     if as_json:
         print(json.dumps(json.loads(mine.to_json(orient="records")), indent=2))
         return
+    if instance.source:
+        console.say(instance.source)
     _show(mine, workload.name)
     kept = total - len(outcomes)
     console.say(f"{len(outcomes)} runs" + (f", {kept} were there already" if kept else "") + f": {out}")
@@ -144,7 +154,7 @@ def _show(table: pd.DataFrame, name: str) -> None:
     """Means over seeds, the fastest first."""
     ran = table[table["refused"].isna()]
     shown = [key for key in SHOWN if key in ran]
-    means = ran.groupby("system")[shown].mean()
+    means = ran.groupby("system")[shown].mean(skipna=False)  # a mean over some of the seeds is one over other jobs
     if "jct_mean" in means:
         means = means.sort_values("jct_mean", kind="stable")
     if len(means):
@@ -152,6 +162,9 @@ def _show(table: pd.DataFrame, name: str) -> None:
         many = len(set(ran["seed"]))
         spread = f", mean over {many} seeds" if many > 1 else ""
         console.show_table(f"{name}{spread}", ["policy", *(SHOWN[key] for key in shown)], rows)
+        for system, left in ran.groupby("system")["unfinished"].sum().items():
+            if left:
+                console.say(f"{system}: {left:g} jobs did not finish; completion times are those of the others")
     for _, row in table[table["refused"].notna()].drop_duplicates("system").iterrows():
         console.note(f"{row['system']} did not run: {row['refused']}")
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeAlias
 
+from hetopt import __version__
 from hetopt.announced import raised
 from hetopt.checks import FrozenDict, at_least, whole
 from hetopt.errors import HetoptError, InvalidOption, InvalidPlan
+from hetopt.experiments.origins import digests
 from hetopt.experiments.store import Key, Outcome, Store
 from hetopt.experiments.workload import AnyWorkload
 from hetopt.experiments.world_settings import WorldSettings
@@ -97,6 +100,11 @@ class Experiment:
         ):
             if twice := [name for i, name in enumerate(names) if name in names[:i]]:
                 raise InvalidOption(f"{key} has {twice[0]!r} twice; give each once")
+        folders: dict[Path, Key] = {}
+        for task in self.runs():
+            there = folders.setdefault(task.key.folder(), task.key)
+            if there != task.key:
+                raise InvalidOption(f"{task.key} and {there} would lie in the same folder; give one another label")
         if self.until is not None:
             at_least(self.until, "until", 0.0, InvalidOption, strict=True)
 
@@ -177,10 +185,14 @@ class Task:
 
     def said(self) -> dict[str, Any]:
         """All that decides its result, as JSON can hold it."""
+        workload, own = self.workload.said(), dict(self.contestant.settings)
         return {
-            "workload": self.workload.said(),
+            "hetopt": __version__,
+            "workload": workload,
+            "workload_files": digests(workload),
             "system": self.contestant.name,
-            "system_settings": dict(self.contestant.settings),
+            "system_settings": own,
+            "system_files": digests([self.contestant.name, own]),
             "round_seconds": self.contestant.round_seconds,
             "seed": self.seed,
             "world": self.world.changed(),

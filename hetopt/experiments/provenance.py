@@ -15,7 +15,7 @@ from hetopt.experiments.spelling import duration
 from hetopt.experiments.store import Run
 from hetopt.experiments.tables import first_column, table
 
-OWN = ("seed", "system", "system_settings", "round_seconds")
+OWN = ("seed", "system", "system_settings", "system_files", "round_seconds")
 """Settings of a run in which runs of one workload may differ."""
 
 

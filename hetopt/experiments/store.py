@@ -16,7 +16,6 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from hetopt import __version__
 from hetopt.checks import FrozenDict
 from hetopt.errors import InvalidInstance, InvalidOption, UnusableFile
 from hetopt.files.saving import save
@@ -25,6 +24,9 @@ from hetopt.simulation.log import Log
 Format = Literal["csv", "parquet"]
 TABLES = ("jobs", "spans", "rounds", "throughput", "estimated", "decision_seconds")
 """Tables of a log that are stored; events follow from the others."""
+
+ENDINGS = ("csv.gz", "parquet")
+"""Of their files."""
 
 VERSION = 1
 """Of the files."""
@@ -48,7 +50,7 @@ class Key:
 
 def _plain(label: str) -> str:
     """A label as the name of a folder."""
-    return re.sub(r"[^A-Za-z0-9._=+-]+", "_", label).strip("._") or "_"
+    return re.sub(r"[^\w.=+-]+", "_", label).strip("._") or "_"
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,8 @@ class Store:
         if not (folder / "run.json").exists():
             return False
         found = _read(folder / "run.json")
+        if (there := Run(folder).key) != key:
+            raise InvalidOption(f"{key} would lie in {folder}, where {there} lies; name another folder with --out")
         before, now = found["settings"], _round_trip(settings)
         if before != now:
             changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
@@ -125,7 +129,10 @@ class Store:
                 f"{folder} holds {key} with other settings ({changed[0]} was {was} and is to be {shall}); "
                 "name another folder with --out, or remove it"
             )
-        return found["refused"] is None
+        return found["refused"] is None and all(self._has_table(folder, name) for name in TABLES)
+
+    def _has_table(self, folder: Path, name: str) -> bool:
+        return any((folder / f"{name}.{ending}").exists() for ending in ENDINGS)
 
     def write(self, outcome: Outcome, log: Log | None) -> None:
         """Store a run; it counts as there once all of it is.
@@ -145,7 +152,6 @@ class Store:
             save(content, folder / f"{name}.{ending}", overwrite=True)
         data = {
             "version": VERSION,
-            "hetopt": __version__,
             "workload": outcome.key.workload,
             "system": outcome.key.system,
             "seed": outcome.key.seed,
@@ -244,7 +250,7 @@ class Run:
         path = self.folder / f"{name}.csv.gz"
         try:
             if path.exists():
-                return _typed(pd.read_csv(path, index_col=0), name)
+                return _typed(_cells(path), name)
             return _typed(pd.read_parquet(self.folder / f"{name}.parquet"), name)
         except FileNotFoundError:
             raise UnusableFile(
@@ -252,7 +258,9 @@ class Run:
             ) from None
         except (ValueError, OSError, EOFError, ImportError) as problem:
             text = " ".join(str(problem).split())
-            raise InvalidInstance(f"{self.folder}: table {name!r} cannot be read: {text}; run it again") from None
+            raise InvalidInstance(
+                f"{self.folder}: table {name!r} cannot be read: {text}; remove {self.folder} and run it again"
+            ) from None
 
     @cached_property
     def log(self) -> Log:
@@ -263,6 +271,23 @@ class Run:
         return Log(
             **tables, events=events, capacity=float(self.data["capacity"]), decision_seconds=took, end=self.data["end"]
         )
+
+
+TEXTS = ("job", "tenant", "servers", "gpu_type", "given_up")
+"""Columns of text: no number, and no word such as NA, is anything else there."""
+
+
+def _cells(path: Path) -> pd.DataFrame:
+    """A table as it was written. A job may be called 001, 1e3 or NA."""
+    columns = pd.read_csv(path, nrows=0).columns
+    numbers = {name: [""] for name in columns if name not in TEXTS}
+    return pd.read_csv(
+        path,
+        index_col=0,
+        dtype=dict.fromkeys([name for name in columns if name in TEXTS], str),
+        keep_default_na=False,
+        na_values=numbers,
+    )
 
 
 def _typed(frame: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -277,7 +302,7 @@ def _typed(frame: pd.DataFrame, name: str) -> pd.DataFrame:
         frame.index = frame.index.astype(float if name == "estimated" else int)
     for column in ("job", "tenant", "servers", "gpu_type"):
         if column in frame and name in ("jobs", "spans"):
-            none, missing = "" if column == "servers" else None, frame[column].isna().tolist()
+            none, missing = "" if column == "servers" else None, (frame[column].isna() | (frame[column] == "")).tolist()
             texts = [none if gone else str(value) for value, gone in zip(frame[column], missing, strict=True)]
             frame[column] = pd.Series(texts, index=frame.index, dtype=object)
     return frame

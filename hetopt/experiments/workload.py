@@ -148,9 +148,14 @@ class Workload:
         models = self._catalogue(cluster)
         options: dict[str, Any] = {"seed": seed, "reference": self.reference, "too_large": self.too_large}
         source = f"{self.trace}, seed {seed}"
+        if left_out := dict(table.attrs.get("left_out", {})):
+            source += ", left out: " + ", ".join(f"{number} with {reason}" for reason, number in left_out.items())
+        if rounded_up := table.attrs.get("rounded_up", 0):
+            source += f", {rounded_up} with a part of a GPU rounded up"
         if self.unknown_models == "draw" and (known := without_strangers(table, models)) is not table:
             source += ", models that the catalogue does not have drawn from it"
             table = known
+        source += "."
         try:
             if self.load is not None:
                 table = scaled(table, self.load, cluster, models, **options)

@@ -16,10 +16,11 @@ from hetopt.errors import InvalidOption
 class LocalDisks:
     """Every server that a job enters must have the job's dataset on its disk; else it is fetched first.
 
-    The servers of a job fetch side by side; the slowest decides. A dataset in use is never evicted. Where all else is
-    evicted and there is still no room, the dataset is fetched and not kept, so that it must be fetched again. Without
-    this part of the world (the default), datasets lie on shared storage, and samples are read ahead while the job
-    computes: nothing is lost.
+    The servers of a job fetch side by side; the slowest decides. Who needs what is just being fetched waits for the
+    rest of it, and a fetch for which nobody waits any more is given up. A dataset in use is never evicted. Where all
+    else is evicted and there is still no room, the dataset is fetched and not kept, so that it must be fetched again.
+    Without this part of the world (the default), datasets lie on shared storage, and samples are read ahead while the
+    job computes: nothing is lost.
 
     Parameters
     ----------
@@ -59,19 +60,23 @@ class Disks:
         self.rules, self.servers = rules, cluster.by_name
         self._kept: defaultdict[str, OrderedDict[str, float]] = defaultdict(OrderedDict)  # least recently used first
         self._users: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+        self._there: dict[tuple[str, str], float] = {}  # when the fetch ends, or ended
 
-    def enter(self, job: Job, servers: Iterable[str]) -> float:
-        """Seconds until all of these servers have the job's dataset; the job uses it from now on."""
+    def enter(self, job: Job, servers: Iterable[str], time: float) -> float:
+        """Seconds after ``time`` until all of these servers have the job's dataset; it uses it from then on."""
         if job.dataset is None:
             return 0.0
-        return max((self._enter(job, server, job.dataset) for server in servers if server), default=0.0)
+        return max((self._enter(job, server, job.dataset, time) for server in servers if server), default=0.0)
 
-    def leave(self, job: Job, servers: Iterable[str]) -> None:
+    def leave(self, job: Job, servers: Iterable[str], time: float) -> None:
         """The job does not use its dataset on these servers any more."""
         if job.dataset is None:
             return
         for server in servers:
-            self._users[server, job.dataset].discard(job.name)
+            users = self._users[server, job.dataset]
+            users.discard(job.name)
+            if not users and self._there.get((server, job.dataset), 0.0) > time:
+                self._kept[server].pop(job.dataset, None)
             if self.rules.proactive:
                 self._tidy(server)
 
@@ -83,18 +88,19 @@ class Disks:
         """Bytes of all datasets on the server's disk."""
         return sum(self._kept[server].values())
 
-    def _enter(self, job: Job, server: str, dataset: str) -> float:
+    def _enter(self, job: Job, server: str, dataset: str, time: float) -> float:
         kept, disk = self._kept[server], self.servers[server].disk_bytes
         self._users[server, dataset].add(job.name)
         if dataset in kept:
             kept.move_to_end(dataset)
-            return 0.0
+            return max(self._there[server, dataset] - time, 0.0)
         seconds = job.dataset_bytes / min(self.rules.source_bytes_per_s, self.servers[server].nic_bytes_per_s)
         need = job.dataset_bytes
         if disk is None or need <= disk:
             seconds += self._evict(server, need) * self.rules.evict_seconds
             if disk is None or self.bytes_on(server) + need <= disk:
                 kept[dataset] = need
+                self._there[server, dataset] = time + seconds
         return seconds
 
     def _evict(self, server: str, need: float) -> int:

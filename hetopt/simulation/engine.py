@@ -26,7 +26,7 @@ from hetopt.simulation.floor import Floor
 from hetopt.simulation.log import Kind, Log, Recorder
 from hetopt.simulation.physics import Physics
 from hetopt.simulation.pipeline import Pipeline
-from hetopt.simulation.profiling import fewest
+from hetopt.simulation.trials import Trials
 from hetopt.simulation.view import View
 from hetopt.simulation.world import World
 
@@ -62,6 +62,14 @@ class Engine:
         self.coming = deque(unfinished[np.argsort(arrival[unfinished], kind="stable")].tolist())
         self.present: dict[int, None] = {}  # in order of arrival
         self._who: Positions | None = None
+        self.trials = Trials(
+            0.0 if world.profiling is None else world.profiling.seconds,
+            self.floor,
+            lambda t: 0 if self.cluster is None else self.cluster.capacity[t],
+            self.present,
+            lambda time, what: self._plan(time, Kind.PROFILE, what),
+            self._arrive,
+        )
         for i in unfinished.tolist():
             self.floor.found(instance, i, pipeline.places)
 
@@ -69,7 +77,7 @@ class Engine:
 
     def step(self, until: float, limit: float) -> bool:
         """Go to the next event and handle all that happens then; False when the simulation is over."""
-        if not self.coming and not self.present and not self._profiled:
+        if not self.coming and not self.present and not self.trials.number:
             return self._close(self.time if self.seconds is None else min(self._next_decision(), until))
         arrival = max(self.time, self.book.jobs[self.coming[0]].arrival) if self.coming else math.inf
         planned = self.agenda[0][0] if self.agenda else math.inf
@@ -123,36 +131,15 @@ class Engine:
 
     # -- jobs come and go
 
-    _profiled = 0
-    """Jobs that have been submitted and are being profiled."""
-
     def _comes(self, i: int) -> None:
         """A job has been submitted; it is profiled first where that is asked for."""
         job, profiling = self.book.jobs[i], self.world.profiling
         self.record.event(self.time, Kind.ARRIVE, job.name)
         types = () if profiling is None or self.cluster is None else profiling.types(job, self.cluster)
         if types and not self.book.running[i]:
-            self._profiled += 1
-            self._plan(self.time, Kind.PROFILE, lambda: self._profile(i, list(types)))
+            self._plan(self.time, Kind.PROFILE, lambda: self.trials.come(i, types))
         else:
             self._arrive(i)
-
-    def _profile(self, i: int, types: list[str]) -> None:
-        """Run job i on the first of these types, and then on the others; jobs that run there may have to pause."""
-        assert self.world.profiling is not None
-        if not types:
-            self._profiled -= 1
-            self._arrive(i)
-            return
-        job, k = self.book.jobs[i], self.floor.physics.entities.types.index(types[0])
-        seconds = self.world.profiling.seconds
-        self.record.event(self.time, Kind.PROFILE, job.name)
-        there = 0 if self.cluster is None else self.cluster.capacity[types[0]]
-        holders = [(j, float(self.book.held[j, k])) for j in self.present if self.book.held[j, k] > 0]
-        idle = there - sum(n for _, n in holders)
-        for j in fewest(job.demand - idle, holders):
-            self.floor.delay(j, seconds)
-        self._plan(self.time + seconds, Kind.PROFILE, lambda: self._profile(i, types[1:]))
 
     def _arrive(self, i: int) -> None:
         """From now on policies see the job."""
@@ -189,7 +176,7 @@ class Engine:
             self.floor.physics.disks.lose(change.server)
         for i in self.present:
             if self.book.running[i] and any(server == change.server for server, _ in self.book.where[i] or {}):
-                self.floor.fail(i)
+                self.floor.fail(i, change.server)
         self._shrink()
 
     def _shrink(self) -> None:
@@ -237,13 +224,15 @@ class Engine:
         self.decisions, self.round, self.asked = self.decisions + 1, self.round + 1, self.time
         self.wake = math.inf if decision.wake is None else decision.wake
         self.floor.carry_out(who, decision)
+        if self.trials.number:
+            self.trials.make_way()
         running, held = int(self.book.running[who].sum()), float(decision.gpus.sum())
         self.record.begin_round(self.time, len(self.present), running, held, decision.given_up, took)
         self.record.promise(decision.promised)
 
     def _skip(self) -> None:
         """Nobody is there, or no servers for those who are: go on with the round in which that may change."""
-        if not self.present and not self.coming and not self._profiled:
+        if not self.present and not self.coming and not self.trials.number:
             return
         planned = self.agenda[0][0] if self.agenda else math.inf
         arrival = self.book.jobs[self.coming[0]].arrival if self.coming else math.inf

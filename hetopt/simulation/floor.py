@@ -102,7 +102,7 @@ class Floor:
         """Job i leaves its GPUs; what it did has been booked."""
         self.book.pauses(i)
         if self.physics.disks is not None:
-            self.physics.left(i, self.book.where[i] or {})
+            self.physics.left(i, self.book.where[i] or {}, self.time)
         self.record.stop(self.time, self.book.jobs[i].name)
 
     def stop(self, i: int) -> None:
@@ -127,22 +127,28 @@ class Floor:
                 record.stop(self.time, name)
                 book.lost[i] += seconds
             if self.physics.disks is not None:
-                self.physics.left(i, book.where[i] or {})
+                self.physics.left(i, book.where[i] or {}, self.time)
         book.left[at] -= done
         book.since[at] = self.time
         book.all_pause(at)
 
-    def fail(self, i: int) -> None:
-        """Job i loses its GPUs, and what it did since its last checkpoint; copies lose nothing."""
+    def fail(self, i: int, server: str = "") -> None:
+        """Job i loses its GPUs, and what it did since its last checkpoint, which lies on shared storage.
+
+        Of a job in copies, that is what the copy on ``server`` did since the decision: copies are merged with the next.
+        """
         book, rate, name = self.book, float(self.book.rate[i]), self.book.jobs[i].name
-        whole = i not in book.forked
+        copies = book.forked[i].copies if i in book.forked else ()
+        undone = sum(copy.by(self.time) for copy in copies if copy.copy.server == server)
         self.settle(i)
-        if whole and rate > 0 and self.record.is_open(name):
-            done = float(book.work[i] - book.left[i])
-            undone = min(self.physics.undone(rate, self.record.work_of(name) / rate), done)
+        if not copies and rate > 0 and self.record.is_open(name):
+            undone = self.physics.undone(rate, self.record.work_of(name) / rate)
+        if self.physics.world.checkpoint_seconds is not None:
+            undone = min(undone, float(book.work[i] - book.left[i]))
             book.left[i] += undone
             book.wasted[i] += undone
         self.leave(i)
+        book.where[i] = {}  # from nowhere: it restarts, even on the same GPUs
 
     def delay(self, i: int, seconds: float) -> None:
         """Job i pauses on its GPUs for so many seconds; copies have been told what to do, and do it."""
@@ -215,7 +221,7 @@ class Floor:
         if book.running[i]:  # it was forked, and has one copy left
             book.ready[i] = max(self.time, *book.ready_on[i].values())
         else:
-            book.ready[i] = self.time + self.physics.lost(i, before, place.where)
+            book.ready[i] = self.time + self.physics.lost(i, before, place.where, self.time)
             book.switches[i] += before is not None and before is not place.where and before != place.where
         book.ready_on.pop(i, None)
         self.record.start(self.time, job.name, job.tenant, place.where)
@@ -243,7 +249,7 @@ class Floor:
             if stays and went_on:  # a restart that is not over yet goes on
                 ready = max(self.time, had.get(copy.server, waits))
             else:
-                ready = self.time + self.physics.lost(i, copy.seats if stays else before, copy.seats)
+                ready = self.time + self.physics.lost(i, copy.seats if stays else before, copy.seats, self.time)
             ready_on[copy.server] = ready
             runs.append(Running(copy, ready + merge))
             self.record.start(self.time, job.name, job.tenant, copy.seats, (job.name, copy.server))

@@ -19,7 +19,10 @@ class Overhead(Protocol):
     """Seconds that a job loses before it trains on new GPUs."""
 
     def __call__(self, job: Job, before: Where | None, now: Where, cluster: Cluster) -> float:
-        """Seconds lost when ``job``, which last ran on ``before`` (None: never), starts on ``now``."""
+        """Seconds lost when ``job``, which last ran on ``before``, starts on ``now``.
+
+        ``before`` is None if it never ran, and empty if it lost its GPUs with a server that failed.
+        """
         ...
 
 
@@ -30,7 +33,8 @@ class Overheads:
     A restart takes ``restart_seconds`` and the transfer of the job's ``checkpoint_bytes`` over the slowest network
     card among the servers that it leaves and enters [FFT, section 4.2.3]. Nothing is transferred where every server
     that it enters is one that it left. Without servers, a change of GPU type counts as a change of servers, and
-    GPUs of the same type count as the same GPUs (FFT's optimistic assumption).
+    GPUs of the same type count as the same GPUs (FFT's optimistic assumption). A job whose server failed restarts
+    wherever it goes, with its last checkpoint from shared storage: over the cards of the servers that it enters.
 
     Parameters
     ----------
@@ -45,7 +49,7 @@ class Overheads:
     merge_seconds:
         Per decision and copy of a job that is forked in several: collecting, averaging and sending its parameters.
     save_seconds:
-        To write the checkpoint of a job that is interrupted; counted when it resumes or restarts.
+        To write the checkpoint of a job that is interrupted; counted when it resumes or restarts. Not after a failure.
 
     Raises
     ------
@@ -70,7 +74,7 @@ class Overheads:
             return self.start_seconds
         if before == now:
             return self.save_seconds + self.resume_seconds
-        moving = self.save_seconds + self.restart_seconds
+        moving = self.restart_seconds + (self.save_seconds if before else 0.0)
         return moving + (transfer_seconds(job, before, now, cluster) if self.transfer else 0.0)
 
 

@@ -81,20 +81,20 @@ class Physics:
         speed = self.entities.task_speed[i]
         return float(min(speed[self._type[t]] for t, n in copy.gpus.items() if n))
 
-    def lost(self, i: int, before: Where | None, place: Where) -> float:
-        """Seconds until job i trains there, and its dataset is in use on those servers."""
+    def lost(self, i: int, before: Where | None, place: Where, time: float) -> float:
+        """Seconds after ``time`` until job i trains there, and its dataset is in use on those servers."""
         if self.fluid:
             return 0.0
         job = self.jobs[i]
         seconds = self.world.overheads(job, before, place, self.cluster)
         if self.disks is not None:
-            seconds += self.disks.enter(job, {server for server, _ in place})
+            seconds += self.disks.enter(job, {server for server, _ in place}, time + seconds)
         return seconds
 
-    def left(self, i: int, place: Where) -> None:
+    def left(self, i: int, place: Where, time: float) -> None:
         """Job i does not run there any more."""
         if self.disks is not None:
-            self.disks.leave(self.jobs[i], {server for server, _ in place})
+            self.disks.leave(self.jobs[i], {server for server, _ in place}, time)
 
     def undone(self, rate: float, trained: float) -> float:
         """Work lost by a job that trained so many seconds at that rate when one of its servers fails."""

@@ -16,8 +16,9 @@ class Profiling:
 
     The runs come one after another, the type with the largest memory first, so that the job's memory is known after
     the first and types with too little are left out. They have priority: where too few GPUs of the type are idle, jobs
-    on it pause for as long as the run takes, the fewest that make room. Only then policies see the job. A job that
-    cannot have a whole gang of a type is not run there.
+    on it pause for as long as the run takes, the fewest that make room; what other runs have is theirs until they are
+    over, so that runs may have to wait for each other. Only then policies see the job. A job that cannot have a whole
+    gang of a type is not run there.
 
     Parameters
     ----------

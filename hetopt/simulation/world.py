@@ -33,7 +33,8 @@ class World:
         Servers that fail, come back or are added.
     checkpoint_seconds:
         Training jobs write a checkpoint every so many seconds; what they did since is lost when a server fails (and
-        counted as ``wasted``). None: nothing is lost. A job that is stopped in order loses nothing either.
+        counted as ``wasted``); of a job in copies, what the copy there did since the last decision. None: nothing is
+        lost. A job that is stopped in order loses nothing either.
     beliefs:
         Errors of what policies are told about jobs.
 
