@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetopt import Cluster, HetoptError, InvalidInstance, UnknownName, instances
+from hetopt import Cluster, HetoptError, InvalidInstance, InvalidOption, UnknownName, instances
+from hetopt.errors import UnusableFile
 from hetopt.models.hadar.classes import MODELS
 from hetopt.traces.catalogue import Catalogue, TrainedModel
-from hetopt.traces.catalogues import CATALOGUES, FFT, GAVEL, OEF, STATE, catalogue
+from hetopt.traces.catalogue_files import catalogue_of, read_catalogue, write_catalogue
+from hetopt.traces.catalogues import CATALOGUES, FFT, GAVEL, OEF, STATE
 from hetopt.traces.fft import FAMILIES
 from hetopt.traces.gavel_like import JOB_TYPES, ON_SEVERAL_GPUS
 
@@ -114,7 +116,7 @@ def test_models_are_those_of_the_papers() -> None:
     assert (FFT.reference, GAVEL.reference, OEF.reference) == ("T4", "V100", "RTX3070")
     for known in CATALOGUES.values():
         assert all(model.speed[known.types[0]] == 1 for model in known.values())
-        assert catalogue(known.name) is known
+        assert catalogue_of(known.name) is known
 
 
 def test_which_types_can_hold_a_model() -> None:
@@ -184,7 +186,7 @@ def test_a_catalogue_is_a_mapping_that_survives_pickling() -> None:
     with pytest.raises(UnknownName, match="there is no model 'VGG-11' in 'fft'; did you mean 'VGG-1"):
         FFT["VGG-11"]
     with pytest.raises(UnknownName, match="there is no catalogue 'ftf'; did you mean 'fft'"):
-        catalogue("ftf")
+        catalogue_of("ftf")
 
 
 A = TrainedModel("a", {"T4": 1.0})
@@ -211,3 +213,56 @@ def test_what_is_wrong_is_said(make: Any, said: str) -> None:
     with pytest.raises(InvalidInstance, match=said) as problem:
         make()
     assert isinstance(problem.value, HetoptError)
+
+
+# Files
+
+
+@pytest.mark.parametrize("known", CATALOGUES.values(), ids=CATALOGUES)
+def test_catalogues_come_back_from_files(known: Catalogue, tmp_path: Path) -> None:
+    write_catalogue(known, tmp_path / f"{known.name}.csv")
+    found = catalogue_of(str(tmp_path / f"{known.name}.csv"))
+    assert (found.name, found.reference, set(found.types)) == (known.name, known.reference, set(known.types))
+    assert found.models == known.models
+    with pytest.raises(UnusableFile, match="is there already"):
+        write_catalogue(known, tmp_path / f"{known.name}.csv")
+
+
+def test_a_catalogue_by_hand(tmp_path: Path) -> None:
+    file = tmp_path / "new.csv"
+    file.write_text("model,gpus,L40S,H100,memory_bytes\nllm,4+8,,4.1,60e9\nseg,,1,2.3,\n", encoding="utf-8")
+    found = read_catalogue(file)
+    assert found.reference == "L40S"
+    assert found["llm"] == TrainedModel("llm", {"L40S": 0.0, "H100": 4.1}, 60e9, gpus=(4, 8))
+    assert found["seg"] == TrainedModel("seg", {"L40S": 1.0, "H100": 2.3})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name,T4\na,1\n", "has no column model"),
+        ("model,gpus\na,1\n", "has no column of a GPU type"),
+        ("model,T4\n", "has no row"),
+        ("model,T4\na,1\na,2\n", "line 3: model is 'a'; it must be unlike"),
+        ("model,T4\na,fast\n", "line 2: T4 is 'fast'; it must be a finite number >= 0, or empty"),
+        ("model,T4,A10\na,1,2\nb,0,\n", "line 3: T4 is '0'; it must be a speed > 0, or one of another GPU type"),
+        ("model,T4,gpus\na,1,1+x\n", r"line 2: gpus is '1\+x'; it must be numbers of GPUs joined by \+"),
+        ("model,T4,memory_bytes\na,1,-5\n", "line 2: memory_bytes is '-5'"),
+        ("model,T4,parallelism\na,1,both\n", "line 2: parallelism is 'both'; it must be one of data"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said_with_its_line(text: str, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "bad.csv"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidInstance, match=f"bad.csv.*{said}"):
+        read_catalogue(file)
+
+
+def test_catalogues_by_name(tmp_path: Path) -> None:
+    assert catalogue_of("hetopt.traces.catalogues:OEF") is OEF
+    with pytest.raises(InvalidOption, match="which is no hetopt Catalogue"):
+        catalogue_of("hetopt.traces.catalogues:STATE")
+    with pytest.raises(UnknownName, match="cannot be loaded"):
+        catalogue_of("hetopt.traces.catalogues:NOBODY")
+    with pytest.raises(UnusableFile, match=r"absent\.csv"):
+        catalogue_of(str(tmp_path / "absent.csv"))

@@ -14,7 +14,7 @@ from hetopt import cli
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)]
 BLOCK = re.compile(r"^```(?:sh|bash|console|shell)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-FILE = re.compile(r"^```{code-block} python\n:caption: (\w+\.py)\n\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"^```{code-block} \w+\n:caption: ([\w-]+\.\w+)\n\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^(?:\$ )?(?:\.venv/bin/)?hetopt .*$", re.MULTILINE)
 
 

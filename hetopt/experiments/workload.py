@@ -18,7 +18,8 @@ from hetopt.files.instance_files import PARSERS
 from hetopt.registry import generator_names, is_named, make_generator, named_instance
 from hetopt.simulation.system import System
 from hetopt.traces.catalogue import Catalogue
-from hetopt.traces.catalogues import CATALOGUES, catalogue
+from hetopt.traces.catalogue_files import catalogue_of
+from hetopt.traces.catalogues import CATALOGUES
 from hetopt.traces.load import scaled
 from hetopt.traces.models import TooLarge, without_strangers
 from hetopt.traces.reading import read_trace
@@ -75,7 +76,8 @@ class Workload:
     load:
         Arrivals are stretched until the jobs ask for this part of all GPUs; None: as they are.
     models:
-        Name of a catalogue of trained models; None: the first that knows the cluster's GPU types.
+        Name, CSV file or ``module:Name`` of a catalogue of trained models
+        (:func:`~hetopt.traces.catalogue_files.read_catalogue`); None: the first that knows the cluster's GPU types.
     tenants, reference, too_large:
         As of :func:`~hetopt.traces.workload.to_instance`.
     unknown_models:
@@ -183,14 +185,14 @@ class Workload:
 
     def _catalogue(self, cluster: Cluster) -> Catalogue:
         if self.models is not None:
-            return catalogue(self.models)
+            return catalogue_of(self.models)
         for known in CATALOGUES.values():
             if set(cluster.type_names) <= set(known.types):
                 return known
         have = "; ".join(f"{name}: {', '.join(own.types)}" for name, own in CATALOGUES.items())
         raise InvalidOption(
             f"no catalogue of models knows all GPU types of {self.cluster}, {', '.join(cluster.type_names)}; they know "
-            f"{have}"
+            f"{have}; name one that does (a CSV file with a column of speeds for each GPU type), see docs: use a trace"
         )
 
     def prepared(self, system: System, seed: int) -> System:

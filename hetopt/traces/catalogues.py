@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hetopt.checks import FrozenDict, lookup
+from hetopt.checks import FrozenDict
 from hetopt.data.workload import Parallelism
 from hetopt.traces.catalogue import Catalogue, TrainedModel
 from hetopt.traces.fft import FAMILIES
@@ -171,14 +171,3 @@ and 4, a host's GPUs, are assumed."""
 
 CATALOGUES: Mapping[str, Catalogue] = FrozenDict({"fft": FFT, "gavel": GAVEL, "oef": OEF})
 """Name -> catalogue."""
-
-
-def catalogue(name: str) -> Catalogue:
-    """The catalogue of that name: ``"fft"``, ``"gavel"`` or ``"oef"``.
-
-    Raises
-    ------
-    UnknownName
-        There is none.
-    """
-    return lookup(CATALOGUES, name, "catalogue")
