@@ -43,6 +43,9 @@ SYSTEMS = Announced("system", "hetopt.systems", (), method="pipeline")
 GENERATORS = Announced("trace generator", "hetopt.generators", ("jobs", "seed"), method="table")
 INSTANCES = "hetopt.instances"
 
+ROUND_SECONDS = 300.0
+"""Length of the rounds of shares that say none, as in FFT's and OEF's experiments."""
+
 
 def policy_names() -> list[str]:
     """Names of all policies that installed packages announce, sorted."""
@@ -121,7 +124,9 @@ def make_system(name: str, settings: Mapping[str, Any] | None = None) -> System:
 
     A policy that does not choose servers itself gets a placer that keeps jobs where they are and puts the others into
     as few servers as possible (:class:`~hetopt.placement.MoreWorkersFirst`): without servers nobody would pay for
-    gangs that are spread or for datasets, and comparisons would favour those who choose none.
+    gangs that are spread or for datasets, and comparisons would favour those who choose none. One that gives shares of
+    time (a formulation, or a policy whose attribute ``shares`` is True) and has no rounds gets such of
+    :data:`ROUND_SECONDS`.
 
     Parameters
     ----------
@@ -144,9 +149,12 @@ def make_system(name: str, settings: Mapping[str, Any] | None = None) -> System:
         system: System = SYSTEMS.make(name, dict(settings or {}))
         return system
     if name not in POLICIES.points and ":" not in name:
-        known = choices(name, [*SYSTEMS.points, *POLICIES.points])
+        known = choices(name, sorted({*SYSTEMS.points, *POLICIES.points}))
         raise UnknownName(f"there is no system or policy {name!r}; {known}; module:Name works for any other")
-    system = System.of(make_policy(name, settings))
+    policy = make_policy(name, settings)
+    system = System.of(policy)
+    if system.seconds is None and getattr(policy, "shares", isinstance(policy, Formulation)):
+        system = replace(system, round_seconds=ROUND_SECONDS)
     return system if system.placer is not None else replace(system, placer=MoreWorkersFirst(sticky=True))
 
 

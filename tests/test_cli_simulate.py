@@ -29,7 +29,7 @@ def test_the_table_has_the_means_over_seeds(run: Run) -> None:
     means = table.groupby("system")["jct_mean"].mean().sort_values()
     lines = [line for line in out.splitlines() if line.startswith("│")]
     assert [line.split("│")[1].strip() for line in lines] == list(means.index)
-    assert [line.split("│")[2].strip() for line in lines] == [duration(value) for value in means]
+    assert [line.split("│")[3].strip() for line in lines] == [duration(value) for value in means]
     assert "mean over 2 seeds" in out
     assert out.splitlines()[-2:] == ["4 runs: runs", "hetopt report runs"]
     again = run(*SMALL, "-p", "srtf,gavel", "--seeds", "2")
@@ -81,6 +81,11 @@ def test_a_refused_run_is_told(run: Run) -> None:
         ((*SMALL, "-p", "gave1"), "no system or policy 'gave1'"),
         ((*SMALL, "-p", " , "), "--policies is empty"),
         ((*SMALL, "-p", "srtf", "--seeds", "0"), "--seeds is 0"),
+        ((*SMALL, "-p", "srtf", "--jobs", "0"), "jobs is 0"),
+        ((*SMALL, "-p", "srtf", "--too-large", "keep"), "too_large is 'keep'"),
+        ((*SMALL, "-p", "srtf", "--reference", "T4"), "reference names the GPU type 'T4'"),
+        ((*SMALL, "-p", "srtf", "--unknown-models", "keep"), "unknown_models is 'keep'"),
+        ((*SMALL, "-p", "srtf", "--models", "absent"), "one of your own is a CSV file or module:Name"),
         ((*SMALL, "-p", "srtf", "--set", "gavel.x=1"), "name.key=value with one of srtf"),
         ((*SMALL, "-p", "srtf", "--world", "restart=1"), "no world setting 'restart'"),
         ((*SMALL, "-p", "srtf", "--format", "xml"), "must be csv or parquet"),
@@ -98,6 +103,31 @@ def test_one_clear_line_and_nothing_written(run: Run, words: tuple[str, ...], me
     assert message in err
     assert err.count("\n") == 1
     assert not list(Path().rglob("run.json"))
+
+
+def test_what_is_left_out_is_told(run: Run) -> None:
+    """A gang for which no type has enough GPUs, and jobs for which the time was too short."""
+    Path("own.csv").write_text("job,arrival,duration,gpus\na,0,60,1\nb,0,60,64\nc,0,1e6,2\n", encoding="utf-8")
+    code, out, _ = run("simulate", "own.csv", "--cluster", "lab36", "-p", "srtf,gavel", "--until", "3600")
+    assert code == 0
+    assert "Of them 1 ask for more GPUs than any type has that can train their model (dropped)." in out
+    assert "srtf: 1 jobs did not finish; completion times are those of the others" in out
+    rows = {line.split("│")[1].strip(): line.split("│") for line in out.splitlines() if line.startswith("│")}
+    assert rows["srtf"][5].strip() == "-", "there is no makespan"
+    assert [rows[name][2].strip() for name in ("srtf", "gavel")] == ["events", "360 s"]
+    cut = run("simulate", "own.csv", "--cluster", "lab36", "-p", "srtf", "--too-large", "cut", "-o", "cut")[1]
+    assert "cut to as many GPUs as there are" in cut
+    assert "the same with every seed" in run("simulate", "hadar/m5", "-p", "srtf", "--seeds", "2", "-o", "m5")[1]
+
+
+def test_a_misspelt_column_is_named(run: Run) -> None:
+    Path("own.csv").write_text("job,arrival,durations,gpus\na,0,60,1\n", encoding="utf-8")
+    assert (
+        "own.csv has no column duration; it must have job, arrival, duration, gpus"
+        in run("simulate", "own.csv", "--cluster", "lab36", "-p", "srtf")[2]
+    )
+    Path("log.json").write_text("[]", encoding="utf-8")
+    assert "--kind philly" in run("simulate", "log.json", "--cluster", "lab36", "-p", "srtf")[2]
 
 
 def test_settings_belong_to_the_longest_name() -> None:

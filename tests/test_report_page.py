@@ -131,7 +131,7 @@ def test_what_was_refused_is_said_with_the_reason(shown: Page) -> None:
     assert "gandiva-fair: is about tenants, and the instance has none" in shown.text
     systems = {row.name: [cell for cell, _ in row.cells] for row in shown.of("Systems").rows}
     assert systems["gandiva-fair"][3] == "0 of 1"
-    assert systems["fft"][:4] == ["fft", "as they are", "its own", "3 of 3"]
+    assert systems["fft"][:4] == ["fft", "as they are", "300 s", "3 of 3"]
     assert all(row.name != "gandiva-fair" for table in shown.tables if table.section in THEMES for row in table.rows)
 
 

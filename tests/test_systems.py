@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from test_world_properties import check, worlds
 
 import hetopt
-from hetopt import Instance, Job, JobType, Tenant, simulate
+from hetopt import Instance, Job, JobType, Tenant, instances, simulate
 from hetopt.comparison import of_one_demand
 from hetopt.errors import Stalled
-from hetopt.registry import make_system, system_names
+from hetopt.registry import make_system, policy_names, system_names
 from hetopt.simulation.log import Log
 from hetopt.simulation.world import World
 
@@ -79,3 +79,11 @@ def test_jobs_of_a_demand_of_their_own() -> None:
     jobs = (Job("a", {"G": 1.0}, 8.0, 2), Job("b", {"G": 1.0}, 8.0))
     with pytest.raises(hetopt.HetoptError):
         simulate(make_system("allox"), Instance(hetopt.Cluster.of({"G": 2}), jobs=jobs))
+
+
+@pytest.mark.parametrize("name", [name for name in policy_names() if name != "allox"])
+def test_every_policy_by_name_runs_as_it_is(name: str) -> None:
+    """Shares of time get rounds of 300 s; a formulation needs no other word. AlloX wants jobs of one demand."""
+    log = simulate(make_system(name), instances.load("lab36/jobs"), max_rounds=2)
+    assert len(log.rounds) >= 1
+    assert (log.spans["servers"] != "").all() or make_system(name).fluid

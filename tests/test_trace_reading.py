@@ -56,7 +56,7 @@ def test_every_kind_is_announced_and_says_what_it_reads() -> None:
 def test_what_is_of_no_known_kind(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("colour,size\nred,5\n")
     with pytest.raises(
-        InvalidInstance, match=r"t\.csv begins like no known trace \('colour,size'\); say kind=, one of"
+        InvalidInstance, match=r"t\.csv begins like no known trace \('colour,size'\); say kind= .--kind., one of"
     ):
         read_trace(tmp_path / "t.csv")
     with pytest.raises(InvalidInstance, match=f"one of {', '.join(trace_kinds())}, or module:Name"):
@@ -105,7 +105,7 @@ def test_readers_of_ones_own(own: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert guess(own) == "mine", "and a package that is half installed, or has no test, takes nothing away"
     assert read_trace(own)["duration"].tolist() == [1.0]
     announce(monkeypatch, twin="own_traces:read")
-    with pytest.raises(InvalidInstance, match=r"jobs\.txt may be of kind mine or twin; say kind=, one of"):
+    with pytest.raises(InvalidInstance, match=r"jobs\.txt may be of kind mine or twin; say kind= .--kind., one of"):
         read_trace(own)
 
 

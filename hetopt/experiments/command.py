@@ -124,6 +124,8 @@ def simulate(
         return
     if instance.source:
         console.say(instance.source)
+    if workload.is_instance and seeds > 1:
+        console.say("the jobs of an instance are the same with every seed; only errors and failures of --world differ")
     _show(mine, workload.name)
     kept = total - len(outcomes)
     console.say(f"{len(outcomes)} runs" + (f", {kept} were there already" if kept else "") + f": {out}")
@@ -160,15 +162,23 @@ def _show(table: pd.DataFrame, name: str) -> None:
     if "jct_mean" in means:
         means = means.sort_values("jct_mean", kind="stable")
     if len(means):
-        rows = [[str(system), *(_spelled(key, row[key]) for key in shown)] for system, row in means.iterrows()]
+        length = dict(zip(ran["system"], ran["round_seconds"], strict=True))
+        rows = [
+            [str(system), _round(length[system]), *(_spelled(key, row[key]) for key in shown)]
+            for system, row in means.iterrows()
+        ]
         many = len(set(ran["seed"]))
         spread = f", mean over {many} seeds" if many > 1 else ""
-        console.show_table(f"{name}{spread}", ["policy", *(SHOWN[key] for key in shown)], rows)
+        console.show_table(f"{name}{spread}", ["policy", "round", *(SHOWN[key] for key in shown)], rows)
         for system, left in ran.groupby("system")["unfinished"].sum().items():
             if left:
                 console.say(f"{system}: {left:g} jobs did not finish; completion times are those of the others")
     for _, row in table[table["refused"].notna()].drop_duplicates("system").iterrows():
         console.note(f"{row['system']} did not run: {row['refused']}")
+
+
+def _round(seconds: float | None) -> str:
+    return "events" if seconds is None or math.isnan(seconds) else f"{seconds:g} s"
 
 
 def _spelled(key: str, value: float) -> str:

@@ -140,6 +140,7 @@ class Experiment:
         InvalidPlan
             Somebody's policy failed. The other runs are made and stored before this is raised.
         """
+        whole(jobs, "jobs", 1) if jobs != -1 else jobs
         for contestant in self.contestants:
             contestant.system()  # says now what is wrong with it
         tasks = [task for task in self.runs() if not store.has(task.key, task.said())]
@@ -219,12 +220,12 @@ class Task:
             log = simulate(system, instance, world=world, until=until, progress=told)
         except HetoptError as problem:
             seconds, refused = time.perf_counter() - began, " ".join(str(problem).split())
-            return Outcome(self.key, self.said(), {}, seconds, refused, capacity, instance.source), None
+            return Outcome(self.key, self.said(), {}, seconds, refused, capacity, instance.source, system.seconds), None
         except Exception as problem:
             raise InvalidPlan(f"{self.key}: the policy failed: {raised(problem)}") from problem
         seconds = time.perf_counter() - began
         found = {str(name): float(value) for name, value in summary(log, instance).items()}
-        return Outcome(self.key, self.said(), found, seconds, None, capacity, instance.source), log
+        return Outcome(self.key, self.said(), found, seconds, None, capacity, instance.source, system.seconds), log
 
 
 def _answer(task: Task, watch: Watch | None = None) -> Answer | InvalidPlan:

@@ -110,11 +110,11 @@ def _systems(folder: Folder, looks: Mapping[str, Look]) -> str:
         given = ", ".join(f"{key} = {value}" for key, value in (data.get("system_settings") or {}).items())
         ran = [run for run in own if run.data["refused"] is None]
         seconds = sum(float(run.data.get("seconds", 0.0)) for run in ran)
-        length = data.get("round_seconds")
+        length = own[0].data.get("round_seconds")
         cells = [
             str(data.get("system", name)),
             given or "as they are",
-            "its own" if length is None else f"{length:g} s",
+            "at events" if length is None else f"{length:g} s",
         ]
         text = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
         rows.append(

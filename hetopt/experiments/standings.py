@@ -13,7 +13,7 @@ from hetopt.checks import choices
 from hetopt.errors import UnknownName
 from hetopt.metrics.overall import DEFINITIONS
 
-RUN = ("workload", "system", "seed", "refused")
+RUN = ("workload", "system", "seed", "refused", "round_seconds")
 """Columns of :meth:`hetopt.experiments.store.Store.table` that are no metrics."""
 
 THEMES: dict[str, tuple[str, ...]] = {

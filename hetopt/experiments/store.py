@@ -69,6 +69,8 @@ class Outcome:
         Why the system could not run it; None where it did.
     capacity, source:
         GPUs of the cluster; what the instance says of itself.
+    round_seconds:
+        Length of a round; None: decisions at arrivals and completions.
     """
 
     key: Key
@@ -78,6 +80,7 @@ class Outcome:
     refused: str | None = None
     capacity: float = 0.0
     source: str = ""
+    round_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -161,6 +164,7 @@ class Store:
             "refused": outcome.refused,
             "capacity": outcome.capacity,
             "source": outcome.source,
+            "round_seconds": outcome.round_seconds,
             "end": None if log is None else log.end,
         }
         save(json.dumps(data, indent=1) + "\n", folder / "run.json", overwrite=True)
@@ -193,7 +197,7 @@ class Store:
         return sorted(found, key=lambda run: (run.key.workload, run.key.system, run.key.seed))
 
     def table(self, keys: Iterable[Key] | None = None) -> pd.DataFrame:
-        """``workload``, ``system``, ``seed``, ``refused`` and all metrics, a row for each of these runs (None: all).
+        """A row per run (these, or all): ``workload``, ``system``, ``seed``, ``refused``, ``round_seconds``, metrics.
 
         Raises
         ------
@@ -207,6 +211,7 @@ class Store:
                 "system": run.key.system,
                 "seed": run.key.seed,
                 "refused": run.data["refused"],
+                "round_seconds": run.data.get("round_seconds"),
                 **{key: math.nan if value is None else value for key, value in run.data["summary"].items()},
             }
             for run in found

@@ -174,7 +174,10 @@ class Workload:
         return table if self.count is None else table.head(self.count)
 
     def _given(self) -> Instance:
-        given = named_instance(self.trace) if is_named(self.trace) else Instance.read(self.trace)
+        try:
+            given = named_instance(self.trace) if is_named(self.trace) else Instance.read(self.trace)
+        except InvalidInstance as problem:
+            raise InvalidInstance(f"{problem}; if it is a trace, say its kind (--kind philly, say)") from None
         if not given.jobs:
             raise InvalidInstance(f"{self.trace} has no jobs; a simulation needs some")
         if self.settings or self.load is not None or self.models is not None:

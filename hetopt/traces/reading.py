@@ -73,7 +73,7 @@ def guess(path: FilePath) -> str:
     kinds = [name for name, recognises in _tests() if recognises(start)]
     if len(kinds) != 1:
         said = f"may be of kind {' or '.join(kinds)}" if kinds else f"begins like no known trace{_begins(start)}"
-        raise InvalidInstance(f"{path} {said}; say kind=, one of {', '.join(trace_kinds())}, or module:Name")
+        raise InvalidInstance(f"{path} {said}; say kind= (--kind), one of {', '.join(trace_kinds())}, or module:Name")
     return kinds[0]
 
 

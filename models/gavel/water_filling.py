@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -47,6 +48,8 @@ class WaterFilling:
     InvalidInstance
         On a call: see :func:`~hetopt.data.present.present_entities`.
     """
+
+    shares: ClassVar[bool] = True  # its results are shares of time
 
     scale_by_demand: bool = True
     kind: Kind | None = None
