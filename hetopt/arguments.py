@@ -84,17 +84,17 @@ def present(name: str, seconds: float | None = None) -> Instance:
     return there
 
 
-def parse_settings(pairs: list[str] | None) -> dict[str, Any]:
-    """``["round_seconds=60"]`` as a mapping; values are read by the rules of instance files."""
+def parse_settings(pairs: list[str] | None, word: str = "--set") -> dict[str, Any]:
+    """``["round_seconds=60"]`` as a mapping; values are read by the rules of instance files. ``word`` precedes each."""
     settings: dict[str, Any] = {}
     for pair in pairs or []:
         key, sign, value = pair.partition("=")
         if not sign or not key:
-            raise InvalidOption(f"--set {pair!r} must have the form key=value")
+            raise InvalidOption(f"{word} {pair!r} must have the form key=value")
         try:
             settings[key] = from_yaml(value)
         except Fault as fault:
-            raise InvalidOption(f"--set {pair!r}: the value {fault}") from None
+            raise InvalidOption(f"{word} {pair!r}: the value {fault}") from None
     return settings
 
 

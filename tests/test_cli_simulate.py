@@ -88,6 +88,8 @@ def test_a_refused_run_is_told(run: Run) -> None:
         ((*SMALL, "-p", "srtf", "--models", "absent"), "one of your own is a CSV file or module:Name"),
         ((*SMALL, "-p", "srtf", "--set", "gavel.x=1"), "name.key=value with one of srtf"),
         ((*SMALL, "-p", "srtf", "--world", "restart=1"), "no world setting 'restart'"),
+        ((*SMALL, "-p", "srtf", "--world", "spread"), "--world 'spread' must have the form key=value"),
+        ((*SMALL, "-p", "srtf", "--trace-set", "x"), "--trace-set 'x' must have the form key=value"),
         ((*SMALL, "-p", "srtf", "--format", "xml"), "must be csv or parquet"),
         ((*SMALL, "-p", "srtf", "--tenants", "rich"), "rich"),
         ((*SMALL, "-p", "srtf", "--models", "fft"), "GPU type"),

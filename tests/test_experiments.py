@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 from dataclasses import replace
@@ -120,7 +121,7 @@ def test_results_are_not_mixed_with_those_of_other_files(tmp_path: Path, monkeyp
 def test_names_come_back_as_they_were(tmp_path: Path, kind: Any) -> None:
     trace = tmp_path / "own.csv"
     names = ["001", "1.10", "1.1", "1e3", "1000", "NA", "nan", "None", "true", "-0", "名"]
-    users = ["0007", "null", "NaN"]
+    users = ["0007", "null", "servers"]
     rows = [f"{name},{60 * i},60,1,{users[i % 3]}" for i, name in enumerate(names)]
     trace.write_text("\n".join(["job,arrival,duration,gpus,user", *rows]) + "\n", encoding="utf-8")
     store = Store(tmp_path / "runs", kind)
@@ -131,6 +132,28 @@ def test_names_come_back_as_they_were(tmp_path: Path, kind: Any) -> None:
     assert run.log.jobs.index.tolist() == names
     for name in ("jobs", "spans", "throughput"):
         pd.testing.assert_frame_equal(getattr(run.log, name), getattr(log, name), check_dtype=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("jobs.csv.gz", "job,tenant\na,b\n", r"table 'jobs' cannot be read: column demand is missing; remove"),
+        ("spans.csv.gz", "", r"table 'spans' cannot be read: .*; remove .* and run it again"),
+        ("run.json", {"capacity": "many"}, r"run\.json: capacity is 'many', as no run has written it"),
+        ("run.json", {"seed": None}, r"run\.json: seed is None"),
+        ("run.json", {"summary": [1]}, r"run\.json: summary is \[1\]"),
+    ],
+)
+def test_damaged_folders_are_told(tmp_path: Path, name: str, content: Any, said: str) -> None:
+    store = Store(tmp_path)
+    Experiment((SMALL,), (Contestant("srtf"),)).run(store)
+    file = store.runs()[0].folder / name
+    if isinstance(content, dict):
+        file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | content), encoding="utf-8")
+    else:
+        file.write_bytes(gzip.compress(content.encode()))
+    with pytest.raises(InvalidInstance, match=said):
+        store.runs()[0].log  # noqa: B018
 
 
 def test_a_run_that_lost_a_table_is_run_again(tmp_path: Path) -> None:
@@ -242,7 +265,12 @@ def test_workloads_are_traces_or_instances(tmp_path: Path) -> None:
     ("workload", "error", "message"),
     [
         (Workload("philly-like"), InvalidOption, "needs a cluster; name one, such as lab36"),
-        (Workload("philly-lik", "lab36"), UnusableFile, "philly-lik"),
+        (
+            Workload("philly-lik", "lab36"),
+            UnknownName,
+            "no generator 'philly-lik'; did you mean philly-like",
+        ),
+        (Workload("absent.csv", "lab36"), UnusableFile, "absent.csv"),
         (Workload("philly-like", "lab63"), UnknownName, "lab36"),
         (Workload("philly-like", "oef/testbed", models="fft"), InvalidInstance, "GPU type"),
         (Workload("oef/eq1"), InvalidInstance, "has no jobs; a simulation needs some"),

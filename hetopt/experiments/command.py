@@ -103,13 +103,13 @@ def simulate(
         too_large,  # type: ignore[arg-type]
         unknown_models,  # type: ignore[arg-type]
         kind,
-        parse_settings(trace_settings),
+        parse_settings(trace_settings, "--trace-set"),
     )
     experiment = Experiment(
         (workload,),
         contestants(policies, settings, round_seconds),
         tuple(range(seeds)),
-        WorldSettings.of(parse_settings(world)),
+        WorldSettings.of(parse_settings(world, "--world")),
         until,
     )
     store = Store(out, table_format)  # type: ignore[arg-type]

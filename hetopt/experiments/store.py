@@ -16,17 +16,15 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from hetopt.checks import FrozenDict
+from hetopt.checks import FrozenDict, shown
 from hetopt.errors import InvalidInstance, InvalidOption, UnusableFile
+from hetopt.experiments.stored_tables import ENDINGS, read_table
 from hetopt.files.saving import save
 from hetopt.simulation.log import Log
 
 Format = Literal["csv", "parquet"]
 TABLES = ("jobs", "spans", "rounds", "throughput", "estimated", "decision_seconds")
 """Tables of a log that are stored; events follow from the others."""
-
-ENDINGS = ("csv.gz", "parquet")
-"""Of their files."""
 
 VERSION = 1
 """Of the files."""
@@ -252,11 +250,8 @@ class Run:
         UnusableFile, InvalidInstance
             It is not there, say because the system refused the run; or it cannot be read.
         """
-        path = self.folder / f"{name}.csv.gz"
         try:
-            if path.exists():
-                return _typed(_cells(path), name)
-            return _typed(pd.read_parquet(self.folder / f"{name}.parquet"), name)
+            return read_table(self.folder, name)
         except FileNotFoundError:
             raise UnusableFile(
                 f"{self.folder} has no table {name!r}; {self.data['refused'] or 'run it again'}"
@@ -278,50 +273,34 @@ class Run:
         )
 
 
-TEXTS = ("job", "tenant", "servers", "gpu_type", "given_up")
-"""Columns of text: no number, and no word such as NA, is anything else there."""
-
-
-def _cells(path: Path) -> pd.DataFrame:
-    """A table as it was written. A job may be called 001, 1e3 or NA."""
-    columns = pd.read_csv(path, nrows=0).columns
-    numbers = {name: [""] for name in columns if name not in TEXTS}
-    return pd.read_csv(
-        path,
-        index_col=0,
-        dtype=dict.fromkeys([name for name in columns if name in TEXTS], str),
-        keep_default_na=False,
-        na_values=numbers,
-    )
-
-
-def _typed(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """The table as the simulation made it."""
-    if name == "jobs":
-        frame.index = frame.index.astype(str)
-        frame["rounds"] = frame["rounds"].astype("Int64")
-    if name == "rounds":
-        frame["given_up"] = frame["given_up"].map(json.loads)
-    if name in ("throughput", "estimated"):
-        frame.columns.name = "tenant"
-        frame.index = frame.index.astype(float if name == "estimated" else int)
-    for column in ("job", "tenant", "servers", "gpu_type"):
-        if column in frame and name in ("jobs", "spans"):
-            none, missing = "" if column == "servers" else None, (frame[column].isna() | (frame[column] == "")).tolist()
-            texts = [none if gone else str(value) for value, gone in zip(frame[column], missing, strict=True)]
-            frame[column] = pd.Series(texts, index=frame.index, dtype=object)
-    return frame
-
-
 def _read(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
         raise InvalidInstance(f"{path} is no record of a run: {problem}; remove its folder and run it again") from None
+    if not isinstance(data, dict):
+        raise InvalidInstance(f"{path} is no record of a run; remove its folder and run it again")
     missing = {"version", "workload", "system", "seed", "settings", "summary", "refused", "capacity", "end"} - set(data)
     if missing or data["version"] != VERSION:
         raise InvalidInstance(f"{path} is no record of a run of this version; remove its folder and run it again")
-    return dict(data)
+    for key, kind in KINDS.items():
+        if not isinstance(data[key], kind) or isinstance(data[key], bool):
+            raise InvalidInstance(
+                f"{path}: {key} is {shown(data[key])}, as no run has written it; remove its folder and run it again"
+            )
+    return data
+
+
+KINDS: Mapping[str, Any] = {
+    "workload": str,
+    "system": str,
+    "seed": int,
+    "settings": dict,
+    "summary": dict,
+    "refused": str | None,
+    "capacity": int | float,
+    "end": int | float | None,
+}
 
 
 def _round_trip(settings: Mapping[str, Any]) -> dict[str, Any]:

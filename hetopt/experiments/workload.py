@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Literal, Protocol, TypeAlias, get_args
@@ -13,7 +14,7 @@ import pandas as pd
 from hetopt.checks import FrozenDict, at_least, shown, whole
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
-from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.errors import InvalidInstance, InvalidOption, UnknownName
 from hetopt.files.instance_files import PARSERS
 from hetopt.registry import generator_names, is_named, make_generator, named_instance
 from hetopt.simulation.system import System
@@ -170,6 +171,9 @@ class Workload:
         if self.is_generated:
             made: pd.DataFrame = make_generator(self.trace, self.settings).table(self.count or JOBS, seed)
             return made
+        path = Path(self.trace)
+        if not path.exists() and not path.suffix and (near := get_close_matches(self.trace, generator_names(), 3)):
+            raise UnknownName(f"there is no file and no generator {self.trace!r}; did you mean {', '.join(near)}?")
         table = read_trace(self.trace, self.kind, **self.settings)
         return table if self.count is None else table.head(self.count)
 
