@@ -30,6 +30,8 @@ from hetopt.models.asrpt.policies import NonPreemptivePolicy
 from hetopt.pipelines.pipeline import Pipeline
 from hetopt.pipelines.servers import Servers
 from hetopt.proofs.pipelines import staged_jobs
+from hetopt.simulation.changes import ServerChange
+from hetopt.simulation.world import World
 from hetopt.tolerances import EQUAL
 
 POLICIES = [ASRPT(), ASRPT(delay=0), ASRPT(comm_heavy=1, delay=3), SPJF(), SPWF(), WCSDuration(), WCSWorkload()]
@@ -365,6 +367,22 @@ def test_bad_instances_are_refused_in_one_line() -> None:
         ASRPT()(Instance(Cluster.of({"GPU": 2}, gpus_per_server=1), jobs=(sliced,)))
     with pytest.raises(InvalidInstance, match="ASRPT is about jobs, and the instance has none"):
         ASRPT()(Instance.from_speedups([[1]], [1]))
-    one, two = Instance(Cluster.of({"GPU": 1}), jobs=(job,)), Instance(Cluster.of({"GPU": 2}), jobs=(job,))
-    with pytest.raises(InvalidInstance, match="the state is of another cluster"):
-        ASRPT()(two, ASRPT()(one)[1])
+
+
+@pytest.mark.parametrize("policy", [SPJF(), WCSDuration()])
+def test_servers_that_fail_and_come_back(policy: NonPreemptivePolicy) -> None:
+    """Rounds of 10 s, two servers of one GPU. b's goes at 15: b loses 5 s, and does the other 10 where a was.
+
+    c comes when b is done; the server is back at 40.
+    """
+    cluster = Cluster((hetopt.GPUType("GPU"),), (Server("s1", {"GPU": 1}), Server("s2", {"GPU": 1})))
+    jobs = (Job("a", {"GPU": 1.0}, 12.0), Job("b", {"GPU": 1.0}, 20.0), Job("c", {"GPU": 1.0}, 5.0, arrival=30.0))
+    probe = hetopt.simulate(policy, Instance(cluster, jobs=jobs), round_seconds=10.0)
+    server = probe.spans.set_index("job")["servers"].to_dict()["b"]
+    world = World(changes=(ServerChange(15.0, server), ServerChange(40.0, server, up=True)), checkpoint_seconds=10.0)
+    log = hetopt.simulate(policy, Instance(cluster, jobs=jobs), round_seconds=10.0, world=world)
+    assert log.jobs["finish"].tolist() == [12.0, 30.0, 35.0]
+    assert log.jobs.loc["b", ["start", "wasted", "done"]].tolist() == [0.0, 5.0, 20.0]
+    assert log.spans["job"].tolist() == ["a", "b", "b", "c"]
+    other = hetopt.simulate(ASRPT(), Instance(cluster, jobs=jobs), round_seconds=10.0, world=world)
+    assert (other.jobs["done"] == other.jobs["work"]).all()

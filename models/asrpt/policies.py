@@ -187,24 +187,26 @@ class NonPreemptivePolicy(ABC):
         """Who runs where from now on; the state remembers who waits in which order, and what was learned.
 
         Jobs that are no longer in ``instance`` count as finished if they ran, else as withdrawn; those that are new as
-        arrived when they say.
+        arrived when they say. Where servers have come or gone, the order begins anew, with what was learned: jobs that
+        still run stay where they are, the others arrive again when they said.
 
         Raises
         ------
         InvalidInstance
-            No jobs, jobs that arrive later or that no GPU type has room for, a state of another cluster or of a later
-            time; see :meth:`online`.
+            No jobs, jobs that arrive later or that no GPU type has room for, a state of a later time; see
+            :meth:`online`.
         """
         present_entities(instance, "jobs", type(self).__name__)
         events = self.online(instance) if state is None else state.copy()
-        if events.cluster != instance.cluster:
-            raise InvalidInstance("the state is of another cluster; begin anew with state=None")
         if instance.time < events.time:
             raise InvalidInstance(
                 f"instance.time is {instance.time:g}; the state is of {events.time:g} s, later than that"
             )
         for name in [name for name in events.present if name not in instance.job]:
             events.leave(instance.time, events.present[name])
+        if events.cluster != instance.cluster:
+            learner, events = events.learner, self.online(instance)
+            events.learner = learner
         new = [job for job in instance.jobs if job.name not in events.present]
         for job in sorted(new, key=lambda job: job.arrival):
             events.arrive(job.arrival, job)
