@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
+from hetopt.announced import Announced
 from hetopt.checks import FrozenDict, choices
 from hetopt.errors import InvalidOption
 from hetopt.models import gavel as gavel_policies
@@ -47,18 +48,24 @@ PLACERS: Mapping[str, Placer] = FrozenDict(
 """Name, as settings of systems say it -> who chooses servers: FFT's, OEF's, Tiresias', and one that does not care."""
 
 
+OWN_PLACERS = Announced("placer", "hetopt.placers", ("plan", "instance"))
+
+
 def fft(round_seconds: float = 300.0, restart_seconds: float = 0.0, placer: str = "hierarchical") -> System:
     """FFT: its integer program each round, and its hierarchical placement [FFT, sections 4.2, 4.3].
 
-    ``placer`` is one of :data:`PLACERS`.
+    ``placer`` is one of :data:`PLACERS`, or ``module:Name`` of one of your own.
     """
     return System(FFT(round_seconds, restart_seconds), placer=_placer(placer))
 
 
 def _placer(name: str) -> Placer:
-    if name not in PLACERS:
-        raise InvalidOption(f"placer is {name!r}; {choices(str(name), PLACERS)}")
-    return PLACERS[name]
+    if name in PLACERS:
+        return PLACERS[name]
+    if isinstance(name, str) and ":" in name:
+        own: Placer = OWN_PLACERS.make(name, {})
+        return own
+    raise InvalidOption(f"placer is {name!r}; {choices(str(name), PLACERS)}; module:Name works for one of your own")
 
 
 def _gavel(policy: Formulation, round_seconds: float) -> System:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hetopt
-from hetopt import Cluster, GPUType, Instance, InvalidOption, Job, Placement, Plan, Server
+from hetopt import Cluster, GPUType, Instance, InvalidOption, Job, Placement, Plan, Server, UnknownName
 from hetopt.models.systems import PLACERS
 from hetopt.placement import Placer, pack
 from hetopt.placement_baselines import LARGEST_TENSOR, PACK_LIMIT, FirstFree, TensorSkew, taken
@@ -155,6 +155,12 @@ def test_systems_have_placers_by_name() -> None:
         assert system.placer == FirstFree()
         assert system.selection == hetopt.LongestStarved(mix=True)
         assert make_system(name).placer == PLACERS["more-workers-first"]
+    own = make_system("fft", {"placer": "hetopt.placement_baselines:FirstFree"})
+    assert own.placer == FirstFree()
+    with pytest.raises(InvalidOption, match=r"which is not a placer\(plan, instance\)"):
+        make_system("fft", {"placer": "hetopt.tolerances:scale"})
+    with pytest.raises(UnknownName, match="placer 'absent:Name' cannot be loaded"):
+        make_system("fft", {"placer": "absent:Name"})
     with pytest.raises(InvalidOption, match=r"placer is 'first'; did you mean 'first-free'\? known: first-free, hier"):
         make_system("fft", {"placer": "first"})
 
