@@ -41,6 +41,8 @@ class Book:
         of starting and moving; work that was lost with a server.
     where:
         Where each job runs or last ran; None before.
+    failed:
+        Jobs that have lost their GPUs with a server, and not restarted since.
     forked, ready_on:
         Copies of the jobs that run in several; server -> when the copy there can train.
     """
@@ -58,6 +60,7 @@ class Book:
         self.start, self.finish, self.lost, self.wasted = [math.nan] * n, [math.nan] * n, [0.0] * n, [0.0] * n
         self.switches, self.first_round, self.rounds = [0] * n, [0] * n, [-1] * n
         self.where: list[Where | None] = [None] * n
+        self.failed: set[int] = set()
         self.forked: dict[int, Forked] = {}
         self.ready_on: dict[int, dict[str, float]] = {}
         self._ending: list[tuple[float, int, int]] = []
@@ -82,6 +85,7 @@ class Book:
 
     def goes_on(self, i: int, time: float) -> None:
         """Job i runs from now on as its rate, ``ready`` and copies say: note when it will end."""
+        self.failed.discard(i)
         self._stamp[i] += 1
         if i in self.forked:
             end = self.forked[i].when(float(self.left[i]), WORK * float(self.work[i]))

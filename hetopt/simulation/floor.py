@@ -148,7 +148,7 @@ class Floor:
             book.left[i] += undone
             book.wasted[i] += undone
         self.leave(i)
-        book.where[i] = {}  # from nowhere: it restarts, even on the same GPUs
+        book.failed.add(i)
 
     def delay(self, i: int, seconds: float) -> None:
         """Job i pauses on its GPUs for so many seconds; copies have been told what to do, and do it."""
@@ -212,6 +212,10 @@ class Floor:
             self.book.rate[i] = rate
             self.book.goes_on(i, self.time)
 
+    def _left(self, i: int) -> Where | None:
+        """Where job i comes from: nowhere if it lost its GPUs, so that it restarts even where it was."""
+        return {} if i in self.book.failed else self.book.where[i]
+
     def run(self, i: int, place: Place) -> None:
         """Job i starts there, for the first time or again."""
         book, job = self.book, self.book.jobs[i]
@@ -221,7 +225,7 @@ class Floor:
         if book.running[i]:  # it was forked, and has one copy left
             book.ready[i] = max(self.time, *book.ready_on[i].values())
         else:
-            book.ready[i] = self.time + self.physics.lost(i, before, place.where, self.time)
+            book.ready[i] = self.time + self.physics.lost(i, self._left(i), place.where, self.time)
             book.switches[i] += before is not None and before is not place.where and before != place.where
         book.ready_on.pop(i, None)
         self.record.start(self.time, job.name, job.tenant, place.where)
@@ -249,7 +253,8 @@ class Floor:
             if stays and went_on:  # a restart that is not over yet goes on
                 ready = max(self.time, had.get(copy.server, waits))
             else:
-                ready = self.time + self.physics.lost(i, copy.seats if stays else before, copy.seats, self.time)
+                left = copy.seats if stays and i not in book.failed else self._left(i)
+                ready = self.time + self.physics.lost(i, left, copy.seats, self.time)
             ready_on[copy.server] = ready
             runs.append(Running(copy, ready + merge))
             self.record.start(self.time, job.name, job.tenant, copy.seats, (job.name, copy.server))
