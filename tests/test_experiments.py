@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -231,6 +232,17 @@ def test_a_policy_that_fails_is_named_once_the_others_have_run(tmp_path: Path, j
     with pytest.raises(InvalidPlan, match=r"mine on gavel-like, seed .: the policy failed: .*KeyError.*; and 1 more;"):
         both.run(store, jobs=jobs)
     assert [str(run.key) for run in store] == ["srtf on gavel-like, seed 0", "srtf on gavel-like, seed 1"]
+
+
+def dying(instance: Instance, state: object = None) -> hetopt.Plan:
+    """Its process is killed, as where memory is short."""
+    os._exit(1)
+
+
+def test_a_process_that_is_killed_is_told(tmp_path: Path) -> None:
+    experiment = Experiment((SMALL,), (Contestant(f"{__name__}:dying", label="dies"),), (0, 1))
+    with pytest.raises(InvalidOption, match="jobs is 2: a process was killed, perhaps for want of memory"):
+        experiment.run(Store(tmp_path), jobs=2)
 
 
 def test_a_refused_run_is_tried_again(tmp_path: Path) -> None:

@@ -165,8 +165,15 @@ class Experiment:
             yield from (_answer(task, watch) for task in tasks)
             return
         from joblib import Parallel, delayed
+        from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-        yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(delayed(_answer)(task) for task in tasks)
+        try:
+            yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(delayed(_answer)(task) for task in tasks)
+        except TerminatedWorkerError:
+            raise InvalidOption(
+                f"jobs is {jobs}: a process was killed, perhaps for want of memory; what is stored stays, so say it "
+                "again with fewer"
+            ) from None
 
 
 @dataclass(frozen=True)
