@@ -17,6 +17,7 @@ import hetopt
 from hetopt import Instance, InvalidInstance, InvalidOption, InvalidPlan, UnknownName
 from hetopt.errors import UnusableFile
 from hetopt.experiments.experiment import Contestant, Experiment
+from hetopt.experiments.origins import digests
 from hetopt.experiments.store import TABLES, Key, Store
 from hetopt.experiments.workload import Workload
 from hetopt.experiments.world_settings import WorldSettings
@@ -116,6 +117,23 @@ def test_results_are_not_mixed_with_those_of_other_files(tmp_path: Path, monkeyp
             one.run(store)
         file.write_text(before, encoding="utf-8")
         assert one.run(store) == []
+
+
+def test_a_trace_of_several_files_is_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("log", "models"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "log" / "one").write_text("1")
+    said = Workload("log", "lab36").said()
+    first = digests(said)
+    assert list(first) == ["log"], "a folder that is called as who is a tenant is none of it"
+    (tmp_path / "log" / "two").write_text("2")
+    assert digests(said)["log"] != first["log"]
+    (tmp_path / "log" / "two").unlink()
+    assert digests(said) == first
+    assert digests(["hetopt.registry:make_system", "no_such:thing", "not here", "a\0b"]).keys() == {
+        "hetopt.registry:make_system"
+    }
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

@@ -140,7 +140,8 @@ class Experiment:
         InvalidPlan
             Somebody's policy failed. The other runs are made and stored before this is raised.
         """
-        whole(jobs, "jobs", 1) if jobs != -1 else jobs
+        if jobs != -1:
+            whole(jobs, "jobs", 1)
         for contestant in self.contestants:
             contestant.system()  # says now what is wrong with it
         tasks = [task for task in self.runs() if not store.has(task.key, task.said())]
