@@ -19,6 +19,7 @@ from hetopt.registry import GENERATORS, generator_names, make_generator
 from hetopt.traces.fft import FAMILIES, SETTINGS, FFTTrace
 from hetopt.traces.gavel_like import JOB_TYPES, ON_SEVERAL_GPUS, GavelLike
 from hetopt.traces.generators import Generator
+from hetopt.traces.hadar import HadarJobs
 from hetopt.traces.pai import PAILike
 from hetopt.traces.philly import PhillyLike
 from hetopt.traces.philly_batches import HOUR, PhillyBatches
@@ -213,7 +214,7 @@ def test_traces_may_be_shorter_and_others() -> None:
 def test_generators_are_found_by_name() -> None:
     made = {f"fft-trace-{n}": FFTTrace(n) for n in range(1, 10)}
     made |= {"philly-like": PhillyLike(), "philly-batches": PhillyBatches()}  # type: ignore[dict-item]
-    made |= {"pai-like": PAILike(), "gavel-like": GavelLike()}  # type: ignore[dict-item]
+    made |= {"pai-like": PAILike(), "gavel-like": GavelLike(), "hadar-jobs": HadarJobs()}  # type: ignore[dict-item]
     assert set(made) <= set(generator_names())
     for name, generator in made.items():
         assert make_generator(name) == generator

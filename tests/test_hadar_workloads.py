@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Cluster, InvalidInstance, InvalidOption, Job, instances
-from hetopt.models.hadar.classes import CLASSES, MODELS
+from hetopt.experiments.workload import Workload
 from hetopt.models.hadar.workload import from_trace
 from hetopt.registry import make_policy
+from hetopt.traces.catalogues import HADAR
+from hetopt.traces.hadar import CLASSES, HadarJobs
 from hetopt.traces.philly import PhillyLike, read_philly
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
@@ -73,7 +75,7 @@ def test_every_job_that_may_be_drawn_is_drawn_once(rows: list[tuple[int, int, in
     assert {job.name.rpartition("-")[2]: (job.work, job.demand) for job in instance.jobs} == may
     for job in instance.jobs:
         assert model(job) in MODELS_OF[size(job.work, job.demand) or ""]
-        assert job.dataset == MODELS[model(job)].dataset
+        assert job.dataset == HADAR[model(job)].dataset
         assert job.arrival == 0
         assert job.throughput["V100"] == 1
     counted = sum(map(int, re.findall(r"(\d+) (?:came|ask|are of)", instance.source)))
@@ -111,7 +113,7 @@ def test_durations_are_those_on_the_reference(reference: str) -> None:
     table = PhillyLike().table(300)
     cluster = Cluster.of({"V100": 4, "K80": 60})
     for job in from_trace(table, cluster, jobs=100, reference=reference).jobs:
-        speedup = MODELS[model(job)].speedup
+        speedup = HADAR[model(job)].speed
         assert dict(job.throughput) == {t: round(speedup[t] / speedup[reference], 4) for t in ("V100", "K80")}
 
 
@@ -175,13 +177,42 @@ def test_speeds_are_the_measured_medians() -> None:
         for row in csv.DictReader(file.read_text().splitlines())
         if row["source"].startswith("gavel") and row["base_gpu"] == "K80"
     }
-    for name, trained in MODELS.items():
-        assert dict(trained.speedup) == {"K80": 1, **{t: measured[name, t] for t in ("P100", "V100")}}
+    for name, trained in HADAR.items():
+        assert dict(trained.speed) == {"K80": 1, **{t: measured[name, t] for t in ("P100", "V100")}}
 
 
 def test_classes_are_those_of_table_3() -> None:
     assert {kind.name: set(kind.models) for kind in CLASSES} == MODELS_OF
-    assert {name for kind in CLASSES for name in kind.models} == set(MODELS)
+    assert {name for kind in CLASSES for name in kind.models} == set(HADAR)
+
+
+# The generator
+
+
+@given(jobs=st.integers(1, 60), seed=st.integers(0, 10**6), most=st.sampled_from([1, 4, 20, 60]))
+def test_generated_jobs_have_a_model_of_their_class(jobs: int, seed: int, most: int) -> None:
+    table = HadarJobs(most).table(jobs, seed)
+    assert len(table) == table["job"].nunique() == jobs
+    assert (table["arrival"] == 0).all()
+    assert (table["gpus"] <= most).all()
+    assert (table["duration"] == table["duration"].round()).all()
+    for row in table.itertuples():
+        assert row.model in MODELS_OF[size(row.duration, row.gpus) or ""]
+    pd.testing.assert_frame_equal(table, HadarJobs(most).table(jobs, seed))
+
+
+def test_generated_jobs_are_run_with_hadars_models() -> None:
+    """Of the catalogues that know the GPU types the one is taken that knows the models, too."""
+    made = Workload("hadar-jobs", "hadar/cluster60", tenants=None).instance(3)
+    assert len(made.jobs) == 480
+    assert "catalogue 'hadar'" in made.source
+    table = HadarJobs().table(480, 3)
+    for job, seconds, name in zip(made.jobs, table["duration"].tolist(), table["model"].tolist(), strict=True):
+        assert (job.model, job.work) == (name, seconds)
+        assert dict(job.throughput) == {t: v / HADAR[name].speed["V100"] for t, v in HADAR[name].speed.items()}
+    assert "catalogue 'gavel'" in Workload("gavel-like", "hadar/cluster60", tenants=None).instance().source
+    with pytest.raises(InvalidOption, match=r"HadarJobs\.most_gpus is 0"):
+        HadarJobs(0)
 
 
 # The instance with 480 jobs

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hetopt import InvalidInstance, InvalidOption, UnusableFile
-from hetopt.models.hadar.classes import CLASSES, HOURS
+from hetopt.traces.hadar import CLASSES, HOURS
 from hetopt.traces.philly import COLUMNS, HOUR, JOBS, LEVELS, SECONDS, PhillyLike, read_philly
 
 TRACE = Path(__file__).parents[2] / "shared" / "data" / "traces" / "philly_jobs.csv.gz"

@@ -78,7 +78,8 @@ class Workload:
         Arrivals are stretched until the jobs ask for this part of all GPUs; None: as they are.
     models:
         Name, CSV file or ``module:Name`` of a catalogue of trained models
-        (:func:`~hetopt.traces.catalogue_files.read_catalogue`); None: the first that knows the cluster's GPU types.
+        (:func:`~hetopt.traces.catalogue_files.read_catalogue`); None: the first that knows the cluster's GPU types and,
+        where there is such a one, all models that the trace names.
     tenants, reference, too_large:
         As of :func:`~hetopt.traces.workload.to_instance`.
     unknown_models:
@@ -148,7 +149,7 @@ class Workload:
         if self.cluster is None:
             raise InvalidOption(f"trace {self.trace!r} needs a cluster; name one, such as lab36")
         cluster, table = cluster_of(self.cluster), self.table(seed)
-        models = self._catalogue(cluster)
+        models = self._catalogue(cluster, table)
         options: dict[str, Any] = {"seed": seed, "reference": self.reference, "too_large": self.too_large}
         source = f"{self.trace}, seed {seed}"
         if left_out := dict(table.attrs.get("left_out", {})):
@@ -190,12 +191,12 @@ class Workload:
             given = given.replace(jobs=given.jobs[: self.count], done={}, held={}, placed={})
         return given if self.cluster is None else given.replace(cluster=cluster_of(self.cluster))
 
-    def _catalogue(self, cluster: Cluster) -> Catalogue:
+    def _catalogue(self, cluster: Cluster, table: pd.DataFrame) -> Catalogue:
         if self.models is not None:
             return catalogue_of(self.models)
-        for known in CATALOGUES.values():
-            if set(cluster.type_names) <= set(known.types):
-                return known
+        fitting = [known for known in CATALOGUES.values() if set(cluster.type_names) <= set(known.types)]
+        if fitting:
+            return next((known for known in fitting if without_strangers(table, known) is table), fitting[0])
         have = "; ".join(f"{name}: {', '.join(own.types)}" for name, own in CATALOGUES.items())
         raise InvalidOption(
             f"no catalogue of models knows all GPU types of {self.cluster}, {', '.join(cluster.type_names)}; they know "

@@ -13,6 +13,7 @@ from hetopt.data.workload import Parallelism
 from hetopt.traces.catalogue import Catalogue, TrainedModel
 from hetopt.traces.fft import FAMILIES
 from hetopt.traces.gavel_like import BATCH_SIZES, SEVERAL_GPUS, job_type
+from hetopt.traces.hadar import CLASSES
 
 STATE = 16.0
 """Bytes for each parameter."""
@@ -126,20 +127,30 @@ def _fft() -> Catalogue:
     return Catalogue("fft", tuple(models))
 
 
+def _of_gavel(network: str, name: str) -> TrainedModel:
+    speeds, millions, dataset, size = GAVEL_MODELS[network]
+    return TrainedModel(
+        name,
+        _per_type(("K80", "P100", "V100"), speeds),
+        state_bytes=STATE * millions * 1e6,
+        dataset=dataset,
+        dataset_bytes=size,
+        gpus=(1, 2, 4, 8) if network in SEVERAL_GPUS else (1,),
+    )
+
+
 def _gavel() -> Catalogue:
     models = [
-        TrainedModel(
-            job_type(network, batch) if batch else network,
-            _per_type(("K80", "P100", "V100"), speeds),
-            state_bytes=STATE * millions * 1e6,
-            dataset=dataset,
-            dataset_bytes=size,
-            gpus=(1, 2, 4, 8) if network in SEVERAL_GPUS else (1,),
-        )
-        for network, (speeds, millions, dataset, size) in GAVEL_MODELS.items()
+        _of_gavel(network, job_type(network, batch) if batch else network)
+        for network in GAVEL_MODELS
         for batch in BATCH_SIZES.get(network, (0,))
     ]
     return Catalogue("gavel", tuple(models), reference="V100")
+
+
+def _hadar() -> Catalogue:
+    names = dict.fromkeys(name for size in CLASSES for name in size.models)
+    return Catalogue("hadar", tuple(_of_gavel(name, name) for name in names), reference="V100")
 
 
 def _oef() -> Catalogue:
@@ -165,9 +176,12 @@ GAVEL = _gavel()
 """Gavel's 26 job types on K80, P100 and V100; durations refer to V100, as in its simulations. Each batch size has the
 median speed of its network. Memory is not published; all were measured on the smallest, so none excludes a GPU type."""
 
+HADAR = _hadar()
+"""The models of [Hadar, Table III], with what Gavel measured of them; LM is the LSTM of that table."""
+
 OEF = _oef()
 """OEF's six models on RTX 3070, 3080 and 3090. Memory is not published; the paper lets all use all types. Gangs of 1, 2
 and 4, a host's GPUs, are assumed."""
 
-CATALOGUES: Mapping[str, Catalogue] = FrozenDict({"fft": FFT, "gavel": GAVEL, "oef": OEF})
+CATALOGUES: Mapping[str, Catalogue] = FrozenDict({"fft": FFT, "gavel": GAVEL, "hadar": HADAR, "oef": OEF})
 """Name -> catalogue."""

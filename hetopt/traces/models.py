@@ -96,7 +96,7 @@ def without_strangers(table: pd.DataFrame, catalogue: Catalogue) -> pd.DataFrame
     Returns
     -------
     DataFrame
-        A copy; the table itself where every model is known.
+        A copy; the table itself where every model that it names is known.
 
     Raises
     ------
@@ -104,9 +104,12 @@ def without_strangers(table: pd.DataFrame, catalogue: Catalogue) -> pd.DataFrame
         No such table.
     """
     checked(table)
-    if "model" not in table.columns or table["model"].isin(list(catalogue)).all():
+    if "model" not in table.columns:
         return table
-    return table.assign(model=table["model"].astype(object).where(table["model"].isin(list(catalogue)), ""))
+    known = table["model"].isin(list(catalogue))
+    if (known | unknown(table["model"])).all():
+        return table
+    return table.assign(model=table["model"].astype(object).where(known, ""))
 
 
 def unknown(column: pd.Series[Any]) -> NDArray[np.bool_]:
