@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -42,6 +43,12 @@ def log_of(
         capacity,
         pd.DataFrame() if estimated is None else estimated,
     )
+
+
+def seated(log: Log) -> Log:
+    """The log with the column ``seats``; every span is on one type and one server."""
+    rows = zip(*(log.spans[key].tolist() for key in ("servers", "gpu_type", "gpus")), strict=True)
+    return replace(log, spans=log.spans.assign(tenant=None, seats=[json.dumps({s: {t: n}}) for s, t, n in rows]))
 
 
 def by_hand() -> tuple[Log, Instance]:
@@ -165,6 +172,11 @@ class Span:
     servers: tuple[str, ...]
     gpus: float
     lost: float
+    seats: str
+
+    def of(self, gpu_type: str) -> float:
+        """Its GPUs of that type."""
+        return sum(here.get(gpu_type, 0.0) for here in json.loads(self.seats).values())
 
     def runs(self, moment: Fraction) -> bool:
         """Whether its job has the GPUs then."""
@@ -185,6 +197,7 @@ def spans_of(log: Log) -> list[Span]:
             tuple(row.servers.split("+")) if row.servers else (),
             row.gpus,
             row.lost,
+            row.seats,
         )
         for row in log.spans.itertuples()
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -155,3 +156,28 @@ def test_every_system_and_policy_is_made_by_name(run: Run) -> None:
 def test_durations_are_readable() -> None:
     told = [duration(s) for s in (0.0, 90.0, 150.0, 7200.0, 200_000.0, float("nan"))]
     assert told == ["0.0 s", "90.0 s", "2.50 min", "2.00 h", "2.31 d", "-"]
+
+
+def test_an_interruption_tells_how_to_go_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = (*SMALL, "-p", "srtf,fifo,gavel", "-o", "some")
+    write, written = Store.write, list[object]()
+
+    def once(self: Store, *given: Any) -> None:
+        if written:
+            raise KeyboardInterrupt
+        written.append(given)
+        write(self, *given)
+
+    monkeypatch.setattr(Store, "write", once)
+    code, _, err = run(*words)
+    assert code == 130
+    assert "stopped; 1 of 3 runs are in some, and the same command goes on with the others" in err
+    monkeypatch.setattr(Store, "write", write)
+    assert "2 runs, 1 were there already: some" in run(*words)[1]
+
+
+def test_failures_that_end_before_the_runs_are_told(run: Run) -> None:
+    words = ("-p", "srtf", "--world", "mtbf_hours=5", "--world", "failing_hours=2")
+    assert "servers fail in the first 2 h only, and runs took longer" in run(*SMALL, *words)[1]
+    longer = ("-p", "srtf", "--world", "mtbf_hours=5", "--world", "failing_hours=2000")
+    assert "servers fail" not in run(*SMALL, *longer)[1]

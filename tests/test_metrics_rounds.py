@@ -62,8 +62,8 @@ def test_against_comparing_round_with_round(case: tuple[Log, Instance]) -> None:
     def here(start: float) -> dict[str, Span]:
         return {span.job: span for span in spans if span.start <= start < span.end}
 
-    def place(span: Span | None) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-        return None if span is None else (span.types, span.servers)
+    def place(span: Span | None) -> str | None:
+        return None if span is None else span.seats
 
     expected, mixed, before = [], [], dict[str, Span]()
     for start in starts:

@@ -118,7 +118,7 @@ def test_a_gang_of_unknown_make_up_leaves_envy_open() -> None:
 
 
 def naive(log: Log, instance: Instance) -> list[tuple[float, dict[str, Fraction], dict[str, dict[str, Fraction]]]]:
-    """Per decision: start, weight of those present, and their GPUs by type, from spans on one type."""
+    """Per decision: start, weight of those present, and their GPUs by type."""
     found = []
     jobs = {row.Index: row for row in log.jobs.itertuples()}
     spans = spans_of(log)
@@ -133,7 +133,8 @@ def naive(log: Log, instance: Instance) -> list[tuple[float, dict[str, Fraction]
         }
         for span in spans:
             if span.start <= start < span.end:
-                gpus[jobs[span.job].tenant][span.types[0]] += Fraction(span.gpus)
+                for kind in span.types:
+                    gpus[jobs[span.job].tenant][kind] += Fraction(span.of(kind))
         found.append((start, weight, gpus))
     return found
 
@@ -142,7 +143,7 @@ def rate(tenant: Tenant, gpus: dict[str, Any]) -> Fraction:
     return sum((Fraction(tenant.job_types[0].speedup[t]) * n for t, n in gpus.items()), Fraction(0))
 
 
-@given(simulations(tenants=True, mixed=False))
+@given(simulations(tenants=True))
 @settings(max_examples=60)
 def test_against_a_walk_over_the_rounds(drawn: tuple[Log, Instance]) -> None:
     """In fractions; each round's envy also against the audit of a plan with these GPUs."""

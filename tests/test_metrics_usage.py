@@ -93,11 +93,8 @@ def test_against_a_walk_over_all_moments(case: tuple[Log, Instance]) -> None:
         now = table.iloc[table.index.searchsorted(float(moment)) - 1] if len(table) else pd.Series(0.0, table.columns)
         expected = {"all": sum(span.gpus for span in on) / whole}
         for t, there in instance.cluster.capacity.items():
-            expected[t] = sum(span.gpus for span in on if span.types == (t,)) / there
-        mixed = [span for span in on if len(span.types) > 1]
-        assert now["all"] == expected["all"]
-        if not mixed:
-            assert {name: now[name] for name in expected} == expected
+            expected[t] = sum(span.of(t) for span in on) / there
+        assert now.to_dict() == expected
         for name in used:
             used[name] += Fraction(now[name]) * length
         for start, end in bounds:
@@ -170,3 +167,16 @@ def test_gpus_of_each_type_are_told_where_they_are_certain(case: tuple[Cluster, 
         assert possible == {tuple(found)}
     elif all(len(server.gpus) == 1 for server in cluster.servers):
         assert len(possible) > 1
+
+
+def test_seats_of_another_log_are_checked() -> None:
+    log, instance = by_hand()
+    for wrong in ("a-0: 1", '["a-0"]', '{"a-0": 2}', '{"a-0": {"A": "two"}}'):
+        with pytest.raises(
+            InvalidInstance, match=r"log.spans has the seats .*, which are no JSON of server: type: GPUs"
+        ):
+            utilisation(replace(log, spans=log.spans.assign(seats=wrong)), instance)
+    with pytest.raises(
+        InvalidInstance, match=r"log.spans has the seats '{\"a-0\": {\"C\": 1.0}}', but the GPU types 'B'"
+    ):
+        utilisation(replace(log, spans=log.spans.assign(seats='{"a-0": {"C": 1}}')), instance)

@@ -80,6 +80,7 @@ def test_the_browser_is_opened_where_asked(run: Run, folder: Path, monkeypatch: 
         (["--window", "soon"], "must be START:END"),
         (["--seed", "3"], "it must be one of 0"),
         (["--fairness", "unfair"], "no definition of finish-time fairness 'unfair'"),
+        (["--out", "page.pdf"], "--out is 'page.pdf'; the page is HTML, so its name must end with .html"),
         (["--out", "/nowhere/page.html"], "/nowhere/page.html cannot be written"),
     ],
 )

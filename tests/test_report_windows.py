@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
@@ -12,7 +13,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from metric_cases import NAN, by_hand, log_of, simulations
+from metric_cases import NAN, by_hand, log_of, seated, simulations
 from report_cases import MIX, TRACE, Page
 
 from hetopt import InvalidOption, Log
@@ -104,7 +105,7 @@ def test_what_jobs_ask_for_by_hand() -> None:
 def test_bars_by_hand() -> None:
     """One GPU of b-0 and both of a-0; x moves to one lane of a-0 and loses 2 s; z takes its place on b-0."""
     log, instance = by_hand()
-    log = replace(log, spans=log.spans.assign(tenant=None))
+    log = seated(log)
     room = rooms([log], instance)
     assert room == {"a-0": 2, "b-0": 2}
     assert rooms([log], None) == {"a-0": 2, "b-0": 1}
@@ -144,13 +145,17 @@ def test_bars_are_the_spans(case: tuple[Log, object]) -> None:
         assert 0 <= bar.lane < bar.lane + bar.height <= room[names[bar.row]]
         key = (bar.job, bar.start, bar.end, names[bar.row])
         found[key] = found.get(key, 0) + bar.height
-    alone = ~log.spans["servers"].str.contains("+", regex=False)
-    for span in log.spans[alone].itertuples():
-        assert found[span.job, span.start, span.end, span.servers] == span.gpus
-    if alone.all():
-        for a, b in combinations(bars, 2):
-            apart = a.row != b.row or a.lane + a.height <= b.lane or b.lane + b.height <= a.lane
-            assert apart or a.end <= b.start or b.end <= a.start
+    expected = {
+        (span.job, span.start, span.end, server): sum(here.values())
+        for span in log.spans.itertuples()
+        for server, here in json.loads(span.seats).items()
+    }
+    assert found == expected
+    for a, b in combinations(bars, 2):
+        apart = a.row != b.row or a.lane + a.height <= b.lane or b.lane + b.height <= a.lane
+        assert apart or a.end <= b.start or b.end <= a.start
+    seen = rooms([log], None) or {}
+    assert all(seen[server] <= number for server, number in room.items() if server in seen)
 
 
 @given(simulations())
@@ -165,12 +170,13 @@ def test_copies_in_a_row_do_not_hide_each_other(case: tuple[Log, object]) -> Non
         assert a.row != b.row or a.lane != b.lane or a.end <= b.start or b.end <= a.start
 
 
-def test_a_gang_on_several_servers_fills_what_is_free() -> None:
-    """Three GPUs on two servers of two: at least one each, and the third where both are free."""
+def test_a_gang_on_several_servers_has_bars_on_each() -> None:
+    """Three GPUs on two servers of two, one of which has another job."""
     rows = [(name, None, 0.0, 0.0, 8.0, 0, 1.0, 1.0) for name in ("x", "y")]
     spans = [("x", 0.0, 8.0, "A", "a-0", 1, 0.0, 1.0), ("y", 0.0, 8.0, "A", "a-0+a-1", 3, 0.0, 1.0)]
     log = log_of(rows, spans, [0.0, 8.0], 4.0)
-    log = replace(log, spans=log.spans.assign(tenant=None))
+    seats = [{"a-0": {"A": 1}}, {"a-0": {"A": 1}, "a-1": {"A": 2}}]
+    log = replace(log, spans=log.spans.assign(tenant=None, seats=[json.dumps(here) for here in seats]))
     bars = on_servers(log, (0.0, 8.0), {"a-0": 2, "a-1": 2})
     assert [(bar.job, bar.row, bar.lane, bar.height) for bar in bars] == [
         ("x", 0, 0, 1),
@@ -198,7 +204,7 @@ def test_many_servers_are_shown_by_jobs(tmp_path: Path, monkeypatch: pytest.Monk
 def test_too_many_bars_become_dots(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same picture, without a shape for each colour in its text."""
     log, instance = by_hand()
-    log = replace(log, spans=log.spans.assign(tenant=None), jobs=log.jobs.assign(demand=1))
+    log = replace(seated(log), jobs=log.jobs.assign(demand=1))
     gathered = Gathered(0, logs={"s": log}, instance=instance)
     drawn = timeline.timelines(gathered, None, "w")
     monkeypatch.setattr(timeline, "DRAWN", 3)

@@ -132,6 +132,17 @@ def test_stopping_early_leaves_work_undone() -> None:
     assert list(simulate(Shortest(), late, until=50.0).jobs.index) == ["a"]
 
 
+def test_nothing_is_decided_at_the_last_second() -> None:
+    """What finishes then has finished; a policy that would move all jobs then is not asked."""
+    jobs = (Job("a", {"G": 1.0}, 120.0), Job("b", {"G": 1.0}, 500.0, arrival=120.0))
+    instance = Instance(Cluster.of({"G": 1}), jobs=jobs)
+    for seconds in (None, MINUTE):
+        log = simulate(Shortest(), instance, round_seconds=seconds, until=120.0)
+        assert log.jobs["finish"].dropna().to_dict() == {"a": 120.0}
+        assert log.rounds["end"].max() == log.end == 120.0
+        assert log.events["time"][log.events["kind"] == "decide"].max() < 120.0
+
+
 def test_rounded_policies_and_rounders_are_the_same() -> None:
     instance = oef_cluster({"u1": [("lstm", 0.0, 9000.0)], "u2": [("vgg", 60.0, 9000.0)]})
     one = simulate(oef.cooperative(), instance, round_seconds=MINUTE)

@@ -105,19 +105,25 @@ def simulate(
         kind,
         parse_settings(trace_settings, "--trace-set"),
     )
+    around = WorldSettings.of(parse_settings(world, "--world"))
     experiment = Experiment(
         (workload,),
         contestants(policies, settings, round_seconds),
         tuple(range(seeds)),
-        WorldSettings.of(parse_settings(world, "--world")),
+        around,
         until,
     )
     store = Store(out, table_format)  # type: ignore[arg-type]
     check_folder(out)
     instance = workload.instance(0)  # says now what is wrong with it
     total = sum(1 for _ in experiment.runs())
-    with progress(total) as watch:
-        outcomes = experiment.run(store, jobs=jobs, watch=watch)
+    try:
+        with progress(total) as watch:
+            outcomes = experiment.run(store, jobs=jobs, watch=watch)
+    except KeyboardInterrupt:
+        there = sum(store.has(task.key, task.said()) for task in experiment.runs())
+        console.note(f"stopped; {there} of {total} runs are in {out}, and the same command goes on with the others")
+        raise typer.Exit(130) from None
     mine = store.table(sorted((task.key for task in experiment.runs()), key=lambda key: (key.system, key.seed)))
     if as_json:
         print(json.dumps(json.loads(mine.to_json(orient="records")), indent=2))
@@ -127,6 +133,10 @@ def simulate(
     if workload.is_instance and seeds > 1:
         console.say("the jobs of an instance are the same with every seed; only errors and failures of --world differ")
     _show(mine, workload.name)
+    took = mine["makespan"][mine["refused"].isna()] if "makespan" in mine else pd.Series(dtype=float)
+    if around.mtbf_hours and not (took <= 3600.0 * around.failing_hours).all():
+        hours = f"{around.failing_hours:g}"
+        console.say(f"servers fail in the first {hours} h only, and runs took longer; --world failing_hours=… for more")
     kept = total - len(outcomes)
     console.say(f"{len(outcomes)} runs" + (f", {kept} were there already" if kept else "") + f": {out}")
     console.say(f"hetopt report {out}")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
+from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
-from hetopt.metrics.tables import parts
+from hetopt.metrics.gangs import seats_of
 from hetopt.simulation.log import Log
 
 MOST = 40
@@ -51,15 +53,17 @@ def rooms(logs: Sequence[Log], instance: Instance | None) -> dict[str, int] | No
         return {server.name: int(sum(server.gpus.values())) for server in instance.cluster.servers if server.gpus}
     found: dict[str, int] = {}
     for log in logs:
-        alone = log.spans[~log.spans["servers"].str.contains("+", regex=False)]
-        for server, own in alone.groupby("servers"):
-            times = np.concatenate([own["start"], own["end"]])
-            change = np.concatenate([own["gpus"], -own["gpus"]])
-            order = np.lexsort((change, times))
-            found[str(server)] = max(found.get(str(server), 1), round(float(change[order].cumsum().max())))
-        for text in log.spans["servers"].unique():
-            for server in str(text).split("+"):
-                found.setdefault(server, 1)
+        rows = pd.DataFrame(
+            [
+                (server, time, sign * sum(here.values()))
+                for seats, *times in zip(seats_of(log), log.spans["start"], log.spans["end"], strict=True)
+                for server, here in seats.items()
+                for time, sign in zip(times, (1, -1), strict=True)
+            ],
+            columns=["server", "time", "change"],
+        )
+        for server, own in rows.sort_values(["time", "change"], kind="stable").groupby("server"):
+            found[str(server)] = max(found.get(str(server), 1), round(float(own["change"].cumsum().max())))
     return dict(sorted(found.items()))
 
 
@@ -71,9 +75,10 @@ class Span(NamedTuple):
     start: float
     end: float
     gpu_type: str
-    servers: str
     gpus: float
     lost: float
+    on: Mapping[str, int]
+    """Server -> its GPUs."""
 
 
 def within(log: Log, window: tuple[float, float]) -> list[Span]:
@@ -81,21 +86,22 @@ def within(log: Log, window: tuple[float, float]) -> list[Span]:
     spans = log.spans
     there = spans[(spans["start"] < window[1]) & (spans["end"] > window[0])]
     there = there.sort_values(["start", "end", "job"], kind="stable")
-    return [Span(*row) for row in zip(*(there[key].tolist() for key in Span._fields), strict=True)]
+    on = [{s: round(sum(here.values())) for s, here in seats.items()} for seats in seats_of(replace(log, spans=there))]
+    columns = (there[key].tolist() for key in Span._fields[:-1])
+    return [Span(*row) for row in zip(*columns, on, strict=True)]
 
 
 def on_servers(log: Log, window: tuple[float, float], room: Mapping[str, int]) -> list[Bar]:
     """Bars in rows that are servers, with a lane for each GPU.
 
-    A span on one server has lanes that nobody else has at that time. How many GPUs a gang has on each of several
-    servers the log does not say: at least one each, then those with most lanes free.
+    A span has lanes that nobody else has at that time.
     """
     free = {server: np.full(lanes, -np.inf) for server, lanes in room.items()}
     place = {server: row for row, server in enumerate(room)}
     bars = []
     for span in within(log, window):
-        hosts = parts(span.servers, room)
-        for server, lanes in _lanes(free, hosts, max(1, round(span.gpus)), span.start).items():
+        for server, number in span.on.items():
+            lanes = _lanes(free[server], number, span.start)
             free[server][lanes] = span.end
             for first, height in _runs(lanes):
                 lost = min(span.start + span.lost, span.end)
@@ -104,15 +110,11 @@ def on_servers(log: Log, window: tuple[float, float], room: Mapping[str, int]) -
     return bars
 
 
-def _lanes(free: Mapping[str, np.ndarray], hosts: Sequence[str], gpus: int, now: float) -> dict[str, list[int]]:
-    """Server -> lanes for a gang of so many GPUs."""
-    empty = {server: [int(i) for i in np.flatnonzero(free[server] <= now)] for server in hosts}
-    many = dict.fromkeys(hosts, 1)
-    for server in sorted(hosts, key=lambda name: -len(empty[name])):
-        many[server] += min(max(0, gpus - sum(many.values())), max(0, len(empty[server]) - 1))
-    order = {server: [int(i) for i in np.argsort(free[server], kind="stable")] for server in hosts}
-    soonest = {server: [i for i in order[server] if i not in empty[server]] for server in hosts}
-    return {server: [*empty[server], *soonest[server]][:number] for server, number in many.items()}
+def _lanes(busy: Floats, number: int, now: float) -> list[int]:
+    """So many lanes of a server: the first that are free, then those that are so soonest."""
+    empty = np.flatnonzero(busy <= now).tolist()
+    soonest = [i for i in np.argsort(busy, kind="stable").tolist() if busy[i] > now]
+    return [int(i) for i in (*empty, *soonest)][:number]
 
 
 def _runs(lanes: Sequence[int]) -> list[tuple[int, int]]:

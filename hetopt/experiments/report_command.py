@@ -12,6 +12,7 @@ import pandas as pd
 import typer
 
 from hetopt import console
+from hetopt.errors import InvalidOption
 
 
 def report(
@@ -48,6 +49,8 @@ def report(
     wishes = Wishes(baseline, None if window is None else parse(window), seed, fairness)
     folder = Folder.of(runs, [name.strip() for name in (systems or "").split(",") if name.strip()])
     path = runs / "report.html" if out is None else out
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise InvalidOption(f"--out is {str(path)!r}; the page is HTML, so its name must end with .html")
     check_writable(path)
     drawn = sum(run.data["refused"] is None for run in folder.runs) + len(folder.parts)
     with console.steps(drawn) as step:

@@ -20,7 +20,7 @@ COLUMNS = {
 }
 """What tables cannot do without; the others have a column for each tenant."""
 
-TEXTS = ("job", "tenant", "servers", "gpu_type", "given_up")
+TEXTS = ("job", "tenant", "servers", "gpu_type", "seats", "given_up")
 """Columns of text: no number, and no word such as NA, is anything else there."""
 
 
@@ -64,7 +64,7 @@ def _typed(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     if name not in COLUMNS:
         frame.columns.name = "tenant"
         frame.index = frame.index.astype(float if name == "estimated" else int)
-    for column in ("job", "tenant", "servers", "gpu_type"):
+    for column in ("job", "tenant", "servers", "gpu_type", "seats"):
         if column in frame and name in ("jobs", "spans"):
             none, missing = "" if column == "servers" else None, (frame[column].isna() | (frame[column] == "")).tolist()
             texts = [none if gone else str(value) for value, gone in zip(frame[column], missing, strict=True)]

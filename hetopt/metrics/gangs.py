@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import json
+from collections.abc import Collection, Mapping
 from typing import TypeAlias
 
 import numpy as np
@@ -14,6 +15,7 @@ from hetopt.metrics.tables import parts
 from hetopt.simulation.log import Log
 
 Names: TypeAlias = tuple[str, ...]
+Seats: TypeAlias = Mapping[str, Mapping[str, float]]
 
 
 def types_of(log: Log, instance: Instance) -> list[Names]:
@@ -53,9 +55,11 @@ def _named(log: Log, column: str, known: Collection[str], what: str) -> list[Nam
 def by_type(log: Log, instance: Instance) -> Floats:
     """(spans, k) GPUs of each type; a row of NaN where a gang is on several types and the log does not say how.
 
-    A span names types and servers and counts the GPUs. That determines a gang on one type, and one on several where
-    its servers leave it no choice. Without servers a span may also be of a job that runs its parts in turns (fluid).
+    The column ``seats`` says it. Logs of others may lack it: types, servers and the number of GPUs then determine a
+    gang on one type, and one on several where its servers leave it no choice.
     """
+    if "seats" in log.spans:
+        return _told(log, instance)
     kinds, servers = types_of(log, instance), servers_of(log, instance)
     position = {t: k for k, t in enumerate(instance.cluster.type_names)}
     result = np.zeros((len(log.spans), len(position)))
@@ -69,6 +73,46 @@ def by_type(log: Log, instance: Instance) -> Floats:
             row[:] = np.nan
         else:
             row[[position[t] for t in split]] = list(split.values())
+    return result
+
+
+def seats_of(log: Log) -> list[Seats]:
+    """Server -> GPU type -> how many, of each span.
+
+    Raises
+    ------
+    InvalidInstance
+        The column ``seats`` holds something else.
+    """
+    told: dict[str, Seats] = {}
+    for text in log.spans["seats"].unique().tolist():
+        try:
+            told[text] = {
+                server: {t: float(n) for t, n in here.items()} for server, here in dict(json.loads(text)).items()
+            }
+        except (TypeError, ValueError, AttributeError):
+            raise InvalidInstance(
+                f"log.spans has the seats {text!r}, which are no JSON of server: type: GPUs"
+            ) from None
+    return [told[text] for text in log.spans["seats"]]
+
+
+def places(log: Log) -> list[str]:
+    """Columns of the spans that tell where a gang is; without ``seats`` they leave open how it is divided."""
+    return ["seats"] if "seats" in log.spans else ["gpu_type", "servers", "gpus"]
+
+
+def _told(log: Log, instance: Instance) -> Floats:
+    servers_of(log, instance)  # refuse what the instance does not have
+    position = {t: k for k, t in enumerate(instance.cluster.type_names)}
+    result = np.zeros((len(log.spans), len(position)))
+    for row, kinds, seats in zip(result, types_of(log, instance), seats_of(log), strict=True):
+        for t, n in (pair for here in seats.values() for pair in here.items()):
+            if t not in kinds:
+                raise InvalidInstance(
+                    f"log.spans has the seats {json.dumps(seats)!r}, but the GPU types {'+'.join(kinds)!r}"
+                )
+            row[position[t]] += n
     return result
 
 

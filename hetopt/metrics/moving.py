@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from hetopt.data.instance import Instance
-from hetopt.metrics.gangs import types_of
+from hetopt.metrics.gangs import places, types_of
 from hetopt.metrics.tables import column, lives
 from hetopt.simulation.log import Log
 
@@ -29,19 +29,14 @@ MOVES = {
 
 
 class _Stop(NamedTuple):
-    """Where a job is from ``time`` on; of a forked job all copies together."""
+    """Where a job is from ``time`` on, and where its copies are, if it is forked."""
 
     job: str
     time: float
     types: tuple[str, ...]
     servers: tuple[str, ...]
-    gpus: tuple[float, ...]
+    places: set[tuple[object, ...]]
     pace: float
-
-    @property
-    def places(self) -> set[tuple[str, str, float]]:
-        """Where its copies are, or itself."""
-        return set(zip(self.types, self.servers, self.gpus, strict=True))
 
 
 def _stops(log: Log, instance: Instance) -> Iterator[_Stop]:
@@ -49,12 +44,15 @@ def _stops(log: Log, instance: Instance) -> Iterator[_Stop]:
     spans, kinds = log.spans.reset_index(drop=True), types_of(log, instance)
     order = spans.sort_values(["job", "start", "servers", "gpu_type"], kind="stable").index.tolist()
     names, starts = spans["job"].tolist(), spans["start"].tolist()
-    columns = [spans[key].tolist() for key in ("gpu_type", "servers", "gpus")]
+    columns = [spans[key].tolist() for key in ("gpu_type", "servers")]
+    where = list(zip(*(spans[key].tolist() for key in places(log)), strict=True))
     for (name, time), own in groupby(order, key=lambda i: (names[i], starts[i])):
         here = list(own)
         speed = instance.job[name].throughput
-        types, servers, gpus = (tuple(values[i] for i in here) for values in columns)
-        yield _Stop(name, time, types, servers, gpus, sum(min(speed[t] for t in kinds[i]) for i in here))
+        types, servers = (tuple(values[i] for i in here) for values in columns)
+        yield _Stop(
+            name, time, types, servers, {where[i] for i in here}, sum(min(speed[t] for t in kinds[i]) for i in here)
+        )
 
 
 def moves(log: Log, instance: Instance) -> pd.DataFrame:
@@ -65,8 +63,8 @@ def moves(log: Log, instance: Instance) -> pd.DataFrame:
     DataFrame
         A row per move, in order of time: ``time``, ``job``, ``from_type``, ``to_type``, ``from_servers``,
         ``to_servers``, ``between_types`` (whether the types differ), ``beneficial`` (whether the job is faster on the
-        new types, [FFT, Fig. 10a]; copies of a forked job count together). The log does not tell how a gang is divided
-        among several types, so that a change of that alone is not seen. Jobs of a fluid run do not move.
+        new types, [FFT, Fig. 10a]; copies of a forked job count together). A gang that is only divided
+        otherwise among its servers moves, too, where the log has ``seats``. Jobs of a fluid run do not move.
     """
     lives(log, instance)
     rows = []

@@ -10,7 +10,7 @@ from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption, UnknownName
 from hetopt.metrics.completion_times import describe
-from hetopt.metrics.gangs import types_of
+from hetopt.metrics.gangs import places, types_of
 from hetopt.metrics.steps import Positions
 from hetopt.metrics.tables import lives
 from hetopt.simulation.log import Log
@@ -48,13 +48,13 @@ def changes(log: Log, instance: Instance) -> pd.DataFrame:
     DataFrame
         A row per decision; index ``start``. ``changed``: a job begins on GPUs that it did not have before, or loses its
         GPUs without being finished. ``altered``: a job of the latter kind is there, be it moved or stopped, or its
-        server failed. That a finished job frees its GPUs is no change. Gangs over several types count as on the same
-        GPUs where types, servers and number of GPUs are the same.
+        server failed. That a finished job frees its GPUs is no change. Gangs count as on the same GPUs where they have
+        as many of each type on each server (in a log without ``seats``: the same types, servers and number of GPUs).
     """
     jobs, spans = lives(log, instance), log.spans
     starts = log.rounds["start"].to_numpy(dtype=float)
     first, last = stretches(log)
-    place = spans.groupby(["job", "gpu_type", "servers", "gpus"], sort=False).ngroup().to_numpy()
+    place = spans.groupby(["job", *places(log)], sort=False).ngroup().to_numpy()
     order = np.lexsort((first, place))
     place, first, last = place[order], first[order], last[order]
     goes_on = np.zeros(len(order), dtype=bool)  # it was on the same GPUs up to this decision

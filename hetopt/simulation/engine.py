@@ -94,7 +94,7 @@ class Engine:
             self._comes(self.coming.popleft())
         self._keep_appointments(Kind.DECIDE)
         if self._next_decision() == time:
-            if self.decisions >= limit and self.present:
+            if time == until or (self.decisions >= limit and self.present):
                 return self._close(time)
             self._decide()
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -43,8 +44,9 @@ class Log:
     spans:
         One row per job and stretch of time on the same GPUs (of a forked job per copy and decision, as long as the copy
         has work to do), for Gantt charts: ``job``, ``tenant``, ``start``,
-        ``end``, ``gpu_type``, ``servers`` (several joined by ``+``), ``gpus``, ``lost`` (seconds of starting and
-        moving), ``work`` (done in it).
+        ``end``, ``gpu_type``, ``servers`` (several joined by ``+``), ``gpus``, ``seats`` (JSON: server -> GPU type ->
+        how many; the server is ``""`` where none was chosen), ``lost`` (seconds of starting and moving), ``work`` (done
+        in it).
     rounds:
         One row per decision, until the next: ``start``, ``end``, ``present`` (jobs), ``running`` (jobs), ``held``
         and ``trained`` (GPU-seconds held, and of these spent training), ``utilisation`` (trained over what the
@@ -114,10 +116,13 @@ class _Span:
     speedup: float = 0.0
 
 
-def _seats(where: Where) -> tuple[str, str, float]:
-    """GPU types, servers and number of GPUs, as in :data:`SPANS`."""
-    types = "+".join(dict.fromkeys(t for _, t in where))
-    return types, "+".join(dict.fromkeys(server for server, _ in where if server)), sum(where.values())
+def _seats(where: Where) -> tuple[str, str, float, str]:
+    """GPU types, servers, number of GPUs and how they are divided, as in :data:`SPANS`."""
+    types, seats = "+".join(dict.fromkeys(t for _, t in where)), dict[str, dict[str, float]]()
+    for (server, kind), number in where.items():
+        seats.setdefault(server, {})[kind] = float(number)
+    servers = "+".join(server for server in seats if server)
+    return types, servers, sum(where.values()), json.dumps(seats, ensure_ascii=False, sort_keys=True)
 
 
 Key: TypeAlias = str | tuple[str, str]
@@ -198,7 +203,7 @@ class Recorder:
         ordered = sorted(self.spans, key=lambda span: (span.start, span.job))
         found = [seats[id(span.where)] for span in ordered]
         columns = {key: [getattr(span, key) for span in ordered] for key in ("job", "tenant", "start", "end")}
-        columns |= {key: [seat[k] for seat in found] for k, key in enumerate(("gpu_type", "servers", "gpus"))}
+        columns |= {key: [seat[k] for seat in found] for k, key in enumerate(("gpu_type", "servers", "gpus", "seats"))}
         columns |= {key: [getattr(span, key) for span in ordered] for key in ("lost", "work")}
         spans = pd.DataFrame(columns)
         rounds = pd.DataFrame(self.rounds, columns=[c for c in ROUNDS if c not in ("trained", "utilisation")])
@@ -253,5 +258,5 @@ def integrals(begins: Floats, ends: Floats, rates: Floats, starts: Floats, stops
 
 
 NAMES = {kind: kind.name.lower() for kind in Kind}
-SPANS = ["job", "tenant", "start", "end", "gpu_type", "servers", "gpus", "lost", "work"]
+SPANS = ["job", "tenant", "start", "end", "gpu_type", "servers", "gpus", "seats", "lost", "work"]
 ROUNDS = ["start", "end", "present", "running", "held", "trained", "utilisation", "given_up"]
