@@ -92,6 +92,22 @@ def test_rounds_per_second(benchmark: BenchmarkFixture, full: bool, policy: str,
 
 
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("policy", ["gavel", "srtf", "las"])
+def test_rounds_per_second_on_servers(benchmark: BenchmarkFixture, full: bool, policy: str, case: str) -> None:
+    """The same jobs with systems as they come: gangs are placed on servers, and their checkpoints moved."""
+    jobs, gpus, most = CASES[case] if full else (12, 4, None)
+    instance, system = workload(jobs, gpus), make_system(policy)
+
+    def run() -> hetopt.Log:
+        return hetopt.simulate(system, instance, round_seconds=ROUND, max_rounds=most)
+
+    log = benchmark.pedantic(run, rounds=5 if full else 1)
+    if most is None:
+        check(log, instance)
+    benchmark.extra_info |= {"rounds": len(log.rounds), "rounds/s": len(log.rounds) / benchmark.stats.stats.median}
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_beside_plain_rounds(benchmark: BenchmarkFixture, full: bool, case: str) -> None:
     """The engine and a plain loop, with the same shares: the same finish times, and how much sooner."""
     jobs, gpus, most = CASES[case] if full else (12, 4, None)

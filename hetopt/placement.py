@@ -118,19 +118,30 @@ def pack(gpus: int, free: Mapping[str, int], near: Iterable[str] = ()) -> Seats 
     are kept for large gangs). Otherwise the emptiest server is filled and the rest packed in the same way, which
     takes the fewest servers. Ties go to the first server.
     """
-    near, seats, left = set(near), {}, gpus
+    near = set(near)
+    if gpus and (tight := _tightest(gpus, free, near)) is not None:
+        return {tight: gpus}
+    seats, left = {}, gpus
     room = {server: n for server, n in free.items() if n > 0}
     if sum(room.values()) < gpus:
         return None
     while left:
-        fits = [server for server, n in room.items() if n >= left]
-        if fits:
-            seats[min(fits, key=lambda s: (s not in near, room[s]))] = left
+        if (tight := _tightest(left, room, near)) is not None:
+            seats[tight] = left
             return seats
         server = max(room, key=lambda s: (room[s], s in near))
         seats[server] = room.pop(server)
         left -= seats[server]
     return seats
+
+
+def _tightest(gpus: int, free: Mapping[str, int], near: set[str]) -> str | None:
+    """The server where so many GPUs fit: one of ``near`` if possible, with least room to spare."""
+    found, best = None, (True, 0)
+    for server, n in free.items():
+        if n >= gpus and (found is None or (server not in near, n) < best):
+            found, best = server, (server not in near, n)
+    return found
 
 
 Chooser = Callable[[Job, int, Mapping[str, int], Iterable[str]], Seats | None]
@@ -166,6 +177,8 @@ class Packing:
         self.free: dict[str, Seats] = {
             t: {s.name: s.gpus[t] for s in instance.cluster.servers if s.gpus.get(t, 0)} for t in self.entities.types
         }
+        self.placed = dict(instance.placed)
+        self._was: dict[tuple[str, str], Seats] = {}
         self.hosts: dict[str, dict[str, Seats]] = {}  # job -> GPU type -> server -> GPUs
         self.waiting: dict[str, str] = {}
 
@@ -187,8 +200,11 @@ class Packing:
         return self._placement()
 
     def _before(self, job: str, gpu_type: str) -> Seats:
-        placed = self.instance.placed.get(job, {})
-        return {server: gpus[gpu_type] for server, gpus in placed.items() if gpus.get(gpu_type, 0)}
+        key = job, gpu_type
+        if key not in self._was:
+            placed = self.placed.get(job, {})
+            self._was[key] = {server: gpus[gpu_type] for server, gpus in placed.items() if gpus.get(gpu_type, 0)}
+        return self._was[key]
 
     def _take(self, job: str, gpu_type: str, seats: Seats) -> None:
         for server, n in seats.items():
@@ -203,7 +219,7 @@ class Packing:
 
     def _place(self, job: Job, gpu_type: str, gpus: int) -> None:
         near = {
-            *self.instance.placed.get(job.name, {}),
+            *self.placed.get(job.name, {}),
             *(s for own in self.hosts.get(job.name, {}).values() for s in own),
         }
         seats = self.seats(job, gpus, self.free[gpu_type], near)
@@ -237,26 +253,24 @@ class Packing:
 
     def _placement(self) -> Placement:
         hosts: dict[str, dict[str, Seats]] = {}
+        split = extra = moved = 0
         for job, types in self.hosts.items():
+            own: dict[str, Seats] = {}
+            more, moves = 0, False
             for t, seats in types.items():
                 for server, n in seats.items():
-                    hosts.setdefault(job, {}).setdefault(server, {})[t] = n
-        extra = [sum(len(s) - self._fewest(t, s) for t, s in types.items()) for types in self.hosts.values()]
-        moved = [
-            job
-            for job, types in self.hosts.items()
-            if any(
-                sum(old.values()) == sum(s.values()) and old != s
-                for t, s in types.items()
-                if (old := self._before(job, t))
-            )
-        ]
-        given_up = {"split": sum(e > 0 for e in extra), "extra_servers": sum(extra), "moved": len(moved)}
-        return Placement(hosts, self.waiting, {**given_up, "waiting": len(self.waiting)})
+                    own.setdefault(server, {})[t] = n
+                if len(seats) > 1:
+                    more += len(seats) - self._fewest(t, seats)
+                old = self._before(job, t)
+                moves |= bool(old) and old != seats and sum(old.values()) == sum(seats.values())
+            if own:
+                hosts[job] = own
+            split, extra, moved = split + (more > 0), extra + more, moved + moves
+        given_up = {"split": split, "extra_servers": extra, "moved": moved, "waiting": len(self.waiting)}
+        return Placement(hosts, self.waiting, given_up)
 
     def _fewest(self, gpu_type: str, seats: Seats) -> int:
         """Servers that so many GPUs need in an empty cluster."""
-        if len(seats) == 1:
-            return 1
         empty = {s.name: s.gpus[gpu_type] for s in self.instance.cluster.servers if s.gpus.get(gpu_type, 0)}
         return len(pack(sum(seats.values()), empty) or {})

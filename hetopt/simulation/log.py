@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -116,13 +116,14 @@ class _Span:
     speedup: float = 0.0
 
 
-def _seats(where: Where) -> tuple[str, str, float, str]:
+@lru_cache(maxsize=4096)
+def _seats(where: tuple[tuple[tuple[str, str], float], ...]) -> tuple[str, str, float, str]:
     """GPU types, servers, number of GPUs and how they are divided, as in :data:`SPANS`."""
-    types, seats = "+".join(dict.fromkeys(t for _, t in where)), dict[str, dict[str, float]]()
-    for (server, kind), number in where.items():
+    types, seats = "+".join(dict.fromkeys(t for (_, t), _ in where)), dict[str, dict[str, float]]()
+    for (server, kind), number in where:
         seats.setdefault(server, {})[kind] = float(number)
     servers = "+".join(server for server in seats if server)
-    return types, servers, sum(where.values()), json.dumps(seats, ensure_ascii=False, sort_keys=True)
+    return types, servers, sum(number for _, number in where), json.dumps(seats, ensure_ascii=False, sort_keys=True)
 
 
 Key: TypeAlias = str | tuple[str, str]
@@ -199,7 +200,7 @@ class Recorder:
         table = pd.DataFrame(jobs).set_index("job")
         table["rounds"] = table["rounds"].astype("Int64").mask(table["rounds"] < 0)
         places = {id(span.where): span.where for span in self.spans}  # many are at the same ones
-        seats = {key: _seats(where) for key, where in places.items()}
+        seats = {key: _seats(tuple(where.items())) for key, where in places.items()}
         ordered = sorted(self.spans, key=lambda span: (span.start, span.job))
         found = [seats[id(span.where)] for span in ordered]
         columns = {key: [getattr(span, key) for span in ordered] for key in ("job", "tenant", "start", "end")}

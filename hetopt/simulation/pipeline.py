@@ -273,22 +273,33 @@ def check_replicas(job: Job, hosts: Mapping[str, Mapping[str, int]], replicas: M
 
 def check_placement(plan: Plan, placement: Placement, instance: Instance) -> None:
     """Raise :class:`InvalidPlan` unless every planned job is placed as planned, or waits, and no server is overfull."""
-    used: dict[tuple[str, str], int] = {}
+    jobs, used = plan.entities, dict[tuple[str, str], int]()
     for name in {**placement.hosts, **placement.replicas}:
-        if name not in plan.entities.position:
+        if name not in jobs.position:
             raise InvalidPlan(f"the placement names job {name!r}, which the plan does not have")
-    planned = {plan.entities.names[e] for e in np.flatnonzero(plan.x.any(axis=1)).tolist()}
-    for name in [name for name in plan.entities.names if name in planned or name in placement.hosts]:
-        hosts, row = placement.hosts.get(name, {}), plan.x[plan.entities.position[name]].tolist()
-        for k, t in enumerate(plan.entities.types):
-            placed = sum(gpus.get(t, 0) for gpus in hosts.values())
-            if placed != (0 if name in placement.waiting else row[k]):
-                raise InvalidPlan(f"job {name!r} is placed on {placed} GPUs of {t!r}; the plan says {row[k]:g}")
+    placed: dict[tuple[int, str], int] = {}
+    below: list[str] = []
+    for name, hosts in placement.hosts.items():
+        e = jobs.position[name]
         for server, gpus in hosts.items():
             for t, n in gpus.items():
-                if n < 0:
-                    raise InvalidPlan(f"job {name!r} is placed on {n} GPUs of {t!r} on server {server!r}; not below 0")
+                placed[e, t] = placed.get((e, t), 0) + n
                 used[server, t] = used.get((server, t), 0) + n
+                if n < 0:
+                    below.append(f"job {name!r} is placed on {n} GPUs of {t!r} on server {server!r}; not below 0")
+    there, types = np.zeros(jobs.shape), {t: k for k, t in enumerate(jobs.types)}
+    for (e, t), n in placed.items():
+        if t in types:
+            there[e, types[t]] = n
+    wanted = plan.x.copy()
+    wanted[[jobs.position[name] for name in placement.waiting if name in jobs.position]] = 0.0
+    for e, k in np.argwhere(there != wanted)[:1].tolist():
+        raise InvalidPlan(
+            f"job {jobs.names[e]!r} is placed on {there[e, k]:g} GPUs of {jobs.types[k]!r}; "
+            f"the plan says {plan.x[e, k]:g}"
+        )
+    if below:
+        raise InvalidPlan(below[0])
     _check_dispatch(placement, instance)
     for (server, t), n in used.items():
         there = instance.cluster.by_name.get(server)
