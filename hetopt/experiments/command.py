@@ -63,7 +63,7 @@ def simulate(
         str, typer.Option(help="Jobs with more GPUs than any one type has: drop them, or cut them to what there is.")
     ] = "drop",
     models: Annotated[
-        str | None, typer.Option(help="Catalogue of trained models: fft, gavel, oef, a CSV file, module:Name.")
+        str | None, typer.Option(help="Catalogue of trained models: fft, gavel, hadar, oef, a CSV file, module:Name.")
     ] = None,
     unknown_models: Annotated[
         str, typer.Option(help="Jobs whose model the catalogue does not have: refuse, or draw another.")

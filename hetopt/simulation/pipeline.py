@@ -287,15 +287,15 @@ def check_placement(plan: Plan, placement: Placement, instance: Instance) -> Non
                 used[server, t] = used.get((server, t), 0) + n
                 if n < 0:
                     below.append(f"job {name!r} is placed on {n} GPUs of {t!r} on server {server!r}; not below 0")
-    there, types = np.zeros(jobs.shape), {t: k for k, t in enumerate(jobs.types)}
+    sits, types = np.zeros(jobs.shape), {t: k for k, t in enumerate(jobs.types)}
     for (e, t), n in placed.items():
         if t in types:
-            there[e, types[t]] = n
+            sits[e, types[t]] = n
     wanted = plan.x.copy()
     wanted[[jobs.position[name] for name in placement.waiting if name in jobs.position]] = 0.0
-    for e, k in np.argwhere(there != wanted)[:1].tolist():
+    for e, k in np.argwhere(sits != wanted)[:1].tolist():
         raise InvalidPlan(
-            f"job {jobs.names[e]!r} is placed on {there[e, k]:g} GPUs of {jobs.types[k]!r}; "
+            f"job {jobs.names[e]!r} is placed on {sits[e, k]:g} GPUs of {jobs.types[k]!r}; "
             f"the plan says {plan.x[e, k]:g}"
         )
     if below:
