@@ -114,7 +114,7 @@ def test_what_is_left_out_is_told(run: Run) -> None:
     code, out, _ = run("simulate", "own.csv", "--cluster", "lab36", "-p", "srtf,gavel", "--until", "3600")
     assert code == 0
     assert "Of them 1 ask for more GPUs than any type has that can train their model (dropped)." in out
-    assert "srtf: 1 jobs did not finish; completion times are those of the others" in out
+    assert "srtf: 1 job did not finish; completion times are those of the others" in out
     rows = {line.split("│")[1].strip(): line.split("│") for line in out.splitlines() if line.startswith("│")}
     assert rows["srtf"][5].strip() == "-", "there is no makespan"
     assert [rows[name][2].strip() for name in ("srtf", "gavel")] == ["events", "360 s"]

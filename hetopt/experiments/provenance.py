@@ -84,7 +84,7 @@ def _warnings(part: Part, differ: Mapping[str, Mapping[str, Sequence[str]]], see
     for system, number in dict(standings.mean.get("unfinished", {})).items():
         if number > 0:
             yield (
-                f"{escape(str(system))}: {number:g} jobs did not finish (mean over seeds); its completion times are "
+                f"{escape(str(system))}: {number:g} {'job' if number == 1 else 'jobs'} did not finish (mean over seeds); its completion times are "
                 "those of the others."
             )
 

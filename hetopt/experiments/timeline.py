@@ -65,8 +65,7 @@ def timelines(gathered: Gathered, window: Window | None, name: str) -> str:
     on = {system: on_servers(log, shown, room) for system, log in logs.items() if log in everywhere and room}
     of = {system: in_rows(log, shown, jobs) for system, log in logs.items() if system not in on}
     if on:
-        said = "A row per server, with a lane for each of its GPUs; a bar is a job on some of them. How a gang is "
-        said += "divided among several servers is not stored: it is drawn where lanes are free."
+        said = "A row per server, with a lane for each of its GPUs; a bar is a job on some of them."
         what = "tenants" if gathered.instance is None or gathered.instance.tenants else "jobs"
         parts.append(_drawn(on, shown, _Rows(tuple(room), tuple(room.values())), wide, f"{name}-servers", what, said))
     if of:
