@@ -83,9 +83,10 @@ def _warnings(part: Part, differ: Mapping[str, Mapping[str, Sequence[str]]], see
             yield f"{escape(system)} ran with seeds {ran} only, so its means are over other traces."
     for system, number in dict(standings.mean.get("unfinished", {})).items():
         if number > 0:
+            many = f"{number:g} {'job' if number == 1 else 'jobs'}"
             yield (
-                f"{escape(str(system))}: {number:g} {'job' if number == 1 else 'jobs'} did not finish (mean over seeds); its completion times are "
-                "those of the others."
+                f"{escape(str(system))}: {many} did not finish (mean over seeds); its completion times are those of "
+                "the others."
             )
 
 
