@@ -182,8 +182,8 @@ def _show(table: pd.DataFrame, name: str) -> None:
         console.show_table(f"{name}{spread}", ["policy", "round", *(SHOWN[key] for key in shown)], rows)
         for system, left in ran.groupby("system")["unfinished"].sum().items():
             if left:
-                many = f"{left:g} {'job' if left == 1 else 'jobs'}"
-                console.say(f"{system}: {many} did not finish; completion times are those of the others")
+                those = f"{left:g} {'job' if left == 1 else 'jobs'}"
+                console.say(f"{system}: {those} did not finish; completion times are those of the others")
     for _, row in table[table["refused"].notna()].drop_duplicates("system").iterrows():
         console.note(f"{row['system']} did not run: {row['refused']}")
 
