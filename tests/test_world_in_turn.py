@@ -14,6 +14,7 @@ from hetopt.simulation.changes import ServerChange
 from hetopt.simulation.datasets import LocalDisks
 from hetopt.simulation.profiling import Profiling
 from hetopt.simulation.world import World
+from hetopt.tolerances import WORK
 
 SLOW = LocalDisks(0.5e9)
 """20 GB take 40 s."""
@@ -60,7 +61,47 @@ def test_the_fetch_begins_when_the_job_has_started() -> None:
     assert log.jobs["finish"].tolist() == [150.0, 155.0]
 
 
+def test_copies_that_stay_keep_their_dataset() -> None:
+    """Both disks have room for one dataset; that of the job in copies is in use, so x fetches its own each time."""
+    servers = tuple(Server(name, {"G": 2}, nic_bytes_per_s=1e9, disk_bytes=10e9) for name in ("s", "t"))
+    jobs = (
+        Job("big", {"G": 1.0}, 4000.0, dataset="a", dataset_bytes=6e9),
+        Job("x", {"G": 1.0}, 300.0, arrival=150.0, dataset="b", dataset_bytes=6e9),
+    )
+    disks = World(datasets=LocalDisks(evict_seconds=50.0))
+    log = run(jobs, Cluster((GPUType("G"),), servers), disks, policy=HadarE(round_seconds=100.0))
+    assert log.spans[log.spans["job"] == "x"]["lost"].tolist() == [6.0, 6.0, 0.0, 0.0]
+    assert log.jobs["lost"].tolist() == [6.0, 6.0]
+
+
+def test_a_fetch_of_copies_goes_on_over_decisions() -> None:
+    log = run((job("x", 100.0),), one(1), World(datasets=SLOW), policy=HadarE(10.0, restart_seconds=0.0))
+    assert log.jobs.loc["x", ["lost", "finish"]].tolist() == [40.0, 140.0]
+
+
+@pytest.mark.parametrize("seconds", [10.0, 0.01])
+def test_who_waits_long_where_it_is_has_not_stalled(seconds: float) -> None:
+    """More decisions than anybody's patience pass until the dataset is there; the job is not moved meanwhile."""
+    disks = World(datasets=LocalDisks(20e9 / (2000 * seconds)))
+    log = run((job("x", 5.0),), one(1), disks, round_seconds=seconds, placer=HierarchicalPlacer())
+    assert log.jobs.loc["x", "finish"] == 2000 * seconds + 5.0
+
+
 # -- profiling
+
+
+def test_a_pause_is_booked_when_it_is() -> None:
+    """A, profiled until 20, runs from 100 on and pauses from 250 to 270, while b is profiled."""
+    jobs = (job("a", 400.0, data=False), job("b", 50.0, 250.0, data=False))
+    away = ServerChange(460.0, "s"), ServerChange(550.0, "s", up=True)
+    world = World(profiling=Profiling(20.0), checkpoint_seconds=130.0, changes=away)
+    log = run(jobs, one(1), world, round_seconds=100.0, placer=HierarchicalPlacer(), until=600.0)
+    assert log.spans[["start", "end", "lost", "work"]].to_numpy().tolist() == [
+        [100.0, 250.0, 0.0, 150.0],
+        [250.0, 460.0, 20.0, 190.0],
+    ]
+    assert log.rounds["trained"].tolist() == [100.0, 80.0, 100.0, 60.0]
+    assert log.jobs.loc["a", ["lost", "wasted", "done"]].tolist() == [20.0, 80.0, 260.0], "checkpoints at 130 and 260"
 
 
 def test_runs_on_one_gpu_come_one_after_another() -> None:
@@ -98,6 +139,15 @@ def test_who_waits_for_a_run_goes_on_without_the_type_that_fails() -> None:
 
 
 # -- failures
+
+
+@pytest.mark.parametrize("rate", [0.17, 0.34, 0.81, 1.0, 1.35])
+def test_a_checkpoint_that_is_due_when_the_server_fails_is_written(rate: float) -> None:
+    """Three are, whatever rounding makes of rates times seconds."""
+    world = World(changes=(ServerChange(1800.0, "s"), ServerChange(1850.0, "s", up=True)), checkpoint_seconds=600.0)
+    log = run((Job("a", {"G": rate}, 20_000.0 * rate),), one(1), world, placer=HierarchicalPlacer())
+    assert log.jobs.loc["a", "wasted"] <= WORK * 20_000
+    assert log.jobs.loc["a", "finish"] == pytest.approx(20_050.0, rel=WORK)
 
 
 @pytest.mark.parametrize(("back", "lost"), [(False, 6.0), (True, 1005.0)])

@@ -48,6 +48,7 @@ class Engine:
         physics = Physics(instance, world, pipeline.speeds, pipeline.fluid)
         self.floor = Floor(instance, self.view, self.record, physics, rounds=seconds is not None)
         self.book = self.floor.book
+        self.ready = np.full(len(self.book.jobs), np.nan)  # as it was before the last decision
         self.agenda: list[tuple[float, Kind, int, Callable[[], None]]] = []  # what comes besides arrivals and ends
         self._counter = count()
         changes = checked(world.changes, self.whole)
@@ -207,7 +208,8 @@ class Engine:
     def _decide(self) -> None:
         """Book what copies did, ask the policy, and let the jobs run as it says."""
         who = self._shown()
-        moved = self.floor.trained_since(who, self.asked)
+        moved = self.floor.trained_since(who, self.asked) or self.floor.waits_still(who, self.asked, self.ready)
+        self.ready = self.book.ready.copy()
         self.floor.settle_copies()
         self.record.end_round(self.time)
         self.changed, self.wake, self.floor.wake = False, math.inf, math.inf

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 import numpy as np
 
@@ -92,17 +93,23 @@ class Floor:
         began = np.maximum(np.maximum(self.book.ready[who], self.book.since[who]), time)
         return bool((self.book.running[who] & (self.book.rate[who] > 0) & (began < self.time)).any())
 
+    def waits_still(self, who: Positions, time: float, ready: Floats) -> bool:
+        """Whether one of these jobs is still getting ready as it was two decisions ago: its wait goes on, and ends."""
+        there = self.book.ready[who]
+        return bool((self.book.running[who] & (there > time) & (there == ready[who])).any())
+
     def finish(self, i: int) -> None:
         """Job i has done all its work."""
         self.settle(i, float(self.book.left[i]))
         self.book.finish[i], self.book.left[i] = self.time, 0.0
         self.leave(i)
 
-    def leave(self, i: int) -> None:
-        """Job i leaves its GPUs; what it did has been booked."""
+    def leave(self, i: int, stays: Collection[str] = ()) -> None:
+        """Job i leaves its GPUs, but not the servers where it ``stays``; what it did has been booked."""
         self.book.pauses(i)
         if self.physics.disks is not None:
-            self.physics.left(i, self.book.where[i] or {}, self.time)
+            where = self.book.where[i] or {}
+            self.physics.left(i, {place: n for place, n in where.items() if place[0] not in stays}, self.time)
         self.record.stop(self.time, self.book.jobs[i].name)
 
     def stop(self, i: int) -> None:
@@ -154,6 +161,7 @@ class Floor:
         """Job i pauses on its GPUs for so many seconds; copies have been told what to do, and do it."""
         if i not in self.book.forked:
             self.settle(i)
+            self.record.pause(self.time, self.book.jobs[i].name)
             self.book.ready[i] = max(float(self.book.ready[i]), self.time) + seconds
             self.book.goes_on(i, self.time)
 
@@ -239,8 +247,11 @@ class Floor:
         if math.isnan(book.start[i]):
             book.start[i] = self.time
         before, went_on, waits = book.where[i], bool(book.running[i]), float(book.ready[i])
+        there = before or {}
+        kept = {told.server for told in copies if all(there.get(place) == n for place, n in told.seats.items())}
         if went_on:
-            self.stop(i)
+            self.settle(i)
+            self.leave(i, kept)
         self._told.pop(i, None)
         runs: list[Running] = []
         new, had = False, book.ready_on.pop(i, {})
@@ -248,7 +259,7 @@ class Floor:
         ready_on: dict[str, float] = {}
         for told in copies:
             copy = Copy(told.server, told.gpus, self.physics.pace(i, told), told.work)
-            stays = before is not None and all(before.get(place) == n for place, n in copy.seats.items())
+            stays = told.server in kept
             new |= not stays
             if stays and went_on:  # a restart that is not over yet goes on
                 ready = max(self.time, had.get(copy.server, waits))

@@ -43,10 +43,10 @@ class Log:
         that have not come to pass are NaN.
     spans:
         One row per job and stretch of time on the same GPUs (of a forked job per copy and decision, as long as the copy
-        has work to do), for Gantt charts: ``job``, ``tenant``, ``start``,
+        has work to do; a pause for a profiling run begins a new row), for Gantt charts: ``job``, ``tenant``, ``start``,
         ``end``, ``gpu_type``, ``servers`` (several joined by ``+``), ``gpus``, ``seats`` (JSON: server -> GPU type ->
-        how many; the server is ``""`` where none was chosen), ``lost`` (seconds of starting and moving), ``work`` (done
-        in it).
+        how many; the server is ``""`` where none was chosen), ``lost`` (seconds at its beginning: starting, moving,
+        pausing), ``work`` (done in it).
     rounds:
         One row per decision, until the next: ``start``, ``end``, ``present`` (jobs), ``running`` (jobs), ``held``
         and ``trained`` (GPU-seconds held, and of these spent training), ``utilisation`` (trained over what the
@@ -114,6 +114,8 @@ class _Span:
     lost: float = 0.0
     work: float = 0.0
     speedup: float = 0.0
+    earlier: float = 0.0
+    """Work done on these GPUs before a pause."""
 
 
 @lru_cache(maxsize=4096)
@@ -179,7 +181,15 @@ class Recorder:
 
     def work_of(self, key: Key) -> float:
         """Work done so far where the job (or copy) is now."""
-        return self._open[key].work
+        span = self._open[key]
+        return span.earlier + span.work
+
+    def pause(self, time: float, job: str) -> None:
+        """The job pauses where it is: what it loses now comes after what it has done, so a new row begins."""
+        span = self._open.get(job)
+        if span is not None and time > span.start + span.lost:
+            self.stop(time, job)
+            self._open[job] = _Span(job, span.tenant, time, span.where, earlier=span.earlier + span.work)
 
     def progress(self, key: Key, work: float, lost: float, speedup: float) -> None:
         """The job (or copy) did ``work`` after ``lost`` seconds; ``speedup``: its normalised throughput."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +17,7 @@ from hetopt.simulation.overheads import Where
 from hetopt.simulation.pipeline import Decision
 from hetopt.simulation.speeds import Rate, Speeds
 from hetopt.simulation.world import World
+from hetopt.tolerances import WORK
 
 
 @dataclass(frozen=True)
@@ -99,4 +101,7 @@ class Physics:
     def undone(self, rate: float, trained: float) -> float:
         """Work lost by a job that trained so many seconds at that rate when one of its servers fails."""
         every = self.world.checkpoint_seconds
-        return 0.0 if every is None else rate * (trained % every)
+        if every is None:
+            return 0.0
+        written = math.floor(trained / every * (1 + WORK))  # also one that is due now, whatever rounding says
+        return rate * max(0.0, trained - written * every)
