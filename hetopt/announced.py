@@ -186,7 +186,7 @@ def _made_by_name(hint: type) -> Callable[[str], object] | None:
     return make_mapper if hint is Mapper else make_predictor if hint is Predictor else None
 
 
-def raised(problem: Exception) -> str:
+def raised(problem: BaseException) -> str:
     """What went wrong in somebody's code, and in which line."""
     frames = traceback.extract_tb(problem.__traceback__)
     where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""

@@ -62,8 +62,9 @@ def test_invariants(name: str, case: tuple[Instance, World]) -> None:
     if name in ONE_TYPE:
         assert not log.spans["gpu_type"].str.contains("+", regex=False).any()
     if name in KEEPS and not world.changes:
-        stops = log.spans.groupby("job").size()
-        assert (stops == 1).all()
+        for _, own in log.spans.groupby("job"):  # several rows where it pauses for profiling runs
+            assert own["seats"].nunique() == 1
+            assert own["start"].tolist()[1:] == own["end"].tolist()[:-1]
         assert (log.jobs["switches"] == 0).all()
 
 

@@ -116,6 +116,7 @@ def simulate(
     store = Store(out, table_format)  # type: ignore[arg-type]
     check_folder(out)
     instance = workload.instance(0)  # says now what is wrong with it
+    around.check(instance)
     total = sum(1 for _ in experiment.runs())
     try:
         with progress(total) as watch:
@@ -197,6 +198,8 @@ def _spelled(key: str, value: float) -> str:
         return duration(value)
     if key == "decision_mean":
         return f"{1000 * value:.2f} ms"
+    if math.isnan(value):
+        return "-"
     return f"{100 * value:.1f} %" if key == "utilisation" else f"{value:.2f}"
 
 

@@ -214,7 +214,7 @@ class Task:
         Raises
         ------
         InvalidPlan
-            The policy raised an error that is not hetopt's.
+            The policy failed, or gave a plan that cannot be carried out.
         """
         instance = self.workload.instance(self.seed)
         instance = instance.replace(cluster=self.world.on(instance.cluster)) if self.world.disk_bytes else instance
@@ -226,10 +226,12 @@ class Task:
         began = time.perf_counter()
         try:
             log = simulate(system, instance, world=world, until=until, progress=told)
+        except InvalidPlan as problem:
+            raise InvalidPlan(f"{self.key}: {problem}") from None
         except HetoptError as problem:
             seconds, refused = time.perf_counter() - began, " ".join(str(problem).split())
             return Outcome(self.key, self.said(), {}, seconds, refused, capacity, instance.source, system.seconds), None
-        except Exception as problem:
+        except (Exception, SystemExit) as problem:
             raise InvalidPlan(f"{self.key}: the policy failed: {raised(problem)}") from problem
         seconds = time.perf_counter() - began
         found = {str(name): float(value) for name, value in summary(log, instance).items()}

@@ -109,7 +109,7 @@ class Store:
             raise InvalidOption("format is 'parquet', which needs pyarrow: pip install 'hetopt[parquet]', or take csv")
 
     def has(self, key: Key, settings: Mapping[str, Any]) -> bool:
-        """Whether the run is there, made with the same settings; one that was refused is not, and can be tried again.
+        """Whether the run is there, made with the same settings; one that was refused is not, and is tried again.
 
         Raises
         ------
@@ -122,6 +122,8 @@ class Store:
         found = _read(folder / "run.json")
         if (there := Run(folder).key) != key:
             raise InvalidOption(f"{key} would lie in {folder}, where {there} lies; name another folder with --out")
+        if found["refused"] is not None:
+            return False
         before, now = found["settings"], _round_trip(settings)
         if before != now:
             changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
@@ -130,7 +132,7 @@ class Store:
                 f"{folder} holds {key} with other settings ({changed[0]} was {was} and is to be {shall}); "
                 "name another folder with --out, or remove it"
             )
-        return found["refused"] is None and all(self._has_table(folder, name) for name in TABLES)
+        return all(self._has_table(folder, name) for name in TABLES)
 
     def _has_table(self, folder: Path, name: str) -> bool:
         return any((folder / f"{name}.{ending}").exists() for ending in ENDINGS)
@@ -287,6 +289,11 @@ def _read(path: Path) -> dict[str, Any]:
         if not isinstance(data[key], kind) or isinstance(data[key], bool):
             raise InvalidInstance(
                 f"{path}: {key} is {shown(data[key])}, as no run has written it; remove its folder and run it again"
+            )
+    for key, value in data["summary"].items():
+        if not isinstance(value, int | float | None) or isinstance(value, bool):
+            raise InvalidInstance(
+                f"{path}: summary.{key} is {shown(value)}, which is no number; remove its folder and run it again"
             )
     return data
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from hetopt.metrics.gangs import seats_in
 from hetopt.simulation.log import ROUNDS, SPANS
 
 ENDINGS = ("csv.gz", "parquet")
@@ -54,8 +55,22 @@ def _cells(path: Path, name: str) -> pd.DataFrame:
     )
 
 
+def _check(frame: pd.DataFrame, name: str) -> None:
+    """Raise ValueError where something else than a number stands in a column of numbers, or seats are none."""
+    for column in frame.columns:
+        if column in TEXTS and name in COLUMNS:
+            continue
+        try:
+            pd.to_numeric(frame[column])
+        except (TypeError, ValueError) as problem:
+            raise ValueError(f"column {column}: {problem}") from None
+    for text in frame["seats"].unique().tolist() if name == "spans" else ():
+        seats_in(text)
+
+
 def _typed(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     """The table as the simulation made it."""
+    _check(frame, name)
     if name == "jobs":
         frame.index = frame.index.astype(str)
         frame["rounds"] = frame["rounds"].astype("Int64")

@@ -8,6 +8,7 @@ from typing import Any
 
 from hetopt.checks import at_least, choices
 from hetopt.data.cluster import Cluster
+from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
 from hetopt.simulation.beliefs import Beliefs
 from hetopt.simulation.changes import ServerChange, failures
@@ -140,6 +141,18 @@ class WorldSettings:
             checkpoint_seconds=self.checkpoint_seconds or None,
             beliefs=Beliefs(self.throughput_error, self.work_error, seed, lies) if wrong else None,
         )
+
+    def check(self, instance: Instance) -> None:
+        """Refuse what this instance cannot have.
+
+        Raises
+        ------
+        InvalidOption
+            A liar who is no tenant; servers that fail too often to be simulated.
+        """
+        world = self.world(instance.cluster, 0)
+        if world.beliefs is not None:
+            world.beliefs.of(instance)
 
     def on(self, cluster: Cluster) -> Cluster:
         """The cluster with disks of the size that is asked for."""

@@ -87,14 +87,24 @@ def seats_of(log: Log) -> list[Seats]:
     told: dict[str, Seats] = {}
     for text in log.spans["seats"].unique().tolist():
         try:
-            told[text] = {
-                server: {t: float(n) for t, n in here.items()} for server, here in dict(json.loads(text)).items()
-            }
-        except (TypeError, ValueError, AttributeError):
-            raise InvalidInstance(
-                f"log.spans has the seats {text!r}, which are no JSON of server: type: GPUs"
-            ) from None
+            told[text] = seats_in(text)
+        except ValueError as problem:
+            raise InvalidInstance(f"log.spans has {problem}") from None
     return [told[text] for text in log.spans["seats"]]
+
+
+def seats_in(text: str) -> Seats:
+    """Server -> GPU type -> how many, as one cell of the column ``seats`` says it.
+
+    Raises
+    ------
+    ValueError
+        It says something else.
+    """
+    try:
+        return {server: {t: float(n) for t, n in here.items()} for server, here in dict(json.loads(text)).items()}
+    except (TypeError, ValueError, AttributeError):
+        raise ValueError(f"the seats {text!r}, which are no JSON of server: type: GPUs") from None
 
 
 def places(log: Log) -> list[str]:

@@ -11,6 +11,9 @@ from hetopt.checks import at_least, known, members, number, text, whole
 from hetopt.data.cluster import Cluster
 from hetopt.errors import InvalidInstance, InvalidOption
 
+MANY = 1e6
+"""Failures that :func:`failures` makes at most."""
+
 
 @dataclass(frozen=True, order=True)
 class ServerChange:
@@ -96,6 +99,10 @@ def failures(cluster: Cluster, mtbf: float, mttr: float, until: float, seed: int
     """
     for key, value in (("mtbf", mtbf), ("mttr", mttr), ("until", until)):
         at_least(value, key, 0.0, InvalidOption, strict=True)
+    if (expected := len(cluster.servers) * until / (mtbf + mttr)) > MANY:
+        raise InvalidOption(
+            f"mtbf is {mtbf:g} s: servers would fail {expected:.3g} times; at most {MANY:g} are simulated"
+        )
     found = []
     for i, server in enumerate(cluster.servers):
         random, time = np.random.default_rng([whole(seed, "seed", 0), i]), 0.0

@@ -10,7 +10,7 @@ import pandas as pd
 from hetopt.data.instance import Instance
 from hetopt.experiments.folder import instance_of
 from hetopt.experiments.store import Run, Store
-from hetopt.metrics.gangs import types_of
+from hetopt.metrics.gangs import places, types_of
 from hetopt.simulation.log import Log
 
 
@@ -65,10 +65,12 @@ def restarts(log: Log) -> pd.Series[float]:
     """Seconds that restarts of jobs took: ``mean`` and ``total``.
 
     A span is a stretch of time on the same GPUs; those but the first of a job in which time is lost begin with a
-    restart (one that goes on where it was after a pause loses none).
+    restart (one that goes on where it was after a pause loses none), unless it is the pause for a profiling run.
     """
     spans = log.spans.sort_values(["job", "start"], kind="stable")
-    later = spans[spans.duplicated("job")]["lost"]
+    before = spans.groupby("job")[["end", *places(log)]].shift()
+    here = (spans[places(log)] == before[places(log)]).all(axis=1) & (spans["start"] == before["end"])
+    later = spans[spans.duplicated("job") & ~here]["lost"]
     later = later[later > 0]
     return pd.Series({"mean": later.mean(), "total": later.sum()}, dtype=float)
 
