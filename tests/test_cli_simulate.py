@@ -89,6 +89,8 @@ def test_a_refused_run_is_told(run: Run) -> None:
         ((*SMALL, "-p", "srtf", "--models", "absent"), "one of your own is a CSV file or module:Name"),
         ((*SMALL, "-p", "srtf", "--set", "gavel.x=1"), "name.key=value with one of srtf"),
         ((*SMALL, "-p", "srtf", "--world", "restart=1"), "no world setting 'restart'"),
+        ((*SMALL, "-p", "srtf", "--world", "liar=Zed", "--world", "lie=0.2"), "names 'Zed', which is no tenant"),
+        ((*SMALL, "-p", "srtf", "--world", "mtbf_hours=1e-9", "--world", "mttr_hours=1e-9"), "servers would fail"),
         ((*SMALL, "-p", "srtf", "--world", "spread"), "--world 'spread' must have the form key=value"),
         ((*SMALL, "-p", "srtf", "--trace-set", "x"), "--trace-set 'x' must have the form key=value"),
         ((*SMALL, "-p", "srtf", "--format", "xml"), "must be csv or parquet"),
@@ -121,6 +123,49 @@ def test_what_is_left_out_is_told(run: Run) -> None:
     cut = run("simulate", "own.csv", "--cluster", "lab36", "-p", "srtf", "--too-large", "cut", "-o", "cut")[1]
     assert "cut to as many GPUs as there are" in cut
     assert "the same with every seed" in run("simulate", "hadar/m5", "-p", "srtf", "--seeds", "2", "-o", "m5")[1]
+
+
+OWN = """
+import sys
+import numpy as np
+from hetopt import Plan
+
+class Wrong:
+    places = False
+    def __init__(self, what: float | None = 1000.0):
+        self.what = what
+    def __call__(self, instance, state=None):
+        if self.what is None:
+            sys.exit(3)
+        jobs = instance.entities("jobs")
+        return Plan(jobs, np.full(jobs.shape, self.what)), None
+"""
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("1000", "own_wrong:Wrong[what=1000] on gavel-like, seed 0: the plan "),
+        ("null", "the policy failed: SystemExit: 3"),
+    ],
+)
+def test_a_policy_of_ones_own_that_is_wrong_keeps_no_other_from_running(
+    run: Run, monkeypatch: pytest.MonkeyPatch, setting: str, said: str
+) -> None:
+    Path("own_wrong.py").write_text(OWN, encoding="utf-8")
+    monkeypatch.syspath_prepend(".")
+    code, _, err = run(*SMALL, "-p", "own_wrong:Wrong,srtf", "--set", f"own_wrong:Wrong.what={setting}")
+    assert code == 2
+    assert said in err
+    assert err.count("\n") == 1
+    assert [one.key.system for one in Store(Path("runs"))] == ["srtf"]
+
+
+def test_a_refused_run_stands_in_nobodys_way(run: Run) -> None:
+    assert run(*SMALL, "-p", "allox,srtf")[0] == 0
+    code, out, err = run(*SMALL, "-p", "allox", "--until", "7200")
+    assert (code, err.startswith("hetopt: allox did not run: ")) == (0, True)
+    assert "1 runs: runs" in out
 
 
 def test_a_misspelt_column_is_named(run: Run) -> None:

@@ -123,13 +123,22 @@ def test_names_come_back_as_they_were(tmp_path: Path, kind: Any) -> None:
         ("run.json", {"capacity": "many"}, r"run\.json: capacity is 'many', as no run has written it"),
         ("run.json", {"seed": None}, r"run\.json: seed is None"),
         ("run.json", {"summary": [1]}, r"run\.json: summary is \[1\]"),
+        ("run.json", {"summary": {"jct_mean": "foo"}}, r"run\.json: summary\.jct_mean is 'foo', which is no number"),
+        ("jobs.csv.gz", ("work", "zz"), r"table 'jobs' cannot be read: column work: .*zz.*; remove .* run it again"),
+        ("jobs.csv.gz", ("rounds", "zz"), r"table 'jobs' cannot be read: column rounds: "),
+        ("spans.csv.gz", ("seats", "a: 1"), r"table 'spans' cannot be read: the seats 'a: 1', which are no JSON"),
+        ("throughput.csv.gz", ("u", "zz"), r"table 'throughput' cannot be read: column u: "),
     ],
 )
 def test_damaged_folders_are_told(tmp_path: Path, name: str, content: Any, said: str) -> None:
     store = Store(tmp_path)
     Experiment((SMALL,), (Contestant("srtf"),)).run(store)
     file = store.runs()[0].folder / name
-    if isinstance(content, dict):
+    if isinstance(content, tuple):
+        table = pd.read_csv(file, index_col=0, dtype=str)
+        table[content[0]] = content[1]
+        table.to_csv(file)
+    elif isinstance(content, dict):
         file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | content), encoding="utf-8")
     else:
         file.write_bytes(gzip.compress(content.encode()))

@@ -93,7 +93,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         with pytest.raises(error, match=r"bad\.csv\.gz"):
             read_philly(tmp_path / "bad.csv.gz")
     (tmp_path / "bad.csv").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InvalidInstance, match="is not CSV"):
+    with pytest.raises(InvalidInstance, match="line 1 is not text in UTF-8"):
         read_philly(tmp_path / "bad.csv")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -106,8 +107,13 @@ def failures(cluster: Cluster, mtbf: float, mttr: float, until: float, seed: int
     found = []
     for i, server in enumerate(cluster.servers):
         random, time = np.random.default_rng([whole(seed, "seed", 0), i]), 0.0
-        while (time := time + float(random.exponential(mtbf))) < until:
-            back = time + float(random.exponential(mttr))
+        while (time := _after(time, random.exponential(mtbf))) < until:
+            back = _after(time, random.exponential(mttr))
             found += [ServerChange(time, server.name), ServerChange(back, server.name, up=True)]
             time = back
     return tuple(sorted(found))
+
+
+def _after(time: float, seconds: float) -> float:
+    """So many seconds later, and later in any case: a server does not fail and come back at the same time."""
+    return max(time + float(seconds), math.nextafter(time, math.inf))

@@ -48,7 +48,7 @@ def read_catalogue(path: FilePath) -> Catalogue:
         No such table: the message says file, line and column.
     """
     raw, place = csv_cells(path)
-    has(raw, ("model",), str(path))
+    has(raw, ("model",), str(path), "model")
     types = [str(name) for name in raw.columns if name not in (*TEXTS, *BYTES)]
     if not types:
         raise InvalidInstance(f"{path} has no column of a GPU type; it must have one with speeds for each")

@@ -17,6 +17,7 @@ import pandas as pd
 from hetopt.checks import shown
 from hetopt.errors import InvalidInstance, InvalidOption, UnusableFile
 from hetopt.traces.columns import Place
+from hetopt.traces.lines import InFile
 
 ENOUGH = 1 << 16
 """Characters from a file's beginning that tell what it is."""
@@ -159,7 +160,7 @@ def csv_cells(path: FilePath, *, columns: Sequence[str] = (), used: Sequence[str
     if blank.any():
         blank[blank] = (table[blank] == "").all(axis=1)
         table, lines = table[~blank].reset_index(drop=True), lines[~blank]
-    return Cells(table, lambda row: f"{path}, line {lines[row]}")
+    return Cells(table, InFile(str(path), lines))
 
 
 def _check_header(start: Head) -> None:
@@ -182,5 +183,18 @@ def _said(path: Path, what: str) -> Iterator[None]:
         yield
     except OSError as problem:
         raise UnusableFile(f"{path} cannot be read: {problem.strerror or problem}") from None
+    except UnicodeDecodeError:
+        raise InvalidInstance(f"{path}{_line_of_other_encoding(path)} is not text in UTF-8; save it as that") from None
     except (ValueError, EOFError, zlib.error, csv.Error) as problem:  # wrong encodings, damaged archives, pandas' own
         raise InvalidInstance(f"{path} is not {what}: {' '.join(str(problem).split())}") from None
+
+
+def _line_of_other_encoding(path: Path) -> str:
+    """The first line that is no UTF-8, as messages call it."""
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError:
+                return f", line {number}"
+    return ""

@@ -11,27 +11,30 @@ import pandas as pd
 from hetopt.checks import MOST, MOST_COUNTED, is_text, shown
 from hetopt.data.entities import Floats
 from hetopt.errors import InvalidInstance
+from hetopt.traces.lines import line_of
 
 Place = Callable[[int], str]
 """Position of a row -> what messages call it, e.g. ``"jobs.csv, line 7"``."""
 
 
 def row_of(table: pd.DataFrame) -> Place:
-    """What messages call a row of a table: its label, and its job where it names one."""
+    """What messages call a row of a table: the line of its file, or its label; and its job where it names one."""
 
     def place(row: int) -> str:
         job = table["job"].iloc[row] if "job" in table.columns else None
-        return f"row {table.index[row]!r} of the table" + (f" (job {job!r})" if is_text(job) else "")
+        line = line_of(table, row)
+        where = f"row {table.index[row]!r} of the table" if line is None else f"line {line}"
+        return where + (f" (job {job!r})" if is_text(job) else "")
 
     return place
 
 
-def has(table: pd.DataFrame, columns: Iterable[str], what: str) -> None:
-    """Refuse a table without rows, or without one of these columns."""
+def has(table: pd.DataFrame, columns: Iterable[str], what: str, row: str = "job") -> None:
+    """Refuse a table without rows, of which each is a ``row``, or without one of these columns."""
     if missing := [key for key in columns if key not in table.columns]:
         raise InvalidInstance(f"{what} has no column {', '.join(missing)}; it must have {', '.join(columns)}")
     if table.empty:
-        raise InvalidInstance(f"{what} has no row; it must have one for each job")
+        raise InvalidInstance(f"{what} has no row; it must have one for each {row}")
 
 
 def numbers(
@@ -56,8 +59,8 @@ def numbers(
     if empty:
         good |= (column == "").to_numpy(dtype=bool)
         wanted += ", or empty"
-    if most is not None and most < MOST:
-        wanted += f", at most {most:g}"
+    if (most is not None and most < MOST) or (values[np.isfinite(values)] > limit).any():
+        wanted += f", at most {limit:g}"
     refuse(column, good, place, wanted)
     return values
 

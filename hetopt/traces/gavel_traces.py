@@ -104,7 +104,7 @@ def read_gavel(
         "model": model,
         "iterations": steps,
     }
-    table = finished(columns, str(path), {NO_GPU: gpus == 0})
+    table = finished(columns, str(path), {NO_GPU: gpus == 0}, place=place)
     table.attrs["without_duration"] = int(table["duration"].isna().sum())
     return table
 

@@ -147,7 +147,7 @@ def _read(cells: Cells, layout: Layout, source: str) -> pd.DataFrame:
         if key in used:
             columns[key] = names(raw[used[key]], place, empty=key in layout.further)
     left_out = {NO_GPU: columns["gpus"] == 0, IDLE: columns["duration"] == 0}
-    return finished(columns, source, left_out)
+    return finished(columns, source, left_out, place=place)
 
 
 def numbered(jobs: int) -> pd.Series[Any]:

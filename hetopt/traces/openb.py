@@ -71,4 +71,4 @@ def read_openb(path: FilePath) -> pd.DataFrame:
         "no time of deletion": pd.isna(deleted),
         IDLE: deleted <= scheduled,
     }
-    return finished(columns, str(path), left_out, rounded_up=(gpus == 1) & (milli < 1000))
+    return finished(columns, str(path), left_out, rounded_up=(gpus == 1) & (milli < 1000), place=place)

@@ -96,7 +96,7 @@ def _checked(raw: pd.DataFrame, place: Place, source: str) -> pd.DataFrame:
     refuse(raw["duration"], known, place, "a finite number > 0 where there are no iterations")
     if "hour" in raw:
         columns["hour"] = numbers(raw["hour"], place, strict=False, whole=True, most=23)
-    return finished(columns, source, since_first=False)
+    return finished(columns, source, since_first=False, place=place)
 
 
 def _emptied(column: pd.Series[Any]) -> pd.Series[Any]:

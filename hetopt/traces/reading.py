@@ -70,9 +70,12 @@ def guess(path: FilePath) -> str:
         It is of no known kind, or might be of several.
     """
     start = head(path)
+    if not (start.lines or start.path.is_dir()):
+        raise InvalidInstance(f"{path} is empty; a trace has a row for each job")
     kinds = [name for name, recognises in _tests() if recognises(start)]
     if len(kinds) != 1:
-        said = f"may be of kind {' or '.join(kinds)}" if kinds else f"begins like no known trace{_begins(start)}"
+        unknown = f"begins like no known trace ({shown(start.lines[0])})" if start.lines else "holds no known trace"
+        said = f"may be of kind {' or '.join(kinds)}" if kinds else unknown
         raise InvalidInstance(f"{path} {said}; say kind= (--kind), one of {', '.join(trace_kinds())}, or module:Name")
     return kinds[0]
 
@@ -86,7 +89,3 @@ def _tests() -> Iterator[tuple[str, Callable[[Head], bool]]]:
             continue
         if callable(test):
             yield name, test
-
-
-def _begins(start: Head) -> str:
-    return f" ({shown(start.lines[0])})" if start.lines else ""

@@ -27,6 +27,8 @@ import numpy as np
 import pandas as pd
 
 from hetopt.errors import InvalidInstance
+from hetopt.traces.columns import Place
+from hetopt.traces.lines import KEY, InFile, packed
 
 REQUIRED = ("job", "arrival", "duration", "gpus")
 """Columns that every trace has."""
@@ -45,6 +47,7 @@ def finished(
     *,
     since_first: bool = True,
     rounded_up: Any = False,
+    place: Place | None = None,
 ) -> pd.DataFrame:
     """The table of these columns without the rows that are left out, in order of arrival.
 
@@ -58,13 +61,17 @@ def finished(
         Reason -> which rows. Each is counted for the first reason that holds.
     since_first:
         Whether arrivals are counted from the first that is kept; else they stay as they are.
+    place:
+        What messages call the rows; where these are of a file (:class:`~hetopt.traces.lines.InFile`), the table knows
+        the line of each.
     rounded_up:
         Which rows ask for a fraction of a GPU more than whole ones, and have the next whole number in ``gpus``.
 
     Returns
     -------
     DataFrame
-        Its ``attrs`` hold ``left_out``, a dict of reason -> how many, and ``rounded_up``, how many of the kept.
+        Its ``attrs`` hold ``left_out``, a dict of reason -> how many, ``rounded_up``, how many of the kept, and
+        ``lines``, from which :func:`~hetopt.traces.lines.line_of` tells the line of a job.
 
     Raises
     ------
@@ -81,11 +88,14 @@ def finished(
         said = ", ".join(f"{number} with {reason}" for reason, number in counts.items())
         raise InvalidInstance(f"{source} has no job that can be used: {said or 'it is empty'}")
     rounded = int(np.count_nonzero(kept & np.asarray(rounded_up, dtype=bool)))
-    table = table[kept].sort_values("arrival", kind="stable", ignore_index=True)
+    table = table[kept].sort_values("arrival", kind="stable")
+    order, table = table.index.to_numpy(), table.reset_index(drop=True)
     if since_first:
         table["arrival"] -= table["arrival"].iloc[0]
     for key in ("gpus", "hour", "iterations"):
         if key in table and not (key == "iterations" and table[key].isna().any()):
             table[key] = table[key].astype(np.int64)
     table.attrs = {"left_out": counts, "rounded_up": rounded}
+    if isinstance(place, InFile):
+        table.attrs[KEY] = packed(place.lines[order], table["job"])
     return table
