@@ -184,7 +184,7 @@ def test_workers_on_hosts_give_the_same(tmp_path: Path) -> None:
     PAIR.run(one)
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", host="127.0.0.1"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -308,7 +308,7 @@ def test_a_trace_of_other_models_runs_with_drawn_ones(tmp_path: Path) -> None:
     """Tiresias' own trace names networks that no catalogue has."""
     file = tmp_path / "other.csv"
     file.write_text("job,arrival,duration,gpus,model\na,0,60,1,alexnet\nb,0,60,2,ResNet-50\n", encoding="utf-8")
-    with pytest.raises(InvalidInstance, match=r"other.csv: row 0 of the table \(job 'a'\): model is 'alexnet'"):
+    with pytest.raises(InvalidInstance, match=r"other.csv: line 2 \(job 'a'\): model is 'alexnet'"):
         Workload(str(file), "lab36").instance()
     instance = Workload(str(file), "lab36", unknown_models="draw").instance()
     assert instance.jobs[1].model == "ResNet-50"
