@@ -260,7 +260,7 @@ def test_random_failures_are_as_often_as_asked() -> None:
     cluster = Cluster.of({"G": 50})
     found = failures(cluster, 90.0, 10.0, 20_000.0, seed=1)
     assert found == failures(cluster, 90.0, 10.0, 20_000.0, seed=1)
-    at_once = checked(failures(cluster, 1e-12, 3600.0, 200_000.0), cluster)
+    at_once = checked(failures(cluster, 2.0**-40, 3600.0, 200_000.0), cluster)
     assert len(at_once) > 50, "it fails as soon as it is back"
     assert checked(found, cluster)
     down = sum(c.time if c.up else -c.time for c in found) / len(cluster.servers)
