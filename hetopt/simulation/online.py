@@ -2,8 +2,8 @@
 
 A policy is asked with the whole instance, which takes time in proportion to all who wait. One that also has a method
 ``online(instance)`` gives the simulator a :class:`Scheduler` instead, which is told of each arrival and completion, and
-answers with the jobs that start. Both ways lead to the same schedule; but where new jobs are profiled first, a scheduler
-is told of them when they have been, while the instance says when they came.
+answers with the jobs that start. Both ways lead to the same schedule; but where new jobs are profiled first, the
+scheduler is told of them when they have been, while the instance says when they came.
 """
 
 from __future__ import annotations
