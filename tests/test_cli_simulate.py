@@ -107,7 +107,7 @@ def test_one_clear_line_and_nothing_written(run: Run, words: tuple[str, ...], me
     assert out == ""
     assert message in err
     assert err.count("\n") == 1
-    assert not list(Path().rglob("run.json"))
+    assert not list(Path().iterdir())
 
 
 def test_what_is_left_out_is_told(run: Run) -> None:

@@ -114,9 +114,10 @@ def simulate(
         until,
     )
     store = Store(out, table_format)  # type: ignore[arg-type]
-    check_folder(out)
     instance = workload.instance(0)  # says now what is wrong with it
     around.check(instance)
+    experiment.check(jobs)
+    check_folder(out)
     total = sum(1 for _ in experiment.runs())
     try:
         with progress(total) as watch:

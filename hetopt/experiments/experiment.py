@@ -115,6 +115,19 @@ class Experiment:
                 for contestant in self.contestants:
                     yield Task(workload, contestant, seed, self.world, self.until)
 
+    def check(self, jobs: int = 1) -> None:
+        """Refuse what no run can be made with, before anything is run or written.
+
+        Raises
+        ------
+        UnknownName, InvalidOption
+            A system that is wrong, or ``jobs`` neither -1 nor a whole number >= 1.
+        """
+        if jobs != -1:
+            whole(jobs, "jobs", 1)
+        for contestant in self.contestants:
+            contestant.system()
+
     def run(self, store: Store, *, jobs: int = 1, watch: Watch | None = None) -> list[Outcome]:
         """Run what the store does not have yet, and store it.
 
@@ -140,10 +153,7 @@ class Experiment:
         InvalidPlan
             Somebody's policy failed. The other runs are made and stored before this is raised.
         """
-        if jobs != -1:
-            whole(jobs, "jobs", 1)
-        for contestant in self.contestants:
-            contestant.system()  # says now what is wrong with it
+        self.check(jobs)
         tasks = [task for task in self.runs() if not store.has(task.key, task.said())]
         outcomes, failed = [], []
         for answer in self._answers(tasks, jobs, watch):

@@ -308,6 +308,7 @@ KINDS: Mapping[str, Any] = {
     "capacity": int | float,
     "end": int | float | None,
 }
+"""What ``run.json`` says -> of which type it is; ``capacity`` in GPUs, ``end`` in seconds."""
 
 
 def _round_trip(settings: Mapping[str, Any]) -> dict[str, Any]:
