@@ -1,49 +1,137 @@
-"""hetopt: who should get which GPU when, on clusters of unlike GPUs."""
+"""hetopt: who should get which GPU when, on clusters of unlike GPUs.
+
+Names are imported when they are first used, so that a training job that says ``from hetopt.executor import lease``
+pays for nothing else.
+"""
 
 from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
-from hetopt.allocation import Allocation, Placement, Plan
-from hetopt.auditing import Audit, Verdict, audit
-from hetopt.certificate import Certificate
-from hetopt.data.cluster import Cluster, GPUType, Server
-from hetopt.data.entities import Entities
-from hetopt.data.instance import Instance
-from hetopt.data.workload import Job, JobType, Parallelism, Stage, Tenant
-from hetopt.errors import (
-    HetoptError,
-    InvalidFormulation,
-    InvalidInstance,
-    InvalidOption,
-    InvalidPlan,
-    NotLinear,
-    NotSolved,
-    SolverUnavailable,
-    Stalled,
-    UnknownName,
-    UnusableFile,
-)
-from hetopt.files.instance_files import read
-from hetopt.placement import HierarchicalPlacer, MoreWorkersFirst
-from hetopt.programs.compiling import from_pyomo
-from hetopt.programs.exporting import export
-from hetopt.programs.formulation import Component, Formulation, Measure, Model
-from hetopt.programs.json_file import from_json
-from hetopt.programs.linear import LinearProgram
-from hetopt.rounding.whole_gpus import AsPrinted, Rounded, WholeGPUs
-from hetopt.rounding.whole_jobs import WholeJobs
-from hetopt.selection import LongestStarved
-from hetopt.simulation.log import Log
-from hetopt.simulation.overheads import Overheads
-from hetopt.simulation.run import simulate
-from hetopt.solving.exact import ExactOptimum, exact_optimum
-from hetopt.solving.highs import Session
-from hetopt.solving.options import Options
-from hetopt.solving.pyomo_solvers import to_pyomo
-from hetopt.solving.road import Policy, compile_program, optimise, solve
+if TYPE_CHECKING:
+    from hetopt.allocation import Allocation, Placement, Plan
+    from hetopt.auditing.audit import Audit, audit
+    from hetopt.auditing.verdict import Verdict
+    from hetopt.certificate import Certificate
+    from hetopt.data.cluster import Cluster, GPUType, Server
+    from hetopt.data.entities import Entities
+    from hetopt.data.instance import Instance
+    from hetopt.data.workload import Job, JobType, Parallelism, Stage, Tenant
+    from hetopt.errors import (
+        HetoptError,
+        InvalidFormulation,
+        InvalidInstance,
+        InvalidOption,
+        InvalidPlan,
+        NotLinear,
+        NotSolved,
+        SolverUnavailable,
+        Stalled,
+        UnknownName,
+        UnusableFile,
+    )
+    from hetopt.files.instance_files import read
+    from hetopt.placement import HierarchicalPlacer, MoreWorkersFirst
+    from hetopt.programs.compiling import from_pyomo
+    from hetopt.programs.exporting import export
+    from hetopt.programs.formulation import Component, Formulation, Measure, Model
+    from hetopt.programs.json_file import from_json
+    from hetopt.programs.linear import LinearProgram
+    from hetopt.rounding.whole_gpus import AsPrinted, Rounded, WholeGPUs
+    from hetopt.rounding.whole_jobs import WholeJobs
+    from hetopt.selection import LongestStarved
+    from hetopt.simulation.log import Log
+    from hetopt.simulation.overheads import Overheads
+    from hetopt.simulation.run import simulate
+    from hetopt.solving.exact import ExactOptimum, exact_optimum
+    from hetopt.solving.highs import Session
+    from hetopt.solving.options import Options
+    from hetopt.solving.pyomo_solvers import to_pyomo
+    from hetopt.solving.road import Policy, compile_program, optimise, solve
 
 __version__ = "0.1.0"
+
+_WHERE = {
+    "hetopt.allocation": (
+        "Allocation",
+        "Placement",
+        "Plan",
+    ),
+    "hetopt.auditing": (
+        "Audit",
+        "Verdict",
+        "audit",
+    ),
+    "hetopt.certificate": ("Certificate",),
+    "hetopt.data.cluster": (
+        "Cluster",
+        "GPUType",
+        "Server",
+    ),
+    "hetopt.data.entities": ("Entities",),
+    "hetopt.data.instance": ("Instance",),
+    "hetopt.data.workload": (
+        "Job",
+        "JobType",
+        "Parallelism",
+        "Stage",
+        "Tenant",
+    ),
+    "hetopt.errors": (
+        "HetoptError",
+        "InvalidFormulation",
+        "InvalidInstance",
+        "InvalidOption",
+        "InvalidPlan",
+        "NotLinear",
+        "NotSolved",
+        "SolverUnavailable",
+        "Stalled",
+        "UnknownName",
+        "UnusableFile",
+    ),
+    "hetopt.files.instance_files": ("read",),
+    "hetopt.placement": (
+        "HierarchicalPlacer",
+        "MoreWorkersFirst",
+    ),
+    "hetopt.programs.compiling": ("from_pyomo",),
+    "hetopt.programs.exporting": ("export",),
+    "hetopt.programs.formulation": (
+        "Component",
+        "Formulation",
+        "Measure",
+        "Model",
+    ),
+    "hetopt.programs.json_file": ("from_json",),
+    "hetopt.programs.linear": ("LinearProgram",),
+    "hetopt.rounding.whole_gpus": (
+        "AsPrinted",
+        "Rounded",
+        "WholeGPUs",
+    ),
+    "hetopt.rounding.whole_jobs": ("WholeJobs",),
+    "hetopt.selection": ("LongestStarved",),
+    "hetopt.simulation.log": ("Log",),
+    "hetopt.simulation.overheads": ("Overheads",),
+    "hetopt.simulation.run": ("simulate",),
+    "hetopt.solving.exact": (
+        "ExactOptimum",
+        "exact_optimum",
+    ),
+    "hetopt.solving.highs": ("Session",),
+    "hetopt.solving.options": ("Options",),
+    "hetopt.solving.pyomo_solvers": ("to_pyomo",),
+    "hetopt.solving.road": (
+        "Policy",
+        "compile_program",
+        "optimise",
+        "solve",
+    ),
+}
+"""Module -> the names that come from it; the same as above, for those who run it."""
+
+_MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
     "Allocation",
@@ -104,10 +192,17 @@ __all__ = [
     "to_pyomo",
 ]
 
+
 if not TYPE_CHECKING:
 
-    def __getattr__(name: str) -> ModuleType:
-        """``hetopt.instances``, ``hetopt.models`` and ``hetopt.proofs`` without an import of their own."""
-        if name in ("instances", "models", "proofs"):
+    def __getattr__(name: str) -> Any:
+        """A public name, or a module of hetopt without an import of its own."""
+        if name in _MODULE:
+            value = globals()[name] = getattr(import_module(_MODULE[name]), name)
+            return value
+        if not name.startswith("_") and find_spec(f"hetopt.{name}") is not None:
             return import_module(f"hetopt.{name}")
         raise AttributeError(f"module 'hetopt' has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from hetopt.errors import InvalidOption
-from hetopt.models.hadare.averaging import consolidate
+from hetopt.executor.averaging import consolidate
 
 FLOATS = [np.float16, np.float32, np.float64]
 INTEGERS = [np.int8, np.uint8, np.int32, np.int64, np.uint64]
@@ -224,7 +224,7 @@ def test_a_diverged_copy_is_named(bad: float) -> None:
 
 
 def test_the_package_does_not_load_torch() -> None:
-    code = "import sys, hetopt.models.hadare.averaging; sys.exit('torch' in sys.modules)"
+    code = "import sys, hetopt.executor.averaging; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

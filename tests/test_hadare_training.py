@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
-from hetopt.models.hadare.averaging import consolidate
+from hetopt.executor.averaging import consolidate
 
 State = dict[str, NDArray[np.float64]]
 BATCH, HIDDEN, SEEDS = 32, 32, range(5)

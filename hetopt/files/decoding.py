@@ -49,7 +49,7 @@ def _model(document: Any) -> schema.InstancePart:
     try:
         return schema.InstancePart.model_validate(dict(document))
     except ValidationError as problem:
-        raise _fault(problem) from None
+        raise fault_of(problem) from None
     except RecursionError:
         raise Fault("has too many levels of mappings and lists; an instance needs fewer") from None
 
@@ -64,13 +64,13 @@ WANTED = {
 }
 
 
-def _fault(problem: ValidationError) -> Fault:
-    """The first error of pydantic as one line of ours."""
+def fault_of(problem: ValidationError, what: str = "an instance") -> Fault:
+    """The first error of pydantic as one line of ours; ``what`` the file must hold."""
     error = problem.errors(include_url=False)[0]
     path = tuple(p for p in error["loc"] if p != "[key]")
     kind, key = error["type"], spell(path)
     if kind == "missing":
-        return Fault(f"{key} is missing; {spell(path[:-1]) or 'an instance'} must have one", path[:-1])
+        return Fault(f"{key} is missing; {spell(path[:-1]) or what} must have one", path[:-1])
     if kind == "unknown":
         return Fault(f"{key} {error['msg']}".strip(), (*path, error["ctx"]["key"]))
     wanted = error["msg"] if kind == "wrong" else WANTED.get(kind) or error.get("ctx", {}).get("expected")

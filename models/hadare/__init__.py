@@ -1,6 +1,6 @@
 """HadarE: jobs forked over nodes, whose copies share the work and are merged after each round."""
 
-from hetopt.models.hadare.averaging import consolidate
+from hetopt.executor.averaging import consolidate
 from hetopt.models.hadare.beliefs import Beliefs
 from hetopt.models.hadare.estimates import Estimate
 from hetopt.models.hadare.forking import JobIds, fork

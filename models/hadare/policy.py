@@ -52,7 +52,7 @@ class HadarE:
 
     Each round nodes are given to the copies for which they pay most (:func:`~hetopt.models.hadare.assignment.assign`);
     the work left of a job is split over its nodes in proportion to their throughput; at the end what they have done is
-    added up and their parameters are averaged (:func:`~hetopt.models.hadare.averaging.consolidate`). A copy is a whole
+    added up and their parameters are averaged (:func:`~hetopt.executor.averaging.consolidate`). A copy is a whole
     gang on one server; a job whose gang fits on no one server is not forked, and runs over several as under Hadar.
 
     Parameters

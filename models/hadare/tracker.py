@@ -10,7 +10,7 @@ import numpy as np
 
 from hetopt.checks import at_least, lookup, whole
 from hetopt.errors import InvalidOption
-from hetopt.models.hadare.averaging import State, consolidate
+from hetopt.executor.averaging import State, consolidate
 from hetopt.models.hadare.forking import JobIds
 
 

@@ -1,0 +1,219 @@
+"""The commands that drive a cluster: submit, run, status, logs, cancel, drain."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from hetopt import console
+from hetopt.errors import InvalidOption
+from hetopt.executor import queue
+from hetopt.executor.job_file import SECONDS, read_job
+from hetopt.executor.store import Store, default_folder
+
+StateFolder = Annotated[
+    Path | None, typer.Option("--state", help="Folder of the cluster's state; default: $HETOPT_STATE, or in ~/.local.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def opened(state: Path | None, *, make: bool = False) -> Store:
+    """The state of the cluster."""
+    return Store(default_folder() if state is None else state, make=make)
+
+
+def submit(
+    job: Annotated[Path, typer.Argument(help="The job's file, see the documentation; or one of your own.")],
+    state: StateFolder = None,
+    name: Annotated[str | None, typer.Option(help="Another name than the file's.")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Add a number to the name where it is taken.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Hand in a training job."""
+    form = read_job(job)
+    if name is not None:
+        from hetopt.executor.names import check_name
+
+        form = form.model_copy(update={"name": check_name(name, "--name")})
+    with opened(state, make=True) as store:
+        given = queue.submit(store, form, again=again)
+        if as_json:
+            print(json.dumps({"job": given}))
+            return
+        console.say(f"{given}: submitted")
+        if store.controller() is None:
+            console.say("no controller runs yet; `hetopt run` starts it")
+
+
+def run(
+    policy: Annotated[
+        str, typer.Option("--policy", "-p", help="A name that `hetopt systems` or `policies` lists.")
+    ] = "fft",
+    settings: Annotated[list[str] | None, typer.Option("--set", help="A setting of it, key=value; repeatable.")] = None,
+    engine: Annotated[str, typer.Option("--engine", "-e", help="local or slurm.")] = "local",
+    round_length: Annotated[
+        str | None, typer.Option("--round", help="Length of a round, e.g. 300s or 5min; default: the policy's own.")
+    ] = None,
+    state: StateFolder = None,
+    slots: Annotated[Path | None, typer.Option(help="local: a file that declares CPU slots in place of GPUs.")] = None,
+    partition: Annotated[str | None, typer.Option(help="slurm: partition; default: Slurm's default one.")] = None,
+    leases: Annotated[
+        Path | None, typer.Option(help="Folder of lease directories, which all hosts see; default: with the state.")
+    ] = None,
+    profile: Annotated[
+        bool, typer.Option(help="Run new jobs for a short time on each GPU type first; else speeds are estimated.")
+    ] = True,
+    profile_seconds: Annotated[str, typer.Option(help="Length of such a run.")] = "30s",
+    ttl: Annotated[str, typer.Option(help="A job stops by itself when nobody renews its lease for so long.")] = "60s",
+    poll: Annotated[str, typer.Option(help="How often to look.")] = "0.5s",
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="End when no job is left.")] = False,
+    metrics_port: Annotated[int | None, typer.Option(help="Serve Prometheus metrics on this port of loopback.")] = None,
+) -> None:
+    """Be the controller: let a policy schedule the jobs that are handed in, until Ctrl-C.
+
+    Jobs go on when it ends, until their leases run out; started again before, it goes on where it was.
+    """
+    from hetopt.arguments import parse_settings
+    from hetopt.executor.starting import controller
+
+    words = {"--profile-seconds": profile_seconds, "--ttl": ttl, "--poll": poll}
+    times = {key: seconds(value, key) for key, value in words.items()}
+    with opened(state, make=True) as store:
+        driver = controller(
+            store,
+            policy=policy,
+            settings=parse_settings(settings),
+            engine=engine,
+            round_seconds=None if round_length is None else seconds(round_length, "--round"),
+            slots=slots,
+            partition=partition,
+            leases=leases,
+            profile=profile,
+            profile_seconds=times["--profile-seconds"],
+            ttl_seconds=times["--ttl"],
+        )
+        stop = _Interrupt()
+        try:
+            if metrics_port is not None:
+                from hetopt.executor.prometheus import serve
+
+                serve(store, metrics_port)
+            driver.run(until_idle=until_idle, poll=times["--poll"], stop=stop)
+        finally:
+            driver.close()
+            stop.undo()
+    if stop():
+        console.note(f"stopped; jobs go on for {times['--ttl']:g} s, and `hetopt run` takes them over until then")
+        raise typer.Exit(130)
+
+
+class _Interrupt:
+    """Whether somebody has asked this process to end; asked twice, it does at once."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self._asked:
+            raise KeyboardInterrupt
+        self._asked = True
+
+    def __call__(self) -> bool:
+        return self._asked
+
+    def undo(self) -> None:
+        """Let signals be handled as before."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+def status(
+    state: StateFolder = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Stay, and show what changes.")] = False,
+    every: Annotated[str, typer.Option(help="How often, with --watch.")] = "2s",
+    everything: Annotated[bool, typer.Option("--all", help="Also all jobs that are over.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show nodes and jobs."""
+    from hetopt.executor import telling
+    from hetopt.executor.snapshot import snapshot
+
+    pause = seconds(every, "--every")
+    with opened(state) as store:
+        if as_json:
+            print(json.dumps(snapshot(store).plain(), indent=2))
+        elif watch:
+            telling.watch(lambda: snapshot(store), every=pause, everything=everything)
+        else:
+            console.OUT.print(telling.rendered(snapshot(store), everything=everything))
+
+
+def logs(
+    job: Annotated[str, typer.Argument(help="Its name.")],
+    state: StateFolder = None,
+    lines: Annotated[int, typer.Option("--lines", "-n", help="The last so many of each log; 0: all.")] = 50,
+    every_lease: Annotated[bool, typer.Option("--all", help="Of all its leases, not only the newest.")] = False,
+) -> None:
+    """Print what a job has printed."""
+    from hetopt.executor.reading_logs import printed
+
+    if lines < 0:
+        raise InvalidOption(f"--lines is {lines}; it must be at least 0")
+    with opened(state) as store:
+        for line in printed(store, job, lines=lines, every_lease=every_lease):
+            sys.stdout.write(line)
+
+
+def cancel(job: Annotated[str, typer.Argument(help="Its name.")], state: StateFolder = None) -> None:
+    """End a job for good."""
+    with opened(state) as store:
+        before = queue.cancel(store, job)
+        if before == "queued":
+            console.say(f"{job}: cancelled")
+        elif store.controller() is None:
+            console.say(f"{job}: will be stopped once a controller runs (`hetopt run`)")
+        else:
+            console.say(f"{job}: is being stopped")
+
+
+def retry(job: Annotated[str, typer.Argument(help="Its name.")], state: StateFolder = None) -> None:
+    """Let a job that has failed run again, from its last checkpoint."""
+    with opened(state) as store:
+        console.say(f"{job}: queued again, from step {queue.retry(store, job)}")
+
+
+def drain(
+    node: Annotated[str, typer.Argument(help="Its name, as `hetopt status` shows it.")],
+    state: StateFolder = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Let jobs start there again.")] = False,
+) -> None:
+    """Empty a node: nothing new starts there, and what runs moves away."""
+    with opened(state) as store:
+        queue.drain(store, node, undo=undo)
+        console.say(f"{node}: " + ("in use again" if undo else "is being drained"))
+
+
+def seconds(text: str, key: str) -> float:
+    """``300``, ``300s`` or ``5min`` in seconds.
+
+    Raises
+    ------
+    InvalidOption
+        It is something else, or not above zero.
+    """
+    word = text.strip()
+    unit = word.lstrip("0123456789.")
+    try:
+        value = float(word.removesuffix(unit)) * SECONDS[unit.strip() or "s"]
+    except (KeyError, ValueError):
+        value = 0.0
+    if not 0 < value < 10**9:
+        raise InvalidOption(f"{key} is {text!r}; it must be a time above zero, such as 300s or 5min")
+    return value

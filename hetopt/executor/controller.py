@@ -1,0 +1,380 @@
+"""The controller: observe, bring leases forward, decide where a round begins, stop what moves, start the rest."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, insert, select, update
+
+from hetopt.errors import HetoptError, InvalidOption, UnusableFile
+from hetopt.executor import tables
+from hetopt.executor.clock import Wall
+from hetopt.executor.deciding import Decider, Scene, Target, fitted
+from hetopt.executor.engines.engine import Engine, EngineDown, Node
+from hetopt.executor.evidence import Evidence
+from hetopt.executor.leases import SEALED, TRAIN, Open
+from hetopt.executor.merging import Merges
+from hetopt.executor.queue import FAILED, QUEUED, form_of
+from hetopt.executor.reconciling import Reconciler, Trial, read_targets, write_targets
+from hetopt.executor.speeds import Estimator, alike, memory_of, read_speeds, take_over, to_profile
+from hetopt.executor.store import Store
+from hetopt.executor.switching import restart_seconds
+from hetopt.executor.tending import Tender, Terms, make_leases_folder
+from hetopt.simulation.system import System
+
+POLL_SECONDS = 0.5
+"""How often the controller looks by default."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a cluster is driven.
+
+    Parameters
+    ----------
+    policy:
+        Its name with its settings, under which its memory is kept.
+    round_seconds:
+        Length of a round; None: decisions when jobs or nodes come or go.
+    profile:
+        Run new jobs for a short time on each GPU type first; otherwise estimates stand until ticks come.
+    terms:
+        Times of the leases.
+    leases:
+        Where lease directories lie; None: with the state.
+    """
+
+    policy: str
+    round_seconds: float | None = None
+    profile: bool = True
+    terms: Terms = field(default_factory=Terms)
+    leases: Path | None = None
+
+
+class Controller:
+    """Drives a cluster with a policy.
+
+    Parameters
+    ----------
+    store:
+        The books; this process becomes the one controller of them.
+    engine:
+        Who runs processes.
+    system:
+        The policy, rounding and placement.
+    estimator:
+        Speeds where none were measured.
+    settings:
+        See :class:`Settings`.
+    say:
+        Told what people should know, a line at a time.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        engine: Engine,
+        system: System,
+        estimator: Estimator,
+        settings: Settings,
+        say: Callable[[str], None] = print,
+    ) -> None:
+        store.lock()
+        self.store, self.engine, self.settings, self.say = store, engine, settings, say
+        self.tender = Tender.of(store, engine, settings.terms, settings.leases)
+        make_leases_folder(self.tender.folder)
+        self.reconciler = Reconciler(store, self.tender)
+        self.merges = Merges(store, self.tender.folder)
+        self.base = system
+        self.decider = Decider(system, estimator)
+        self.wall = Wall()
+        self.nodes: tuple[Node, ...] = ()
+        self.drained: frozenset[str] = frozenset()
+        self._down = False
+        self._wrong: str | None = None
+        self._seen: Any = None
+        with store.writing() as connection:
+            self.round = int(store.fact(connection, "round") or 0)
+            self.next = float(store.fact(connection, "next_round") or 0.0)
+            state = connection.execute(
+                select(tables.memories.c.state).where(tables.memories.c.policy == settings.policy)
+            ).scalar()
+            before = store.fact(connection, "policy")
+            store.say(connection, "policy", settings.policy)
+            store.say(connection, "round_seconds", json.dumps(settings.round_seconds))
+            store.note(connection, "controller", policy=settings.policy, engine=engine.name)
+        if before is not None and before != settings.policy:
+            self.next = 0.0  # another policy decides at once
+        if state is not None and not self.decider.recall(state):
+            self.say(f"what {settings.policy} remembered is of another version of hetopt; it starts anew")
+
+    # -- life
+
+    def run(
+        self, *, until_idle: bool = False, poll: float = POLL_SECONDS, stop: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Look again and again until ``stop`` says so, or, with ``until_idle``, nothing is left to do."""
+        while not stop():
+            self.step()
+            if until_idle and self.idle():
+                return
+            time.sleep(poll)
+
+    def step(self) -> None:
+        """Look once. What goes wrong for a while is told once, and tried again at the next look."""
+        try:
+            self._step()
+        except EngineDown as problem:
+            self._tell_down(problem)
+        except UnusableFile as problem:
+            self._complain(str(problem))
+        except OSError as problem:
+            self._complain(f"{problem.filename or self.store.folder}: {problem.strerror or problem}")
+        else:
+            self._wrong = None
+
+    def _step(self) -> None:
+        if jump := self.wall.jumped():
+            with self.store.writing() as connection:
+                self.store.note(connection, "clock", jumped=jump)
+            self.say(f"the clock on the wall was set by {jump:+.0f} s; nothing here goes by it")
+        leases = self.tender.leases()
+        try:
+            self._look_at_nodes()
+            self.tender.tend(leases, self.nodes)
+            self._merge_and_decide()
+        finally:
+            self.store.write_events()
+        if self._down:
+            self._down = False
+            self.say(f"{self.engine.name} answers again")
+
+    def _merge_and_decide(self) -> None:
+        self.merges.step()
+        leases = self.tender.leases()
+        scene, trials = self._scene(leases)
+        if self._due(scene):
+            self._decide(scene)
+        targets = read_targets(self.store)
+        usable = [node for node in self.nodes if node.up and node.name not in self.drained]
+        self.reconciler.stop(leases, targets, self.round)
+        blocked = self.reconciler.profile(trials, leases, usable, pause=True)
+        self.reconciler.start(targets, self.tender.leases(), usable, blocked=blocked, round_number=self.round)
+        fresh = [lease for lease in self.tender.leases() if lease.row["state"] == "intent"]
+        for lease in fresh:
+            self.tender.begin(lease)
+        self._clear_away()
+
+    # -- observing
+
+    def _look_at_nodes(self) -> None:
+        """Ask the engine for its hosts, and keep what it says."""
+        nodes = self.engine.nodes()
+        said = {}
+        for node in nodes:
+            gpus: dict[str, int] = {}
+            for seat in node.seats:
+                gpus[seat.gpu_type] = gpus.get(seat.gpu_type, 0) + 1
+            said[node.name] = json.dumps({"gpus": gpus, "up": node.up, "note": node.note})
+        with self.store.writing() as connection:
+            rows = connection.execute(select(tables.nodes)).mappings().all()
+            kept = {row["name"]: row["content"] for row in rows}
+            self.drained = frozenset(row["name"] for row in rows if row["drained"])
+            for name, content in said.items():
+                if name not in kept:
+                    connection.execute(insert(tables.nodes).values(name=name, drained=False, content=content))
+                elif kept[name] != content:
+                    connection.execute(update(tables.nodes).where(tables.nodes.c.name == name).values(content=content))
+                if kept.get(name) != content:
+                    self.store.note(connection, "node", node=name, **json.loads(content))
+            for name in kept.keys() - said.keys():
+                if not self.drained & {name}:
+                    connection.execute(tables.nodes.delete().where(tables.nodes.c.name == name))
+                    self.store.note(connection, "node", node=name, gone=True)
+        self.nodes = nodes
+
+    def _scene(self, leases: Sequence[Open]) -> tuple[Scene, list[Trial]]:
+        """What a decision would rest on now, and the profiling runs that are wanted first."""
+        usable = [node for node in self.nodes if node.up and node.name not in self.drained]
+        capacity: dict[str, int] = {}
+        for node in usable:
+            for seat in node.seats:
+                capacity[seat.gpu_type] = capacity.get(seat.gpu_type, 0) + 1
+        memory = memory_of(self.nodes)
+        with self.store.writing() as connection:
+            query = select(tables.jobs).where(tables.jobs.c.state == QUEUED, ~tables.jobs.c.cancelled)
+            jobs = connection.execute(query.order_by(tables.jobs.c.id)).mappings().all()
+            speeds = read_speeds(connection)
+            ready, trials = [], []
+            for row in jobs:
+                form = form_of(row)
+                if not self.settings.profile:
+                    ready.append(row)
+                    continue
+                if not speeds.of(row["id"]) and (other := alike(connection, row["id"], form)) is not None:
+                    take_over(connection, row["id"], other)
+                    speeds = read_speeds(connection)
+                if left := to_profile(form, speeds.of(row["id"]), memory, capacity):
+                    trials.append(Trial(row["id"], left[0], form.workers))
+                elif speeds.rates(row["id"]) or form.workers > max(capacity.values(), default=0):
+                    ready.append(row)
+                elif capacity and not any(speed.feasible for speed in speeds.of(row["id"]).values()):
+                    self._impossible(connection, row)
+        training = [lease for lease in leases if lease.row["kind"] == TRAIN and lease.row["stop_asked"] is None]
+        return Scene(self.store.now(), usable, ready, training, speeds), trials
+
+    def _impossible(self, connection: Connection, row: RowMapping) -> None:
+        """A job that has run out of memory on every GPU type there is."""
+        reason = "it ran out of memory on every GPU type that it may run on"
+        values = {"state": FAILED, "finished": self.store.now(), "reason": reason}
+        connection.execute(update(tables.jobs).where(tables.jobs.c.id == row["id"]).values(values))
+        self.store.note(connection, "failed", row["name"], reason=reason)
+
+    # -- deciding
+
+    def _due(self, scene: Scene) -> bool:
+        """Whether it is time to ask the policy."""
+        now = self.store.now()
+        if self.settings.round_seconds is not None:
+            return now >= self.next
+        nodes = [(node.name, len(node.seats)) for node in scene.nodes]
+        seen = (nodes, [row["id"] for row in scene.jobs])
+        due = seen != self._seen or now >= self.decider.wake
+        self._seen = seen
+        return due
+
+    def _decide(self, scene: Scene) -> None:
+        """Ask the policy, and write down what it wants, with what it remembers, at once."""
+        seconds = self.settings.round_seconds
+        with self.store.reading() as connection:
+            cost = restart_seconds(connection)
+        self.decider.system = fitted(self.base, seconds, cost)
+        evidence = {lease.tag: Evidence(lease) for lease in scene.leases}
+        scene = replace(scene, evidence=evidence, speeds=scene.speeds.with_progress(evidence.values()))
+        instance, waits = self.decider.instance(scene)
+        number, took, gpus = self.round + 1, 0.0, 0
+        targets: list[Target] = []
+        if instance is not None:
+            before = self.decider.memory
+            try:
+                targets, decision, took = self.decider.decide(instance, {row["name"]: row["id"] for row in scene.jobs})
+            except HetoptError as problem:
+                self.decider.memory = before
+                self._complain(f"{self.settings.policy} cannot decide, so what runs goes on: {problem}")
+                self._postpone(seconds)
+                return
+            gpus = int(decision.gpus.sum())
+            if decision.placement is not None:
+                ids = {row["name"]: row["id"] for row in scene.jobs}
+                waits |= {ids[name]: why for name, why in decision.placement.waiting.items()}
+        self._keep(scene, number, targets, took, gpus, waits)
+
+    def _postpone(self, seconds: float | None) -> None:
+        self.next = self._after(seconds)
+        with self.store.writing() as connection:
+            self.store.say(connection, "next_round", repr(self.next))
+
+    def _after(self, seconds: float | None) -> float:
+        """When the next round begins: on a grid, so that a late look does not shift all that follow."""
+        if seconds is None:
+            return 0.0
+        return (math.floor(self.store.now() / seconds) + 1) * seconds
+
+    def _keep(
+        self, scene: Scene, number: int, targets: list[Target], took: float, gpus: int, waits: Mapping[int, str]
+    ) -> None:
+        following = self._after(self.settings.round_seconds)
+        placed = {target.job for target in targets}
+        capacity = sum(len(node.seats) for node in scene.nodes)
+        with self.store.writing() as connection:
+            write_targets(connection, targets)
+            self.store.say(connection, "round", str(number))
+            self.store.say(connection, "next_round", repr(following))
+            state = self.decider.remembered()
+            connection.exec_driver_sql(
+                "INSERT OR REPLACE INTO memories (policy, state) VALUES (?, ?)", (self.settings.policy, state)
+            )
+            row: dict[str, Any] = {
+                "number": number,
+                "time": scene.now,
+                "policy": self.settings.policy,
+                "jobs": len(scene.jobs),
+                "placed": len(placed),
+                "gpus": gpus,
+                "capacity": capacity,
+                "seconds": took,
+            }
+            connection.execute(insert(tables.rounds).values(row))
+            self.store.note(connection, "round", **row)
+            for job in scene.jobs:
+                if job["id"] not in placed and not job["failures"]:
+                    why = waits.get(job["id"], "others come first this round")
+                    if why != job["reason"]:
+                        connection.execute(update(tables.jobs).where(tables.jobs.c.id == job["id"]).values(reason=why))
+
+        self.round, self.next = number, following
+
+    # -- the rest
+
+    def idle(self) -> bool:
+        """Whether nothing is left to do."""
+        with self.store.reading() as connection:
+            left = connection.execute(select(tables.jobs.c.id).where(tables.jobs.c.state == QUEUED)).first()
+            runs = connection.execute(select(tables.leases.c.id).where(tables.leases.c.state != SEALED)).first()
+        return left is None and runs is None
+
+    def _clear_away(self) -> None:
+        """Remove checkpoints that nothing will be resumed from any more."""
+        with self.store.reading() as connection:
+            rows = connection.execute(
+                select(tables.leases.c.id, tables.leases.c.tag, tables.leases.c.checkpoint, tables.jobs.c.checkpoint)
+                .join(tables.jobs, tables.jobs.c.id == tables.leases.c.job)
+                .where(tables.leases.c.state == SEALED, tables.leases.c.checkpoint.is_not(None))
+                .where(~tables.leases.c.forked | tables.leases.c.merged)
+                .where(tables.jobs.c.checkpoint != tables.leases.c.checkpoint)
+            )
+            old = [(number, str(tag)) for number, tag, _, _ in rows]
+        self.merges.clear_away()
+        for number, tag in old:
+            shutil.rmtree(self.tender.folder / tag / "checkpoints", ignore_errors=True)
+            with self.store.writing() as connection:
+                connection.execute(update(tables.leases).where(tables.leases.c.id == number).values(checkpoint=None))
+
+    def _tell_down(self, problem: EngineDown) -> None:
+        if not self._down:
+            self._down = True
+            self.say(f"{self.engine.name} does not answer, so nothing is decided and what runs goes on: {problem}")
+            with self.store.writing() as connection:
+                self.store.note(connection, "engine", down=str(problem))
+
+    def _complain(self, text: str) -> None:
+        if text != self._wrong:
+            self._wrong = text
+            self.say(text)
+
+    def close(self) -> None:
+        """Stop looking; leases go on until they run out, and another controller takes them over before."""
+        self.tender.renewer.close()
+        self.merges.close()
+        self.engine.close()
+        self.store.close()
+
+
+def check_same_leases(store: Store, folder: Path | None) -> None:
+    """Raise :class:`InvalidOption` where open leases have their directories elsewhere than in ``folder``."""
+    wanted = "" if folder is None else str(folder.absolute())
+    with store.writing() as connection:
+        before = store.fact(connection, "leases")
+        opened = connection.execute(select(tables.leases.c.id).where(tables.leases.c.state != SEALED)).first()
+        if before is not None and before != wanted and opened is not None:
+            raise InvalidOption(
+                f"--leases is {wanted or 'the default'}, but leases that run lie in {before or 'the default'}"
+            )
+        store.say(connection, "leases", wanted)

@@ -1,0 +1,286 @@
+"""A round's decision: from the books and the engine's nodes to an instance, from the policy's answer to targets."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pickle
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sqlalchemy import RowMapping
+
+from hetopt.data.cluster import Cluster, GPUType, Server
+from hetopt.data.instance import Instance
+from hetopt.data.workload import Job, JobType, Tenant
+from hetopt.executor.engines.engine import Node
+from hetopt.executor.evidence import Evidence
+from hetopt.executor.job_file import JobForm
+from hetopt.executor.leases import Open
+from hetopt.executor.queue import form_of
+from hetopt.executor.speeds import Estimator, Speeds, allowed_types, memory_of
+from hetopt.simulation.pipeline import Decision, Pipeline
+from hetopt.simulation.speeds import StageSpeeds
+from hetopt.simulation.system import OnChange, System
+
+UNDONE = 0.5
+"""Steps that an unfinished job has left at least in the eyes of a policy: its last may be done, but not sealed."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What one copy of a job shall have.
+
+    Parameters
+    ----------
+    job:
+        Its number.
+    copy:
+        0 for a job that is not forked, else from 1.
+    seats:
+        Node -> GPU type -> how many.
+    work:
+        Of a forked copy: its part of the steps, in any unit; None for a job that is not forked.
+    """
+
+    job: int
+    copy: int
+    seats: Mapping[str, Mapping[str, int]]
+    work: float | None = None
+
+
+@dataclass(frozen=True)
+class Scene:
+    """All that a decision rests on.
+
+    Parameters
+    ----------
+    now:
+        The cluster's second.
+    nodes:
+        Those that are up and not drained.
+    jobs:
+        Unfinished ones that may be scheduled: rows of the books, in the order of submission.
+    leases:
+        That train now.
+    speeds:
+        What is measured, with the progress of those that run.
+    profiled:
+        Wait for the profiling of jobs, or let estimates stand for measurements.
+    """
+
+    now: float
+    nodes: Sequence[Node]
+    jobs: Sequence[RowMapping]
+    leases: Sequence[Open]
+    speeds: Speeds
+    evidence: Mapping[str, Evidence] = field(default_factory=dict)
+
+    def steps_done(self, job: RowMapping) -> float:
+        """Steps that are committed, and those that its leases have done since."""
+        own = [lease for lease in self.leases if lease.row["job"] == job["id"]]
+        more = 0
+        for lease in own:
+            ticked = self.evidence[lease.tag].ticked if lease.tag in self.evidence else None
+            more += max(0, (ticked or 0) - lease.row["from_step"])
+        return float(job["committed"] + more)
+
+
+def fitted(system: System, round_seconds: float | None, restart_seconds: float | None) -> System:
+    """The system with these settings wherever its policy has such: the round's length, and what a restart costs.
+
+    So FFT's penalty for switching is what switching was measured to cost here [FFT, section 4.2.3].
+    """
+    wanted = {"round_seconds": round_seconds, "restart_seconds": restart_seconds}
+    return replace(system, policy=_with(system.policy, {k: v for k, v in wanted.items() if v is not None}))
+
+
+def _with(policy: Any, settings: Mapping[str, float]) -> Any:
+    if isinstance(policy, OnChange):
+        own = {k: v for k, v in settings.items() if k == "round_seconds"}
+        return replace(policy, policy=_with(policy.policy, settings), **own)
+    if not dataclasses.is_dataclass(policy) or isinstance(policy, type):
+        return policy
+    fields = {f.name for f in dataclasses.fields(policy) if f.init}
+    length = settings.get("round_seconds", getattr(policy, "round_seconds", None) or math.inf)
+    own = {key: value for key, value in settings.items() if key in fields}
+    if "restart_seconds" in fields:  # as long as a round it would forbid every move
+        own["restart_seconds"] = min(own.get("restart_seconds", getattr(policy, "restart_seconds", 0.0)), 0.9 * length)
+    return replace(policy, **own) if own else policy
+
+
+def cluster_of(nodes: Iterable[Node]) -> Cluster | None:
+    """The cluster of these hosts; None where they have no GPU."""
+    nodes = [node for node in nodes if node.seats]
+    if not nodes:
+        return None
+    memory = memory_of(nodes)
+    types = dict.fromkeys(seat.gpu_type for node in nodes for seat in node.seats)
+    servers = []
+    for node in nodes:
+        gpus: dict[str, int] = {}
+        for seat in node.seats:
+            gpus[seat.gpu_type] = gpus.get(seat.gpu_type, 0) + 1
+        servers.append(Server(node.name, gpus))
+    return Cluster(tuple(GPUType(t, memory.get(t)) for t in types), tuple(servers))
+
+
+@dataclass
+class Decider:
+    """Asks a policy.
+
+    Parameters
+    ----------
+    system:
+        The policy with its rounds, rounding and placement.
+    estimator:
+        Speeds of jobs where they were not measured.
+    memory:
+        What the policy has returned to be given back.
+    """
+
+    system: System
+    estimator: Estimator
+    memory: Any = None
+    wake: float = math.inf
+
+    def instance(self, scene: Scene) -> tuple[Instance | None, dict[int, str]]:
+        """What the policy is shown, None where there is nobody to schedule; and why jobs are not in it."""
+        cluster, waits = cluster_of(scene.nodes), dict[int, str]()
+        if cluster is None:
+            return None, dict.fromkeys((row["id"] for row in scene.jobs), "no node is up")
+        memory = memory_of(scene.nodes)
+        speed = self._speeds(scene, cluster.type_names)
+        jobs, done = [], {}
+        for row in scene.jobs:
+            form = form_of(row)
+            allowed = allowed_types(form, scene.speeds.of(row["id"]), memory, cluster.type_names)
+            allowed = [t for t in allowed if speed[form.name].get(t, 0.0) > 0]
+            there = [cluster.capacity[t] for t in allowed]
+            if (sum(there) if self.pipeline.mixes else max(there, default=0)) < form.workers:
+                waits[row["id"]] = f"of the GPU types on which it can run too few are up now for {form.workers} workers"
+                continue
+            rates = {t: speed[form.name][t] if t in allowed else 0.0 for t in cluster.type_names}
+            jobs.append(self._job(row, form, rates))
+            done[form.name] = min(scene.steps_done(row), form.steps - UNDONE)
+        if not jobs:
+            return None, waits
+        names = {job.name for job in jobs}
+        placed = _placed(scene.leases, names, cluster)
+        tenants = _tenants(jobs)
+        return Instance(cluster, tenants, tuple(jobs), time=scene.now, done=done, placed=placed), waits
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The policy and the steps after it."""
+        return self.system.pipeline(getattr(self.system.policy, "speeds", None) or StageSpeeds())
+
+    def _speeds(self, scene: Scene, types: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
+        """Job -> GPU type -> steps per second, measured or estimated."""
+        forms = {row["name"]: form_of(row) for row in scene.jobs}
+        measured = {row["name"]: scene.speeds.rates(row["id"]) for row in scene.jobs}
+        own = {name: {t: v for t, v in rates.items() if t in types} for name, rates in measured.items()}
+        if all(set(types) <= set(rates) for rates in own.values()):
+            return own
+        estimated = self.estimator({name: form.estimate.model_dump() for name, form in forms.items()}, own, types)
+        return {name: {**estimated[name], **own[name]} for name in forms}
+
+    @staticmethod
+    def _job(row: RowMapping, form: JobForm, rates: Mapping[str, float]) -> Job:
+        return Job(
+            form.name,
+            rates,
+            float(form.steps),
+            form.workers,
+            float(row["submitted"]),
+            form.tenant,
+            form.weight,
+            memory_bytes=form.memory,
+            checkpoint_bytes=row["checkpoint_bytes"] or 0.0,
+            job_type=form.model or "jobs",
+            model=form.model,
+            utility=form.utility,
+            deadline=None if form.deadline is None else row["submitted"] + form.deadline,
+        )
+
+    def decide(self, instance: Instance, ids: Mapping[str, int]) -> tuple[list[Target], Decision, float]:
+        """The targets, the decision behind them, and the seconds that it took."""
+        began = time.perf_counter()
+        decision, self.memory = self.pipeline(instance, self.memory)
+        self.wake = math.inf if decision.wake is None else decision.wake
+        return targets_of(decision, ids), decision, time.perf_counter() - began
+
+    # -- what the policy remembers, over a restart
+
+    def remembered(self) -> bytes:
+        """To be kept in the books, which nobody but this controller writes."""
+        return pickle.dumps(self.memory)
+
+    def recall(self, state: bytes) -> bool:
+        """Take back what :meth:`remembered` gave; False where this version cannot read it, and then it starts anew."""
+        try:
+            self.memory = pickle.loads(state)
+        except Exception:  # whatever a class of another version does
+            return False
+        return True
+
+
+def _placed(leases: Iterable[Open], names: Collection[str], cluster: Cluster) -> dict[str, dict[str, dict[str, int]]]:
+    placed: dict[str, dict[str, dict[str, int]]] = {}
+    for lease in leases:
+        there = {node: dict(gpus) for node, gpus in lease.held.items() if node in cluster.by_name}
+        if lease.job["name"] in names and len(there) == len(lease.held):
+            placed.setdefault(lease.job["name"], {}).update(there)
+    return placed
+
+
+def _tenants(jobs: Iterable[Job]) -> tuple[Tenant, ...]:
+    """Tenants with a job type for each model that they train: its mean speedup over the slowest type that runs it."""
+    own: dict[str, dict[str, list[Job]]] = {}
+    for job in jobs:
+        own.setdefault(str(job.tenant), {}).setdefault(str(job.job_type), []).append(job)
+    tenants = []
+    for name, kinds in own.items():
+        rows = []
+        for kind, same in kinds.items():
+            types = same[0].throughput
+            mean = {t: sum(_relative(job)[t] for job in same) / len(same) for t in types}
+            rows.append(JobType(kind, mean, min(job.memory_bytes for job in same)))
+        tenants.append(Tenant(name, tuple(rows)))
+    return tuple(tenants)
+
+
+def _relative(job: Job) -> dict[str, float]:
+    slowest = min(v for v in job.throughput.values() if v > 0)
+    return {t: v / slowest for t, v in job.throughput.items()}
+
+
+def targets_of(decision: Decision, ids: Mapping[str, int]) -> list[Target]:
+    """Who shall have what; the copies of a forked job are numbered from 1, in the order of the servers."""
+    placement = decision.placement
+    assert placement is not None, "the system places no jobs"
+    targets = []
+    for name, hosts in placement.hosts.items():
+        if name in placement.waiting:
+            continue
+        seats = {server: {t: int(n) for t, n in gpus.items() if n} for server, gpus in hosts.items()}
+        seats = {server: gpus for server, gpus in seats.items() if gpus}
+        if name in placement.dispatch:
+            for i, (server, work) in enumerate(placement.dispatch[name].items(), start=1):
+                targets.append(Target(ids[name], i, {server: seats[server]}, float(work)))
+        elif seats:
+            targets.append(Target(ids[name], 0, seats))
+    return targets
+
+
+def shares(steps: int, work: Sequence[float]) -> list[int]:
+    """Whole parts of ``steps`` in proportion to ``work``, that sum to it; the largest remainders are rounded up."""
+    total = math.fsum(work)
+    ideal = [steps * part / total for part in work]
+    parts = [math.floor(part) for part in ideal]
+    order = sorted(range(len(work)), key=lambda i: parts[i] - ideal[i])
+    for i in order[: steps - sum(parts)]:
+        parts[i] += 1
+    return parts

@@ -1,0 +1,1 @@
+"""What starts and kills processes: this machine itself, or Slurm; a third one fits the same methods."""

@@ -1,0 +1,161 @@
+"""What the executor asks of an engine, and the words for it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from hetopt.checks import FrozenDict
+from hetopt.errors import HetoptError
+
+
+class EngineDown(HetoptError, ConnectionError):
+    """The engine gives no answer, or none that says anything: nothing is decided until it does, and nothing is lost."""
+
+
+class Refused(HetoptError, ValueError):
+    """The engine has understood the request and will never carry it out, say because a partition does not exist."""
+
+
+@dataclass(frozen=True)
+class Seat:
+    """One GPU, or one slot of a CPU that stands for one.
+
+    Parameters
+    ----------
+    node, gpu_type:
+        Where it is and what it is.
+    index:
+        Its number among those of its type on the node; where the engine itself picks GPUs, just a number.
+    device:
+        What ``CUDA_VISIBLE_DEVICES`` calls it, such as a UUID; empty where it is no GPU or the engine picks it.
+    """
+
+    node: str
+    gpu_type: str
+    index: int
+    device: str = ""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A host as the engine sees it.
+
+    Parameters
+    ----------
+    name:
+        As the engine calls it.
+    seats:
+        All that it has, be they in use or not.
+    up:
+        Whether jobs can be started there now.
+    note:
+        What is the matter with it, for people.
+    memory_bytes:
+        GPU type -> memory of one GPU in bytes, where known.
+    address:
+        Where other hosts reach it.
+    """
+
+    name: str
+    seats: tuple[Seat, ...]
+    up: bool = True
+    note: str = ""
+    memory_bytes: Mapping[str, float] = field(default_factory=dict)
+    address: str = "127.0.0.1"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seats", tuple(self.seats))
+        object.__setattr__(self, "memory_bytes", FrozenDict(self.memory_bytes))
+
+
+@dataclass(frozen=True)
+class Grant:
+    """A lease as an engine needs to know it.
+
+    Parameters
+    ----------
+    tag:
+        Its name, never used twice.
+    folder:
+        Its directory; every host sees it under that path.
+    seats:
+        What it holds: a gang, started as a whole or not at all.
+    """
+
+    tag: str
+    folder: Path
+    seats: tuple[Seat, ...]
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The hosts, in order; the position of one is the number of its runner."""
+        return tuple(dict.fromkeys(seat.node for seat in self.seats))
+
+
+class Phase(StrEnum):
+    """How far the engine has come with a lease."""
+
+    WAITING = "waiting"
+    """Accepted, not started yet."""
+    RUNNING = "running"
+    """Some process of it may live."""
+    ENDED = "ended"
+    """Over as far as the engine knows, or unknown to it. That alone proves nothing about processes."""
+
+
+class Engine(Protocol):
+    """Starts runners (:mod:`hetopt.executor.runner`) for leases, and stops them. No method decides anything.
+
+    Every method but :meth:`close` may raise :class:`EngineDown`. No engine prevents double runs alone: the lease does.
+
+    Attributes
+    ----------
+    name:
+        As ``hetopt run --engine`` says it.
+    exact_slots:
+        Whether the GPUs of a lease can be named; otherwise the engine picks as many of the type on the node.
+    """
+
+    name: str
+    exact_slots: bool
+
+    def nodes(self) -> tuple[Node, ...]:
+        """All hosts, in an order that stays."""
+        ...
+
+    def start(self, grant: Grant) -> None:
+        """Start a runner on each node, a gang all or nothing. Under a tag that was started before, nothing happens.
+
+        Raises
+        ------
+        Refused
+            It will never be carried out.
+        """
+        ...
+
+    def status(self, tags: Collection[str]) -> Mapping[str, Phase]:
+        """The phase of each of these tags, and of every other lease of this cluster that still waits or runs.
+
+        One question for all.
+        """
+        ...
+
+    def stop(self, tags: Collection[str]) -> None:
+        """Ask their runners to stop; may be repeated."""
+        ...
+
+    def kill(self, tags: Collection[str]) -> None:
+        """End them and all that they have started; may be repeated."""
+        ...
+
+    def fenced_after(self, tag: str) -> float | None:
+        """Seconds after a :meth:`kill` from which on certainly nothing of the lease runs; None: never certain."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what the engine holds; leases go on."""
+        ...

@@ -1,0 +1,124 @@
+"""The embedded engine: runners are processes of this machine; GPUs by NVML, or declared CPU slots."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Mapping
+
+from hetopt.executor import lease_directory as files
+from hetopt.executor.engines.engine import EngineDown, Grant, Node, Phase
+from hetopt.executor.runner import tagged, with_tag
+
+KILL_SECONDS = 5.0
+"""How long :meth:`LocalEngine.kill` waits for what it has killed to be gone."""
+
+
+class LocalEngine:
+    """Starts runners as processes of this user.
+
+    They live in sessions of their own: they go on when the controller ends, until their lease runs out.
+
+    Parameters
+    ----------
+    hosts:
+        What this machine offers, under one name or several.
+    cluster:
+        Beginning of the tags of all leases of this cluster.
+    """
+
+    name = "local"
+    exact_slots = True
+
+    def __init__(self, hosts: tuple[Node, ...], cluster: str) -> None:
+        self._hosts, self._prefix = hosts, f"hetopt-{cluster}-"
+        self._children: dict[str, list[subprocess.Popen[bytes]]] = {}
+
+    def nodes(self) -> tuple[Node, ...]:
+        """The hosts that were declared or found."""
+        return self._hosts
+
+    def start(self, grant: Grant) -> None:
+        """Start a runner for each node of the lease, unless one of this process does already."""
+        if grant.tag in self._children:
+            return
+        children: list[subprocess.Popen[bytes]] = []
+        environment = {key: value for key, value in os.environ.items() if key != files.TAG_VARIABLE}
+        environment[files.TAG_VARIABLE] = f"{grant.tag}.runner"
+        try:
+            log = os.open(grant.folder / "runner.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            try:
+                for rank in range(len(grant.nodes)):
+                    children.append(  # noqa: PERF401 - what has been started must be known where the next fails
+                        subprocess.Popen(
+                            [sys.executable, "-P", "-m", "hetopt.executor.runner", str(grant.folder), str(rank)],
+                            cwd=grant.folder,
+                            env=environment,
+                            stdin=subprocess.DEVNULL,
+                            stdout=log,
+                            stderr=log,
+                            start_new_session=True,
+                        )
+                    )
+            finally:
+                os.close(log)
+        except OSError as problem:
+            for child in children:
+                child.kill()
+                child.wait()
+            raise EngineDown(f"no process can be started on this machine: {problem.strerror}") from None
+        self._children[grant.tag] = children
+
+    def status(self, tags: Collection[str]) -> Mapping[str, Phase]:
+        """Who of them has a process."""
+        alive = {own.rpartition(".")[0] for _, own in tagged() if own.startswith(self._prefix)}
+        for tag, children in list(self._children.items()):
+            if any(child.poll() is None for child in children):
+                alive.add(tag)  # it may not have come so far as to show its tag
+            else:
+                del self._children[tag]
+        phases = {tag: Phase.RUNNING if tag in alive else Phase.ENDED for tag in tags}
+        return phases | dict.fromkeys(alive, Phase.RUNNING)
+
+    def stop(self, tags: Collection[str]) -> None:
+        """Ask the runners, which read it in their directory as well."""
+        wanted = {f"{tag}.runner" for tag in tags}
+        for pid, own in tagged() if wanted else ():
+            if own in wanted:
+                _signal(pid, signal.SIGTERM)
+
+    def kill(self, tags: Collection[str]) -> None:
+        """Kill the runners and all processes that have inherited the tag."""
+        wanted, deadline = set(tags), files.now() + KILL_SECONDS
+        while wanted and files.now() < deadline:
+            found = [pid for pid, own in tagged() if own.rpartition(".")[0] in wanted]
+            for pid in found:
+                _signal(pid, signal.SIGKILL)
+            for tag in wanted:
+                for child in self._children.get(tag, ()):
+                    child.poll()
+            if not found:
+                return
+            time.sleep(0.02)
+
+    def fenced_after(self, tag: str) -> float | None:
+        """At once where no process has the tag; a process that cannot die (of a file server that hangs) may still."""
+        return None if with_tag(f"{tag}.", prefix=True) else 0.0
+
+    def close(self) -> None:
+        """Forget the children; those that have ended are waited for."""
+        for children in self._children.values():
+            for child in children:
+                child.poll()
+                child.returncode = child.returncode if child.returncode is not None else 0  # no warning: it goes on
+        self._children.clear()
+
+
+def _signal(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return

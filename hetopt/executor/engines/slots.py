@@ -1,0 +1,62 @@
+"""Declared hosts: CPU slots that stand for GPUs, in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from hetopt.errors import InvalidOption
+from hetopt.executor.engines.engine import Node, Seat
+from hetopt.executor.forms import read_form
+from hetopt.executor.job_file import Bytes, Named
+from hetopt.files.schema import Natural, Part
+
+MOST_SLOTS = 4096
+"""On one host; a slip in a number shall not fill the memory."""
+
+
+class HostForm(Part):
+    """One host."""
+
+    slots: Annotated[dict[Named, Natural], Field(min_length=1)]
+    """GPU type -> slots that stand for one GPU each."""
+
+
+class SlotsForm(Part):
+    """Hosts that are all this machine."""
+
+    nodes: Annotated[dict[Named, HostForm], Field(min_length=1)]
+    memory: dict[Named, Bytes] = Field(default_factory=dict)
+    """GPU type -> memory of one GPU."""
+
+
+def read_slots(path: Path) -> tuple[Node, ...]:
+    """The hosts that a file declares, such as ::
+
+        nodes:
+          desk: {slots: {slow: 2, fast: 1}}
+        memory: {slow: 8 GB}        # may be left out
+
+    Raises
+    ------
+    UnusableFile
+        It cannot be read.
+    InvalidOption
+        It says something else.
+    """
+    said, nodes = read_form(SlotsForm, path), []
+    for name, host in said.nodes.items():
+        for gpu_type, number in host.slots.items():
+            if number > MOST_SLOTS:
+                raise InvalidOption(
+                    f"{path}: nodes.{name}.slots.{gpu_type} is {number}; it may be {MOST_SLOTS} at most"
+                )
+        seats = [Seat(name, gpu_type, i) for gpu_type, number in host.slots.items() for i in range(number)]
+        memory = {gpu_type: said.memory[gpu_type] for gpu_type in host.slots if said.memory.get(gpu_type)}
+        nodes.append(Node(name, tuple(seats), memory_bytes=memory))
+    types = {gpu_type for host in said.nodes.values() for gpu_type in host.slots}
+    if unknown := sorted(set(said.memory) - types):
+        raise InvalidOption(f"{path}: memory names {unknown[0]!r}, of which no host has a slot")
+    return tuple(nodes)

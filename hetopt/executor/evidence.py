@@ -1,0 +1,142 @@
+"""What the directory of a lease tells of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from hetopt.executor import lease_directory as files
+from hetopt.executor.leases import PROFILE, Ending, Open
+
+CONTROLLER = "controller"
+"""Who has claimed a node so that no runner ever will."""
+
+MOST_LOG = 2000
+"""Characters of a log that an error message shows at most."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The files of one lease, read when they are asked for and then kept."""
+
+    lease: Open
+
+    @property
+    def folder(self) -> Path:
+        """The directory."""
+        return self.lease.folder
+
+    @cached_property
+    def ranks(self) -> range:
+        """Numbers of its nodes."""
+        return range(len(self.lease.grant.nodes))
+
+    @cached_property
+    def claims(self) -> dict[int, dict[str, Any]]:
+        """Node -> who has claimed it."""
+        found = {rank: files.read_json(self.folder / files.claim_file(rank)) for rank in self.ranks}
+        return {rank: who for rank, who in found.items() if who is not None}
+
+    @cached_property
+    def exits(self) -> dict[int, dict[str, Any]]:
+        """Node -> how it ended; one that the controller has claimed never began."""
+        found = {}
+        for rank in self.ranks:
+            said = files.read_json(self.folder / files.exit_file(rank))
+            if said is not None and said.get("left") == []:
+                found[rank] = said
+            elif (who := self.claims.get(rank)) is not None and who.get(CONTROLLER):
+                found[rank] = {"reason": "revoked", "codes": [], "problem": None}
+        return found
+
+    @cached_property
+    def over(self) -> bool:
+        """Whether certainly nothing of it runs any more, by its own word."""
+        return len(self.exits) == len(self.ranks)
+
+    @cached_property
+    def progress(self) -> dict[str, Any]:
+        """What the job last told."""
+        said = files.read_json(self.folder / files.PROGRESS) or {}
+        good = all(isinstance(said.get(key), (int, float)) for key in ("step", "first_step", "seconds", "time"))
+        return said if good else {}
+
+    @property
+    def ticked(self) -> int | None:
+        """Steps that are done according to the job, checkpointed or not."""
+        return int(self.progress["step"]) if self.progress else None
+
+    @property
+    def timed(self) -> tuple[float, float]:
+        """Steps and the seconds that they took, without the first and without checkpoints."""
+        if not self.progress:
+            return 0.0, 0.0
+        return float(self.progress["step"] - self.progress["first_step"]), float(self.progress["seconds"])
+
+    def revoke(self) -> bool:
+        """Claim the nodes that nobody has claimed, so that nobody will; whether all have ended or never began."""
+        for rank in self.ranks:
+            if rank not in self.claims:
+                files.claim(self.folder, rank, {CONTROLLER: True, **files.identity()})
+        for kept in ("claims", "exits", "over"):
+            self.__dict__.pop(kept, None)
+        return self.over
+
+    def ending(self, word: str | None = None) -> Ending:
+        """How it ended: ``word``, where the controller knows better than the runners."""
+        newest = next(iter(files.published(self.folder)), None)
+        said = files.read_json(self.folder / files.OUTCOME)
+        reasons = [said["reason"] for said in self.exits.values()]
+        word = word or next((r for r in reasons if r not in ("ended", "revoked")), reasons[0] if reasons else "lost")
+        finished, failure, fatal = self._verdict(word, said)
+        return Ending(
+            outcome=word,
+            step=None if newest is None else newest[0],
+            checkpoint=None if newest is None else newest[1],
+            checkpoint_bytes=None if newest is None else _size(newest[1]),
+            ticked=max(filter(None, [self.ticked, (said or {}).get("step")]), default=None),
+            finished=finished,
+            failure=failure,
+            fatal=fatal,
+        )
+
+    def _verdict(self, word: str, said: dict[str, Any] | None) -> tuple[bool, str | None, bool]:
+        """(the job is done, why it failed, trying again is useless)."""
+        problems = [exit["problem"] for exit in self.exits.values() if exit.get("problem")]
+        if problems:
+            return False, problems[0], False
+        codes = [code for exit in self.exits.values() for code in exit["codes"]]
+        clean = bool(codes) and not any(codes)
+        finished = None if said is None else said.get("finished")
+        if clean and finished:
+            return True, None, False
+        if word == "ended" and clean and said is None and not self.progress:
+            return True, None, False  # a command that knows nothing of leases
+        if word in ("stopped", "fenced", "profiled", "lost", "revoked"):
+            return False, None, False
+        if word == "silent":
+            return False, "it told of no step in time (hetopt.executor.lease, job.tick)", False
+        if clean and (self.lease.row["forked"] or self.lease.row["kind"] == PROFILE):
+            return False, None, False
+        if clean and said is not None and said.get("asked"):
+            return False, None, False  # its lease had run out, which it saw before its runner did
+        if said is not None and said.get("problem"):
+            return False, said["problem"], False
+        wrong = next((code for code in codes if code), 0)
+        if wrong:
+            how = f"was killed by signal {-wrong}" if wrong < 0 else f"exited with code {wrong}"
+            return False, f"it {how}; hetopt logs {self.lease.job['name']} shows what it printed", False
+        return False, "it ended without saying that it is done (job.done)", False
+
+    @property
+    def out_of_memory(self) -> bool:
+        """Whether the job says that the GPU has too little memory."""
+        return bool((files.read_json(self.folder / files.OUTCOME) or {}).get("out_of_memory"))
+
+
+def _size(checkpoint: Path) -> float:
+    """Bytes of a checkpoint."""
+    said = files.read_json(checkpoint / "files.json") or {}
+    return float(sum(said.get("bytes", {}).values()))

@@ -1,0 +1,60 @@
+"""YAML files of the executor, read by a form; what is wrong is said with file, line and key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from hetopt.checks import shown
+from hetopt.errors import InvalidOption, UnusableFile
+from hetopt.files.decoding import fault_of
+from hetopt.files.documents import Fault, from_yaml, line_of
+
+Form = TypeVar("Form", bound=BaseModel)
+
+MOST_BYTES = 1_000_000
+"""A file of ours is never larger; a wrong path shall not fill the memory."""
+
+
+def read_form(form: type[Form], path: Path) -> Form:
+    """The content of a YAML file.
+
+    Raises
+    ------
+    UnusableFile
+        It cannot be read.
+    InvalidOption
+        It is no such file.
+    """
+    try:
+        if path.is_file() and path.stat().st_size > MOST_BYTES:
+            raise InvalidOption(f"{path} has {path.stat().st_size} bytes; such a file is never above {MOST_BYTES}")
+        text = path.read_text(encoding="utf-8")
+    except OSError as problem:
+        raise UnusableFile(f"{path} cannot be read: {problem.strerror}") from None
+    except UnicodeDecodeError:
+        raise InvalidOption(f"{path} is no text in UTF-8") from None
+    try:
+        return as_form(form, from_yaml(text))
+    except Fault as fault:
+        line = fault.line if fault.line is not None else line_of(text, fault.path)
+        where = str(path) if line is None else f"{path}, line {line}"
+        raise InvalidOption(f"{where}: {fault}") from None
+
+
+def as_form(form: type[Form], content: Any) -> Form:
+    """Plain data as the form.
+
+    Raises
+    ------
+    Fault
+        They are something else.
+    """
+    if not isinstance(content, dict):
+        raise Fault(f"holds {shown(content)}; it must be a mapping with the keys {', '.join(form.model_fields)}")
+    try:
+        return form.model_validate(content)
+    except ValidationError as problem:
+        raise fault_of(problem, "the file") from None

@@ -1,0 +1,130 @@
+"""The file that ``hetopt submit`` reads: what a job runs, on what, for how long."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from hetopt.checks import MOST_COUNTED
+from hetopt.errors import InvalidOption
+from hetopt.executor.forms import read_form
+from hetopt.executor.names import check_name
+from hetopt.files.schema import Amount, Natural, Part, Positive, wrong
+
+BYTES = {"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40}
+SECONDS = {"s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def with_unit(units: dict[str, float], example: str) -> Any:
+    """Numbers, or text of a number and a unit, as numbers."""
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        text = value.strip()
+        unit = text.lstrip("0123456789.eE+-_ ")
+        number = text.removesuffix(unit).strip()
+        try:
+            return float(number) * (units[unit] if unit else 1.0)
+        except (KeyError, ValueError):
+            raise wrong(f"a number, or one with a unit ({', '.join(units)}), such as {example}") from None
+
+    return BeforeValidator(read)
+
+
+Bytes = Annotated[Amount, with_unit(BYTES, "12 GiB")]
+Seconds = Annotated[Positive, with_unit(SECONDS, "10 min")]
+
+
+def _named(value: Any) -> Any:
+    try:
+        return check_name(value, "it")
+    except InvalidOption as problem:
+        raise wrong(str(problem).partition("; ")[2]) from None
+
+
+def _word(value: Any) -> Any:
+    """A word of a command; numbers are taken as they are written."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise wrong("a word of the command, in quotes where YAML would read something else")
+    if "\0" in str(value):
+        raise wrong("a word without null characters")
+    return str(value)
+
+
+Named = Annotated[str, BeforeValidator(_named)]
+Word = Annotated[str, BeforeValidator(_word)]
+
+
+class EstimateForm(Part):
+    """What equation (10) of Hadar asks of a model, for its speed before anything was measured."""
+
+    batch_size: Positive = 1.0
+    model_weight: Literal["small", "modest", "high", "extra high"] | Positive = "modest"
+    dataset_size: Literal["S", "M", "L", "XL"] | Positive = "M"
+
+
+class JobForm(Part):
+    """A training job, as its owner describes it."""
+
+    name: Named
+    """Used once; a number is added where the same file is submitted again with ``--again``."""
+    command: Annotated[list[Word], Field(min_length=1)]
+    """Program and arguments. No shell is between: for one, say ``[bash, -c, …]``."""
+    workers: Natural = 1
+    """GPUs of the gang; it runs on all of them or not at all."""
+    steps: Natural
+    """Training steps of the whole job."""
+    gpu_types: Annotated[list[Named], Field(min_length=1)] | None = None
+    """Types that it may run on; default: all."""
+    memory: Bytes = 0.0
+    """Memory that one worker needs on its GPU, e.g. ``12 GiB``; types with less are left out. 0: found by profiling."""
+    tenant: Named = "default"
+    """Who is owed a fair part."""
+    model: Named | None = None
+    """What it trains; jobs of a tenant that train the same are one job type."""
+    weight: Positive = 1.0
+    """Importance under policies that are fair to jobs."""
+    checkpoint: Seconds = 600.0
+    """A checkpoint at least every so many seconds, or ``10 min``."""
+    grace: Seconds = 30.0
+    """Time to write a checkpoint when asked to stop; then it is killed."""
+    cwd: str | None = None
+    """Working directory; default: that of the job's file."""
+    environment: dict[str, Word] = Field(default_factory=dict)
+    """Further environment variables."""
+    launch: Literal["worker", "node"] = "worker"
+    """One process for each worker, or one on each node (``torchrun`` and the like)."""
+    fork: bool = False
+    """Whether it may run in several copies whose parameters are averaged each round (HadarE)."""
+    estimate: EstimateForm = Field(default_factory=EstimateForm)
+    deadline: Seconds | None = None
+    """Time after submission by which it should be done; read by utilities (Hadar)."""
+    utility: str | None = None
+    """Name of the utility of its completion time (Hadar)."""
+
+
+def read_job(path: Path) -> JobForm:
+    """The job that a file describes, with its working directory made absolute.
+
+    Raises
+    ------
+    UnusableFile
+        The file cannot be read.
+    InvalidOption
+        It describes no job; file, line and key are named.
+    """
+    form = read_form(JobForm, path)
+    folder = Path(os.path.abspath(path)).parent
+    cwd = Path(os.path.normpath(folder / Path(form.cwd).expanduser())) if form.cwd else folder
+    if not cwd.is_dir():
+        raise InvalidOption(f"{path}: cwd is {form.cwd!r}, and {cwd} is no folder")
+    for name, value in form.environment.items():
+        if not name.isidentifier() or "\0" in value:
+            raise InvalidOption(f"{path}: environment has {name!r}; it must be the name of a variable")
+    if form.steps > MOST_COUNTED:
+        raise InvalidOption(f"{path}: steps is {form.steps}; it may be {MOST_COUNTED} at most")
+    return form.model_copy(update={"cwd": str(cwd)})

@@ -1,0 +1,182 @@
+"""The directory of a lease: the files through which controller, runners and job talk. Standard library only.
+
+A lease is the right of one job (or one of its copies) to run on some GPUs until it is stopped. Its directory has ::
+
+    lease.json          what to run where, from which step              written by the controller, once
+    renewed             a counter that goes up while the controller is well
+    stop                why the job shall stop, once it shall
+    claim-R             which process runs node R of the gang           by its runner (or the controller, to revoke it)
+    progress.json       step, loss and speed                            by the job
+    losses.jsonl        the losses that the job has told
+    checkpoints/step-N  published checkpoints
+    stop_at             the step at which all ranks stop                by rank 0 of the job
+    outcome.json        what the job says of itself at its end
+    exit-R.json         how node R ended; written when nothing of it runs any more
+    log-R               what the job printed
+
+Files are published whole, by a rename or a link, but for the counter, which is overwritten in place so that a full disk
+does not stop it. Who reads a file that is missing or damaged reads None.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+LEASE, RENEWED, STOP, STOP_AT = "lease.json", "renewed", "stop", "stop_at"
+PROGRESS, LOSSES, OUTCOME, CHECKPOINTS = "progress.json", "losses.jsonl", "outcome.json", "checkpoints"
+VERSION = 1
+"""Of these files; a runner refuses a lease of another."""
+
+TAG_VARIABLE = "HETOPT_TAG"
+"""Environment variable of every process of a lease: its tag, a dot, the node's number (``runner`` for runners)."""
+
+
+def claim_file(rank: int) -> str:
+    """Name of the file that says who runs this node of the gang."""
+    return f"claim-{rank}"
+
+
+def exit_file(rank: int) -> str:
+    """Name of the file that says how this node of the gang ended."""
+    return f"exit-{rank}.json"
+
+
+def log_file(rank: int) -> str:
+    """Name of the file with what the job printed on this node."""
+    return f"log-{rank}"
+
+
+def now() -> float:
+    """Seconds since this machine was started, also those in which it slept; never set back or forth."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def boot_id() -> str:
+    """What tells this run of this machine from every other."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def started(pid: int) -> int | None:
+    """When the process began, in clock ticks since the machine was started; None where there is none (a zombie is)."""
+    try:
+        state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (OSError, ValueError):
+        return None
+    return None if state in "ZX" else int(rest[18])
+
+
+def identity(pid: int | None = None) -> dict[str, Any]:
+    """Who a process is (by default this one), beyond the reuse of process numbers and restarts of the machine."""
+    pid = os.getpid() if pid is None else pid
+    return {"host": socket.gethostname(), "boot": boot_id(), "pid": pid, "started": started(pid)}
+
+
+def is_alive(who: dict[str, Any]) -> bool:
+    """Whether the process with that :func:`identity`, of this machine, still runs."""
+    return who.get("boot") == boot_id() and who.get("started") is not None and started(who["pid"]) == who["started"]
+
+
+def write_json(path: Path, content: Any, *, durable: bool = True) -> None:
+    """Publish ``content`` at ``path`` whole or not at all; durable: it survives a crash of the machine."""
+    spare = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}")
+    try:
+        with open(spare, "w", encoding="utf-8") as file:
+            json.dump(content, file)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(spare, path)
+    except BaseException:
+        spare.unlink(missing_ok=True)
+        raise
+    if durable:
+        sync_folder(path.parent)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """What :func:`write_json` has written; None where there is nothing, or nothing that can be read."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def read_text(path: Path) -> str | None:
+    """The text of a small file; None where it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return None
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder survive a crash of the machine."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def claim(folder: Path, rank: int, who: dict[str, Any]) -> bool:
+    """Take node ``rank`` of the lease, once and for all; False where somebody has.
+
+    ``link`` fails if the name is there, on NFS too; the content is complete from the first moment.
+    """
+    spare = folder / f".claim-{rank}.{socket.gethostname()}.{os.getpid()}.{time.monotonic_ns()}"
+    with open(spare, "w", encoding="utf-8") as file:
+        json.dump(who, file)
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        os.link(spare, folder / claim_file(rank))
+    except OSError as problem:
+        if os.stat(spare).st_nlink != 2:  # a file server may have made the link and lost its answer
+            if isinstance(problem, FileExistsError):
+                return False
+            raise
+    finally:
+        spare.unlink(missing_ok=True)
+    sync_folder(folder)
+    return True
+
+
+def renew(folder: Path, counter: int) -> None:
+    """Write the counter in place."""
+    handle = os.open(folder / RENEWED, os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        os.pwrite(handle, b"%020d\n" % counter, 0)
+    finally:
+        os.close(handle)
+
+
+def published(folder: Path) -> list[tuple[int, Path]]:
+    """The complete checkpoints of a lease: (step, folder), the last step first."""
+    found = []
+    try:
+        names = os.listdir(folder / CHECKPOINTS)
+    except OSError:
+        return []
+    for name in names:
+        number = name.removeprefix("step-")
+        if name.startswith("step-") and number.isdecimal() and is_complete(folder / CHECKPOINTS / name):
+            found.append((int(number), folder / CHECKPOINTS / name))
+    return sorted(found, reverse=True)
+
+
+def is_complete(checkpoint: Path) -> bool:
+    """Whether every file of the checkpoint is there in its full length, as the list says that was written last."""
+    content = read_json(checkpoint / "files.json")
+    sizes = None if content is None else content.get("bytes")
+    if not isinstance(sizes, dict):
+        return False
+    try:
+        return all((checkpoint / name).stat().st_size == size for name, size in sizes.items())
+    except OSError:
+        return False

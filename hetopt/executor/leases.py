@@ -1,0 +1,294 @@
+"""Leases in the books: granted with an epoch and seats, started, stopped, and sealed exactly once."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, func, insert, select, update
+
+from hetopt.executor import tables
+from hetopt.executor.engines.engine import Grant, Seat
+from hetopt.executor.queue import CANCELLED, DONE, FAILED, QUEUED, form_of
+from hetopt.executor.store import Store
+
+INTENT, STARTED, SEALED = "intent", "started", "sealed"
+TRAIN, PROFILE = "train", "profile"
+
+MOST_FAILURES = 3
+"""A job that fails so often in a row, without a new checkpoint between, is not started again."""
+
+
+@dataclass(frozen=True)
+class Open:
+    """A lease that is not sealed, as it is in the books."""
+
+    row: RowMapping
+    job: RowMapping
+    seats: tuple[Seat, ...]
+    folder: Path
+
+    @property
+    def tag(self) -> str:
+        """Its name."""
+        return str(self.row["tag"])
+
+    @property
+    def grant(self) -> Grant:
+        """As engines know it."""
+        return Grant(self.tag, self.folder, self.seats)
+
+    @property
+    def held(self) -> dict[str, dict[str, int]]:
+        """Node -> GPU type -> GPUs."""
+        return by_node(self.seats)
+
+
+def by_node(seats: Sequence[Seat]) -> dict[str, dict[str, int]]:
+    """Node -> GPU type -> how many."""
+    held: dict[str, dict[str, int]] = {}
+    for (node, gpu_type), number in Counter((seat.node, seat.gpu_type) for seat in seats).items():
+        held.setdefault(node, {})[gpu_type] = number
+    return held
+
+
+def open_leases(connection: Connection, folder: Path) -> list[Open]:
+    """All leases that are not sealed, in the order in which they were granted; ``folder`` has their directories."""
+    rows = connection.execute(
+        select(tables.leases).where(tables.leases.c.state != SEALED).order_by(tables.leases.c.id)
+    ).mappings()
+    found = rows.all()
+    if not found:
+        return []
+    jobs = {
+        row["id"]: row
+        for row in connection.execute(
+            select(tables.jobs).where(
+                tables.jobs.c.id.in_(select(tables.leases.c.job).where(tables.leases.c.state != SEALED))
+            )
+        ).mappings()
+    }
+    seats: dict[int, list[Seat]] = {}
+    for seat in connection.execute(select(tables.seats).where(tables.seats.c.held)).mappings():
+        own = Seat(seat["node"], seat["gpu_type"], seat["number"], seat["device"])
+        seats.setdefault(seat["lease"], []).append(own)
+    return [Open(row, jobs[row["job"]], tuple(seats.get(row["id"], ())), folder / row["tag"]) for row in found]
+
+
+def grant(
+    store: Store,
+    job: int,
+    seats: Sequence[Seat],
+    *,
+    copy: int = 0,
+    kind: str = TRAIN,
+    forked: bool = False,
+    until_step: int | None = None,
+    round_number: int = 0,
+) -> str | None:
+    """Write the intent: the job's next epoch, the lease and the seats that it holds, in one transaction; its tag.
+
+    None where the job is no longer to run, or what it would have is not free any more: the books decide, not memory.
+    """
+    with store.writing() as connection:
+        row = connection.execute(select(tables.jobs).where(tables.jobs.c.id == job)).mappings().one()
+        if row["state"] != QUEUED or row["cancelled"]:
+            return None
+        taken = {
+            (s["node"], s["gpu_type"], s["number"])
+            for s in connection.execute(select(tables.seats).where(tables.seats.c.held)).mappings()
+        }
+        same = (tables.leases.c.job == job) & (tables.leases.c.state != SEALED)
+        others = connection.execute(select(tables.leases.c.copy, tables.leases.c.forked).where(same)).all()
+        merging = connection.execute(
+            select(tables.merges.c.id).where(tables.merges.c.job == job, ~tables.merges.c.done)
+        ).first()
+        if merging or any(other == copy or not (forked and one) for other, one in others):
+            return None
+        if any((seat.node, seat.gpu_type, seat.index) in taken for seat in seats):
+            return None
+        epoch = row["epoch"] + 1
+        tag = f"hetopt-{store.cluster}-{job}-{copy}-{epoch}"
+        now = store.now()
+        steps = form_of(row).steps
+        lease = {
+            "tag": tag,
+            "job": job,
+            "copy": copy,
+            "epoch": epoch,
+            "kind": kind,
+            "forked": forked,
+            "state": INTENT,
+            "gpu_types": "+".join(sorted({seat.gpu_type for seat in seats})),
+            "from_step": row["committed"],
+            "until_step": steps if until_step is None else min(steps, until_step),
+            "resume_dir": row["checkpoint"],
+            "round": round_number,
+            "granted": now,
+        }
+        made = connection.execute(insert(tables.leases).values(lease)).inserted_primary_key
+        assert made is not None
+        connection.execute(
+            insert(tables.seats),
+            [
+                {
+                    "lease": made[0],
+                    "node": seat.node,
+                    "gpu_type": seat.gpu_type,
+                    "number": seat.index,
+                    "device": seat.device,
+                    "held": True,
+                }
+                for seat in seats
+            ],
+        )
+        changed = {"epoch": epoch, "reason": None, "started": row["started"] if row["started"] is not None else now}
+        connection.execute(update(tables.jobs).where(tables.jobs.c.id == job).values(changed))
+        store.note(connection, "granted", row["name"], tag=tag, lease=kind, copy=copy, seats=by_node(seats))
+    return tag
+
+
+def set_lease(store: Store, lease: Open, **values: Any) -> None:
+    """Change columns of a lease that is still open; nothing happens to a sealed one."""
+    with store.writing() as connection:
+        connection.execute(
+            update(tables.leases)
+            .where(tables.leases.c.id == lease.row["id"], tables.leases.c.state != SEALED)
+            .values(values)
+        )
+
+
+def mark_started(store: Store, lease: Open) -> None:
+    """The engine has taken it."""
+    with store.writing() as connection:
+        changed = connection.execute(
+            update(tables.leases)
+            .where(tables.leases.c.id == lease.row["id"], tables.leases.c.state == INTENT)
+            .values(state=STARTED)
+        )
+        if changed.rowcount:
+            store.note(connection, "started", lease.job["name"], tag=lease.tag)
+
+
+def ask_stop(store: Store, lease: Open, reason: str) -> None:
+    """Note that it shall stop, and why; the first reason stays."""
+    with store.writing() as connection:
+        changed = connection.execute(
+            update(tables.leases)
+            .where(
+                tables.leases.c.id == lease.row["id"],
+                tables.leases.c.state != SEALED,
+                tables.leases.c.stop_asked.is_(None),
+            )
+            .values(stop_asked=store.now(), stop_reason=reason)
+        )
+        if changed.rowcount:
+            store.note(connection, "stopping", lease.job["name"], tag=lease.tag, reason=reason)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What is known of a lease when it is sealed.
+
+    Attributes
+    ----------
+    outcome:
+        In a word: ``ended``, ``stopped``, ``fenced``, ``failed``, ``lost``, ``revoked`` (never ran), ….
+    step, checkpoint, checkpoint_bytes:
+        Of the last published checkpoint of the lease; the step is None without one.
+    ticked:
+        As far as the job got.
+    finished:
+        The job says that it is done, or ended by itself without a word.
+    failure:
+        Why it counts as a failure of the job itself; None where it does not.
+    fatal:
+        It need not be tried again.
+    """
+
+    outcome: str
+    step: int | None = None
+    checkpoint: Path | None = None
+    checkpoint_bytes: float | None = None
+    ticked: int | None = None
+    finished: bool = False
+    failure: str | None = None
+    fatal: bool = False
+
+
+def seal(store: Store, lease: Open, ending: Ending, learn: Callable[[Connection], None] | None = None) -> bool:
+    """Free its seats and move the job forward, in one transaction and once; False where it is sealed already.
+
+    Parameters
+    ----------
+    learn:
+        What else goes into the books with it.
+    """
+    with store.writing() as connection:
+        open_now = (tables.leases.c.id == lease.row["id"]) & (tables.leases.c.state != SEALED)
+        row = connection.execute(select(tables.leases).where(open_now)).mappings().first()
+        if row is None:
+            return False
+        job = connection.execute(select(tables.jobs).where(tables.jobs.c.id == row["job"])).mappings().one()
+        now, steps = store.now(), steps_of(job)
+        start = row["from_step"]
+        end = start if ending.step is None else max(start, min(ending.step, row["until_step"]))
+        if ending.finished and not row["forked"]:
+            end = steps
+        values: dict[str, Any] = {
+            "state": SEALED,
+            "sealed": now,
+            "outcome": ending.outcome,
+            "end_step": end,
+            "ticked_step": ending.ticked,
+            "checkpoint": None if ending.checkpoint is None else str(ending.checkpoint),
+        }
+        connection.execute(update(tables.leases).where(open_now).values(values))
+        connection.execute(update(tables.seats).where(tables.seats.c.lease == row["id"]).values(held=False))
+        changed: dict[str, Any] = {"lost": job["lost"] + max(0, (ending.ticked or end) - end)}
+        if not row["forked"] and end > job["committed"]:
+            changed |= {"committed": end, "checkpoint": values["checkpoint"] or job["checkpoint"]}
+        if ending.checkpoint_bytes is not None:
+            changed["checkpoint_bytes"] = ending.checkpoint_bytes
+        changed |= _state_after(store, connection, job, row, ending, end)
+        connection.execute(update(tables.jobs).where(tables.jobs.c.id == job["id"]).values(changed))
+        if changed.get("state", QUEUED) != QUEUED:
+            connection.execute(tables.targets.delete().where(tables.targets.c.job == job["id"]))
+        if learn is not None:
+            learn(connection)
+        told = {"from_step": start, "step": end, "failure": ending.failure}
+        store.note(connection, "sealed", job["name"], tag=row["tag"], outcome=ending.outcome, **told)
+        if "state" in changed and changed["state"] != QUEUED:
+            store.note(connection, changed["state"], job["name"], reason=changed.get("reason"))
+    return True
+
+
+def _state_after(
+    store: Store, connection: Connection, job: RowMapping, row: RowMapping, ending: Ending, end: int
+) -> dict[str, Any]:
+    """What becomes of the job now that a lease of it is sealed."""
+    now = store.now()
+    others = connection.execute(
+        select(func.count()).where(tables.leases.c.job == job["id"], tables.leases.c.state != SEALED)
+    ).scalar()
+    if job["state"] != QUEUED:
+        return {}
+    if job["cancelled"]:
+        return {} if others else {"state": CANCELLED, "finished": now, "reason": "cancelled"}
+    if not row["forked"] and ending.finished:
+        return {"state": DONE, "finished": now, "reason": None, "failures": 0}
+    if ending.failure is None:
+        return {"failures": 0} if end > row["from_step"] else {}
+    failures = 1 if end > row["from_step"] else job["failures"] + 1
+    if ending.fatal or failures >= MOST_FAILURES:
+        return {"failures": failures, "state": FAILED, "finished": now, "reason": ending.failure}
+    return {"failures": failures, "reason": f"failed {failures} of {MOST_FAILURES} times: {ending.failure}"}
+
+
+def steps_of(job: RowMapping | Mapping[str, Any]) -> int:
+    """Training steps of the whole job."""
+    return int(json.loads(job["form"])["steps"])

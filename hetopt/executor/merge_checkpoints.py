@@ -1,0 +1,105 @@
+"""Merges the checkpoints of a forked job's copies: ``python -m hetopt.executor.merge_checkpoints PARTS TARGET``.
+
+Arrays lie in ``.npz`` or ``.safetensors`` files; those of the same name in all checkpoints are averaged with the steps
+that each copy has done as weights. All other files are taken from the copy that has done the most.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hetopt.errors import InvalidOption
+from hetopt.executor import lease_directory as files
+from hetopt.executor.averaging import consolidate
+from hetopt.executor.job_side import list_files
+
+
+def merge(parts: Sequence[tuple[Path, float]], target: Path) -> None:
+    """Publish the merged checkpoint at ``target``, whole or not at all; nothing happens where it is there already.
+
+    Parameters
+    ----------
+    parts:
+        Checkpoints and their weights.
+
+    Raises
+    ------
+    InvalidOption
+        The checkpoints do not fit together.
+    """
+    if target.is_dir() and files.is_complete(target):
+        return
+    hidden = target.with_name(f".{target.name}.{os.getpid()}")
+    for old in target.parent.glob(f".{target.name}.*"):
+        shutil.rmtree(old, ignore_errors=True)
+    most = max(parts, key=lambda part: part[1])[0]
+    shutil.copytree(most, hidden)
+    (hidden / "files.json").unlink(missing_ok=True)
+    weights = [weight for _, weight in parts]
+    for path in sorted(most.rglob("*")):
+        name = path.relative_to(most)
+        if path.suffix not in (".npz", ".safetensors"):
+            continue
+        states = []
+        for folder, _ in parts:
+            if not (folder / name).is_file():
+                raise InvalidOption(f"{folder} has no {name}; all copies of a job must save the same files")
+            states.append(read_arrays(folder / name))
+        write_arrays(hidden / name, consolidate(states, weights))
+    list_files(hidden)
+    os.rename(hidden, target)
+    files.sync_folder(target.parent)
+
+
+def read_arrays(path: Path) -> Mapping[str, Any]:
+    """Arrays by name; nothing in the file is executed.
+
+    Raises
+    ------
+    InvalidOption
+        It holds something else than arrays of numbers.
+    """
+    try:
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as archive:
+                return {name: archive[name] for name in archive.files}
+        from safetensors.numpy import load_file
+    except ImportError:
+        raise InvalidOption(f"{path.name}: to merge .safetensors, pip install 'hetopt[torch]'") from None
+    except Exception as problem:  # numpy and zipfile raise many kinds for a damaged file
+        raise InvalidOption(f"{path} holds no plain arrays: {problem}") from None
+    loaded: Mapping[str, Any] = load_file(path)
+    return loaded
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    """The same, written."""
+    if path.suffix == ".npz":
+        np.savez(path, **arrays)
+        return
+    from safetensors.numpy import save_file
+
+    save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()}, path)
+
+
+def main(words: list[str]) -> int:
+    """Merge, and say in a line what is wrong."""
+    parts = [(Path(folder), float(weight)) for folder, weight in json.loads(words[0])]
+    try:
+        merge(parts, Path(words[1]))
+    except (InvalidOption, OSError) as problem:
+        print(problem, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

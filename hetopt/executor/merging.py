@@ -1,0 +1,154 @@
+"""Merges of forked jobs: begun in the books, done by processes of their own, committed once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import RowMapping, insert, select, update
+
+from hetopt.executor import lease_directory as files
+from hetopt.executor import tables
+from hetopt.executor.leases import SEALED, steps_of
+from hetopt.executor.queue import CANCELLED, DONE, FAILED, QUEUED
+from hetopt.executor.store import Store
+
+MOST_FAILURES = 3
+"""A merge is tried so often."""
+
+
+class Merges:
+    """The merges of a cluster: begun in the books, done by processes of their own, committed once.
+
+    Parameters
+    ----------
+    store:
+        The books.
+    folder:
+        Where lease directories, and merged checkpoints beside them, lie.
+    """
+
+    def __init__(self, store: Store, folder: Path) -> None:
+        self.store, self.folder = store, folder
+        self._running: dict[int, subprocess.Popen[bytes]] = {}
+        self._failures: dict[int, int] = {}
+        self._cleared: set[str] = set()
+
+    def step(self) -> None:
+        """Begin those that are due, look after those that run, commit those that are done."""
+        for job in self._due():
+            self._begin(job)
+        with self.store.reading() as connection:
+            rows = connection.execute(select(tables.merges).where(~tables.merges.c.done)).mappings().all()
+        for row in rows:
+            self._advance(row)
+
+    def _due(self) -> list[int]:
+        """Forked jobs of which copies have ended, and none has a lease."""
+        unmerged = tables.leases.c.forked & ~tables.leases.c.merged & (tables.leases.c.state == SEALED)
+        busy = select(tables.leases.c.job).where(tables.leases.c.state != SEALED)
+        merging = select(tables.merges.c.job).where(~tables.merges.c.done)
+        with self.store.reading() as connection:
+            query = (
+                select(tables.leases.c.job)
+                .where(unmerged, tables.leases.c.job.not_in(busy), tables.leases.c.job.not_in(merging))
+                .distinct()
+            )
+            return [int(job) for job in connection.execute(query).scalars()]
+
+    def _begin(self, job: int) -> None:
+        """Write down what is to be merged; where at most one copy has got anywhere, commit at once."""
+        with self.store.writing() as connection:
+            row = connection.execute(select(tables.jobs).where(tables.jobs.c.id == job)).mappings().one()
+            own = connection.execute(
+                select(tables.leases).where(tables.leases.c.job == job, tables.leases.c.forked, ~tables.leases.c.merged)
+            ).mappings()
+            parts = [(copy["checkpoint"], copy["end_step"] - copy["from_step"]) for copy in own]
+            parts = [(folder, steps) for folder, steps in parts if folder and steps > 0]
+            step = row["committed"] + sum(steps for _, steps in parts)
+            if len(parts) < 2:
+                self._commit(connection, row, step, parts[0][0] if parts else None)
+                return
+            folder = self.folder / f"merged-{self.store.cluster}-{job}" / f"step-{step}"
+            values = {"job": job, "step": step, "parts": json.dumps(parts), "folder": str(folder)}
+            connection.execute(insert(tables.merges).values(values))
+            self.store.note(connection, "merging", row["name"], step=step, copies=len(parts))
+
+    def _advance(self, row: RowMapping) -> None:
+        folder = Path(row["folder"])
+        process = self._running.get(row["id"])
+        if files.is_complete(folder):
+            if process is not None:
+                process.wait()
+                del self._running[row["id"]]
+            with self.store.writing() as connection:
+                job = connection.execute(select(tables.jobs).where(tables.jobs.c.id == row["job"])).mappings().one()
+                self._commit(connection, job, row["step"], row["folder"])
+                connection.execute(update(tables.merges).where(tables.merges.c.id == row["id"]).values(done=True))
+        elif process is None:
+            folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            words = [sys.executable, "-P", "-m", "hetopt.executor.merge_checkpoints", row["parts"], row["folder"]]
+            log = folder.parent / "merge.log"
+            with log.open("wb") as file:
+                self._running[row["id"]] = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+        elif process.poll() is not None:
+            del self._running[row["id"]]
+            self._failed(row, folder.parent / "merge.log")
+
+    def _failed(self, row: RowMapping, log: Path) -> None:
+        """Try again; in the end the copy that has done the most stands for all, or, if its files do not fit, fail."""
+        self._failures[row["id"]] = self._failures.get(row["id"], 0) + 1
+        if self._failures[row["id"]] < MOST_FAILURES:
+            return
+        why = (files.read_text(log) or "").strip().rpartition("\n")[2] or "the merging process died"
+        with self.store.writing() as connection:
+            job = connection.execute(select(tables.jobs).where(tables.jobs.c.id == row["job"])).mappings().one()
+            connection.execute(update(tables.merges).where(tables.merges.c.id == row["id"]).values(done=True))
+            mine = tables.leases.c.job == row["job"]
+            connection.execute(update(tables.leases).where(mine, tables.leases.c.forked).values(merged=True))
+            values = {"state": FAILED, "finished": self.store.now(), "reason": f"its copies cannot be merged: {why}"}
+            connection.execute(update(tables.jobs).where(tables.jobs.c.id == job["id"]).values(values))
+            connection.execute(tables.targets.delete().where(tables.targets.c.job == job["id"]))
+            self.store.note(connection, "failed", job["name"], reason=values["reason"])
+
+    def _commit(self, connection: Any, job: RowMapping, step: int, checkpoint: str | None) -> None:
+        """The steps of all copies count, once; the job goes on from what was merged."""
+        mine = (tables.leases.c.job == job["id"]) & tables.leases.c.forked & (tables.leases.c.state == SEALED)
+        connection.execute(update(tables.leases).where(mine).values(merged=True))
+        connection.execute(update(tables.targets).where(tables.targets.c.job == job["id"]).values(until_step=None))
+        values: dict[str, Any] = {"committed": step}
+        if checkpoint is not None:
+            values["checkpoint"] = checkpoint
+        if job["state"] == QUEUED and step >= steps_of(job):
+            values |= {"state": DONE, "finished": self.store.now(), "reason": None}
+        elif job["state"] == QUEUED and job["cancelled"]:
+            values |= {"state": CANCELLED, "finished": self.store.now(), "reason": "cancelled"}
+        connection.execute(update(tables.jobs).where(tables.jobs.c.id == job["id"]).values(values))
+        self.store.note(connection, "merged", job["name"], step=step)
+        if "state" in values:
+            connection.execute(tables.targets.delete().where(tables.targets.c.job == job["id"]))
+            self.store.note(connection, values["state"], job["name"])
+
+    def clear_away(self) -> None:
+        """Remove merged checkpoints from which nobody will go on any more."""
+        with self.store.reading() as connection:
+            rows = connection.execute(
+                select(tables.merges.c.folder)
+                .join(tables.jobs, tables.jobs.c.id == tables.merges.c.job)
+                .where(tables.merges.c.done, tables.merges.c.folder != tables.jobs.c.checkpoint)
+            ).scalars()
+            old = [Path(folder) for folder in rows if str(folder) not in self._cleared]
+        for folder in old:
+            shutil.rmtree(folder, ignore_errors=True)
+            self._cleared.add(str(folder))
+
+    def close(self) -> None:
+        """End the processes; another controller begins them again."""
+        for process in self._running.values():
+            process.kill()
+            process.wait()
+        self._running.clear()

@@ -1,0 +1,26 @@
+"""Names that may stand in paths, tags and messages of an engine."""
+
+from __future__ import annotations
+
+import re
+
+from hetopt.checks import shown
+from hetopt.errors import InvalidOption
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,62}")
+
+
+def check_name(value: object, key: str) -> str:
+    """``value`` if it is a name of letters, digits, ``.``, ``_``, ``+`` and ``-``, at most 63 of them.
+
+    Raises
+    ------
+    InvalidOption
+        It is not.
+    """
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise InvalidOption(
+            f"{key} is {shown(value)}; a name begins with a letter or digit and has letters, digits, '.', '_', '+' "
+            "and '-', at most 63 of them"
+        )
+    return value

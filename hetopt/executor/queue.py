@@ -1,0 +1,187 @@
+"""What people ask of the cluster: submit, cancel, drain; each is a transaction, which the controller sees later."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+from sqlalchemy import Connection, RowMapping, insert, select, update
+
+from hetopt.checks import choices
+from hetopt.errors import InvalidOption, UnknownName
+from hetopt.executor import tables
+from hetopt.executor.clock import today
+from hetopt.executor.job_file import JobForm
+from hetopt.executor.store import Store
+
+QUEUED, DONE, FAILED, CANCELLED = "queued", "done", "failed", "cancelled"
+"""States of a job. One that runs is queued and has an open lease."""
+
+
+def submit(store: Store, form: JobForm, *, again: bool = False) -> str:
+    """Take in a job; its name.
+
+    Parameters
+    ----------
+    again:
+        Where the name is taken, give it the next number: ``train``, ``train.2``, ``train.3``, ….
+
+    Raises
+    ------
+    InvalidOption
+        The name is taken, or the cluster is known and could never run the job.
+    """
+    with store.writing() as connection:
+        taken = {str(name) for name in connection.execute(select(tables.jobs.c.name)).scalars()}
+        if form.name in taken:
+            if not again:
+                raise InvalidOption(
+                    f"there is a job {form.name!r} already; give this one another name, or --again for {form.name}.N"
+                )
+            number = next(n for n in range(2, len(taken) + 3) if f"{form.name}.{n}" not in taken)
+            form = form.model_copy(update={"name": f"{form.name}.{number}"})
+        check_runnable(form, known_nodes(connection))
+        row = {
+            "name": form.name,
+            "tenant": form.tenant,
+            "form": form.model_dump_json(),
+            "state": QUEUED,
+            "submitted": store.now(),
+            "submitted_at": today(),
+            "committed": 0,
+        }
+        connection.execute(insert(tables.jobs), [row])
+        store.note(connection, "submitted", form.name, workers=form.workers, steps=form.steps, tenant=form.tenant)
+    return form.name
+
+
+def known_nodes(connection: Connection) -> dict[str, dict[str, int]]:
+    """Node -> GPU type -> GPUs, as far as an engine has ever told."""
+    rows = connection.execute(select(tables.nodes.c.name, tables.nodes.c.content)).all()
+    return {name: json.loads(content)["gpus"] for name, content in rows if content}
+
+
+def check_runnable(form: JobForm, nodes: Mapping[str, Mapping[str, int]]) -> None:
+    """Raise :class:`InvalidOption` where no placement on these nodes, all of them up, could have the job.
+
+    Without any node nothing is known, and nothing refused.
+    """
+    if not nodes:
+        return
+    capacity: dict[str, int] = {}
+    for gpus in nodes.values():
+        for gpu_type, number in gpus.items():
+            capacity[gpu_type] = capacity.get(gpu_type, 0) + number
+    for gpu_type in form.gpu_types or ():
+        if gpu_type not in capacity:
+            raise InvalidOption(
+                f"job {form.name!r}: gpu_types names {gpu_type!r}, which the cluster does not have; "
+                f"{choices(gpu_type, capacity)}"
+            )
+    allowed = {t: n for t, n in capacity.items() if form.gpu_types is None or t in form.gpu_types}
+    if form.workers > sum(allowed.values()):
+        listed = " + ".join(f"{n} {t}" for t, n in allowed.items())
+        raise InvalidOption(
+            f"job {form.name!r}: workers is {form.workers}; of GPU types that it may run on the cluster has {listed}"
+        )
+
+
+def cancel(store: Store, name: str) -> str:
+    """End a job; its state before. Its lease, if it has one, is stopped by the controller.
+
+    Raises
+    ------
+    UnknownName
+        There is no such job.
+    InvalidOption
+        It is over.
+    """
+    with store.writing() as connection:
+        row = job_row(connection, name)
+        if row["state"] != QUEUED:
+            raise InvalidOption(
+                f"job {name!r} is {row['state']}; only a job that is queued or running can be cancelled"
+            )
+        runs = connection.execute(
+            select(tables.leases.c.id).where(tables.leases.c.job == row["id"], tables.leases.c.state != "sealed")
+        ).first()
+        changed = {"cancelled": True} if runs else {"cancelled": True, "state": CANCELLED, "finished": store.now()}
+        connection.execute(update(tables.jobs).where(tables.jobs.c.id == row["id"]).values(changed))
+        if not runs:
+            connection.execute(tables.targets.delete().where(tables.targets.c.job == row["id"]))
+        store.note(connection, "cancelled", name, running=runs is not None)
+    return "running" if runs else "queued"
+
+
+def retry(store: Store, name: str) -> int:
+    """Let a failed job run again, from where it was; the steps that are committed.
+
+    Raises
+    ------
+    UnknownName
+        There is no such job.
+    InvalidOption
+        It has not failed.
+    """
+    with store.writing() as connection:
+        row = job_row(connection, name)
+        if row["state"] != FAILED:
+            raise InvalidOption(f"job {name!r} is {row['state']}; only one that has failed can be tried again")
+        values = {"state": QUEUED, "failures": 0, "finished": None, "reason": None}
+        connection.execute(update(tables.jobs).where(tables.jobs.c.id == row["id"]).values(values))
+        infeasible = (tables.speeds.c.job == row["id"]) & ~tables.speeds.c.feasible
+        connection.execute(tables.speeds.delete().where(infeasible))
+        store.note(connection, "retried", name)
+        return int(row["committed"])
+
+
+def drain(store: Store, node: str, *, undo: bool = False) -> None:
+    """Let nothing new start on a node, and have what runs there moved away (or undo that).
+
+    Raises
+    ------
+    UnknownName
+        No engine has told of such a node.
+    """
+    with store.writing() as connection:
+        known = known_nodes(connection)
+        if node not in known:
+            raise UnknownName(
+                f"there is no node {node!r}; {choices(node, known)}"
+                if known
+                else f"there is no node {node!r}: no engine has told of any yet; `hetopt run` asks it"
+            )
+        connection.execute(update(tables.nodes).where(tables.nodes.c.name == node).values(drained=not undo))
+        store.note(connection, "undrained" if undo else "drained", node=node)
+
+
+def job_row(connection: Connection, name: str) -> RowMapping:
+    """The row of a job.
+
+    Raises
+    ------
+    UnknownName
+        There is none.
+    """
+    row = connection.execute(select(tables.jobs).where(tables.jobs.c.name == name)).mappings().first()
+    if row is None:
+        known = [str(other) for other in connection.execute(select(tables.jobs.c.name)).scalars()]
+        raise UnknownName(f"there is no job {name!r}; {choices(name, known)}")
+    return row
+
+
+def form_of(row: RowMapping) -> JobForm:
+    """The job's file as it was submitted."""
+    return _form(row["form"])
+
+
+@lru_cache(maxsize=4096)
+def _form(text: str) -> JobForm:
+    return JobForm.model_validate_json(text, strict=False)
+
+
+def base_name(name: str) -> str:
+    """A job's name without the number that ``--again`` has added."""
+    return re.sub(r"\.\d+\Z", "", name)

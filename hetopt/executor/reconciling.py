@@ -1,0 +1,216 @@
+"""From what runs to what the last decision wants: who stops, who starts, who is profiled first.
+
+All of it follows from the books: what is not done yet is done at the next look, also by another controller.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, RowMapping, insert, select, update
+
+from hetopt.executor import tables
+from hetopt.executor.deciding import Target, shares
+from hetopt.executor.engines.engine import Node, Seat
+from hetopt.executor.leases import PROFILE, SEALED, TRAIN, Open, grant, steps_of
+from hetopt.executor.queue import QUEUED
+from hetopt.executor.store import Store
+from hetopt.executor.tending import Tender
+from hetopt.simulation.profiling import fewest
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A profiling run that is wanted: a gang of one type."""
+
+    job: int
+    gpu_type: str
+    workers: int
+
+
+def write_targets(connection: Connection, targets: Iterable[Target]) -> None:
+    """Put down what the new decision wants, in place of what the last one wanted."""
+    rows = [
+        {"job": t.job, "copy": t.copy, "seats": json.dumps(t.seats), "work": t.work, "until_step": None}
+        for t in targets
+    ]
+    connection.execute(tables.targets.delete())
+    queued = set(connection.execute(select(tables.jobs.c.id).where(tables.jobs.c.state == QUEUED)).scalars())
+    if rows := [row for row in rows if row["job"] in queued]:
+        connection.execute(insert(tables.targets), rows)
+
+
+def read_targets(store: Store) -> list[RowMapping]:
+    """What the last decision wants."""
+    with store.reading() as connection:
+        query = select(tables.targets).order_by(tables.targets.c.job, tables.targets.c.copy)
+        return list(connection.execute(query).mappings())
+
+
+@dataclass
+class Reconciler:
+    """Stops and starts leases.
+
+    Parameters
+    ----------
+    store, tender:
+        The books, and who handles leases.
+    """
+
+    store: Store
+    tender: Tender
+
+    def stop(self, leases: Sequence[Open], targets: Sequence[RowMapping], round_number: int) -> None:
+        """Stop the leases that the targets do not want as they are."""
+        wanted = {(row["job"], row["copy"]): row for row in targets}
+        for lease in leases:
+            row = lease.row
+            if row["kind"] != TRAIN or row["stop_asked"] is not None or row["lost_since"] is not None:
+                continue
+            target = wanted.get((row["job"], row["copy"]))
+            if row["forked"] and row["round"] != round_number:
+                self.tender.stop(lease, "its round is over")
+            elif target is None:
+                self.tender.stop(lease, "the decision gives its GPUs to others")
+            elif json.loads(target["seats"]) != lease.held or (target["work"] is not None) != row["forked"]:
+                self.tender.stop(lease, "it moves")
+
+    def profile(
+        self, trials: Sequence[Trial], leases: Sequence[Open], nodes: Sequence[Node], *, pause: bool
+    ) -> set[str]:
+        """Start profiling runs where GPUs are free; with ``pause`` others make way [FFT, section 5].
+
+        Returns
+        -------
+        set
+            GPU types for which a run waits: nothing else is to be started there.
+        """
+        waiting: set[str] = set()
+        busy = {lease.row["job"] for lease in leases}
+        free = free_seats(nodes, leases)
+        for trial in trials:
+            if trial.job in busy:
+                continue
+            if (chosen := gang(free, trial.gpu_type, trial.workers)) is not None:
+                if grant(self.store, trial.job, chosen, kind=PROFILE) is not None:
+                    busy.add(trial.job)
+                    for seat in chosen:
+                        free.remove(seat)
+                continue
+            waiting.add(trial.gpu_type)
+            if pause:
+                self._make_way(trial, leases, free)
+        return waiting
+
+    def _make_way(self, trial: Trial, leases: Sequence[Open], free: Collection[Seat]) -> None:
+        """Stop the fewest leases that hold enough GPUs of the type; they go on when the run is over."""
+        there = sum(seat.gpu_type == trial.gpu_type for seat in free)
+        holders, coming = [], 0
+        for lease in leases:
+            number = sum(seat.gpu_type == trial.gpu_type for seat in lease.seats)
+            if number and (lease.row["kind"] == PROFILE or lease.row["stop_asked"] is not None):
+                coming += number  # free soon by itself
+            elif number:
+                holders.append((lease, float(number)))
+        numbered = [(i, number) for i, (_, number) in enumerate(holders)]
+        for i in fewest(trial.workers - there - coming, numbered):
+            self.tender.stop(holders[i][0], "a profiling run comes first")
+
+    def start(
+        self,
+        targets: Sequence[RowMapping],
+        leases: Sequence[Open],
+        nodes: Sequence[Node],
+        *,
+        blocked: Collection[str],
+        round_number: int,
+    ) -> None:
+        """Grant every target that has no lease yet, and whose GPUs are free."""
+        open_copies = {(lease.row["job"], lease.row["copy"]) for lease in leases}
+        open_jobs = {lease.row["job"] for lease in leases}
+        free = free_seats(nodes, leases)
+        for target in targets:
+            job, copy, forked = target["job"], target["copy"], target["work"] is not None
+            others = [lease for lease in leases if lease.row["job"] == job]
+            if (job, copy) in open_copies or (job in open_jobs and not forked):
+                continue
+            if any(not one.row["forked"] or one.row["round"] != round_number for one in others):
+                continue
+            seats = json.loads(target["seats"])
+            if set(blocked) & {t for gpus in seats.values() for t in gpus}:
+                continue
+            if (chosen := exactly(free, seats)) is None:
+                continue
+            until = self._until(job, copy) if forked else None
+            if forked and until is None:
+                continue
+            tag = grant(self.store, job, chosen, copy=copy, forked=forked, until_step=until, round_number=round_number)
+            if tag is not None:
+                for seat in chosen:
+                    free.remove(seat)
+
+    def _until(self, job: int, copy: int) -> int | None:
+        """The step up to which a forked copy trains: where the round begins, and its share.
+
+        The shares are settled once, when the first copy starts and the steps of the round before are committed; None
+        for a copy that has ended its share, or has none.
+        """
+        with self.store.writing() as connection:
+            row = connection.execute(select(tables.jobs).where(tables.jobs.c.id == job)).mappings().one()
+            mine = select(tables.targets).where(tables.targets.c.job == job).order_by(tables.targets.c.copy)
+            own = connection.execute(mine).mappings().all()
+            unmerged = connection.execute(
+                select(tables.leases.c.id)
+                .where(tables.leases.c.job == job, tables.leases.c.forked, ~tables.leases.c.merged)
+                .where(tables.leases.c.state == SEALED)
+            ).first()
+            if all(target["until_step"] is None for target in own):
+                if unmerged:
+                    return None
+                parts = shares(steps_of(row) - row["committed"], [target["work"] for target in own])
+                untils = {target["copy"]: row["committed"] + part for target, part in zip(own, parts, strict=True)}
+                for other, until in untils.items():
+                    where = (tables.targets.c.job == job) & (tables.targets.c.copy == other)
+                    connection.execute(update(tables.targets).where(where).values(until_step=until))
+                return untils[copy] if untils[copy] > row["committed"] else None
+            begun = connection.execute(
+                select(tables.leases.c.id)
+                .where(tables.leases.c.job == job, tables.leases.c.copy == copy, tables.leases.c.forked)
+                .where(~tables.leases.c.merged)
+            ).first()
+            until = next(target["until_step"] for target in own if target["copy"] == copy)
+            return None if begun or until is None or until <= row["committed"] else int(until)
+
+
+def free_seats(nodes: Iterable[Node], leases: Iterable[Open]) -> list[Seat]:
+    """Seats of nodes that are up which no lease holds, in order."""
+    taken = {(seat.node, seat.gpu_type, seat.index) for lease in leases for seat in lease.seats}
+    return [
+        seat for node in nodes if node.up for seat in node.seats if (seat.node, seat.gpu_type, seat.index) not in taken
+    ]
+
+
+def exactly(free: Iterable[Seat], wanted: Mapping[str, Mapping[str, int]]) -> list[Seat] | None:
+    """Seats as a target wants them; None where they are not free."""
+    left = {(node, t): n for node, gpus in wanted.items() for t, n in gpus.items()}
+    chosen = []
+    for seat in free:
+        if left.get((seat.node, seat.gpu_type), 0) > 0:
+            left[seat.node, seat.gpu_type] -= 1
+            chosen.append(seat)
+    return None if any(left.values()) else chosen
+
+
+def gang(free: Sequence[Seat], gpu_type: str, workers: int) -> list[Seat] | None:
+    """So many free seats of a type on as few nodes as possible; None where there are too few."""
+    by_node: dict[str, list[Seat]] = {}
+    for seat in free:
+        if seat.gpu_type == gpu_type:
+            by_node.setdefault(seat.node, []).append(seat)
+    enough = [own for own in by_node.values() if len(own) >= workers]
+    if enough:
+        return min(enough, key=len)[:workers]
+    chosen = [seat for own in sorted(by_node.values(), key=len, reverse=True) for seat in own][:workers]
+    return chosen if len(chosen) == workers else None

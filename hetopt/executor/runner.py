@@ -1,0 +1,316 @@
+"""Runs one node of a lease: ``python -m hetopt.executor.runner DIRECTORY NODE``. Standard library only.
+
+The only thing that an engine starts. It claims the node (a second start finds the claim and leaves), starts the job's
+processes, stops them when it is asked to or when the lease is no longer renewed, and writes how it ended once nothing
+of the job runs here any more.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from hetopt.executor import lease_directory as files
+from hetopt.executor.job_side import LEASE_VARIABLE
+
+LOOK_SECONDS = 0.1
+"""How often a runner looks at its processes and at its directory."""
+
+PATIENCE = 10.0
+"""Seconds in which a shared directory must show what was written elsewhere."""
+
+KILL_SECONDS = 5.0
+"""Seconds to wait for processes that have been killed."""
+
+PR_SET_PDEATHSIG = 1
+
+
+class Runner:
+    """One node of a gang.
+
+    Parameters
+    ----------
+    folder:
+        Of the lease.
+    said:
+        The content of ``lease.json``.
+    rank:
+        Position of this node in ``said["nodes"]``.
+    """
+
+    def __init__(self, folder: Path, said: dict[str, Any], rank: int) -> None:
+        self.folder, self.said, self.rank, self.node = folder, said, rank, said["nodes"][rank]
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self.reason: str | None = None
+        self.asked = 0.0
+        self.tag = f"{said['tag']}.{rank}"
+        self.watch = Watch(folder)
+
+    # -- life
+
+    def run(self) -> None:
+        """From the claim to the exit file."""
+        signal.signal(signal.SIGTERM, lambda *_: self._ask("stopped"))
+        signal.signal(signal.SIGINT, lambda *_: self._ask("stopped"))
+        problem = self._start()
+        while problem is None and self._running():
+            time.sleep(LOOK_SECONDS)
+            self._look()
+        if self.reason is None and (self.folder / files.STOP).exists():
+            self.reason = "stopped"  # the job has seen it before this process did
+        codes = [worker.returncode for worker in self.workers]
+        left = self._clean_up()
+        content = {"reason": self.reason or "ended", "codes": codes, "problem": problem, "left": left}
+        _insist(lambda: files.write_json(self.folder / files.exit_file(self.rank), content))
+
+    def _start(self) -> str | None:
+        """Start the job; what is wrong if it cannot be."""
+        if (problem := self._missing_gpus()) is not None:
+            return problem
+        if not Path(self.said["cwd"]).is_dir():
+            return f"the working directory {self.said['cwd']!r} is not there on {socket.gethostname()}"
+        number = self.node["workers"] if self.said["launch"] == "worker" else 1
+        for local in range(number):
+            if self.reason is not None:
+                break
+            try:
+                self.workers.append(self._launch(local, number))
+            except OSError as refused:
+                return f"{self.said['command'][0]!r} cannot be started: {refused.strerror}"
+        self.watch.start()  # after the last fork
+        return None
+
+    def _missing_gpus(self) -> str | None:
+        """After a crash of its controller, Slurm may start a job without the GPUs that it was promised."""
+        if not self.said["bound_by_engine"]:
+            return None
+        visible = [device for device in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if device]
+        if len(visible) == self.node["workers"]:
+            return None
+        return f"the engine gave {len(visible)} GPUs on {self.node['name']}; the lease is for {self.node['gpus_here']}"
+
+    def _launch(self, local: int, number: int) -> subprocess.Popen[bytes]:
+        log = os.open(self.folder / files.log_file(self.rank), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        parent = os.getpid()
+        try:
+            return subprocess.Popen(
+                self.said["command"],
+                cwd=self.said["cwd"],
+                env=self._environment(local, number),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=lambda: _die_with(parent),
+            )
+        finally:
+            os.close(log)
+
+    def _environment(self, local: int, number: int) -> dict[str, str]:
+        nodes = self.said["nodes"]
+        per_node = self.said["launch"] == "node"
+        before = sum(1 if per_node else node["workers"] for node in nodes[: self.rank])
+        world = len(nodes) if per_node else sum(node["workers"] for node in nodes)
+        own = {
+            LEASE_VARIABLE: str(self.folder),
+            files.TAG_VARIABLE: self.tag,
+            "HETOPT_GPU_TYPES": ",".join(self.node["gpu_types"]),
+            "HETOPT_WORKERS_HERE": str(self.node["workers"]),
+            "HETOPT_NODE_RANK": str(self.rank),
+            "HETOPT_NODES": str(len(nodes)),
+            "RANK": str(before + local),
+            "WORLD_SIZE": str(world),
+            "LOCAL_RANK": str(local),
+            "LOCAL_WORLD_SIZE": str(number),
+            "MASTER_ADDR": nodes[0]["address"],
+            "MASTER_PORT": str(self.said["port"]),
+        }
+        if not self.said["bound_by_engine"]:
+            own["CUDA_VISIBLE_DEVICES"] = ",".join(self.node["devices"])
+        kept = {name: value for name, value in os.environ.items() if not _is_the_engines(name)}
+        return {**kept, **self.said["environment"], **own}
+
+    # -- while it runs
+
+    def _running(self) -> bool:
+        return any(worker.poll() is None for worker in self.workers)
+
+    def _look(self) -> None:
+        now, watch, said = files.now(), self.watch, self.said
+        if now - watch.renewed > said["ttl_seconds"]:
+            self._ask("fenced")
+        if watch.stop:
+            self._ask("stopped")
+        if any(worker.poll() not in (None, 0) for worker in self.workers):
+            self._ask("failed")
+        if said["most_seconds"] is not None:
+            if watch.rate is None and now - (watch.progress or watch.began) > said["most_seconds_to_first_tick"]:
+                self._ask("silent")
+            if watch.rate is not None and now - (watch.progress or now) > said["most_seconds"]:
+                self._ask("profiled")
+        if self.reason is not None and now - self.asked > said["grace_seconds"]:
+            self._signal(signal.SIGKILL)
+
+    def _ask(self, reason: str) -> None:
+        """Ask the job to stop, once."""
+        if self.reason is None:
+            self.reason, self.asked = reason, files.now()
+            self._signal(signal.SIGTERM)
+
+    def _signal(self, number: int) -> None:
+        for worker in self.workers:
+            try:
+                os.killpg(worker.pid, number)
+            except (ProcessLookupError, PermissionError):
+                continue
+
+    def _clean_up(self) -> list[int]:
+        """Kill whatever of the lease still runs here; the processes that would not die."""
+        deadline = files.now() + KILL_SECONDS
+        while left := with_tag(self.tag):
+            for pid in left:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except (ProcessLookupError, PermissionError):
+                    continue
+            for worker in self.workers:
+                worker.poll()
+            if files.now() > deadline:
+                return left
+            time.sleep(LOOK_SECONDS / 2)
+        return []
+
+
+class Watch(threading.Thread):
+    """Looks into the shared directory by itself, so that a file server that hangs does not keep a runner from fencing.
+
+    Attributes
+    ----------
+    renewed:
+        When the counter was last seen to change.
+    stop:
+        Whether the controller has asked the job to stop.
+    progress:
+        When the job was first seen to have told of a step, or None.
+    rate:
+        When it was first seen to have told of a second step, so that its speed is known, or None.
+    began:
+        When the runner began.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(daemon=True)
+        self.folder, self.stop = folder, False
+        self.began = self.renewed = files.now()
+        self.progress: float | None = None
+        self.rate: float | None = None
+        self._counter: str | None = None
+
+    def run(self) -> None:
+        """Look again and again."""
+        while True:
+            counter = files.read_text(self.folder / files.RENEWED)
+            if counter is not None and counter != self._counter:
+                self._counter, self.renewed = counter, files.now()
+            self.stop = self.stop or (self.folder / files.STOP).exists()
+            said = files.read_json(self.folder / files.PROGRESS) if self.rate is None else None
+            if said is not None and self.progress is None:
+                self.progress = files.now()
+            if said is not None and said.get("step") != said.get("first_step"):
+                self.rate = files.now()
+            time.sleep(LOOK_SECONDS)
+
+
+def with_tag(tag: str, *, prefix: bool = False) -> list[int]:
+    """Processes of this machine and user whose environment says that they belong to that node of a lease.
+
+    Parameters
+    ----------
+    tag:
+        The lease's tag, a dot, and the node's number; or ``runner`` for what starts it.
+    prefix:
+        To any whose tag begins so.
+    """
+    return [pid for pid, own in tagged() if (own.startswith(tag) if prefix else own == tag)]
+
+
+def tagged() -> Iterator[tuple[int, str]]:
+    """(process, tag) of every process of this user that belongs to some lease."""
+    start = files.TAG_VARIABLE.encode() + b"="
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            try:
+                content = Path(f"/proc/{name}/environ").read_bytes()
+            except OSError:
+                continue
+            if start in content and files.started(int(name)) is not None:
+                own = [entry for entry in content.split(b"\0") if entry.startswith(start)]
+                yield from ((int(name), entry[len(start) :].decode(errors="replace")) for entry in own)
+
+
+def _die_with(parent: int) -> None:
+    """Have this process killed when its runner dies."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _is_the_engines(name: str) -> bool:
+    """Variables that would make a job's own calls of the engine's commands behave as if inside of it."""
+    return re.match(r"(SBATCH|SLURM|SRUN)_", name) is not None
+
+
+def _insist(write: Callable[[], object]) -> None:
+    """Try again for a while where a disk is full or a server away; then leave it to the controller to find out."""
+    deadline = files.now() + PATIENCE
+    while True:
+        try:
+            write()
+        except OSError:
+            if files.now() > deadline:
+                return
+            time.sleep(LOOK_SECONDS)
+        else:
+            return
+
+
+def _patient(path: Path) -> dict[str, Any] | None:
+    """A file that another machine has written, once it can be seen here."""
+    deadline = files.now() + PATIENCE
+    while (content := files.read_json(path)) is None and files.now() < deadline:
+        time.sleep(LOOK_SECONDS)
+    return content
+
+
+def main(words: list[str]) -> int:
+    """Run a node of a lease; 0 also where somebody else does."""
+    folder = Path(words[0])
+    said = _patient(folder / files.LEASE)
+    if said is None or said.get("version") != files.VERSION:
+        print(f"{folder / files.LEASE} cannot be read, or is of another version of hetopt", file=sys.stderr)
+        return 1
+    rank = int(words[1]) if len(words) > 1 else _rank_here(said)
+    if not files.claim(folder, rank, files.identity()):
+        return 0
+    Runner(folder, said, rank).run()
+    return 0
+
+
+def _rank_here(said: dict[str, Any]) -> int:
+    """Position of the node on which Slurm has started this process."""
+    name = os.environ.get("SLURMD_NODENAME", socket.gethostname())
+    return next(rank for rank, node in enumerate(said["nodes"]) if node["name"] == name)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

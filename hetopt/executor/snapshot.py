@@ -1,0 +1,157 @@
+"""The cluster as people see it now: plain data for the terminal, the web page, JSON and metrics."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import RowMapping, select
+
+from hetopt.executor import tables
+from hetopt.executor.evidence import Evidence
+from hetopt.executor.leases import Open, open_leases
+from hetopt.executor.queue import QUEUED, form_of
+from hetopt.executor.speeds import read_speeds
+from hetopt.executor.store import LEASES, Store
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What is going on.
+
+    Attributes
+    ----------
+    now:
+        The cluster's second.
+    controller:
+        Its process, None where no one decides now.
+    policy, round, round_seconds, next_round:
+        Who decides, how often, and when next (the cluster's second).
+    nodes, jobs, leases:
+        Rows with plain values; leases are those that are open.
+    """
+
+    now: float
+    controller: int | None
+    policy: str | None
+    round: int
+    round_seconds: float | None
+    next_round: float | None
+    nodes: list[dict[str, Any]]
+    jobs: list[dict[str, Any]]
+    leases: list[dict[str, Any]]
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        return dict(vars(self))
+
+
+def leases_folder(store: Store, leases: str | None) -> Path:
+    """Where lease directories lie."""
+    return Path(leases) if leases else store.folder / LEASES
+
+
+def snapshot(store: Store) -> Snapshot:
+    """Read the books and the progress of what runs."""
+    with store.reading() as connection:
+        facts = {
+            key: store.fact(connection, key) for key in ("policy", "round", "round_seconds", "next_round", "leases")
+        }
+        folder = leases_folder(store, facts["leases"])
+        opened = open_leases(connection, folder)
+        jobs = connection.execute(select(tables.jobs).order_by(tables.jobs.c.id)).mappings().all()
+        nodes = connection.execute(select(tables.nodes).order_by(tables.nodes.c.name)).mappings().all()
+        speeds = read_speeds(connection)
+    now = store.now()
+    by_job: dict[int, list[Open]] = {}
+    for lease in opened:
+        by_job.setdefault(lease.row["job"], []).append(lease)
+    evidence = {lease.tag: Evidence(lease) for lease in opened}
+    seconds = json.loads(facts["round_seconds"] or "null")
+    return Snapshot(
+        now=now,
+        controller=store.controller(),
+        policy=facts["policy"],
+        round=int(facts["round"] or 0),
+        round_seconds=seconds,
+        next_round=float(facts["next_round"]) if facts["next_round"] and seconds else None,
+        nodes=[_node(row, opened) for row in nodes],
+        jobs=[_job(row, by_job.get(row["id"], []), evidence, speeds.rates(row["id"]), now) for row in jobs],
+        leases=[_lease(lease, evidence[lease.tag]) for lease in opened],
+    )
+
+
+def _node(row: RowMapping, opened: list[Open]) -> dict[str, Any]:
+    said = json.loads(row["content"] or '{"gpus": {}, "up": false, "note": ""}')
+    used: dict[str, int] = {}
+    for lease in opened:
+        for gpu_type, number in lease.held.get(row["name"], {}).items():
+            used[gpu_type] = used.get(gpu_type, 0) + number
+    state = "down" if not said["up"] else "drained" if row["drained"] else "up"
+    if state == "drained" and used:
+        state = "draining"
+    return {"name": row["name"], "state": state, "gpus": said["gpus"], "used": used, "note": said["note"]}
+
+
+def _job(
+    row: RowMapping, leases: list[Open], evidence: Mapping[str, Evidence], rates: Mapping[str, float], now: float
+) -> dict[str, Any]:
+    form = form_of(row)
+    step = row["committed"]
+    for lease in leases:
+        step += max(0, (evidence[lease.tag].ticked or 0) - lease.row["from_step"])
+    state = row["state"]
+    if leases and state == QUEUED:
+        kinds = {lease.row["kind"] for lease in leases}
+        state = "stopping" if all(lease.row["stop_asked"] is not None for lease in leases) else "running"
+        if state == "running" and "profile" in kinds:
+            state = "profiling"
+    where = [f"{n} {t} on {node}" for lease in leases for node, gpus in lease.held.items() for t, n in gpus.items()]
+    finished = row["finished"]
+    speed = max((rates[t] for lease in leases for t in rates if t == lease.row["gpu_types"]), default=None)
+    left = max(0, form.steps - step)
+    return {
+        "name": row["name"],
+        "tenant": row["tenant"],
+        "state": state,
+        "workers": form.workers,
+        "step": min(step, form.steps),
+        "steps": form.steps,
+        "committed": row["committed"],
+        "lost": row["lost"],
+        "where": where,
+        "speeds": dict(rates),
+        "speed": speed,
+        "left_seconds": left / speed if speed and state == "running" else None,
+        "submitted": row["submitted"],
+        "submitted_at": row["submitted_at"],
+        "started": row["started"],
+        "finished": finished,
+        "seconds": (now if finished is None else finished) - row["submitted"],
+        "failures": row["failures"],
+        "reason": row["reason"],
+    }
+
+
+def _lease(lease: Open, evidence: Evidence) -> dict[str, Any]:
+    row = lease.row
+    return {
+        "tag": lease.tag,
+        "job": lease.job["name"],
+        "copy": row["copy"],
+        "kind": row["kind"],
+        "state": "lost"
+        if row["lost_since"] is not None
+        else "stopping"
+        if row["stop_asked"] is not None
+        else row["state"],
+        "seats": lease.held,
+        "granted": row["granted"],
+        "from_step": row["from_step"],
+        "until_step": row["until_step"],
+        "step": evidence.ticked,
+        "folder": str(lease.folder),
+    }

@@ -1,0 +1,196 @@
+"""How fast jobs are on GPU types: measured by profiling runs and ticks, estimated before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sqlalchemy import Connection, select
+from sqlalchemy.dialects.sqlite import insert
+
+from hetopt.announced import Announced
+from hetopt.executor import tables
+from hetopt.executor.engines.engine import Node
+from hetopt.executor.evidence import Evidence
+from hetopt.executor.job_file import JobForm
+from hetopt.executor.leases import Open
+
+ESTIMATORS = Announced("estimator", "hetopt.estimators", ("models", "measured", "types"))
+"""Who says how fast a job is where it was never measured, such as equation (10) of Hadar."""
+
+
+class Estimator(Protocol):
+    """Speeds before anything is measured."""
+
+    def __call__(
+        self,
+        models: Mapping[str, Mapping[str, Any]],
+        measured: Mapping[str, Mapping[str, float]],
+        types: Sequence[str],
+    ) -> Mapping[str, Mapping[str, float]]:
+        """Steps per second of every job on every type.
+
+        Parameters
+        ----------
+        models:
+            Job -> ``batch_size``, ``model_weight``, ``dataset_size``.
+        measured:
+            Job -> GPU type -> steps per second, of pairs that were measured.
+        types:
+            GPU types of the cluster.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What is known of a job on a GPU type."""
+
+    feasible: bool = True
+    steps: float = 0.0
+    seconds: float = 0.0
+    memory_bytes: float | None = None
+    note: str | None = None
+
+    @property
+    def measured(self) -> float | None:
+        """Steps per second."""
+        return self.steps / self.seconds if self.steps > 0 and self.seconds > 0 else None
+
+
+@dataclass(frozen=True)
+class Speeds:
+    """All that is measured: job's number -> GPU type -> what is known."""
+
+    known: Mapping[int, Mapping[str, Speed]] = field(default_factory=dict)
+
+    def of(self, job: int) -> Mapping[str, Speed]:
+        """Of one job."""
+        return self.known.get(job, {})
+
+    def rates(self, job: int) -> dict[str, float]:
+        """GPU type -> steps per second, of those measured."""
+        return {t: speed.measured for t, speed in self.of(job).items() if speed.measured is not None}
+
+    def with_progress(self, evidence: Iterable[Evidence]) -> Speeds:
+        """The same with what leases that still run have told."""
+        known = {job: dict(own) for job, own in self.known.items()}
+        for one in evidence:
+            kind, (steps, seconds) = one.lease.row["gpu_types"], one.timed
+            if "+" in kind or steps <= 0 or seconds <= 0:
+                continue
+            own = known.setdefault(one.lease.row["job"], {})
+            before = own.get(kind, Speed())
+            own[kind] = Speed(True, before.steps + steps, before.seconds + seconds, before.memory_bytes)
+        return Speeds(known)
+
+
+def read_speeds(connection: Connection) -> Speeds:
+    """From the books."""
+    known: dict[int, dict[str, Speed]] = {}
+    for row in connection.execute(select(tables.speeds)).mappings():
+        speed = Speed(row["feasible"], row["steps"], row["seconds"], row["memory_bytes"], row["note"])
+        known.setdefault(row["job"], {})[row["gpu_type"]] = speed
+    return Speeds(known)
+
+
+def learn(connection: Connection, lease: Open, evidence: Evidence) -> None:
+    """Add to the books what a lease has shown: its speed, its memory, and where it cannot run."""
+    kind = lease.row["gpu_types"]
+    if "+" in kind:
+        return  # the slowest of several types sets the pace; it says nothing of the others
+    steps, seconds = evidence.timed
+    memory = evidence.progress.get("memory_bytes")
+    if evidence.out_of_memory:
+        _infeasible(connection, lease.row["job"], kind, "out of memory")
+    elif steps > 0 and seconds > 0:
+        row = {
+            "job": lease.row["job"],
+            "gpu_type": kind,
+            "feasible": True,
+            "steps": steps,
+            "seconds": seconds,
+            "memory_bytes": memory if isinstance(memory, (int, float)) else None,
+        }
+        query = insert(tables.speeds).values(row)
+        changed = {
+            "steps": tables.speeds.c.steps + steps,
+            "seconds": tables.speeds.c.seconds + seconds,
+        }
+        if row["memory_bytes"] is not None:
+            changed["memory_bytes"] = row["memory_bytes"]
+        connection.execute(query.on_conflict_do_update(index_elements=["job", "gpu_type"], set_=changed))
+
+
+def _infeasible(connection: Connection, job: int, gpu_type: str, note: str) -> None:
+    row = {"job": job, "gpu_type": gpu_type, "feasible": False, "steps": 0.0, "seconds": 0.0, "note": note}
+    query = insert(tables.speeds).values(row)
+    connection.execute(
+        query.on_conflict_do_update(index_elements=["job", "gpu_type"], set_={"feasible": False, "note": note})
+    )
+
+
+def memory_of(nodes: Iterable[Node]) -> dict[str, float]:
+    """GPU type -> memory of one GPU, where known; the least where they differ."""
+    found: dict[str, float] = {}
+    for node in nodes:
+        for kind, memory in node.memory_bytes.items():
+            found[kind] = min(memory, found.get(kind, memory))
+    return found
+
+
+def allowed_types(
+    form: JobForm, known: Mapping[str, Speed], memory: Mapping[str, float], types: Iterable[str]
+) -> list[str]:
+    """GPU types on which the job may run and, as far as is known, can."""
+    need = max([form.memory, *(speed.memory_bytes or 0.0 for speed in known.values())])
+    small = [memory[t] for t, speed in known.items() if speed.note == "out of memory" and t in memory]
+    return [
+        t
+        for t in types
+        if (form.gpu_types is None or t in form.gpu_types)
+        and (t not in known or known[t].feasible)
+        and memory.get(t, float("inf")) >= need
+        and not (t in memory and any(memory[t] <= bound for bound in small) and t not in known)
+    ]
+
+
+def to_profile(
+    form: JobForm, known: Mapping[str, Speed], memory: Mapping[str, float], capacity: Mapping[str, int]
+) -> list[str]:
+    """GPU types on which the job is still to be run for a short time, the largest memory first [FFT, section 5].
+
+    After the first its memory is known, and types with too little are left out.
+    """
+    fits = [t for t in allowed_types(form, known, memory, capacity) if capacity[t] >= form.workers]
+    return sorted((t for t in fits if t not in known), key=lambda t: -memory.get(t, float("inf")))
+
+
+def alike(connection: Connection, job: int, form: JobForm) -> int | None:
+    """A measured job of the same tenant that trains the same model with as many workers [OEF, section 4.1].
+
+    Its speeds stand for this one's too.
+    """
+    if form.model is None:
+        return None
+    rows = connection.execute(
+        select(tables.jobs.c.id, tables.jobs.c.form)
+        .where(tables.jobs.c.tenant == form.tenant, tables.jobs.c.id != job)
+        .where(tables.jobs.c.id.in_(select(tables.speeds.c.job)))
+        .order_by(tables.jobs.c.id.desc())
+    )
+    for other, text in rows:
+        said = json.loads(text)
+        if said["model"] == form.model and said["workers"] == form.workers:
+            return int(other)
+    return None
+
+
+def take_over(connection: Connection, job: int, other: int) -> None:
+    """Let one job have the speeds that were measured of another."""
+    rows = connection.execute(select(tables.speeds).where(tables.speeds.c.job == other)).mappings().all()
+    for row in rows:
+        copied = {**row, "job": job, "note": row["note"] or "as measured of another job of this kind"}
+        connection.execute(insert(tables.speeds).values(copied).on_conflict_do_nothing())

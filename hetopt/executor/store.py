@@ -1,0 +1,280 @@
+"""The state on disk: where it lies, its transactions, the lock of the one controller, the event log."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from sqlalchemy import Connection, create_engine, event, func, insert, select
+from sqlalchemy import Engine as Database
+from sqlalchemy.exc import DatabaseError, OperationalError
+
+from hetopt.errors import InvalidOption, UnusableFile
+from hetopt.executor import tables
+from hetopt.executor.clock import Clock, today
+
+DATABASE, LOCK, EVENTS, LEASES = "state.db", "controller.lock", "events.jsonl", "leases"
+
+WAIT_SECONDS = 30.0
+"""How long a transaction waits for another process's."""
+
+NETWORKED = {"nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "beegfs", "glusterfs", "fuse.sshfs", "9p", "afs"}
+"""File systems on which SQLite's locks are not to be trusted."""
+
+
+def default_folder() -> Path:
+    """``$HETOPT_STATE``, else ``$XDG_STATE_HOME/hetopt``, else ``~/.local/state/hetopt``."""
+    if own := os.environ.get("HETOPT_STATE"):
+        return Path(own)
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "hetopt"
+
+
+class Store:
+    """A folder with the state of one cluster.
+
+    Parameters
+    ----------
+    folder:
+        On a local disk; made, for its owner alone, where it is absent.
+    make:
+        Make it where it is absent; otherwise that is an error.
+
+    Raises
+    ------
+    UnusableFile
+        It cannot be made or written, others may read it, or it lies on a file server.
+    InvalidOption
+        It is of another version of hetopt.
+    """
+
+    def __init__(self, folder: Path, *, make: bool = True) -> None:
+        self.folder = folder.expanduser().absolute()
+        path = self.folder / DATABASE
+        if not make and not path.is_file():
+            raise UnusableFile(
+                f"{self.folder} has no state of a cluster; `hetopt submit` and `hetopt run` make it, --state names it"
+            )
+        self._make_folder()
+        self.database = _connected(path)
+        with self._said(), self.database.begin() as connection:
+            tables.metadata.create_all(connection)
+            self._begin(connection)
+            rows = dict(connection.execute(select(tables.meta.c.key, tables.meta.c.value)).all())
+            latest = connection.execute(select(func.max(tables.events.c.time))).scalar() or 0.0
+        if rows["version"] != str(tables.VERSION):
+            raise InvalidOption(f"{path} is of version {rows['version']}; this hetopt reads {tables.VERSION}")
+        self.cluster = rows["cluster"]
+        self.clock = Clock.of(rows["clock"], float(latest))
+        self._lock: int | None = None
+
+    def _make_folder(self) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            mode = self.folder.stat().st_mode & 0o777
+        except (FileExistsError, NotADirectoryError):
+            raise UnusableFile(f"{self.folder} is not a folder") from None
+        except OSError as problem:
+            raise UnusableFile(f"{self.folder} cannot be made: {problem.strerror}") from None
+        if mode & 0o077:
+            raise UnusableFile(
+                f"{self.folder} may be entered by others (mode {mode:o}); it must be 700: chmod 700 {self.folder}"
+            )
+        if not os.access(self.folder, os.W_OK | os.X_OK):
+            raise UnusableFile(f"{self.folder} cannot be written")
+        if (kind := file_system(self.folder)) in NETWORKED:
+            raise UnusableFile(
+                f"{self.folder} lies on {kind}; the state must be on a local disk (lease directories may be shared, "
+                "see --leases)"
+            )
+
+    @staticmethod
+    def _begin(connection: Connection) -> None:
+        """The facts of a new state."""
+        if connection.execute(select(func.count()).select_from(tables.meta)).scalar():
+            return
+        facts = {"version": str(tables.VERSION), "cluster": secrets.token_hex(3), "clock": Clock.begin().text}
+        connection.execute(insert(tables.meta), [{"key": key, "value": value} for key, value in facts.items()])
+
+    # -- transactions
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """One transaction that keeps others from writing until it ends, so that what is read in it stays true.
+
+        Raises
+        ------
+        UnusableFile
+            The disk is full or the file damaged; then nothing of it has happened.
+        """
+        with self._said(), self.database.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """One transaction that sees one state of the books, and waits for nobody.
+
+        Raises
+        ------
+        UnusableFile
+            The file is damaged.
+        """
+        with self._said(), self.database.connect() as connection:
+            connection = connection.execution_options(reads=True)
+            with connection.begin():
+                yield connection
+
+    @contextmanager
+    def _said(self) -> Iterator[None]:
+        try:
+            yield
+        except OperationalError as problem:
+            raise UnusableFile(f"{self.folder / DATABASE}: {problem.orig}; nothing has been changed") from None
+        except DatabaseError as problem:
+            if isinstance(problem.orig, sqlite3.IntegrityError):
+                raise
+            raise UnusableFile(f"{self.folder / DATABASE} is damaged: {problem.orig}") from None
+
+    def now(self) -> float:
+        """The cluster's seconds."""
+        return self.clock.now()
+
+    def note(self, connection: Connection, kind: str, job: str | None = None, **content: Any) -> None:
+        """An event, in the transaction of what it tells of."""
+        row = {"time": self.now(), "at": today(), "kind": kind, "job": job, "content": json.dumps(content)}
+        connection.execute(insert(tables.events), [row])
+
+    def fact(self, connection: Connection, key: str) -> str | None:
+        """A single fact, None where it was never said."""
+        found = connection.execute(select(tables.meta.c.value).where(tables.meta.c.key == key)).scalar()
+        return None if found is None else str(found)
+
+    def say(self, connection: Connection, key: str, value: str) -> None:
+        """Keep a single fact."""
+        connection.exec_driver_sql("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (key, value))
+
+    # -- the one controller
+
+    def lock(self) -> None:
+        """Be the controller until this process ends, whatever ends it.
+
+        Raises
+        ------
+        InvalidOption
+            Another process is.
+        """
+        handle = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            who = os.read(handle, 100).decode(errors="replace").strip()
+            os.close(handle)
+            raise InvalidOption(
+                f"{self.folder} has a controller already (process {who or '?'}); a cluster has one at a time"
+            ) from None
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        self._lock = handle
+        with self.writing() as connection:
+            self.say(connection, "clock", self.clock.text)
+
+    def controller(self) -> int | None:
+        """Number of the process that is the controller now; None where there is none."""
+        try:
+            handle = os.open(self.folder / LOCK, os.O_RDWR)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            text = os.read(handle, 100).decode(errors="replace").strip()
+            return int(text) if text.isdecimal() else -1
+        else:
+            return None
+        finally:
+            os.close(handle)
+
+    # -- the event log
+
+    def write_events(self) -> None:
+        """Append to the log file what it does not have yet; each event once, whatever was interrupted."""
+        path = self.folder / EVENTS
+        with open(path, "ab+", opener=_private) as file:
+            last = _last_event(file)
+            with self.reading() as connection:
+                query = select(tables.events).where(tables.events.c.id > last).order_by(tables.events.c.id)
+                rows = connection.execute(query).mappings().all()
+            for row in rows:
+                said = {key: row[key] for key in ("id", "time", "at", "kind", "job") if row[key] is not None}
+                file.write(json.dumps(said | json.loads(row["content"])).encode() + b"\n")
+
+    def close(self) -> None:
+        """Let go of the files, and of the lock."""
+        self.database.dispose()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _connected(path: Path) -> Database:
+    """SQLite as it must be: every commit on the disk, every transaction exclusive from its begin."""
+    database = create_engine(f"sqlite:///{path}", connect_args={"timeout": WAIT_SECONDS})
+
+    @event.listens_for(database, "connect")
+    def _open(connection: Any, _: object) -> None:
+        connection.isolation_level = None  # transactions begin where we say
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+
+    @event.listens_for(database, "begin")
+    def _begin(connection: Connection) -> None:
+        reads = connection.get_execution_options().get("reads", False)
+        connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+
+    return database
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _last_event(file: Any) -> int:
+    """Number of the last event that is in the log file whole; what a crash left half-written behind it is cut off."""
+    size = file.seek(0, os.SEEK_END)
+    at = max(0, size - 65536)
+    file.seek(at)
+    *lines, rest = file.read().split(b"\n")
+    if rest:
+        file.truncate(size - len(rest))
+    for line in reversed(lines):
+        try:
+            return int(json.loads(line)["id"])
+        except (ValueError, KeyError, TypeError):
+            continue
+    return 0
+
+
+def file_system(path: Path) -> str:
+    """Kind of the file system on which a folder lies, such as ``ext4``."""
+    best, kind = "", ""
+    target = os.path.realpath(path)
+    with open("/proc/self/mounts", encoding="utf-8", errors="replace") as mounts:
+        for line in mounts:
+            _, where, what, *_ = line.split(" ")
+            where = where.encode().decode("unicode_escape")
+            if (target == where or target.startswith(where.rstrip("/") + "/")) and len(where) >= len(best):
+                best, kind = where, what
+    return kind

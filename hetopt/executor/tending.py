@@ -1,0 +1,268 @@
+"""Brings open leases forward: starts, renews, stops, gives up and seals them, as the engine and their files allow.
+
+Everything here may be repeated after a crash at any point: the books say what is to be done, and each step looks first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from hetopt.executor import lease_directory as files
+from hetopt.executor.engines.engine import Engine, Node, Phase, Refused
+from hetopt.executor.evidence import Evidence
+from hetopt.executor.lease_file import written
+from hetopt.executor.leases import (
+    INTENT,
+    PROFILE,
+    Ending,
+    Open,
+    ask_stop,
+    mark_started,
+    open_leases,
+    seal,
+    set_lease,
+)
+from hetopt.executor.queue import form_of
+from hetopt.executor.renewing import Renewer
+from hetopt.executor.speeds import learn
+from hetopt.executor.store import LEASES, Store
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The times by which leases live, in seconds.
+
+    Parameters
+    ----------
+    ttl_seconds:
+        A runner stops its job when the lease was not renewed for so long.
+    margin_seconds:
+        Added where only the passing of time proves that a job is dead.
+    profile_seconds, first_tick_seconds:
+        How long a profiling run lasts from its first step on, and how long that may take to come.
+    visible_seconds:
+        How long a file may take to be seen from another host.
+    """
+
+    ttl_seconds: float = 60.0
+    margin_seconds: float = 10.0
+    profile_seconds: float = 30.0
+    first_tick_seconds: float = 600.0
+    visible_seconds: float = 5.0
+
+
+@dataclass
+class Tender:
+    """Keeps the leases.
+
+    Parameters
+    ----------
+    store, engine, terms:
+        The books, who runs the processes, and the times.
+    folder:
+        Where lease directories lie.
+    """
+
+    store: Store
+    engine: Engine
+    terms: Terms
+    folder: Path
+    renewer: Renewer
+    _ended: dict[str, float] = field(default_factory=dict)
+    _asked: dict[str, float] = field(default_factory=dict)
+    _strays: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, store: Store, engine: Engine, terms: Terms, folder: Path | None = None) -> Tender:
+        """With lease directories in ``folder``, by default within the state's own."""
+        folder = store.folder / LEASES if folder is None else folder
+        return cls(store, engine, terms, folder, Renewer(terms.ttl_seconds))
+
+    def leases(self) -> list[Open]:
+        """All that are not sealed."""
+        with self.store.reading() as connection:
+            return open_leases(connection, self.folder)
+
+    # -- one look at everything
+
+    def tend(self, leases: Collection[Open], nodes: Collection[Node]) -> None:
+        """Bring every lease one step forward.
+
+        Raises
+        ------
+        EngineDown
+            The engine does not answer; what was done before stays done.
+        """
+        for lease in leases:
+            if lease.row["state"] == INTENT:
+                self.begin(lease)
+            elif lease.row["lost_since"] is None:
+                self.renewer.keep(lease.tag, lease.folder)
+        phases = self.engine.status([lease.tag for lease in leases])
+        up = {node.name for node in nodes if node.up}
+        for lease in leases:
+            self._tend(lease, phases, up)
+        known = {lease.tag for lease in leases}
+        if strays := [tag for tag, phase in phases.items() if tag not in known and phase is not Phase.ENDED]:
+            self._kill_strays(strays)
+
+    def begin(self, lease: Open) -> None:
+        """Write the directory, ask the engine, note that it has begun; in this order, and again after a crash."""
+        evidence = Evidence(lease)
+        lease.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if files.read_json(lease.folder / files.LEASE) is None:
+            files.write_json(lease.folder / files.LEASE, self._said(lease))
+        self.renewer.keep(lease.tag, lease.folder)
+        if lease.row["stop_asked"] is not None and evidence.revoke():
+            self._seal(lease, evidence)
+            return
+        resume = lease.row["resume_dir"]
+        if resume is not None and not files.is_complete(Path(resume)) and evidence.revoke():
+            self.renewer.drop(lease.tag)
+            failure = f"its checkpoint {resume} is damaged or gone; once it is back, hetopt retry {lease.job['name']}"
+            seal(self.store, lease, Ending("refused", failure=failure, fatal=True))
+            return
+        try:
+            self.engine.start(lease.grant)
+        except Refused as problem:
+            if evidence.revoke():
+                self.renewer.drop(lease.tag)
+                seal(self.store, lease, Ending("refused", failure=str(problem), fatal=True))
+            return
+        mark_started(self.store, lease)
+
+    def _said(self, lease: Open) -> dict[str, Any]:
+        """The content of ``lease.json``."""
+        form, row, profile = form_of(lease.job), lease.row, lease.row["kind"] == PROFILE
+        return written(
+            lease.grant,
+            {node.name: node.address for node in self.engine.nodes()},
+            command=form.command,
+            cwd=form.cwd or str(lease.folder),
+            bound_by_engine=not self.engine.exact_slots,
+            job=form.name,
+            copy=row["copy"],
+            kind=row["kind"],
+            environment=form.environment,
+            launch=form.launch,
+            port=20000 + row["id"] % 20000,
+            resume_step=row["from_step"],
+            resume_dir=row["resume_dir"],
+            until_step=row["until_step"],
+            total_steps=form.steps,
+            checkpoint_seconds=form.checkpoint,
+            ttl_seconds=self.terms.ttl_seconds,
+            grace_seconds=form.grace,
+            most_seconds=self.terms.profile_seconds if profile else None,
+            most_seconds_to_first_tick=self.terms.first_tick_seconds,
+        )
+
+    def stop(self, lease: Open, reason: str) -> None:
+        """Ask a lease to stop: in the books, then by the file, which its runner reads; the engine is asked later."""
+        ask_stop(self.store, lease, reason)
+        if lease.folder.is_dir():
+            (lease.folder / files.STOP).write_text(reason, encoding="utf-8")
+
+    def _tend(self, lease: Open, phases: Mapping[str, Phase], up: Collection[str]) -> None:
+        evidence, row = Evidence(lease), lease.row
+        self._observe(lease, evidence)
+        if evidence.over:
+            self._seal(lease, evidence)
+            return
+        if row["state"] == INTENT:
+            return
+        if lease.job["cancelled"] and row["stop_asked"] is None:
+            self.stop(lease, "cancelled")
+        if evidence.exits and row["stop_asked"] is None:
+            self.stop(lease, "part of the gang has ended")
+        if row["stop_asked"] is not None and self._ask(lease, evidence):
+            return
+        if row["lost_since"] is not None:
+            self._fence(lease, evidence)
+        elif phases.get(lease.tag, Phase.ENDED) is Phase.ENDED:
+            self._ended.setdefault(lease.tag, files.now())
+            if files.now() - self._ended[lease.tag] >= self._patience():
+                self._give_up(lease, evidence, "the engine has no such process any more")
+        elif gone := [node for node in lease.grant.nodes if node not in up]:
+            self._give_up(lease, evidence, f"node {gone[0]} is down")
+        else:
+            self._ended.pop(lease.tag, None)
+
+    def _patience(self) -> float:
+        """Where the engine is this machine, what was written is seen at once."""
+        return 0.0 if self.engine.exact_slots else self.terms.visible_seconds
+
+    def _observe(self, lease: Open, evidence: Evidence) -> None:
+        """When it was first seen to run, and to train."""
+        seen: dict[str, float] = {}
+        if lease.row["running"] is None and evidence.claims and lease.row["state"] != INTENT:
+            seen["running"] = self.store.now()
+        if lease.row["first_tick"] is None and evidence.progress:
+            seen["first_tick"] = self.store.now()
+        if seen:
+            set_lease(self.store, lease, **seen)
+
+    def _ask(self, lease: Open, evidence: Evidence) -> bool:
+        """Have it stop: by the file and by the engine, again from time to time; True where it never began."""
+        now = files.now()
+        if not evidence.claims and evidence.revoke():
+            self.engine.kill([lease.tag])
+            self._seal(lease, evidence)
+            return True
+        if now - self._asked.get(lease.tag, -1e18) > max(1.0, self.terms.visible_seconds):
+            self._asked[lease.tag] = now
+            (lease.folder / files.STOP).write_text(str(lease.row["stop_reason"]), encoding="utf-8")
+            self.engine.stop([lease.tag])
+        grace = form_of(lease.job).grace
+        waited = self.store.now() - (lease.row["stop_asked"] or self.store.now())
+        if lease.row["lost_since"] is None and waited > grace + self.terms.margin_seconds:
+            self._give_up(lease, evidence, "it does not stop")
+        return False
+
+    def _give_up(self, lease: Open, evidence: Evidence, why: str) -> None:
+        """Renew it no longer, and have it killed; its GPUs stay taken until it is certainly dead."""
+        if not evidence.claims and evidence.revoke():
+            self.engine.kill([lease.tag])
+            self._seal(lease, evidence)
+            return
+        self.renewer.drop(lease.tag)
+        set_lease(self.store, lease, lost_since=self.store.now())
+        with self.store.writing() as connection:
+            self.store.note(connection, "lost", lease.job["name"], tag=lease.tag, why=why)
+        self.engine.kill([lease.tag])
+
+    def _fence(self, lease: Open, evidence: Evidence) -> None:
+        """Seal it once it is certainly dead: the engine says so, or its time to live has run out."""
+        self.engine.kill([lease.tag])
+        waited = self.store.now() - lease.row["lost_since"]
+        certain = self.engine.fenced_after(lease.tag)
+        grace = form_of(lease.job).grace
+        expires = self.terms.ttl_seconds + grace + self.terms.margin_seconds
+        if (certain is not None and waited >= certain) or waited >= expires:
+            evidence.revoke()
+            self._seal(lease, Evidence(lease), "lost")
+
+    def _seal(self, lease: Open, evidence: Evidence, word: str | None = None) -> None:
+        seal(self.store, lease, evidence.ending(word), partial(learn, lease=lease, evidence=evidence))
+        self.renewer.drop(lease.tag)
+        for kept in (self._ended, self._asked):
+            kept.pop(lease.tag, None)
+
+    def _kill_strays(self, tags: Collection[str]) -> None:
+        """Processes under a tag of ours whose lease is sealed, or was never written: they must not run."""
+        self.engine.kill(tags)
+        with self.store.writing() as connection:
+            for tag in set(tags) - self._strays:
+                self.store.note(connection, "stray", tag=tag)
+        self._strays.update(tags)
+
+
+def make_leases_folder(folder: Path) -> None:
+    """A folder for lease directories, for its owner alone."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.chmod(folder, 0o700)

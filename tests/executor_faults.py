@@ -1,0 +1,335 @@
+"""Runs jobs under a controller while things go wrong, and checks afterwards that nothing that must hold was broken."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from executor_job import model_after
+from sqlalchemy import select
+
+from hetopt.executor import lease_directory as files
+from hetopt.executor import tables
+from hetopt.executor.job_file import JobForm
+from hetopt.executor.queue import submit
+from hetopt.executor.runner import tagged
+from hetopt.executor.store import EVENTS, Store
+
+HERE = Path(__file__).parent
+STEPS = {"job0": 150, "job1": 250, "job2": 600}
+TTL = 1.5
+PATIENCE = 90.0
+"""Seconds within which everything must be over once nothing goes wrong any more."""
+
+SLOTS = "nodes:\n  a: {slots: {slow: 2}}\n  b: {slots: {fast: 1, slow: 1}}\n"
+
+
+class Zygote:
+    """The process that makes controllers."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(HERE / "executor_zygote.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self._answer() == "ready"
+
+    def _answer(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def controller(self, plan: dict[str, Any]) -> int:
+        """Make one; its process."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(plan) + "\n")
+        self.process.stdin.flush()
+        return int(self._answer())
+
+    def close(self) -> None:
+        """End it."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+class Trial:
+    """Some jobs, and what is done to them; everything random follows from the seed."""
+
+    def __init__(self, zygote: Zygote, folder: Path, seed: int) -> None:
+        self.zygote, self.folder, self.seed = zygote, folder, seed
+        self.draw = random.Random(seed)
+        self.witness = folder / "witness.jsonl"
+        self.store = Store(folder / "state")
+        (folder / "slots.yaml").write_text(SLOTS)
+        self.faults: list[str] = []
+        self.pid: int | None = None
+        for i in range(3):
+            self.submit(f"job{i}", workers=1 + i % 2, stubborn=i == 2, wrapped=i > 0)
+
+    def submit(self, name: str, *, workers: int = 1, stubborn: bool = False, wrapped: bool = False) -> None:
+        """Hand in a job; a wrapped one is a grandchild of its runner, and does not die with it."""
+        program = [sys.executable, str(HERE / "executor_job.py"), str(self.witness), "0.004"]
+        if wrapped:
+            program = ["sh", "-c", 'trap : TERM; "$@" & wait; wait; wait $!', "sh", *program]
+        form = JobForm(
+            name=name,
+            command=program + ["stubborn"] * stubborn,
+            workers=workers,
+            steps=STEPS[name],
+            checkpoint=0.2,
+            grace=0.4,
+            cwd=str(self.folder),
+            launch="node",
+        )
+        submit(self.store, form)
+
+    # -- controllers
+
+    def start(self, **wrong: Any) -> None:
+        """A controller in which this goes wrong."""
+        plan = {
+            "state": str(self.store.folder),
+            "slots": str(self.folder / "slots.yaml"),
+            "log": str(self.folder / "controller.log"),
+            "seed": self.seed,
+            "ttl": TTL,
+        }
+        self.pid = self.zygote.controller(plan | wrong)
+
+    def alive(self) -> bool:
+        """Whether the controller lives."""
+        return self.pid is not None and files.started(self.pid) is not None
+
+    def kill(self) -> None:
+        """Kill the controller."""
+        if self.pid is not None and self.alive():
+            os.kill(self.pid, signal.SIGKILL)
+            self.until(lambda: not self.alive(), "the controller is dead")
+
+    def until(self, what: Callable[[], object], meaning: str, patience: float = PATIENCE) -> None:
+        """Wait for something."""
+        deadline = time.monotonic() + patience
+        while not what():
+            assert time.monotonic() < deadline, f"seed {self.seed}: not within {patience:g} s: {meaning}\n{self.told()}"
+            time.sleep(0.02)
+
+    def told(self) -> str:
+        """What the controllers have said."""
+        log = files.read_text(self.folder / "controller.log") or ""
+        return f"faults: {self.faults}\n{log[-3000:]}"
+
+    # -- faults
+
+    def fault(self) -> None:
+        """Let one thing go wrong, at random."""
+        names = [name.removeprefix("fault_") for name in dir(self) if name.startswith("fault_")]
+        name = self.draw.choice(names)
+        self.faults.append(name)
+        getattr(self, f"fault_{name}")()
+
+    def pause(self, most: float = 1.0) -> None:
+        """Let things go on for a moment."""
+        time.sleep(self.draw.uniform(0.05, most))
+
+    def fault_die_at_a_write(self) -> None:
+        """Kill -9 of the controller at one of its write points."""
+        self.kill()
+        number = self.draw.choice([self.draw.randint(1, 40), self.draw.randint(1, 400)])
+        self.faults[-1] += f" {number}"
+        self.start(die_at=number)
+        deadline = time.monotonic() + 4.0
+        while self.alive() and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    def die_at_every_write(self, most: int) -> None:
+        """One controller after another, each killed a write later than the one before."""
+        for number in range(1, most + 1):
+            self.faults.append(f"die_at_a_write {number}")
+            self.start(die_at=number)
+            self.until(lambda: not self.alive(), f"death at write {number}", 10.0)
+
+    def fault_kill_controller(self) -> None:
+        """At any time."""
+        self._running_controller()
+        self.pause()
+        self.kill()
+
+    def fault_hang(self) -> None:
+        """A controller that hangs for longer than leases live, and goes on as if nothing had been."""
+        self._running_controller()
+        self.pause()
+        if self.alive() and self.pid is not None:
+            os.kill(self.pid, signal.SIGSTOP)
+            time.sleep(self.draw.uniform(0.5, TTL + 1.5))
+            os.kill(self.pid, signal.SIGCONT)
+
+    def fault_kill_a_runner(self) -> None:
+        """Kill -9."""
+        self._kill_one(lambda tag: tag.endswith(".runner"))
+
+    def fault_kill_a_job(self) -> None:
+        """Kill -9."""
+        self._kill_one(lambda tag: not tag.endswith(".runner"))
+
+    def fault_full_disk(self) -> None:
+        """For some writes of the controller."""
+        self.kill()
+        self.start(full_disk=(self.draw.randint(1, 100), self.draw.randint(1, 60)))
+        self.pause(2.0)
+
+    def fault_engine_down(self) -> None:
+        """For longer or shorter than leases live."""
+        self.kill()
+        self.start(engine_down=(0.2, self.draw.uniform(0.5, 3.0)))
+        self.pause(2.0)
+
+    def fault_clock_jump(self) -> None:
+        """The clock on the wall is set by a day, or back."""
+        self.kill()
+        self.start(clock_jump=self.draw.choice([-86400.0, 86400.0, 30.0]))
+        self.pause()
+
+    def fault_damage_a_file(self) -> None:
+        """Some file of a lease that is open is cut off, or filled with rubbish."""
+        self._running_controller()
+        self.pause()
+        names = (files.PROGRESS, files.OUTCOME, files.LEASE, files.exit_file(0), files.RENEWED, files.LOSSES)
+        found = [p for name in names for p in (self.store.folder / "leases").glob(f"*/{name}")]
+        found += self._uncommitted()
+        found += [self.store.folder / EVENTS] * (self.store.folder / EVENTS).exists()
+        if found:
+            path = self.draw.choice(sorted(found))
+            self.faults[-1] += f" {path.parent.name}/{path.name}"
+            self._damage(path)
+
+    def _uncommitted(self) -> list[Path]:
+        """The newest checkpoint of a lease that runs: what is committed must not be damaged, or the job is lost."""
+        with self.store.reading() as connection:
+            opened = select(tables.leases.c.tag).where(tables.leases.c.state != "sealed")
+            tags = list(connection.execute(opened).scalars())
+        newest = [next(iter(files.published(self.store.folder / "leases" / tag)), None) for tag in tags]
+        return [folder / "model.json" for _, folder in filter(None, newest)]
+
+    def _damage(self, path: Path) -> None:
+        try:
+            size = path.stat().st_size
+            if path.name == EVENTS:
+                os.truncate(path, max(0, size - self.draw.randint(1, 30)))
+            elif path.name != "model.json" and self.draw.random() < 0.5:
+                path.write_bytes(self.draw.randbytes(size))
+            else:
+                os.truncate(path, size // 2)
+        except OSError:
+            return  # gone meanwhile
+
+    def _running_controller(self) -> None:
+        if not self.alive():
+            self.start()
+
+    def _kill_one(self, which: Callable[[str], bool]) -> None:
+        self._running_controller()
+        self.pause()
+        prefix = f"hetopt-{self.store.cluster}-"
+        found = sorted(pid for pid, tag in tagged() if tag.startswith(prefix) and which(tag))
+        if found:
+            try:
+                os.kill(self.draw.choice(found), signal.SIGKILL)
+            except ProcessLookupError:
+                return
+
+    # -- the end
+
+    def finish(self) -> None:
+        """Nothing goes wrong any more: all jobs come to their end."""
+        self._running_controller()
+
+        def over() -> bool:
+            if not self.alive():
+                with self.store.reading() as connection:
+                    left = connection.execute(select(tables.jobs.c.id).where(tables.jobs.c.state == "queued")).first()
+                if left is None:
+                    return True
+                self.start()
+            return False
+
+        self.until(over, "all jobs are over")
+
+    def check(self) -> None:
+        """Every invariant; what is violated is said with the seed."""
+        violations = self.violations()
+        assert not violations, f"seed {self.seed}: {violations}\n{self.told()}"
+
+    def violations(self) -> list[str]:
+        """What does not hold."""
+        with self.store.reading() as connection:
+            jobs = connection.execute(select(tables.jobs)).mappings().all()
+            leases = connection.execute(select(tables.leases).order_by(tables.leases.c.id)).mappings().all()
+            seats = connection.execute(select(tables.seats)).mappings().all()
+            events = connection.execute(select(tables.events).order_by(tables.events.c.id)).mappings().all()
+        found = []
+        for job in jobs:
+            steps = STEPS[job["name"]]
+            if job["state"] != "done" or job["committed"] != steps:
+                found.append(f"{job['name']} is {job['state']} at step {job['committed']}: {job['reason']}")
+            elif job["checkpoint"] is None:
+                found.append(f"{job['name']} is done without a checkpoint")
+            else:
+                said = json.loads((Path(job["checkpoint"]) / "model.json").read_text())
+                if said != {"step": steps, "model": model_after(steps)}:
+                    found.append(f"the model of {job['name']} is {said}")
+        found += [f"{lease['tag']} is {lease['state']}" for lease in leases if lease["state"] != "sealed"]
+        found += [f"a seat of lease {seat['lease']} is still held" for seat in seats if seat["held"]]
+        found += _going_back(leases) + self._overlaps(leases, seats)
+        own = [tag for _, tag in tagged() if tag.startswith(f"hetopt-{self.store.cluster}-")]
+        found += [f"a process of {tag} lives" for tag in own]
+        written = (self.store.folder / EVENTS).read_text().splitlines()
+        numbers = [json.loads(line)["id"] for line in written]
+        if numbers != [event["id"] for event in events]:
+            found.append("the event log differs from the books")
+        return found
+
+    def _overlaps(self, leases: Any, seats: Any) -> list[str]:
+        """Two live processes of one (job, copy), or on one seat; by what the jobs have written down themselves."""
+        number = {lease["tag"]: lease for lease in leases}
+        held = defaultdict(set)
+        for seat in seats:
+            held[seat["lease"]].add((seat["node"], seat["gpu_type"], seat["number"]))
+        last: dict[Any, tuple[int, str]] = {}
+        found, process = set(), dict[Any, int]()
+        lines = [json.loads(line) for line in self.witness.read_text().splitlines()]
+        for line in sorted(lines, key=lambda line: line["time"]):
+            tag = line["tag"].rpartition(".")[0]
+            lease = number.get(tag)
+            if lease is None:
+                found.add(f"{tag} ran and is not in the books")
+                continue
+            if process.setdefault((tag, line["rank"]), line["pid"]) != line["pid"]:
+                found.add(f"{tag} has run twice")
+            for what in [("job", lease["job"], lease["copy"]), *held[lease["id"]]]:
+                newest, other = last.get(what, (0, ""))
+                if lease["id"] < newest:
+                    found.add(f"{tag} lives on {what} after {other} has begun there")
+                last[what] = max((newest, other), (lease["id"], tag))
+        return sorted(found)
+
+
+def _going_back(leases: Any) -> list[str]:
+    """Committed steps that go back, or count twice: each lease begins where the one before it ended."""
+    found, at = [], dict[int, int]()
+    for lease in leases:
+        before = at.get(lease["job"], 0)
+        if lease["from_step"] != before:
+            found.append(f"{lease['tag']} begins at step {lease['from_step']}; committed were {before}")
+        if lease["end_step"] is not None:
+            at[lease["job"]] = max(before, lease["end_step"])
+    return found

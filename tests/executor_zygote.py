@@ -1,0 +1,163 @@
+"""Has hetopt imported, and makes controllers by forking, so that one can be killed and the next be there at once.
+
+Reads a line of JSON for each controller: how it is put together, and what goes wrong in it. Answers with its number.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hetopt.allocation import Plan
+from hetopt.data.instance import Instance
+from hetopt.executor import clock, controller, lease_directory, tending
+from hetopt.executor.engines import local
+from hetopt.executor.engines.engine import EngineDown
+from hetopt.executor.engines.slots import read_slots
+from hetopt.executor.store import Store
+from hetopt.models.hadare.unmeasured import estimated
+from hetopt.placement import MoreWorkersFirst
+from hetopt.simulation.system import System
+
+
+@dataclass(frozen=True)
+class Restless:
+    """A policy that moves everybody all the time; it remembers how often it was asked."""
+
+    seed: int = 0
+    round_seconds: float = 1.0
+
+    def __call__(self, instance: Instance, state: int | None = None) -> tuple[Plan, int]:
+        """Jobs in random order onto random types, as long as there is room; some wait."""
+        number = (state or 0) + 1
+        draw = random.Random(f"{self.seed}/{number}")
+        jobs = instance.entities("jobs")
+        x, left = np.zeros(jobs.shape), jobs.capacity.copy()
+        for e in draw.sample(range(len(jobs.names)), len(jobs.names)):
+            types = [k for k in range(len(jobs.types)) if jobs.speed[e, k] > 0 and left[k] >= jobs.demand[e]]
+            if types and draw.random() < 0.9:
+                k = draw.choice(types)
+                x[e, k] = jobs.demand[e]
+                left[k] -= jobs.demand[e]
+        return Plan(jobs, x), number
+
+
+class Saboteur:
+    """Counts the points at which something is written, and lets things go wrong there."""
+
+    def __init__(self, plan: dict[str, Any]) -> None:
+        self.plan, self.count = plan, 0
+        self.began = time.monotonic()
+
+    def point(self, what: str) -> None:
+        """A point: die here, or find the disk full."""
+        self.count += 1
+        if self.count == self.plan.get("die_at"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        first, number = self.plan.get("full_disk", (0, 0))
+        if first <= self.count < first + number and what != "engine":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), what)
+
+    def around(self, call: Callable[..., Any], what: str) -> Callable[..., Any]:
+        """The call, with a point before it and one after it."""
+
+        def wrapped(*words: Any, **named: Any) -> Any:
+            self.point(what)
+            result = call(*words, **named)
+            if what != "database":
+                self.point(what)
+            return result
+
+        return wrapped
+
+    def install(self) -> None:
+        """Into this process."""
+        for name in ("replace", "link", "fsync"):
+            setattr(lease_directory.os, name, self.around(getattr(os, name), name))
+        before = Store.writing
+
+        @contextmanager
+        def writing(store: Store) -> Iterator[Any]:
+            with before(store) as connection:
+                yield connection
+                self.point("database")  # all is written, nothing committed
+            if self.count + 1 == self.plan.get("die_at"):
+                self.point("database")  # committed, and nothing after it done
+
+        Store.writing = writing  # type: ignore[assignment, method-assign]
+        for name in ("start", "stop", "kill"):
+            setattr(local.LocalEngine, name, self.around(getattr(local.LocalEngine, name), "engine"))
+        status, nodes = local.LocalEngine.status, local.LocalEngine.nodes
+        first, last = self.plan.get("engine_down", (0.0, 0.0))
+
+        def answers(call: Callable[..., Any]) -> Callable[..., Any]:
+            def asked(*words: Any) -> Any:
+                if first <= time.monotonic() - self.began < last:
+                    raise EngineDown("the tests say so")
+                return call(*words)
+
+            return asked
+
+        local.LocalEngine.status = answers(status)  # type: ignore[method-assign]
+        local.LocalEngine.nodes = answers(nodes)  # type: ignore[method-assign]
+        if jump := self.plan.get("clock_jump"):
+            real = time.time
+            clock.time.time = lambda: real() + (jump if time.monotonic() - self.began > 0.3 else 0.0)  # type: ignore[assignment]
+
+
+def drive(plan: dict[str, Any]) -> None:
+    """Be a controller until all is done."""
+    os.setsid()
+    log = os.open(plan["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    store = Store(Path(plan["state"]))
+    engine = local.LocalEngine(read_slots(Path(plan["slots"])), store.cluster)
+    terms = tending.Terms(
+        ttl_seconds=plan["ttl"], margin_seconds=0.5, profile_seconds=0.3, first_tick_seconds=20.0, visible_seconds=0.2
+    )
+    seconds = plan.get("round", 1.0)
+    system = System(Restless(plan["seed"], seconds), placer=MoreWorkersFirst(sticky=True))
+    settings = controller.Settings("restless", seconds, plan.get("profile", True), terms)
+    Saboteur(plan).install()
+    driver = controller.Controller(store, engine, system, estimated, settings, say=lambda text: print(text, flush=True))
+    driver.run(until_idle=True, poll=0.05)
+    driver.close()
+
+
+def main() -> None:
+    """Fork a controller for each line."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            code = 1
+            try:
+                drive(json.loads(line))
+                code = 0
+            except BaseException as problem:  # whatever it is, the log tells, and nothing of the parent runs here
+                import traceback
+
+                traceback.print_exc()
+                code = 0 if isinstance(problem, SystemExit) else 1
+            finally:
+                os._exit(code)
+        print(pid, flush=True)
+
+
+if __name__ == "__main__":
+    main()
