@@ -73,6 +73,11 @@ class EqualSplit:
     def __post_init__(self) -> None:
         check_kind("EqualSplit.kind", self.kind)
 
+    @property
+    def shares(self) -> bool:
+        """It gives shares of time, which need rounds."""
+        return True
+
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Allocation, None]:
         """The allocation; nothing to remember."""
         began = time.perf_counter()

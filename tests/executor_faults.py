@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from executor_job import model_after
+from slurm_cluster import SlurmCluster
 from sqlalchemy import select
 
 from hetopt.executor import lease_directory as files
@@ -27,7 +28,7 @@ from hetopt.executor.store import EVENTS, Store
 HERE = Path(__file__).parent
 STEPS = {"job0": 150, "job1": 250, "job2": 600}
 TTL = 1.5
-PATIENCE = 90.0
+PATIENCE = 120.0
 """Seconds within which everything must be over once nothing goes wrong any more."""
 
 SLOTS = "nodes:\n  a: {slots: {slow: 2}}\n  b: {slots: {fast: 1, slow: 1}}\n"
@@ -65,14 +66,15 @@ class Zygote:
 class Trial:
     """Some jobs, and what is done to them; everything random follows from the seed."""
 
-    def __init__(self, zygote: Zygote, folder: Path, seed: int) -> None:
-        self.zygote, self.folder, self.seed = zygote, folder, seed
+    def __init__(self, zygote: Zygote, folder: Path, seed: int, slurm: SlurmCluster | None = None) -> None:
+        self.zygote, self.folder, self.seed, self.slurm = zygote, folder, seed, slurm
         self.draw = random.Random(seed)
         self.witness = folder / "witness.jsonl"
         self.store = Store(folder / "state")
         (folder / "slots.yaml").write_text(SLOTS)
         self.faults: list[str] = []
         self.pid: int | None = None
+        self._looked = 0.0
         for i in range(3):
             self.submit(f"job{i}", workers=1 + i % 2, stubborn=i == 2, wrapped=i > 0)
 
@@ -104,6 +106,8 @@ class Trial:
             "seed": self.seed,
             "ttl": TTL,
         }
+        if self.slurm is not None:
+            plan["slurm"] = str(self.slurm.configuration)
         self.pid = self.zygote.controller(plan | wrong)
 
     def alive(self) -> bool:
@@ -132,10 +136,11 @@ class Trial:
 
     def fault(self) -> None:
         """Let one thing go wrong, at random."""
-        names = [name.removeprefix("fault_") for name in dir(self) if name.startswith("fault_")]
+        kinds = ("fault_", "slurm_fault_") if self.slurm is not None else ("fault_",)
+        names = [name for name in dir(self) if name.startswith(kinds)]
         name = self.draw.choice(names)
         self.faults.append(name)
-        getattr(self, f"fault_{name}")()
+        getattr(self, name)()
 
     def pause(self, most: float = 1.0) -> None:
         """Let things go on for a moment."""
@@ -232,6 +237,36 @@ class Trial:
         except OSError:
             return  # gone meanwhile
 
+    def slurm_fault_kill_slurmctld(self) -> None:
+        """Kill -9; it comes back after a while, and has forgotten or invented jobs."""
+        assert self.slurm is not None
+        self._running_controller()
+        self.pause()
+        self.slurm.kill_daemon("slurmctld")
+        self.pause(3.0)
+        self.slurm.start_controller()
+
+    def slurm_fault_kill_slurmd(self) -> None:
+        """Kill -9 of one node's daemon: Slurm gives the node up, and what runs there lives on."""
+        assert self.slurm is not None
+        self._running_controller()
+        self.pause()
+        name = self.draw.choice(sorted(self.slurm.nodes))
+        self.faults[-1] += f" {name}"
+        self.slurm.kill_daemon(name)
+        self.pause(8.0)
+        self.slurm.start_node(name)
+
+    def slurm_fault_partition(self) -> None:
+        """A node's daemon that is cut off for a while, and does not know it."""
+        assert self.slurm is not None
+        self._running_controller()
+        self.pause()
+        pid = self.slurm.daemons[self.draw.choice(sorted(self.slurm.nodes))].pid
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(self.draw.uniform(1.0, 8.0))
+        os.kill(pid, signal.SIGCONT)
+
     def _running_controller(self) -> None:
         if not self.alive():
             self.start()
@@ -260,9 +295,19 @@ class Trial:
                 if left is None:
                     return True
                 self.start()
+            self._operator()
             return False
 
         self.until(over, "all jobs are over")
+
+    def _operator(self) -> None:
+        """Somebody who puts nodes back that Slurm has taken out, as the note about them asks for."""
+        if self.slurm is not None and time.monotonic() - self._looked > 2.0:
+            self._looked = time.monotonic()
+            for line in self.slurm.call("sinfo", "-h", "-N", "-o", "%N %T", check=False).splitlines():
+                node, _, state = line.partition(" ")
+                if state.startswith(("down", "drain")):
+                    self.slurm.call("scontrol", "update", f"nodename={node}", "state=resume", check=False)
 
     def check(self) -> None:
         """Every invariant; what is violated is said with the seed."""

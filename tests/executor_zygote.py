@@ -24,7 +24,8 @@ from hetopt.allocation import Plan
 from hetopt.data.instance import Instance
 from hetopt.executor import clock, controller, lease_directory, tending
 from hetopt.executor.engines import local
-from hetopt.executor.engines.engine import EngineDown
+from hetopt.executor.engines.engine import Engine, EngineDown
+from hetopt.executor.engines.slurm import SlurmEngine
 from hetopt.executor.engines.slots import read_slots
 from hetopt.executor.store import Store
 from hetopt.models.hadare.unmeasured import estimated
@@ -82,8 +83,8 @@ class Saboteur:
 
         return wrapped
 
-    def install(self) -> None:
-        """Into this process."""
+    def install(self, engine: type[Any]) -> None:
+        """Into this process, with an engine of that class."""
         for name in ("replace", "link", "fsync"):
             setattr(lease_directory.os, name, self.around(getattr(os, name), name))
         before = Store.writing
@@ -98,8 +99,7 @@ class Saboteur:
 
         Store.writing = writing  # type: ignore[assignment, method-assign]
         for name in ("start", "stop", "kill"):
-            setattr(local.LocalEngine, name, self.around(getattr(local.LocalEngine, name), "engine"))
-        status, nodes = local.LocalEngine.status, local.LocalEngine.nodes
+            setattr(engine, name, self.around(getattr(engine, name), "engine"))
         first, last = self.plan.get("engine_down", (0.0, 0.0))
 
         def answers(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -110,8 +110,7 @@ class Saboteur:
 
             return asked
 
-        local.LocalEngine.status = answers(status)  # type: ignore[method-assign]
-        local.LocalEngine.nodes = answers(nodes)  # type: ignore[method-assign]
+        engine.status, engine.nodes = answers(engine.status), answers(engine.nodes)
         if jump := self.plan.get("clock_jump"):
             real = time.time
             clock.time.time = lambda: real() + (jump if time.monotonic() - self.began > 0.3 else 0.0)  # type: ignore[assignment]
@@ -124,14 +123,18 @@ def drive(plan: dict[str, Any]) -> None:
     os.dup2(log, 1)
     os.dup2(log, 2)
     store = Store(Path(plan["state"]))
-    engine = local.LocalEngine(read_slots(Path(plan["slots"])), store.cluster)
+    if slurm := plan.get("slurm"):
+        os.environ["SLURM_CONF"] = slurm
+        engine: Engine = SlurmEngine(store.cluster, seconds=5.0)
+    else:
+        engine = local.LocalEngine(read_slots(Path(plan["slots"])), store.cluster)
     terms = tending.Terms(
         ttl_seconds=plan["ttl"], margin_seconds=0.5, profile_seconds=0.3, first_tick_seconds=20.0, visible_seconds=0.2
     )
     seconds = plan.get("round", 1.0)
     system = System(Restless(plan["seed"], seconds), placer=MoreWorkersFirst(sticky=True))
     settings = controller.Settings("restless", seconds, plan.get("profile", True), terms)
-    Saboteur(plan).install()
+    Saboteur(plan).install(type(engine))
     driver = controller.Controller(store, engine, system, estimated, settings, say=lambda text: print(text, flush=True))
     driver.run(until_idle=True, poll=0.05)
     driver.close()

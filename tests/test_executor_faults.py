@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from executor_faults import Trial, Zygote
+from slurm_cluster import SlurmCluster, missing
 
 FAULTS = 5
 """Of a trial, one after another."""
@@ -19,9 +20,17 @@ def zygote() -> Iterator[Zygote]:
     process.close()
 
 
-def _try(zygote: Zygote, folder: Path, seed: int) -> None:
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[SlurmCluster]:
+    if why := missing():
+        pytest.skip(why)
+    with SlurmCluster(patience=3) as cluster:
+        yield cluster
+
+
+def _try(zygote: Zygote, folder: Path, seed: int, slurm: SlurmCluster | None = None) -> None:
     print(f"seed {seed}")
-    trial = Trial(zygote, folder, seed)
+    trial = Trial(zygote, folder, seed, slurm)
     try:
         for _ in range(FAULTS):
             trial.fault()
@@ -54,3 +63,14 @@ def test_every_write_of_the_controller(zygote: Zygote, tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(100, 140))
 def test_many_faults(zygote: Zygote, tmp_path: Path, seed: int) -> None:
     _try(zygote, tmp_path, seed)
+
+
+@pytest.mark.parametrize("seed", range(200, 204))
+def test_some_faults_under_slurm(zygote: Zygote, slurm: SlurmCluster, tmp_path: Path, seed: int) -> None:
+    _try(zygote, tmp_path, seed, slurm)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(300, 340))
+def test_many_faults_under_slurm(zygote: Zygote, slurm: SlurmCluster, tmp_path: Path, seed: int) -> None:
+    _try(zygote, tmp_path, seed, slurm)

@@ -276,3 +276,18 @@ def test_jobs_stay_on_types_that_are_as_good() -> None:
     held = instance.replace(held=np.array([[0.0, 1.0], [1.0, 0.0]]))
     assert fft.FFT()(instance)[0].assigned == {"j1": "GPU1", "j2": "GPU1"}
     assert fft.FFT()(held)[0].assigned == {"j1": "GPU2", "j2": "GPU1"}
+
+
+def test_a_gpu_type_that_is_gone_is_forgotten() -> None:
+    """A cluster may lose the last server of a type: where a job ran there, it has no last type any more."""
+    both = hetopt.Instance.from_jobs([[8, 1]], demand=[1], work=[160], capacity=[1, 1])
+    plan, state = fft.FFT(round_seconds=300.0)(both)
+    assert plan.assigned == {"j1": "GPU1"}
+    held = both.replace(time=300.0, held={"j1": {"GPU1": 1}})
+    _, state = fft.FFT(round_seconds=300.0)(held, state)
+    one = hetopt.Instance(
+        hetopt.Cluster.of({"GPU2": 1}), jobs=(hetopt.Job("j1", {"GPU2": 0.01}, 160),), time=600.0, done={"j1": 10}
+    )
+    plan, state = fft.FFT(round_seconds=300.0)(one, state)
+    assert plan.assigned == {"j1": "GPU2"}
+    assert "j1" not in state.last

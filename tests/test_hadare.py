@@ -273,3 +273,12 @@ def test_copies_go_where_they_pay_most_next() -> None:
 def test_an_estimate_is_a_function(initial: Any) -> None:
     with pytest.raises(InvalidOption, match=r"HadarE\.initial is .*; give a function \(job, GPU type\) -> throughput"):
         hadare.HadarE(initial=initial)
+
+
+def test_a_job_says_in_how_many_copies_it_may_run() -> None:
+    """Beside one without a limit, which then has the servers that are left."""
+    cluster = Cluster.of({"V100": 4}, gpus_per_server=1)
+    jobs = (Job("one", {"V100": 1.0}, 10**5, copies=1), Job("two", {"V100": 1.0}, 10**5, copies=2))
+    plan, _ = hadare.HadarE()(Instance(cluster, jobs=jobs))
+    assert plan.placement is not None
+    assert {name: len(work) for name, work in plan.placement.dispatch.items()} == {"one": 1, "two": 2}

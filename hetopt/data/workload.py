@@ -207,6 +207,9 @@ class Job:
         utilities (Hadar).
     model:
         What it trains, e.g. ``"resnet50"``, or None; physics and profiles are looked up by it.
+    copies:
+        On how many servers it may run at once, each copy with a part of its work, at most (HadarE); None for no limit
+        of its own.
 
     Raises
     ------
@@ -233,6 +236,7 @@ class Job:
     group: str | None = None
     deadline: float | None = None
     model: str | None = None
+    copies: int | None = None
 
     def __post_init__(self) -> None:
         key = f"jobs[{text(self.name, 'job name')!r}]"
@@ -245,6 +249,8 @@ class Job:
         for name in ("tenant", "dataset", "utility", "job_type", "group", "model"):
             if getattr(self, name) is not None:
                 text(getattr(self, name), f"{key}.{name}")
+        if self.copies is not None:
+            object.__setattr__(self, "copies", count(self.copies, f"{key}.copies", least=1))
         if self.deadline is not None:
             deadline = number(self.deadline, f"{key}.deadline", least=self.arrival, strict=True)
             object.__setattr__(self, "deadline", deadline)

@@ -63,6 +63,10 @@ def run(
     state: StateFolder = None,
     slots: Annotated[Path | None, typer.Option(help="local: a file that declares CPU slots in place of GPUs.")] = None,
     partition: Annotated[str | None, typer.Option(help="slurm: partition; default: Slurm's default one.")] = None,
+    engine_settings: Annotated[
+        list[str] | None,
+        typer.Option("--engine-set", help="slurm: cpus_per_gpu=8, account=…, qos=…; repeatable."),
+    ] = None,
     leases: Annotated[
         Path | None, typer.Option(help="Folder of lease directories, which all hosts see; default: with the state.")
     ] = None,
@@ -93,6 +97,7 @@ def run(
             round_seconds=None if round_length is None else seconds(round_length, "--round"),
             slots=slots,
             partition=partition,
+            engine_settings=parse_settings(engine_settings, "--engine-set"),
             leases=leases,
             profile=profile,
             profile_seconds=times["--profile-seconds"],
@@ -169,6 +174,37 @@ def logs(
     with opened(state) as store:
         for line in printed(store, job, lines=lines, every_lease=every_lease):
             sys.stdout.write(line)
+
+
+def losses(
+    jobs: Annotated[list[str], typer.Argument(help="Names of jobs.")],
+    state: StateFolder = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw them: .png, .svg, .pdf; one there is replaced.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the losses that jobs have told, and draw them."""
+    from hetopt.executor import losses as curves
+    from hetopt.pictures import check_picture_path
+
+    if plot is not None:
+        check_picture_path(plot)
+    with opened(state) as store:
+        found = [(job, curves.losses(store, job)) for job in jobs]
+    if as_json:
+        print(json.dumps({job: json.loads(table.to_json(orient="records")) for job, table in found}, indent=2))
+    else:
+        for job, table in found:
+            if table.empty:
+                console.say(f"{job} has told no loss yet (job.tick(step, loss=...))")
+                continue
+            first, last = table.iloc[0], table.iloc[-1]
+            console.say(
+                f"{job}: {first['loss']:.4g} at step {first['step']:.0f}, {last['loss']:.4g} at {last['step']:.0f}"
+            )
+    if plot is not None:
+        curves.draw([pair for pair in found if len(pair[1])]).savefig(plot, dpi=150)
+        if not as_json:
+            console.say(f"picture: {plot}")
 
 
 def cancel(job: Annotated[str, typer.Argument(help="Its name.")], state: StateFolder = None) -> None:

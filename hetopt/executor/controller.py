@@ -99,7 +99,9 @@ class Controller:
         self.drained: frozenset[str] = frozenset()
         self._down = False
         self._wrong: str | None = None
+        self._told_short = False
         self._seen: Any = None
+        self._refused: set[int] = set()  # jobs that the last decision gave nothing
         with store.writing() as connection:
             self.round = int(store.fact(connection, "round") or 0)
             self.next = float(store.fact(connection, "next_round") or 0.0)
@@ -160,9 +162,10 @@ class Controller:
         self.merges.step()
         leases = self.tender.leases()
         scene, trials = self._scene(leases)
-        if self._due(scene):
-            self._decide(scene)
         targets = read_targets(self.store)
+        if self._due(scene, idle=not targets and not leases):
+            self._decide(scene)
+            targets = read_targets(self.store)
         usable = [node for node in self.nodes if node.up and node.name not in self.drained]
         self.reconciler.stop(leases, targets, self.round)
         blocked = self.reconciler.profile(trials, leases, usable, pause=True)
@@ -228,7 +231,8 @@ class Controller:
                 elif capacity and not any(speed.feasible for speed in speeds.of(row["id"]).values()):
                     self._impossible(connection, row)
         training = [lease for lease in leases if lease.row["kind"] == TRAIN and lease.row["stop_asked"] is None]
-        return Scene(self.store.now(), usable, ready, training, speeds), trials
+        types = tuple(dict.fromkeys(seat.gpu_type for node in self.nodes for seat in node.seats))
+        return Scene(self.store.now(), usable, ready, training, speeds, types=types), trials
 
     def _impossible(self, connection: Connection, row: RowMapping) -> None:
         """A job that has run out of memory on every GPU type there is."""
@@ -239,11 +243,11 @@ class Controller:
 
     # -- deciding
 
-    def _due(self, scene: Scene) -> bool:
-        """Whether it is time to ask the policy."""
+    def _due(self, scene: Scene, *, idle: bool) -> bool:
+        """Whether it is time to ask the policy; where nothing runs, whoever comes need not wait for the next round."""
         now = self.store.now()
         if self.settings.round_seconds is not None:
-            return now >= self.next
+            return now >= self.next or (idle and bool(scene.jobs) and scene.jobs[-1]["id"] not in self._refused)
         nodes = [(node.name, len(node.seats)) for node in scene.nodes]
         seen = (nodes, [row["id"] for row in scene.jobs])
         due = seen != self._seen or now >= self.decider.wake
@@ -256,6 +260,9 @@ class Controller:
         with self.store.reading() as connection:
             cost = restart_seconds(connection)
         self.decider.system = fitted(self.base, seconds, cost)
+        if seconds is not None and cost is not None and cost > seconds / 2 and not self._told_short:
+            self._told_short = True
+            self.say(f"a restart takes {cost:.1f} s here, more than half a round; take longer rounds (--round)")
         evidence = {lease.tag: Evidence(lease) for lease in scene.leases}
         scene = replace(scene, evidence=evidence, speeds=scene.speeds.with_progress(evidence.values()))
         instance, waits = self.decider.instance(scene)
@@ -268,6 +275,7 @@ class Controller:
             except HetoptError as problem:
                 self.decider.memory = before
                 self._complain(f"{self.settings.policy} cannot decide, so what runs goes on: {problem}")
+                self._refused = {row["id"] for row in scene.jobs}
                 self._postpone(seconds)
                 return
             gpus = int(decision.gpus.sum())
@@ -320,6 +328,7 @@ class Controller:
                         connection.execute(update(tables.jobs).where(tables.jobs.c.id == job["id"]).values(reason=why))
 
         self.round, self.next = number, following
+        self._refused = {row["id"] for row in scene.jobs} - placed
 
     # -- the rest
 

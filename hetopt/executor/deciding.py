@@ -67,8 +67,10 @@ class Scene:
         That train now.
     speeds:
         What is measured, with the progress of those that run.
-    profiled:
-        Wait for the profiling of jobs, or let estimates stand for measurements.
+    evidence:
+        Lease -> its directory, of those that train.
+    types:
+        GPU types of all hosts, also of those that are down.
     """
 
     now: float
@@ -77,6 +79,7 @@ class Scene:
     leases: Sequence[Open]
     speeds: Speeds
     evidence: Mapping[str, Evidence] = field(default_factory=dict)
+    types: Sequence[str] = ()
 
     def steps_done(self, job: RowMapping) -> float:
         """Steps that are committed, and those that its leases have done since."""
@@ -111,20 +114,26 @@ def _with(policy: Any, settings: Mapping[str, float]) -> Any:
     return replace(policy, **own) if own else policy
 
 
-def cluster_of(nodes: Iterable[Node]) -> Cluster | None:
-    """The cluster of these hosts; None where they have no GPU."""
+def cluster_of(nodes: Iterable[Node], types: Sequence[str] = ()) -> Cluster | None:
+    """The cluster of these hosts; None where they have no GPU.
+
+    Parameters
+    ----------
+    types:
+        GPU types that it has in any case, first: those of hosts that are down now, which policies may remember.
+    """
     nodes = [node for node in nodes if node.seats]
     if not nodes:
         return None
     memory = memory_of(nodes)
-    types = dict.fromkeys(seat.gpu_type for node in nodes for seat in node.seats)
+    every = dict.fromkeys([*types, *(seat.gpu_type for node in nodes for seat in node.seats)])
     servers = []
     for node in nodes:
         gpus: dict[str, int] = {}
         for seat in node.seats:
             gpus[seat.gpu_type] = gpus.get(seat.gpu_type, 0) + 1
         servers.append(Server(node.name, gpus))
-    return Cluster(tuple(GPUType(t, memory.get(t)) for t in types), tuple(servers))
+    return Cluster(tuple(GPUType(t, memory.get(t)) for t in every), tuple(servers))
 
 
 @dataclass
@@ -148,7 +157,7 @@ class Decider:
 
     def instance(self, scene: Scene) -> tuple[Instance | None, dict[int, str]]:
         """What the policy is shown, None where there is nobody to schedule; and why jobs are not in it."""
-        cluster, waits = cluster_of(scene.nodes), dict[int, str]()
+        cluster, waits = cluster_of(scene.nodes, scene.types), dict[int, str]()
         if cluster is None:
             return None, dict.fromkeys((row["id"] for row in scene.jobs), "no node is up")
         memory = memory_of(scene.nodes)
@@ -169,7 +178,7 @@ class Decider:
             return None, waits
         names = {job.name for job in jobs}
         placed = _placed(scene.leases, names, cluster)
-        tenants = _tenants(jobs)
+        tenants = tenants_of(jobs)
         return Instance(cluster, tenants, tuple(jobs), time=scene.now, done=done, placed=placed), waits
 
     @property
@@ -203,6 +212,7 @@ class Decider:
             model=form.model,
             utility=form.utility,
             deadline=None if form.deadline is None else row["submitted"] + form.deadline,
+            copies=None if form.fork else 1,
         )
 
     def decide(self, instance: Instance, ids: Mapping[str, int]) -> tuple[list[Target], Decision, float]:
@@ -210,7 +220,8 @@ class Decider:
         began = time.perf_counter()
         decision, self.memory = self.pipeline(instance, self.memory)
         self.wake = math.inf if decision.wake is None else decision.wake
-        return targets_of(decision, ids), decision, time.perf_counter() - began
+        whole = {job.name for job in instance.jobs if job.copies == 1}
+        return targets_of(decision, ids, whole), decision, time.perf_counter() - began
 
     # -- what the policy remembers, over a restart
 
@@ -236,7 +247,7 @@ def _placed(leases: Iterable[Open], names: Collection[str], cluster: Cluster) ->
     return placed
 
 
-def _tenants(jobs: Iterable[Job]) -> tuple[Tenant, ...]:
+def tenants_of(jobs: Iterable[Job]) -> tuple[Tenant, ...]:
     """Tenants with a job type for each model that they train: its mean speedup over the slowest type that runs it."""
     own: dict[str, dict[str, list[Job]]] = {}
     for job in jobs:
@@ -257,8 +268,14 @@ def _relative(job: Job) -> dict[str, float]:
     return {t: v / slowest for t, v in job.throughput.items()}
 
 
-def targets_of(decision: Decision, ids: Mapping[str, int]) -> list[Target]:
-    """Who shall have what; the copies of a forked job are numbered from 1, in the order of the servers."""
+def targets_of(decision: Decision, ids: Mapping[str, int], whole: Collection[str] = ()) -> list[Target]:
+    """Who shall have what; the copies of a forked job are numbered from 1, in the order of the servers.
+
+    Parameters
+    ----------
+    whole:
+        Jobs that are never forked: a single copy of one is the job itself, and goes on from round to round.
+    """
     placement = decision.placement
     assert placement is not None, "the system places no jobs"
     targets = []
@@ -267,7 +284,7 @@ def targets_of(decision: Decision, ids: Mapping[str, int]) -> list[Target]:
             continue
         seats = {server: {t: int(n) for t, n in gpus.items() if n} for server, gpus in hosts.items()}
         seats = {server: gpus for server, gpus in seats.items() if gpus}
-        if name in placement.dispatch:
+        if name in placement.dispatch and name not in whole:
             for i, (server, work) in enumerate(placement.dispatch[name].items(), start=1):
                 targets.append(Target(ids[name], i, {server: seats[server]}, float(work)))
         elif seats:

@@ -30,6 +30,9 @@ TELL_SECONDS = 0.5
 KEPT = 2
 """Checkpoints of a lease that are kept: the newest may be read while a newer one is published."""
 
+LIST = "files.json"
+"""The file of a checkpoint that lists the others."""
+
 
 class Lease:
     """The job's side of a lease.
@@ -73,11 +76,16 @@ class Lease:
         self._step = self.resume_step
         self._first: tuple[float, int] | None = None  # when the first step was over, and which it was
         self._saving = 0.0  # seconds spent on checkpoints since then
+        self._seconds = 0.0  # from then to the newest step, without those
         self._memory: float | None = None
-        self._renewed: tuple[str | None, float] = (None, files.now())
-        self._stop = threading.Event()
+        now = files.now()  # before looking: what is there may be old
+        self._renewed = (None if folder is None else files.read_text(folder / files.RENEWED), now)
+        self._stop = False  # no threading.Event: a signal that comes while its lock is held would wait for itself
         self._stop_at: int | None = None
         self._finished: bool | None = None
+        if folder is not None and self.rank == 0 and self.world_size > 1:
+            with suppress(OSError):
+                files.write_stop_at(folder, None)
 
     # -- what is asked of the job
 
@@ -92,10 +100,15 @@ class Lease:
             return False
         self._look()
         if self.world_size == 1:
-            return self._stop.is_set()
-        if self.rank == 0 and self._stop.is_set() and self._stop_at is None:
-            self._stop_at = self._step + 2 + round(4 * LOOK_SECONDS * self._speed())
-            _publish(self.folder / files.STOP_AT, str(self._stop_at))
+            return self._stop
+        if self.rank == 0 and self._stop and self._stop_at is None:
+            step = self._step + 2 + round(4 * LOOK_SECONDS * self._speed())
+            with suppress(OSError):  # on a full disk at a later step
+                files.write_stop_at(self.folder, step)
+                self._stop_at = step
+        elif self.rank > 0 and self._stop_at is None:
+            # At every step: to reach that step, this rank needs rank 0 in one that it begins after having written it.
+            self._stop_at = files.read_stop_at(self.folder)
         return self._stop_at is not None and self._step >= self._stop_at
 
     def checkpoint_due(self) -> bool:
@@ -105,7 +118,7 @@ class Lease:
     # -- what the job tells
 
     def tick(self, step: int, loss: float | None = None, memory_bytes: float | None = None) -> None:
-        """So many steps are done.
+        """So many steps are done; in a gang every rank says so.
 
         Parameters
         ----------
@@ -121,13 +134,15 @@ class Lease:
             self._memory = max(self._memory or 0.0, float(memory_bytes))
         if self._first is None and self._step > self.resume_step:
             self._first = (now, self._step)
+        if self._first is not None:
+            self._seconds = now - self._first[0] - self._saving
         if self.folder is not None and self.rank == 0 and now - self._told >= TELL_SECONDS:
             self._tell(now)
         if self.folder is not None and loss is not None:
-            self._tell_loss(float(loss))
+            self._tell_loss(loss)
 
     def save(self, step: int, write: Callable[[Path], object]) -> None:
-        """Publish a checkpoint after ``step`` steps; in a gang rank 0 calls it.
+        """Publish a checkpoint after ``step`` steps; in a gang rank 0 writes it, and calls of other ranks do nothing.
 
         Parameters
         ----------
@@ -140,9 +155,24 @@ class Lease:
             The checkpoint could not be written; the one before is still there.
         """
         self._saved = began = files.now()
-        if self.folder is None or (step == self.resume_step and self.resume_dir is not None):
+        if self.folder is None or self.rank != 0 or (step == self.resume_step and self.resume_dir is not None):
             return
-        target = self.folder / files.CHECKPOINTS / f"step-{int(step)}"
+        try:
+            self._publish(int(step), write)
+        finally:
+            self._saved = files.now()
+            if self._first is not None:
+                self._saving += self._saved - began
+
+    def done(self, finished: bool) -> None:
+        """Say at the end whether all steps of the job are done; else it will be started again."""
+        self._finished = bool(finished)
+
+    # -- inside
+
+    def _publish(self, step: int, write: Callable[[Path], object]) -> None:
+        assert self.folder is not None
+        target = self.folder / files.CHECKPOINTS / f"step-{step}"
         if target.exists():
             return
         hidden = target.with_name(f".{target.name}.{os.getpid()}")
@@ -158,15 +188,6 @@ class Lease:
         files.sync_folder(target.parent)
         for _, old in files.published(self.folder)[KEPT:]:
             shutil.rmtree(old, ignore_errors=True)
-        self._saved = files.now()
-        if self._first is not None:
-            self._saving += self._saved - began
-
-    def done(self, finished: bool) -> None:
-        """Say at the end whether all steps of the job are done; else it will be started again."""
-        self._finished = bool(finished)
-
-    # -- inside
 
     def _tell(self, now: float) -> None:
         assert self.folder is not None
@@ -176,7 +197,7 @@ class Lease:
         content: dict[str, Any] = {
             "step": self._step,
             "first_step": self._first[1],
-            "seconds": now - self._first[0] - self._saving,
+            "seconds": self._seconds,
             "time": now,
         }
         if self._memory is not None:
@@ -193,42 +214,36 @@ class Lease:
         ):
             return
         self._lost = now
-        line = json.dumps({"step": self._step, "loss": loss, "copy": self.copy, "base": self.resume_step})
+        line = json.dumps({"step": self._step, "loss": float(loss), "copy": self.copy, "base": self.resume_step})
         with suppress(OSError), open(self.folder / files.LOSSES, "a", encoding="utf-8") as file:
             file.write(line + "\n")
 
     def _look(self) -> None:
-        """Whether the controller, or rank 0, has said something, and whether the lease still holds."""
+        """Whether the controller has said something, and whether the lease still holds."""
         now = files.now()
         if self.folder is None or now - self._looked < LOOK_SECONDS:
             return
         self._looked = now
-        if self._stop_at is None and self.world_size > 1 and self.rank > 0:
-            said = files.read_text(self.folder / files.STOP_AT)
-            self._stop_at = int(said) if said and said.strip().isdecimal() else None
-        if self.rank == 0 and (self.folder / files.STOP).exists():
-            self._stop.set()
+        if self.rank == 0 and os.path.exists(self.folder / files.STOP):  # Path.exists raises where a server is away
+            self._stop = True
         counter = files.read_text(self.folder / files.RENEWED)
         if counter is not None and counter != self._renewed[0]:
             self._renewed = (counter, now)
         elif now - self._renewed[1] > self._ttl:
-            self._stop.set()  # the runner does the same; this holds should it hang
+            self._stop = True  # the runner does the same; this holds should it hang
 
     def _speed(self) -> float:
         """Steps per second so far."""
-        if self._first is None:
-            return 0.0
-        seconds = files.now() - self._first[0]
-        return (self._step - self._first[1]) / seconds if seconds > 0 else 0.0
+        return (self._step - self._first[1]) / self._seconds if self._first and self._seconds > 0 else 0.0
 
     def _ask_to_stop(self, number: int, frame: FrameType | None) -> None:
-        self._stop.set()
+        self._stop = True
 
     def _end(self, problem: BaseException | None) -> None:
         if self.folder is None or self.rank != 0:
             return
         self._tell(files.now())
-        content: dict[str, Any] = {"step": self._step, "finished": self._finished, "asked": self._stop.is_set()}
+        content: dict[str, Any] = {"step": self._step, "finished": self._finished, "asked": self._stop}
         if problem is not None:
             content["problem"] = f"{type(problem).__name__}: {problem}"[:2000]
             content["out_of_memory"] = isinstance(problem, MemoryError) or "OutOfMemory" in type(problem).__name__
@@ -265,7 +280,7 @@ def lease() -> Iterator[Lease]:
     try:
         yield job
     except BaseException as problem:
-        job._end(problem)
+        job._end(None if isinstance(problem, SystemExit) and not problem.code else problem)
         raise
     else:
         job._end(None)
@@ -275,10 +290,19 @@ def lease() -> Iterator[Lease]:
 
 
 def list_files(folder: Path) -> None:
-    """Make every file of a checkpoint durable, then write the list of their lengths."""
+    """Make every file of a checkpoint durable, then write the list of their lengths.
+
+    Raises
+    ------
+    FileExistsError
+        A file has the list's name and is no list; one that came with a copied checkpoint is replaced.
+    """
+    own = folder / LIST
+    if own.exists() and "bytes" not in (files.read_json(own) or {}):
+        raise FileExistsError(f"a checkpoint must have no {LIST} of its own")
     sizes = {}
     for path in sorted(folder.rglob("*")):
-        if path.is_file():
+        if path.is_file() and path != own:
             handle = os.open(path, os.O_RDONLY)
             try:
                 os.fsync(handle)
@@ -287,10 +311,4 @@ def list_files(folder: Path) -> None:
                 os.close(handle)
     for inner in [path for path in folder.rglob("*") if path.is_dir()]:
         files.sync_folder(inner)
-    files.write_json(folder / "files.json", {"bytes": sizes})
-
-
-def _publish(path: Path, text: str) -> None:
-    spare = path.with_name(f".{path.name}.{os.getpid()}")
-    spare.write_text(text, encoding="utf-8")
-    os.replace(spare, path)
+    files.write_json(own, {"bytes": sizes})

@@ -9,13 +9,14 @@ A lease is the right of one job (or one of its copies) to run on some GPUs until
     progress.json       step, loss and speed                            by the job
     losses.jsonl        the losses that the job has told
     checkpoints/step-N  published checkpoints
-    stop_at             the step at which all ranks stop                by rank 0 of the job
+    stop_at             the step at which all ranks stop, once known    by rank 0 of the job
     outcome.json        what the job says of itself at its end
     exit-R.json         how node R ended; written when nothing of it runs any more
     log-R               what the job printed
 
-Files are published whole, by a rename or a link, but for the counter, which is overwritten in place so that a full disk
-does not stop it. Who reads a file that is missing or damaged reads None.
+Files are published whole, by a rename or a link, but for the two numbers, which are overwritten in place: a full disk
+does not stop them, and no host goes by an old memory that there is no such file. Who reads a file that is missing or
+damaged reads None.
 """
 
 from __future__ import annotations
@@ -63,11 +64,23 @@ def boot_id() -> str:
 
 def started(pid: int) -> int | None:
     """When the process began, in clock ticks since the machine was started; None where there is none (a zombie is)."""
+    fields = _fields(pid)
+    return None if fields is None else int(fields[19])
+
+
+def parent(pid: int) -> int | None:
+    """The process that a process belongs to; None where there is none (a zombie is)."""
+    fields = _fields(pid)
+    return None if fields is None else int(fields[1])
+
+
+def _fields(pid: int) -> list[bytes] | None:
+    """What /proc/PID/stat says after the name, which may hold any bytes."""
     try:
-        state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except (OSError, ValueError):
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
         return None
-    return None if state in "ZX" else int(rest[18])
+    return fields if fields and fields[0] not in (b"Z", b"X") else None
 
 
 def identity(pid: int | None = None) -> dict[str, Any]:
@@ -78,7 +91,8 @@ def identity(pid: int | None = None) -> dict[str, Any]:
 
 def is_alive(who: dict[str, Any]) -> bool:
     """Whether the process with that :func:`identity`, of this machine, still runs."""
-    return who.get("boot") == boot_id() and who.get("started") is not None and started(who["pid"]) == who["started"]
+    pid, since = who.get("pid"), who.get("started")
+    return who.get("boot") == boot_id() and isinstance(pid, int) and since is not None and started(pid) == since
 
 
 def write_json(path: Path, content: Any, *, durable: bool = True) -> None:
@@ -102,7 +116,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
     """What :func:`write_json` has written; None where there is nothing, or nothing that can be read."""
     try:
         content = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):  # the last of rubbish such as [[[[…
         return None
     return content if isinstance(content, dict) else None
 
@@ -130,17 +144,18 @@ def claim(folder: Path, rank: int, who: dict[str, Any]) -> bool:
     ``link`` fails if the name is there, on NFS too; the content is complete from the first moment.
     """
     spare = folder / f".claim-{rank}.{socket.gethostname()}.{os.getpid()}.{time.monotonic_ns()}"
-    with open(spare, "w", encoding="utf-8") as file:
-        json.dump(who, file)
-        file.flush()
-        os.fsync(file.fileno())
     try:
-        os.link(spare, folder / claim_file(rank))
-    except OSError as problem:
-        if os.stat(spare).st_nlink != 2:  # a file server may have made the link and lost its answer
-            if isinstance(problem, FileExistsError):
-                return False
-            raise
+        with open(spare, "w", encoding="utf-8") as file:
+            json.dump(who, file)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(spare, folder / claim_file(rank))
+        except OSError as problem:
+            if os.stat(spare).st_nlink != 2:  # a file server may have made the link and lost its answer
+                if isinstance(problem, FileExistsError):
+                    return False
+                raise
     finally:
         spare.unlink(missing_ok=True)
     sync_folder(folder)
@@ -149,9 +164,24 @@ def claim(folder: Path, rank: int, who: dict[str, Any]) -> bool:
 
 def renew(folder: Path, counter: int) -> None:
     """Write the counter in place."""
-    handle = os.open(folder / RENEWED, os.O_WRONLY | os.O_CREAT, 0o600)
+    _overwrite(folder / RENEWED, b"%020d\n" % counter)
+
+
+def write_stop_at(folder: Path, step: int | None) -> None:
+    """Write the step at which all ranks stop in place; None takes its room as long as it is not known."""
+    _overwrite(folder / STOP_AT, b" " * 20 + b"\n" if step is None else b"%020d\n" % step)
+
+
+def read_stop_at(folder: Path) -> int | None:
+    """The step at which all ranks stop; None as long as it is not known, or not wholly written."""
+    said = read_text(folder / STOP_AT)
+    return int(said) if said is not None and len(said) == 21 and said[:20].isdecimal() else None
+
+
+def _overwrite(path: Path, content: bytes) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     try:
-        os.pwrite(handle, b"%020d\n" % counter, 0)
+        os.pwrite(handle, content, 0)
     finally:
         os.close(handle)
 
@@ -178,5 +208,5 @@ def is_complete(checkpoint: Path) -> bool:
         return False
     try:
         return all((checkpoint / name).stat().st_size == size for name, size in sizes.items())
-    except OSError:
+    except (OSError, ValueError):  # the last of names that no file can have
         return False

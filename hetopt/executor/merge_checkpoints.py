@@ -87,7 +87,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
         return
     from safetensors.numpy import save_file
 
-    save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()}, path)
+    save_file({name: np.require(value, requirements="C") for name, value in arrays.items()}, path)
 
 
 def main(words: list[str]) -> int:

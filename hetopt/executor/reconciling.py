@@ -63,11 +63,17 @@ class Reconciler:
     tender: Tender
 
     def stop(self, leases: Sequence[Open], targets: Sequence[RowMapping], round_number: int) -> None:
-        """Stop the leases that the targets do not want as they are."""
+        """Stop the leases that the targets do not want as they are.
+
+        One that is just starting is let come to its first step: otherwise rounds that are shorter than a start would
+        keep everybody starting for ever.
+        """
         wanted = {(row["job"], row["copy"]): row for row in targets}
         for lease in leases:
             row = lease.row
             if row["kind"] != TRAIN or row["stop_asked"] is not None or row["lost_since"] is not None:
+                continue
+            if row["first_tick"] is None and self._is_starting(row):
                 continue
             target = wanted.get((row["job"], row["copy"]))
             if row["forked"] and row["round"] != round_number:
@@ -76,6 +82,10 @@ class Reconciler:
                 self.tender.stop(lease, "the decision gives its GPUs to others")
             elif json.loads(target["seats"]) != lease.held or (target["work"] is not None) != row["forked"]:
                 self.tender.stop(lease, "it moves")
+
+    def _is_starting(self, row: RowMapping) -> bool:
+        """Whether the first step may still come."""
+        return bool(self.store.now() - row["granted"] < self.tender.terms.first_tick_seconds)
 
     def profile(
         self, trials: Sequence[Trial], leases: Sequence[Open], nodes: Sequence[Node], *, pause: bool

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,10 @@ LOOK_SECONDS = 0.1
 PATIENCE = 10.0
 """Seconds in which a shared directory must show what was written elsewhere."""
 
-KILL_SECONDS = 5.0
-"""Seconds to wait for processes that have been killed."""
+KILL_SECONDS = 30.0
+"""Seconds to wait for processes that have been killed: one with much memory on GPUs is not gone at once."""
 
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 class Runner:
@@ -52,41 +52,52 @@ class Runner:
         self.folder, self.said, self.rank, self.node = folder, said, rank, said["nodes"][rank]
         self.workers: list[subprocess.Popen[bytes]] = []
         self.reason: str | None = None
-        self.asked = 0.0
+        self.asked: float | None = None
+        self.told: set[int] = set()
         self.tag = f"{said['tag']}.{rank}"
         self.watch = Watch(folder)
 
     # -- life
 
+    def listen(self) -> None:
+        """From now on a signal has the job stop, whether it has begun or not."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGURG):  # SIGURG: to Slurm's gangs, see its engine
+            signal.signal(number, lambda *_: self._ask("stopped"))
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, nobody learns how a process has ended
+
     def run(self) -> None:
         """From the claim to the exit file."""
-        signal.signal(signal.SIGTERM, lambda *_: self._ask("stopped"))
-        signal.signal(signal.SIGINT, lambda *_: self._ask("stopped"))
+        _prctl(PR_SET_CHILD_SUBREAPER, 1)  # what the job leaves behind stays below this process
         problem = self._start()
         while problem is None and self._running():
             time.sleep(LOOK_SECONDS)
             self._look()
-        if self.reason is None and (self.folder / files.STOP).exists():
-            self.reason = "stopped"  # the job has seen it before this process did
-        codes = [worker.returncode for worker in self.workers]
+        reason = self.reason
         left = self._clean_up()
-        content = {"reason": self.reason or "ended", "codes": codes, "problem": problem, "left": left}
+        codes = [worker.returncode for worker in self.workers]
+        if reason is None and os.path.exists(self.folder / files.STOP):
+            reason = "stopped"  # the job has seen it before this process did
+        if reason is None:
+            reason = "failed" if any(codes) else "ended"
+        content = {"reason": reason, "codes": codes, "problem": problem, "left": left}
         _insist(lambda: files.write_json(self.folder / files.exit_file(self.rank), content))
 
     def _start(self) -> str | None:
         """Start the job; what is wrong if it cannot be."""
         if (problem := self._missing_gpus()) is not None:
             return problem
-        if not Path(self.said["cwd"]).is_dir():
+        if not os.path.isdir(self.said["cwd"]):
             return f"the working directory {self.said['cwd']!r} is not there on {socket.gethostname()}"
         number = self.node["workers"] if self.said["launch"] == "worker" else 1
         for local in range(number):
+            self._look()  # the lease may have run out before the claim was through
             if self.reason is not None:
                 break
             try:
                 self.workers.append(self._launch(local, number))
-            except OSError as refused:
-                return f"{self.said['command'][0]!r} cannot be started: {refused.strerror}"
+            except (OSError, ValueError, subprocess.SubprocessError) as refused:
+                why = getattr(refused, "strerror", None) or refused
+                return f"{self.said['command'][0]!r} cannot be started: {why}"
         self.watch.start()  # after the last fork
         return None
 
@@ -97,7 +108,7 @@ class Runner:
         visible = [device for device in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if device]
         if len(visible) == self.node["workers"]:
             return None
-        return f"the engine gave {len(visible)} GPUs on {self.node['name']}; the lease is for {self.node['gpus_here']}"
+        return f"the engine gave {len(visible)} GPUs on {self.node['name']}; the lease is for {self.node['workers']}"
 
     def _launch(self, local: int, number: int) -> subprocess.Popen[bytes]:
         log = os.open(self.folder / files.log_file(self.rank), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -134,8 +145,11 @@ class Runner:
             "LOCAL_WORLD_SIZE": str(number),
             "MASTER_ADDR": nodes[0]["address"],
             "MASTER_PORT": str(self.said["port"]),
+            "SPT_NOENV": "1",  # or the package setproctitle would overwrite the tag
         }
-        if not self.said["bound_by_engine"]:
+        if self.said["bound_by_engine"]:
+            own["CUDA_VISIBLE_DEVICES"] = os.environ["CUDA_VISIBLE_DEVICES"]
+        else:
             own["CUDA_VISIBLE_DEVICES"] = ",".join(self.node["devices"])
         kept = {name: value for name, value in os.environ.items() if not _is_the_engines(name)}
         return {**kept, **self.said["environment"], **own}
@@ -143,7 +157,11 @@ class Runner:
     # -- while it runs
 
     def _running(self) -> bool:
-        return any(worker.poll() is None for worker in self.workers)
+        """Whether the job goes on: its processes, or, within the grace, what a shell that was asked has left behind."""
+        if [worker for worker in self.workers if worker.poll() is None]:
+            return True
+        grace = self.asked is not None and files.now() - self.asked <= self.said["grace_seconds"]
+        return grace and bool(self._here())
 
     def _look(self) -> None:
         now, watch, said = files.now(), self.watch, self.said
@@ -158,37 +176,66 @@ class Runner:
                 self._ask("silent")
             if watch.rate is not None and now - (watch.progress or now) > said["most_seconds"]:
                 self._ask("profiled")
-        if self.reason is not None and now - self.asked > said["grace_seconds"]:
-            self._signal(signal.SIGKILL)
+        if self.reason is not None:
+            self._urge()
+        self._bury()
 
     def _ask(self, reason: str) -> None:
-        """Ask the job to stop, once."""
+        """Have the job stop; the first reason stays."""
         if self.reason is None:
-            self.reason, self.asked = reason, files.now()
-            self._signal(signal.SIGTERM)
+            self.reason = reason
 
-    def _signal(self, number: int) -> None:
-        for worker in self.workers:
-            try:
-                os.killpg(worker.pid, number)
-            except (ProcessLookupError, PermissionError):
-                continue
+    def _urge(self) -> None:
+        """Ask each process of the job once; kill them all when the grace is over.
+
+        First asked are only those that the runner has started, and what a shell leaves behind that dies of it: were the
+        helpers of a training asked too (those that load its data, say), they would die, and it would end without a
+        checkpoint. Half of the grace later everybody is asked: a shell may not have passed it on.
+        """
+        if self.asked is None:
+            self.asked = files.now()
+        waited, here = files.now() - self.asked, self._here()
+        if waited > self.said["grace_seconds"]:
+            _signal(here, signal.SIGKILL)
+            return
+        late = waited > self.said["grace_seconds"] / 2
+        chosen = {pid for pid, parent in here.items() if late or parent not in here} - self.told
+        _signal(chosen, signal.SIGTERM)
+        self.told |= chosen
+
+    def _here(self) -> dict[int, int]:
+        """Process -> its parent, of all that the lease has here: with its tag, or below this process."""
+        parents = {pid: parent for pid in _processes() if (parent := files.parent(pid)) is not None}
+        own = {pid: parents[pid] for pid in with_tag(self.tag) if pid in parents}
+        above = {os.getpid(), *own}
+        while more := {pid for pid, parent in parents.items() if parent in above and pid not in own}:
+            own |= {pid: parents[pid] for pid in more}
+            above |= more
+        return own
+
+    def _bury(self) -> bool:
+        """Take note of those that have ended; whether nothing at all is below this process any more."""
+        own = [worker.pid for worker in self.workers if worker.poll() is None]
+        try:
+            while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+                if ended.si_pid in own:  # just now
+                    return False
+                os.waitpid(ended.si_pid, 0)
+        except ChildProcessError:
+            return True
+        return False
 
     def _clean_up(self) -> list[int]:
         """Kill whatever of the lease still runs here; the processes that would not die."""
         deadline = files.now() + KILL_SECONDS
-        while left := with_tag(self.tag):
-            for pid in left:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except (ProcessLookupError, PermissionError):
-                    continue
-            for worker in self.workers:
-                worker.poll()
+        while True:
+            here = self._here()
+            _signal(here, signal.SIGKILL)
+            if self._bury() and not here:
+                return []
             if files.now() > deadline:
-                return left
+                return sorted(here)
             time.sleep(LOOK_SECONDS / 2)
-        return []
 
 
 class Watch(threading.Thread):
@@ -197,7 +244,7 @@ class Watch(threading.Thread):
     Attributes
     ----------
     renewed:
-        When the counter was last seen to change.
+        When the counter was last seen to change; at first, when the runner began.
     stop:
         Whether the controller has asked the job to stop.
     progress:
@@ -219,10 +266,13 @@ class Watch(threading.Thread):
     def run(self) -> None:
         """Look again and again."""
         while True:
+            now = files.now()  # before looking, which may take long: nothing that is newer has been seen
             counter = files.read_text(self.folder / files.RENEWED)
             if counter is not None and counter != self._counter:
-                self._counter, self.renewed = counter, files.now()
-            self.stop = self.stop or (self.folder / files.STOP).exists()
+                if self._counter is not None:  # what is there at first may be old
+                    self.renewed = now
+                self._counter = counter
+            self.stop = self.stop or os.path.exists(self.folder / files.STOP)  # Path.exists raises on a server's errors
             said = files.read_json(self.folder / files.PROGRESS) if self.rate is None else None
             if said is not None and self.progress is None:
                 self.progress = files.now()
@@ -247,20 +297,35 @@ def with_tag(tag: str, *, prefix: bool = False) -> list[int]:
 def tagged() -> Iterator[tuple[int, str]]:
     """(process, tag) of every process of this user that belongs to some lease."""
     start = files.TAG_VARIABLE.encode() + b"="
-    for name in os.listdir("/proc"):
-        if name.isdecimal():
-            try:
-                content = Path(f"/proc/{name}/environ").read_bytes()
-            except OSError:
-                continue
-            if start in content and files.started(int(name)) is not None:
-                own = [entry for entry in content.split(b"\0") if entry.startswith(start)]
-                yield from ((int(name), entry[len(start) :].decode(errors="replace")) for entry in own)
+    for pid in _processes():
+        try:
+            content = Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:
+            continue
+        if start in content and files.started(pid) is not None:
+            own = [entry for entry in content.split(b"\0") if entry.startswith(start)]
+            yield from ((pid, entry[len(start) :].decode(errors="replace")) for entry in own)
+
+
+def _processes() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+
+
+def _signal(pids: Iterable[int], number: int) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except (ProcessLookupError, PermissionError):
+            continue
+
+
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None).prctl(option, value)
 
 
 def _die_with(parent: int) -> None:
     """Have this process killed when its runner dies."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
 
@@ -300,9 +365,10 @@ def main(words: list[str]) -> int:
         print(f"{folder / files.LEASE} cannot be read, or is of another version of hetopt", file=sys.stderr)
         return 1
     rank = int(words[1]) if len(words) > 1 else _rank_here(said)
-    if not files.claim(folder, rank, files.identity()):
-        return 0
-    Runner(folder, said, rank).run()
+    runner = Runner(folder, said, rank)  # its time runs from before the claim: the controller counts on that
+    runner.listen()
+    if files.claim(folder, rank, files.identity()):
+        runner.run()
     return 0
 
 

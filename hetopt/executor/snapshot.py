@@ -70,6 +70,7 @@ def snapshot(store: Store) -> Snapshot:
     for lease in opened:
         by_job.setdefault(lease.row["job"], []).append(lease)
     evidence = {lease.tag: Evidence(lease) for lease in opened}
+    speeds = speeds.with_progress(evidence.values())
     seconds = json.loads(facts["round_seconds"] or "null")
     return Snapshot(
         now=now,
@@ -111,7 +112,8 @@ def _job(
             state = "profiling"
     where = [f"{n} {t} on {node}" for lease in leases for node, gpus in lease.held.items() for t, n in gpus.items()]
     finished = row["finished"]
-    speed = max((rates[t] for lease in leases for t in rates if t == lease.row["gpu_types"]), default=None)
+    paces = [rates[lease.row["gpu_types"]] for lease in leases if lease.row["gpu_types"] in rates]
+    speed = sum(paces) if paces else None  # copies of a forked job share its steps
     left = max(0, form.steps - step)
     return {
         "name": row["name"],

@@ -12,6 +12,7 @@ from hetopt import console
 from hetopt.checks import choices
 from hetopt.errors import InvalidOption, UnusableFile
 from hetopt.executor.controller import Controller, Settings, check_same_leases
+from hetopt.executor.deciding import fitted
 from hetopt.executor.engines.engine import Engine, Node
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.engines.slots import read_slots
@@ -34,6 +35,7 @@ def controller(
     round_seconds: float | None,
     slots: Path | None,
     partition: str | None,
+    engine_settings: Mapping[str, Any],
     leases: Path | None,
     profile: bool,
     profile_seconds: float,
@@ -49,7 +51,7 @@ def controller(
         No such policy or engine.
     """
     system = driving(policy, settings, round_seconds)
-    made = _engine(store, engine, slots, partition)
+    made = _engine(store, engine, slots, partition, engine_settings)
     if leases is not None:
         leases = leases.expanduser().absolute()
         _check_leases(leases)
@@ -71,10 +73,12 @@ def driving(policy: str, settings: Mapping[str, Any], round_seconds: float | Non
     system = make_system(policy, settings)
     if system.fluid:
         raise InvalidOption(f"{policy} runs shares of jobs as rates, which hosts cannot; take a policy with rounds")
-    return replace(system, round_seconds=round_seconds) if round_seconds is not None else system
+    if round_seconds is None:
+        return system
+    return fitted(replace(system, round_seconds=round_seconds), round_seconds, None)
 
 
-def _engine(store: Store, name: str, slots: Path | None, partition: str | None) -> Engine:
+def _engine(store: Store, name: str, slots: Path | None, partition: str | None, settings: Mapping[str, Any]) -> Engine:
     if name not in ENGINES:
         raise InvalidOption(f"--engine is {name!r}; {choices(name, ENGINES)}")
     if name == "slurm":
@@ -82,8 +86,14 @@ def _engine(store: Store, name: str, slots: Path | None, partition: str | None) 
 
         if slots is not None:
             raise InvalidOption("--slots is for --engine local; Slurm knows its own nodes")
-        slurm: Engine = SlurmEngine(store.cluster, partition=partition)
+        cpus = settings.get("cpus_per_gpu")
+        if cpus is not None and not (isinstance(cpus, int) and not isinstance(cpus, bool)):
+            raise InvalidOption(f"--engine-set cpus_per_gpu={cpus}; it must be a whole number")
+        options = {key: str(value) for key, value in settings.items() if key != "cpus_per_gpu"}
+        slurm: Engine = SlurmEngine(store.cluster, partition=partition, cpus_per_gpu=cpus, options=options)
         return slurm
+    if settings:
+        raise InvalidOption("--engine-set is for --engine slurm")
     if partition is not None:
         raise InvalidOption("--partition is for --engine slurm")
     return LocalEngine(_hosts(slots), store.cluster)

@@ -73,6 +73,7 @@ class Tender:
     terms: Terms
     folder: Path
     renewer: Renewer
+    addresses: dict[str, str] = field(default_factory=dict)
     _ended: dict[str, float] = field(default_factory=dict)
     _asked: dict[str, float] = field(default_factory=dict)
     _strays: set[str] = field(default_factory=set)
@@ -93,20 +94,22 @@ class Tender:
     def tend(self, leases: Collection[Open], nodes: Collection[Node]) -> None:
         """Bring every lease one step forward.
 
+        What runs on a node that takes nothing new goes on; the engine says when it is over.
+
         Raises
         ------
         EngineDown
             The engine does not answer; what was done before stays done.
         """
+        self.addresses = {node.name: node.address for node in nodes}
         for lease in leases:
             if lease.row["state"] == INTENT:
                 self.begin(lease)
             elif lease.row["lost_since"] is None:
                 self.renewer.keep(lease.tag, lease.folder)
         phases = self.engine.status([lease.tag for lease in leases])
-        up = {node.name for node in nodes if node.up}
         for lease in leases:
-            self._tend(lease, phases, up)
+            self._tend(lease, phases)
         known = {lease.tag for lease in leases}
         if strays := [tag for tag, phase in phases.items() if tag not in known and phase is not Phase.ENDED]:
             self._kill_strays(strays)
@@ -132,7 +135,7 @@ class Tender:
         except Refused as problem:
             if evidence.revoke():
                 self.renewer.drop(lease.tag)
-                seal(self.store, lease, Ending("refused", failure=str(problem), fatal=True))
+                seal(self.store, lease, Ending("refused", failure=str(problem)))
             return
         mark_started(self.store, lease)
 
@@ -141,7 +144,7 @@ class Tender:
         form, row, profile = form_of(lease.job), lease.row, lease.row["kind"] == PROFILE
         return written(
             lease.grant,
-            {node.name: node.address for node in self.engine.nodes()},
+            self.addresses,
             command=form.command,
             cwd=form.cwd or str(lease.folder),
             bound_by_engine=not self.engine.exact_slots,
@@ -168,7 +171,7 @@ class Tender:
         if lease.folder.is_dir():
             (lease.folder / files.STOP).write_text(reason, encoding="utf-8")
 
-    def _tend(self, lease: Open, phases: Mapping[str, Phase], up: Collection[str]) -> None:
+    def _tend(self, lease: Open, phases: Mapping[str, Phase]) -> None:
         evidence, row = Evidence(lease), lease.row
         self._observe(lease, evidence)
         if evidence.over:
@@ -188,8 +191,6 @@ class Tender:
             self._ended.setdefault(lease.tag, files.now())
             if files.now() - self._ended[lease.tag] >= self._patience():
                 self._give_up(lease, evidence, "the engine has no such process any more")
-        elif gone := [node for node in lease.grant.nodes if node not in up]:
-            self._give_up(lease, evidence, f"node {gone[0]} is down")
         else:
             self._ended.pop(lease.tag, None)
 

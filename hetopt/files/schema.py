@@ -263,6 +263,8 @@ class JobPart(Part):
     """When it should be done, in seconds on the clock of ``arrival``, and later than it."""
     model: Name | None = None
     """What it trains; physics and profiles are looked up by it."""
+    copies: Natural | None = None
+    """On how many servers it may run at once at most, each copy with a part of its work."""
 
 
 class InstancePart(Part):

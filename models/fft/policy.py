@@ -195,7 +195,7 @@ class FFT:
                 f"time is {instance.time:g} s, before the last call at {state.time:g} s; a policy cannot go back"
             )
         executed = _executed(entities, state)
-        last = {name: state.last[name] for name in entities.names if name in state.last}
+        last = {name: state.last[name] for name in entities.names if state.last.get(name) in entities.types}
         last |= {entities.names[e]: entities.types[executed[e]] for e in np.flatnonzero(executed >= 0).tolist()}
         rho = dict(zip(entities.names, self._rho(instance, entities, state, executed).tolist(), strict=True))
         return FFTState(instance.time, rho, self._tau(instance, entities, state), last)

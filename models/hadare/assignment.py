@@ -178,7 +178,8 @@ class _Assignment:
     def _offer(self, j: int, h: int) -> tuple[float, CopyOn] | None:
         """What a further copy pays there now; None where there is no room for it, or the job has enough."""
         own = self.assigned.get(j, {})
-        if h in own or len(own) >= self.the.most or self.the.instance.work_left(self.the.jobs.names[j]) <= 0:
+        most = min(self.the.most, self.the.instance.jobs[j].copies or self.the.most)
+        if h in own or len(own) >= most or self.the.instance.work_left(self.the.jobs.names[j]) <= 0:
             return None
         if h == SEVERAL:
             copies = self.the.spread(self.market, self.wide[j])

@@ -60,7 +60,8 @@ class HadarE:
     round_seconds:
         Length of a round.
     copies:
-        Of each job at most; by default as many as there are servers.
+        Of each job at most, beside what the job itself says (:attr:`Job.copies <hetopt.Job>`); by default as many as
+        there are servers.
     utility:
         Of jobs that name none: a utility or the name of one.
     restart_seconds:

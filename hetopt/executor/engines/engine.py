@@ -51,7 +51,7 @@ class Node:
     seats:
         All that it has, be they in use or not.
     up:
-        Whether jobs can be started there now.
+        Whether jobs can be started there now. What runs on one that is not goes on until the engine says otherwise.
     note:
         What is the matter with it, for people.
     memory_bytes:

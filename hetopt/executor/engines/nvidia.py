@@ -1,0 +1,197 @@
+"""Which NVIDIA GPUs this machine has, by NVML: the library that nvidia-smi asks as well."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
+
+import pynvml  # type: ignore[import-untyped]
+
+from hetopt.executor.engines.engine import EngineDown, Node, Seat
+
+LONGEST = 63
+"""Letters of a name (:func:`~hetopt.executor.names.check_name`)."""
+
+_MAKER = re.compile(r"(?:(?:NVIDIA|Tesla|GeForce)-)+")
+_PROFILE = re.compile(r"(?:[0-9]{1,3}c\.)?[0-9]{1,3}g\.[0-9]{1,4}gb(?:[+-][A-Za-z.]{1,12})?")
+
+
+def find_gpus(host: str) -> Node | None:
+    """The GPUs of this machine, in the order of nvidia-smi; None if it has none (:func:`why_no_gpus` says why).
+
+    A GPU in MIG mode cannot be used as a whole: its instances stand for it, and if it has none, nothing does.
+    ``CUDA_VISIBLE_DEVICES`` changes nothing: that is how jobs are told of their seats.
+
+    Parameters
+    ----------
+    host:
+        Name of the node.
+
+    Raises
+    ------
+    EngineDown
+        NVML reports an error, so that GPUs may be there and be missed: a lost one, say.
+    """
+    try:
+        with _nvml() as count:
+            return _node(host, count)
+    except _NoGPUs:
+        return None
+
+
+def why_no_gpus() -> str:
+    """Why :func:`find_gpus` finds none, in one clause.
+
+    Raises
+    ------
+    EngineDown
+        As there.
+    """
+    try:
+        with _nvml() as count:
+            return f"the driver reports {count} GPU{'s' * (count > 1)} by now"
+    except _NoGPUs as reason:
+        return str(reason)
+
+
+def type_name(name: str) -> str:
+    """The GPU type that NVML's ``name`` stands for: without the maker, and fit for paths and options.
+
+    >>> type_name("NVIDIA GeForce RTX 3090")
+    'RTX-3090'
+    """
+    words = re.sub(r"[^A-Za-z0-9._+-]+", "-", name).lstrip("._+-")
+    return _MAKER.sub("", words, count=1).lstrip("._+-")[:LONGEST].rstrip("-") or "GPU"
+
+
+class _NoGPUs(Exception):
+    """There is none, and that is no error. Says why."""
+
+
+class _Device(NamedTuple):
+    """What a job can be given: a GPU or a MIG instance."""
+
+    gpu_type: str
+    uuid: str
+    memory_bytes: int | None
+
+
+@contextmanager
+def _nvml() -> Iterator[int]:
+    """Hold the library open; the number of GPUs that it knows, at least 1."""
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError_LibraryNotFound as problem:
+        raise _NoGPUs(_library(problem.__context__)) from None
+    except pynvml.NVMLError_DriverNotLoaded:
+        raise _NoGPUs("the NVIDIA driver is not loaded") from None
+    except pynvml.NVMLError_GpuNotFound:  # some drivers say it here, others count 0
+        raise _NoGPUs("the driver reports no GPU") from None
+    except pynvml.NVMLError as problem:
+        raise _down("nvmlInit", problem) from None
+    try:
+        yield _count()
+    except BaseException:
+        with suppress(pynvml.NVMLError):  # what went wrong first is what must be told
+            pynvml.nvmlShutdown()
+        raise
+    _ask(pynvml.nvmlShutdown)
+
+
+def _count() -> int:
+    if not (count := _ask(pynvml.nvmlDeviceGetCount)):
+        raise _NoGPUs("the driver reports no GPU")
+    return int(count)
+
+
+def _library(problem: BaseException | None) -> str:
+    """What the loader said: images often carry an empty file of that name, which is no library."""
+    said, name = str(problem or ""), "the NVIDIA management library (libnvidia-ml.so.1)"
+    absent = not said or ("libnvidia-ml.so.1" in said and "No such file" in said)
+    return f"{name} is not installed" if absent else f"{name} cannot be loaded: {said}"
+
+
+def _ask(function: Callable[..., Any], *arguments: Any, of: str = "", none_for: tuple[Any, ...] = ()) -> Any:
+    """What NVML answers; None where it answers with an error of ``none_for``."""
+    try:
+        return function(*arguments)
+    except none_for:
+        return None
+    except (pynvml.NVMLError, UnicodeDecodeError) as problem:
+        raise _down(function.__name__, problem, of) from None
+
+
+def _down(call: str, problem: Exception, of: str = "") -> EngineDown:
+    if isinstance(problem, pynvml.NVMLError_GpuIsLost):
+        return EngineDown(f"{of or 'a GPU'} is lost ({call}: {problem}); reset it or restart this machine")
+    code = f" (NVML error {problem.value})" if isinstance(problem, pynvml.NVMLError) else ""
+    where = f" for {of}" if of else ""
+    return EngineDown(f"{call} fails{where}: {problem}{code}; nvidia-smi must list all GPUs without an error")
+
+
+def _node(host: str, count: int) -> Node:
+    """What the open library tells of these GPUs."""
+    seats: list[Seat] = []
+    memory: dict[str, float] = {}
+    notes: list[str] = []
+    seen: Counter[str] = Counter()
+    for number in range(count):
+        devices = list(_devices(number))
+        if not devices:
+            notes.append(f"GPU {number} is in MIG mode and has no instance")
+        for device in devices:
+            kind = device.gpu_type
+            seats.append(Seat(host, kind, seen[kind], device.uuid))
+            seen[kind] += 1
+            if device.memory_bytes is not None:  # jobs are told of the type only: what every GPU of it has
+                memory[kind] = min(memory.get(kind, device.memory_bytes), device.memory_bytes)
+    return Node(host, tuple(seats), note="; ".join(notes), memory_bytes=memory)
+
+
+def _devices(number: int) -> Iterator[_Device]:
+    """The GPU of this number, or its MIG instances."""
+    of = f"GPU {number}"
+    gpu = _ask(pynvml.nvmlDeviceGetHandleByIndex, number, of=of)
+    model = type_name(_ask(pynvml.nvmlDeviceGetName, gpu, of=of))
+    # GPUs before Ampere, and drivers of their time, know no such mode
+    without = (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound)
+    modes = _ask(pynvml.nvmlDeviceGetMigMode, gpu, of=of, none_for=without)
+    if modes is None or modes[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
+        yield _Device(model, _ask(pynvml.nvmlDeviceGetUUID, gpu, of=of), _memory(gpu, of))
+        return
+    for place in range(_ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu, of=of)):
+        part = f"MIG device {place} of {of}"
+        handle = _ask(
+            pynvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu, place, of=part, none_for=(pynvml.NVMLError_NotFound,)
+        )
+        if handle is not None:  # places may be free, in between as well
+            profile = f"-MIG-{_profile(handle, part, gpu, of)}"
+            kind = f"{model[: LONGEST - len(profile)]}{profile}"
+            yield _Device(kind, _ask(pynvml.nvmlDeviceGetUUID, handle, of=part), _memory(handle, part))
+
+
+def _memory(handle: Any, of: str) -> int | None:
+    """Bytes of the device; None where it shares the memory of the host (GB10), for which NVML has no number."""
+    info = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle, of=of, none_for=(pynvml.NVMLError_NotSupported,))
+    return (int(info.total) or None) if info is not None else None  # some drivers say 0
+
+
+def _profile(instance: Any, part: str, gpu: Any, of: str) -> str:
+    """Such as ``1g.5gb``: at the end of NVML's name, or made from its numbers as NVIDIA makes it.
+
+    NVIDIA counts memory in eighths of the whole GPU, whose gigabytes are rounded up: what an instance can use is less.
+    """
+    if found := _PROFILE.search(_ask(pynvml.nvmlDeviceGetName, instance, of=part)):
+        return found[0]
+    shape = _ask(pynvml.nvmlDeviceGetAttributes_v2, instance, of=part)
+    own, whole = shape.memorySizeMB << 20, _memory(gpu, of)
+    if whole is None:
+        gigabytes = -(-own >> 30)
+    else:
+        eighths = -(-8 * own // whole)
+        gigabytes = (2 * eighths * -(-whole >> 30) + 8) // 16  # to the nearest, halves upwards
+    compute, slices = shape.computeInstanceSliceCount, shape.gpuInstanceSliceCount
+    return f"{'' if compute == slices else f'{compute}c.'}{slices}g.{gigabytes}gb"

@@ -1,0 +1,264 @@
+"""The engine that most laboratories have: Slurm. One batch job per lease, with plain sbatch, squeue and scancel."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from hetopt.checks import choices
+from hetopt.errors import InvalidOption
+from hetopt.executor import lease_directory as files
+from hetopt.executor.engines.engine import EngineDown, Grant, Node, Phase, Seat
+from hetopt.executor.engines.slurm_commands import OVER, Commands, failure
+from hetopt.executor.engines.slurm_nodes import Host, Partition, hosts, partitions
+from hetopt.executor.names import check_name
+
+SCRIPT = '#!/bin/sh\nexec "$@"\n'
+"""The batch job; its words are the runner's. Without ``exec`` the shell would die of a signal, and the job with it."""
+
+WAITING = frozenset(
+    {"CONFIGURING", "PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"}
+)
+ENDED = frozenset(
+    {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL", "OUT_OF_MEMORY"}
+    | {"PREEMPTED", "RECONFIG_FAIL", "REVOKED", "TIMEOUT"}
+)
+"""States of jobs; in all others some process may live."""
+
+WARNING_SECONDS = 60
+"""So long before a partition's time limit the runner is asked to stop."""
+
+
+class Listed(NamedTuple):
+    """A job, or a component of one, in Slurm's queue, and the GPUs that it has or waits for by their nodes."""
+
+    phase: Phase
+    gpus: Mapping[str, int]
+
+
+class SlurmEngine:
+    """Has Slurm start the runners. The tag of a lease is the job's name: after a crash Slurm may use a number again.
+
+    A lease asks for its GPUs' share of a node's CPUs and memory: with k of n GPUs, k/n of them. Slurm by itself would
+    give one CPU, and often the whole memory, so that a second lease would wait though GPUs are free.
+
+    Parameters
+    ----------
+    cluster:
+        Its leases' tags begin with it.
+    partition:
+        Where jobs are submitted; None: the default one.
+    cpus_per_gpu:
+        In place of the share.
+    options:
+        More of sbatch's long options, such as ``{"account": "vision"}``.
+    seconds:
+        How long a command may take.
+
+    Raises
+    ------
+    InvalidOption
+        Slurm is not on this machine, there is no such partition, or it has no GPUs.
+    """
+
+    name = "slurm"
+    exact_slots = False
+
+    def __init__(
+        self,
+        cluster: str,
+        partition: str | None = None,
+        *,
+        cpus_per_gpu: int | None = None,
+        options: Mapping[str, str] | None = None,
+        seconds: float = 15.0,
+    ) -> None:
+        if cpus_per_gpu is not None and cpus_per_gpu < 1:
+            raise InvalidOption(f"cpus_per_gpu is {cpus_per_gpu}; it must be 1 at least")
+        self._prefix = f"hetopt-{check_name(cluster, 'cluster')}-"
+        self._wanted, self._cpus_per_gpu, self._options = partition, cpus_per_gpu, dict(options or {})
+        self._commands = Commands(seconds)
+        self._partition: Partition | None = None
+        self._hosts: dict[str, Host] = {}
+        try:
+            self._look()
+        except EngineDown:
+            return  # what is wrong with the partition is told once Slurm answers
+
+    # -- nodes
+
+    def nodes(self) -> tuple[Node, ...]:
+        """Those of the partition that have GPUs, also GPUs that jobs of others hold."""
+        found = self._look().values()
+        ours: dict[str, int] = {}
+        for jobs in self._queue().values():
+            for job in jobs:
+                for node, number in job.gpus.items() if job.phase is Phase.RUNNING else ():
+                    ours[node] = ours.get(node, 0) + number
+        return tuple(self._node(host, host.used - ours.get(host.name, 0)) for host in found)
+
+    def _node(self, host: Host, others: int) -> Node:
+        notes = [host.note]
+        if others > 0:
+            notes.append(f"{others} of {sum(host.gpus.values())} GPUs are in use by others")
+        seats = tuple(Seat(host.name, kind, i) for kind, number in host.gpus.items() for i in range(number))
+        return Node(host.name, seats, host.up, "; ".join(filter(None, notes)), address=host.address)
+
+    def _look(self) -> dict[str, Host]:
+        """The hosts by their names, as Slurm sees them now."""
+        partition = self._partition or self._choose()
+        every = hosts(self._commands.ask("scontrol", "--oneliner", "--details", "--all", "show", "node"))
+        found = {host.name: host for host in every if host.gpus and partition.name in host.partitions}
+        if not found and not self._hosts:
+            others = sorted({name for host in every if host.gpus for name in host.partitions})
+            raise InvalidOption(
+                f"no node of partition {partition.name!r} has GPUs (gres gpu); {choices(partition.name, others)}"
+            )
+        if all(host.unknown for host in found.values()):
+            raise EngineDown(f"Slurm knows nothing of the nodes of partition {partition.name!r} yet")
+        for name, host in found.items():
+            if host.unknown and name in self._hosts:  # slurmctld has just started: no news
+                found[name] = replace(host, state=self._hosts[name].state, reason=self._hosts[name].reason)
+        self._partition, self._hosts = partition, found
+        return found
+
+    def _choose(self) -> Partition:
+        """The partition that is wanted."""
+        every = partitions(self._commands.ask("scontrol", "--oneliner", "--all", "show", "partition"))
+        names = [partition.name for partition in every]
+        found = [one for one in every if (one.default if self._wanted is None else one.name == self._wanted)]
+        if not every:
+            raise EngineDown("Slurm names no partition")
+        if not found and self._wanted is None:
+            raise InvalidOption(f"Slurm has no default partition; name one by --partition: {', '.join(names)}")
+        if not found:
+            raise InvalidOption(f"Slurm has no partition {self._wanted!r}; {choices(str(self._wanted), names)}")
+        return found[0]
+
+    # -- leases
+
+    def start(self, grant: Grant) -> None:
+        """Submit the lease's job, unless Slurm has one of that name.
+
+        Where the answer is lost, the same is submitted again; of two runners the second finds the claim and leaves.
+        """
+        if grant.tag in self._queue():
+            return
+        if not all(node in self._hosts for node in grant.nodes):
+            self._look()
+        groups: dict[tuple[tuple[str, int], ...], list[str]] = {}
+        for node in grant.nodes:
+            types = [seat.gpu_type for seat in grant.seats if seat.node == node]
+            groups.setdefault(tuple((kind, types.count(kind)) for kind in sorted(set(types))), []).append(node)
+        gang = len(grant.nodes) > 1
+        words: list[str] = []
+        for gpus, nodes in groups.items():  # unlike nodes are components of a heterogeneous job
+            words += [*([":"] if words else []), *self._component(grant, nodes, dict(gpus), gang)]
+        runner = [sys.executable, "-P", "-m", "hetopt.executor.runner", str(grant.folder)]
+        if gang:
+            step = ["srun", "--mpi=none", "--kill-on-bad-exit=0", "--wait=0", "--cpu-bind=none", "--quiet"]
+            if len(groups) > 1:
+                step.append(f"--het-group={','.join(map(str, range(len(groups))))}")
+            runner = [*step, *runner]
+        else:
+            runner.append("0")
+        # The script comes by standard input under a name, so that it can be given words.
+        more = {files.TAG_VARIABLE: f"{grant.tag}.runner"}
+        answer = self._commands.call("sbatch", "--parsable", *words, "/dev/stdin", *runner, stdin=SCRIPT, more=more)
+        if answer.code:
+            raise failure(answer)
+
+    def _component(self, grant: Grant, nodes: Collection[str], gpus: Mapping[str, int], gang: bool) -> list[str]:
+        """What sbatch is told of nodes that give the same."""
+        number, folder = sum(gpus.values()), str(grant.folder)
+        said = {
+            "job-name": grant.tag,
+            "comment": ",".join(f"{node}={number}" for node in nodes),
+            "nodes": str(len(nodes)),
+            "nodelist": ",".join(nodes),
+            "ntasks-per-node": "1",
+            "gres": ",".join(f"gpu:{n}" if kind == "gpu" else f"gpu:{kind}:{n}" for kind, n in gpus.items()),
+            "chdir": folder,
+            "output": "/dev/null" if "\\" in folder else folder.replace("%", "%%") + "/runner.log",
+            "open-mode": "append",
+            "export": "ALL",  # sbatch itself gets no more than a job needs
+            "signal": f"URG@{WARNING_SECONDS}" if gang else f"B:TERM@{WARNING_SECONDS}",
+        }
+        if self._partition is not None:
+            said["partition"] = self._partition.name
+        known = [self._hosts[node] for node in nodes if node in self._hosts]
+        if cpus := min((self._cpus(host, number) for host in known), default=0):
+            said["cpus-per-task"] = str(cpus)
+        if megabytes := min((self._megabytes(host, number) for host in known), default=0):
+            said["mem"] = f"{megabytes}M"
+        return ["--no-requeue", *(f"--{option}={value}" for option, value in (said | self._options).items())]
+
+    def _cpus(self, host: Host, number: int) -> int:
+        """Of so many GPUs; whole cores, so that what is rounded up never adds up to more than there is."""
+        if self._cpus_per_gpu is not None:
+            return number * self._cpus_per_gpu
+        most = self._partition.most_cpus if self._partition and self._partition.most_cpus else host.cpus
+        cores = min(most, host.cpus) // host.threads
+        return max(1, cores * number // sum(host.gpus.values())) * host.threads
+
+    def _megabytes(self, host: Host, number: int) -> int:
+        """Of so many GPUs; 0 where a site has not told Slurm of the memory."""
+        most = self._partition.most_megabytes if self._partition and self._partition.most_megabytes else host.megabytes
+        return min(most, host.megabytes) * number // sum(host.gpus.values()) if host.megabytes > 1 else 0
+
+    def status(self, tags: Collection[str]) -> Mapping[str, Phase]:
+        """What the queue says; a job that ends may have processes until it is out of the queue."""
+        queue = self._queue()
+        phases = dict.fromkeys(tags, Phase.ENDED)
+        for tag, jobs in queue.items():
+            running = any(job.phase is Phase.RUNNING for job in jobs)
+            phases[tag] = Phase.RUNNING if running else Phase.WAITING
+        return phases
+
+    def _queue(self) -> dict[str, list[Listed]]:
+        """Jobs of this cluster that wait or run, by their names; unlike nodes of a gang are listed one by one."""
+        found: dict[str, list[Listed]] = {}
+        text = self._commands.ask("squeue", "--noheader", "--all", f"--user={os.geteuid()}", "--format=%T|%k|%j")
+        for line in text.splitlines():
+            state, comment, name = [*line.split("|", 2), "", ""][:3]
+            if name.startswith(self._prefix) and state not in ENDED:
+                phase = Phase.WAITING if state in WAITING else Phase.RUNNING
+                gpus = {node: int(number) for node, number in re.findall(r"([^,=]+)=(\d+)", comment)}
+                found.setdefault(name, []).append(Listed(phase, gpus))
+        return found
+
+    def stop(self, tags: Collection[str]) -> None:
+        """Ask the runners, which read it in their directory as well.
+
+        The signals of a gang reach its training too, and SIGTERM would make srun kill it before long; SIGURG harms
+        nobody, and is for runners alone.
+        """
+        wanted = set(tags)
+        for tag, jobs in self._queue().items() if wanted else ():
+            if tag in wanted and any(job.phase is Phase.RUNNING for job in jobs):
+                alone = len({node for job in jobs for node in job.gpus}) == 1
+                self._cancel(tag, *(["--batch", "--signal=TERM"] if alone else ["--signal=URG"]))
+
+    def kill(self, tags: Collection[str]) -> None:
+        """Take them out of the queue; Slurm sends SIGTERM to all that runs and SIGKILL after its KillWait."""
+        wanted = set(tags)
+        for tag in self._queue() if wanted else ():
+            if tag in wanted:
+                self._cancel(tag)
+
+    def _cancel(self, tag: str, *words: str) -> None:
+        """One call for each: a list of names matches nothing."""
+        answer = self._commands.call("scancel", f"--user={os.geteuid()}", f"--name={tag}", *words)
+        if answer.code and not any(text in answer.problem.lower() for text in OVER):
+            raise EngineDown(f"scancel: {answer.problem}")
+
+    def fenced_after(self, tag: str) -> float | None:
+        """Never certain: of a node whose slurmd has died Slurm says that the job is gone, and its processes live on."""
+        return None
+
+    def close(self) -> None:
+        """Nothing is held."""

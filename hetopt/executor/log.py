@@ -1,0 +1,220 @@
+"""What happened on a cluster as a :class:`~hetopt.simulation.log.Log`, so that all metrics and pages read it too."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sqlalchemy import RowMapping, select
+
+from hetopt.data.instance import Instance
+from hetopt.data.workload import Job
+from hetopt.errors import InvalidInstance
+from hetopt.executor import tables
+from hetopt.executor.deciding import cluster_of, tenants_of
+from hetopt.executor.engines.engine import Node, Seat
+from hetopt.executor.queue import form_of
+from hetopt.executor.speeds import read_speeds
+from hetopt.executor.store import Store
+from hetopt.simulation.log import ROUNDS, SPANS, Log, integrals
+
+KINDS = {"submitted": "arrive", "done": "finish", "round": "decide"}
+"""Events of the books -> those of a simulation."""
+
+
+def log_of(store: Store) -> Log:
+    """The log of all that the books know, until now.
+
+    A span is a lease from its grant to its seal; ``lost`` are the seconds until its first step, ``work`` the steps that
+    were committed. ``promised`` throughputs are not kept.
+    """
+    with store.reading() as connection:
+        jobs = connection.execute(select(tables.jobs).order_by(tables.jobs.c.id)).mappings().all()
+        leases = connection.execute(select(tables.leases).order_by(tables.leases.c.id)).mappings().all()
+        seats = connection.execute(select(tables.seats)).mappings().all()
+        rounds = connection.execute(select(tables.rounds).order_by(tables.rounds.c.number)).mappings().all()
+        events = connection.execute(select(tables.events).order_by(tables.events.c.id)).mappings().all()
+        speeds = read_speeds(connection)
+    end = max([store.now(), *(row["finished"] or 0.0 for row in jobs)])
+    if all(row["state"] != "queued" for row in jobs):
+        end = max((row["finished"] for row in jobs), default=end)
+    where: dict[int, dict[str, dict[str, int]]] = {}
+    for seat in seats:
+        gpus = where.setdefault(seat["lease"], {}).setdefault(seat["node"], {})
+        gpus[seat["gpu_type"]] = gpus.get(seat["gpu_type"], 0) + 1
+    names = {row["id"]: row for row in jobs}
+    spans = _spans(leases, names, where, end)
+    capacity = float(max((row["capacity"] for row in rounds), default=0))
+    table = _rounds(rounds, spans, capacity, end)
+    took = pd.Series([row["seconds"] for row in rounds], index=pd.Index(table["start"], name="start"), name="seconds")
+    told = [(row["time"], KINDS[row["kind"]], row["job"]) for row in events if row["kind"] in KINDS]
+    nothing = pd.DataFrame(index=pd.Index([], name="start", dtype=float))
+    shares = _throughput(spans, table, {row["name"]: speeds.rates(row["id"]) for row in jobs})
+    return Log(
+        _jobs(jobs, leases, where, end),
+        spans,
+        table,
+        pd.DataFrame(told, columns=["time", "kind", "job"]),
+        shares,
+        capacity,
+        nothing,
+        took,
+        end,
+    )
+
+
+def _jobs(
+    jobs: Sequence[RowMapping], leases: Sequence[RowMapping], where: Mapping[int, Mapping[str, Any]], end: float
+) -> pd.DataFrame:
+    own: dict[int, list[RowMapping]] = {}
+    for lease in leases:
+        if lease["running"] is not None or lease["first_tick"] is not None:
+            own.setdefault(lease["job"], []).append(lease)
+    found = []
+    for row in jobs:
+        form, mine = form_of(row), own.get(row["id"], [])
+        finish = row["finished"] if row["state"] == "done" else math.nan
+        start = mine[0]["granted"] if mine else math.nan
+        places = [where.get(lease["id"]) for lease in mine]
+        found.append(
+            {
+                "job": row["name"],
+                "tenant": row["tenant"],
+                "demand": form.workers,
+                "arrival": row["submitted"],
+                "start": start,
+                "finish": finish,
+                "jct": finish - row["submitted"],
+                "starvation": start - row["submitted"],
+                "switches": sum(a != b for a, b in pairwise(places)),
+                "rounds": pd.NA,
+                "lost": sum((lease["first_tick"] or lease["sealed"] or end) - lease["granted"] for lease in mine),
+                "work": float(form.steps),
+                "done": float(row["committed"]),
+                "wasted": float(row["lost"]),
+            }
+        )
+    columns = ["job", "tenant", "demand", "arrival", "start", "finish", "jct", "starvation", "switches", "rounds"]
+    table = pd.DataFrame(found, columns=[*columns, "lost", "work", "done", "wasted"]).set_index("job")
+    table["rounds"] = table["rounds"].astype("Int64")
+    return table
+
+
+def _spans(
+    leases: Sequence[RowMapping],
+    jobs: Mapping[int, RowMapping],
+    where: Mapping[int, Mapping[str, Mapping[str, int]]],
+    end: float,
+) -> pd.DataFrame:
+    found = []
+    for lease in leases:
+        seats, stop = where.get(lease["id"], {}), lease["sealed"] if lease["sealed"] is not None else end
+        begun = lease["first_tick"] if lease["first_tick"] is not None else stop
+        kinds = sorted({kind for gpus in seats.values() for kind in gpus})
+        found.append(
+            {
+                "job": jobs[lease["job"]]["name"],
+                "tenant": jobs[lease["job"]]["tenant"],
+                "start": lease["granted"],
+                "end": stop,
+                "gpu_type": "+".join(kinds),
+                "servers": "+".join(seats),
+                "gpus": float(sum(n for gpus in seats.values() for n in gpus.values())),
+                "seats": json.dumps(seats, sort_keys=True),
+                "lost": begun - lease["granted"],
+                "work": float((lease["end_step"] or lease["from_step"]) - lease["from_step"]),
+            }
+        )
+    return pd.DataFrame(found, columns=SPANS)
+
+
+def _rounds(rounds: Sequence[RowMapping], spans: pd.DataFrame, capacity: float, end: float) -> pd.DataFrame:
+    starts = np.array([row["time"] for row in rounds], dtype=float)
+    stops = np.append(starts[1:], max(end, starts[-1])) if len(starts) else starts
+    gpus = spans["gpus"].to_numpy(dtype=float)
+    begins, ends = spans["start"].to_numpy(dtype=float), spans["end"].to_numpy(dtype=float)
+    held = integrals(begins, ends, gpus, starts, stops)
+    trained = integrals(np.minimum(begins + spans["lost"].to_numpy(dtype=float), ends), ends, gpus, starts, stops)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        used = trained / (capacity * (stops - starts))
+    columns = {
+        "start": starts,
+        "end": stops,
+        "present": [row["jobs"] for row in rounds],
+        "running": [row["placed"] for row in rounds],
+        "held": held,
+        "trained": trained,
+        "utilisation": used,
+        "given_up": [{} for _ in rounds],
+    }
+    return pd.DataFrame(columns, columns=ROUNDS)
+
+
+def _throughput(spans: pd.DataFrame, rounds: pd.DataFrame, speeds: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
+    """(decisions, tenants) mean normalised throughput: GPUs that train, times the job's measured speedup there."""
+    places = zip(spans["job"], spans["seats"], strict=True)
+    rates = np.array([_worth(json.loads(seats), speeds[job]) for job, seats in places])
+    ends = spans["end"].to_numpy(dtype=float)
+    begins = np.minimum(spans["start"].to_numpy(dtype=float) + spans["lost"].to_numpy(dtype=float), ends)
+    bounds = rounds["start"].to_numpy(dtype=float), rounds["end"].to_numpy(dtype=float)
+    columns = {}
+    for tenant in dict.fromkeys(spans["tenant"]):
+        own = (spans["tenant"] == tenant).to_numpy()
+        with np.errstate(invalid="ignore", divide="ignore"):
+            columns[tenant] = integrals(begins[own], ends[own], rates[own], *bounds) / (bounds[1] - bounds[0])
+    index = pd.Index(rounds["start"], name="start")
+    return pd.DataFrame(columns, index=index, columns=pd.Index(list(columns), name="tenant"), dtype=float)
+
+
+def _worth(seats: Mapping[str, Mapping[str, int]], speeds: Mapping[str, float]) -> float:
+    slowest = min(speeds.values(), default=1.0)
+    return sum(n * speeds.get(kind, slowest) / slowest for gpus in seats.values() for kind, n in gpus.items())
+
+
+def instance_of(store: Store) -> Instance:
+    """The jobs of the books with the speeds that were measured of them, on the nodes that are known.
+
+    Simulated, it says what the executor would have done. Jobs that were never measured are left out.
+
+    Raises
+    ------
+    InvalidInstance
+        No job was measured, or no node is known.
+    """
+    with store.reading() as connection:
+        rows = connection.execute(select(tables.jobs).order_by(tables.jobs.c.id)).mappings().all()
+        nodes = connection.execute(select(tables.nodes).order_by(tables.nodes.c.name)).mappings().all()
+        speeds = read_speeds(connection)
+    hosts = []
+    for row in nodes:
+        gpus = json.loads(row["content"] or '{"gpus": {}}')["gpus"]
+        seats = tuple(Seat(row["name"], kind, i) for kind, number in gpus.items() for i in range(number))
+        hosts.append(Node(row["name"], seats))
+    if (cluster := cluster_of(hosts)) is None:
+        raise InvalidInstance(f"{store.folder} knows no node with a GPU yet; `hetopt run` asks an engine for them")
+    jobs = []
+    for row in rows:
+        rates, form = speeds.rates(row["id"]), form_of(row)
+        if any(kind in cluster.type_names for kind in rates):
+            throughput = {kind: rates.get(kind, 0.0) for kind in cluster.type_names}
+            jobs.append(
+                Job(
+                    form.name,
+                    throughput,
+                    float(form.steps),
+                    form.workers,
+                    float(row["submitted"]),
+                    form.tenant,
+                    form.weight,
+                    checkpoint_bytes=row["checkpoint_bytes"] or 0.0,
+                    job_type=form.model or "jobs",
+                )
+            )
+    if not jobs:
+        raise InvalidInstance(f"{store.folder} has no job whose speed was measured")
+    return Instance(cluster, tenants_of(jobs), tuple(jobs), name=str(store.folder), source="measured by the executor")

@@ -1,0 +1,92 @@
+"""Loss curves of jobs, as they have told them; of a forked job the merged model's, with its copies beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from sqlalchemy import select
+
+from hetopt.executor import lease_directory as files
+from hetopt.executor import tables
+from hetopt.executor.queue import job_row
+from hetopt.executor.snapshot import leases_folder
+from hetopt.executor.store import Store
+
+COLUMNS = ["step", "loss", "copy", "own", "seconds"]
+
+
+def losses(store: Store, job: str) -> pd.DataFrame:
+    """What the job has told with :meth:`hetopt.executor.Lease.tick`, by step.
+
+    Returns
+    -------
+    DataFrame
+        ``step`` (of the whole job: a forked copy's own steps are spread over what all copies did in its round),
+        ``loss``, ``copy`` (0: not forked), ``own`` (steps that this process had done in its lease; 0: the model from
+        which it began, of a forked job the merged one), ``seconds`` (since submission, when its lease began).
+
+    Raises
+    ------
+    UnknownName
+        There is no such job.
+    """
+    with store.reading() as connection:
+        row = job_row(connection, job)
+        folder = leases_folder(store, store.fact(connection, "leases"))
+        query = select(tables.leases).where(tables.leases.c.job == row["id"]).order_by(tables.leases.c.id)
+        leases = connection.execute(query).mappings().all()
+    done: dict[int, int] = {}  # where a round of copies began -> steps of all of them together
+    for lease in leases:
+        if lease["forked"] and lease["end_step"] is not None:
+            done[lease["from_step"]] = done.get(lease["from_step"], 0) + lease["end_step"] - lease["from_step"]
+    found = []
+    for lease in leases:
+        base = lease["from_step"]
+        mine = (lease["end_step"] or base) - base
+        stretch = done.get(base, mine) / mine if lease["forked"] and mine > 0 else 1.0
+        for step, loss in _told(folder / lease["tag"]):
+            own = step - base
+            found.append((base + own * stretch, loss, lease["copy"], own, lease["granted"] - row["submitted"]))
+    return pd.DataFrame(found, columns=COLUMNS).sort_values("step", kind="stable", ignore_index=True)
+
+
+def _told(folder: Path) -> list[tuple[int, float]]:
+    """(step, loss) of one lease; lines that a crash has cut off are left out."""
+    found = []
+    for line in (files.read_text(folder / files.LOSSES) or "").splitlines():
+        try:
+            said = json.loads(line)
+            found.append((int(said["step"]), float(said["loss"])))
+        except (ValueError, KeyError, TypeError):
+            continue
+    return found
+
+
+def curve(table: pd.DataFrame) -> pd.DataFrame:
+    """The line of a job: of a forked one the merged models, and its last step; else all that it told."""
+    forked = bool((table["copy"] > 0).any())
+    return table[(table["own"] == 0) | (table.index == table.index.max())] if forked else table
+
+
+def draw(tables_of: Sequence[tuple[str, pd.DataFrame]]) -> Figure:
+    """Loss over training steps, one line for each job."""
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes: Axes = figure.subplots()
+    for i, (name, table) in enumerate(tables_of):
+        color = f"C{i}"
+        copies = table[table["copy"] > 0]
+        axes.plot(copies["step"], copies["loss"], ".", color=color, alpha=0.25, markersize=3)
+        line = curve(table)
+        label = f"{name} (forked; dots: its copies)" if len(copies) else name
+        axes.plot(line["step"], line["loss"], color=color, linewidth=1.6, label=label)
+    axes.set_xlabel("training steps of the job, all copies together")
+    axes.set_ylabel("loss")
+    axes.set_yscale("log")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    return figure

@@ -1,0 +1,70 @@
+"""Books, nodes and scenes for tests of the executor that start no processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import RowMapping, insert, select
+
+from hetopt.executor import tables
+from hetopt.executor.deciding import Scene
+from hetopt.executor.engines.engine import Node, Seat
+from hetopt.executor.job_file import JobForm
+from hetopt.executor.leases import Open, open_leases
+from hetopt.executor.queue import submit
+from hetopt.executor.speeds import Speed, Speeds
+from hetopt.executor.store import Store
+
+
+def node(name: str, gpus: Mapping[str, int], **more: Any) -> Node:
+    """A host with so many GPUs of each type."""
+    return Node(name, tuple(Seat(name, kind, i) for kind, number in gpus.items() for i in range(number)), **more)
+
+
+LAB = (node("n1", {"K80": 4}), node("n2", {"P100": 2, "V100": 1}), node("n3", {"V100": 2}))
+"""Three hosts, three types."""
+
+
+def form(name: str, **settings: Any) -> JobForm:
+    """A job's file."""
+    return JobForm(**{"name": name, "command": ["true"], "steps": 1000, "cwd": "/", **settings})
+
+
+def rows(store: Store) -> list[RowMapping]:
+    """All jobs of the books."""
+    with store.reading() as connection:
+        return list(connection.execute(select(tables.jobs).order_by(tables.jobs.c.id)).mappings())
+
+
+def opened(store: Store) -> list[Open]:
+    """All open leases."""
+    with store.reading() as connection:
+        return open_leases(connection, store.folder / "leases")
+
+
+def lab_of_jobs(store: Store, jobs: Sequence[JobForm]) -> list[RowMapping]:
+    """Submit them; their rows."""
+    for one in jobs:
+        submit(store, one)
+    return rows(store)
+
+
+def scene(
+    store: Store, speeds: Mapping[str, Mapping[str, float]], nodes: Sequence[Node] = LAB, leases: Sequence[Open] = ()
+) -> Scene:
+    """What a decision rests on, with measured speeds by job's name."""
+    jobs = [row for row in rows(store) if row["state"] == "queued"]
+    known = {
+        row["id"]: {kind: Speed(True, rate * 10, 10.0) for kind, rate in speeds.get(row["name"], {}).items()}
+        for row in jobs
+    }
+    return Scene(store.now(), nodes, jobs, leases, Speeds(known))
+
+
+def with_speeds(store: Store, job: int, rates: Mapping[str, float]) -> None:
+    """Put measured speeds into the books."""
+    with store.writing() as connection:
+        for kind, rate in rates.items():
+            row = {"job": job, "gpu_type": kind, "feasible": True, "steps": 10 * rate, "seconds": 10.0}
+            connection.execute(insert(tables.speeds), [row])

@@ -1,0 +1,97 @@
+"""The same jobs run for real, on CPU slots, and simulated: completion times side by side."""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pandas as pd
+from executor_scenes import node, with_speeds
+
+from hetopt.executor.controller import Controller, Settings
+from hetopt.executor.engines.local import LocalEngine
+from hetopt.executor.job_file import JobForm
+from hetopt.executor.log import instance_of, log_of
+from hetopt.executor.queue import job_row, submit
+from hetopt.executor.starting import driving
+from hetopt.executor.store import Store
+from hetopt.executor.switching import starting, stopping
+from hetopt.executor.tending import Terms
+from hetopt.models.hadare.unmeasured import estimated
+from hetopt.simulation.overheads import Overheads
+from hetopt.simulation.run import simulate
+
+PACE = {"slow": 20.0, "mid": 35.0, "fast": 60.0}
+"""Steps per second."""
+
+HOSTS = (node("a", {"slow": 4}), node("b", {"mid": 2}), node("c", {"fast": 2}))
+
+
+def trace(seed: int, jobs: int, mean_gap: float = 1.5) -> list[tuple[float, JobForm]]:
+    """(arrival in seconds, job) of short jobs of one or two workers."""
+    draw, now, found = random.Random(seed), 0.5, []
+    for i in range(jobs):
+        program = [sys.executable, "-m", "hetopt.executor.demos.numpy_mlp"]
+        for kind, rate in PACE.items():
+            program += ["--pace", f"{kind}={rate}"]
+        form = JobForm(
+            name=f"j{i}",
+            command=program,
+            steps=draw.randint(100, 600),
+            workers=draw.choice([1, 1, 1, 2]),
+            tenant=f"t{i % 3}",
+            cwd="/",
+            launch="node",
+            grace=5.0,
+        )
+        found.append((now, form))
+        now += draw.expovariate(1 / mean_gap)
+    return found
+
+
+def run_for_real(folder: Path, jobs: list[tuple[float, JobForm]], policy: str, round_seconds: float) -> Store:
+    """Run them; the books afterwards."""
+    store = Store(folder / "state")
+    system = driving(policy, {}, round_seconds)
+    engine = LocalEngine(HOSTS, store.cluster)
+    settings = Settings(policy, round_seconds, profile=False, terms=Terms(ttl_seconds=20.0))
+    began = store.now()
+
+    def hand_in() -> None:
+        with Store(folder / "state") as own:
+            for arrival, form in jobs:
+                time.sleep(max(0.0, began + arrival - own.now()))
+                submit(own, form)
+                with own.reading() as connection:
+                    number = job_row(connection, form.name)["id"]
+                with_speeds(own, number, PACE)
+
+    hands = threading.Thread(target=hand_in)
+    hands.start()
+    driver = Controller(store, engine, system, estimated, settings)
+    try:
+        while hands.is_alive() or not driver.idle():
+            driver.step()
+            time.sleep(0.1)
+    finally:
+        hands.join()
+        driver.tender.renewer.close()
+        driver.engine.close()
+    return store
+
+
+def side_by_side(store: Store, policy: str, round_seconds: float) -> pd.DataFrame:
+    """Completion time of each job for real and simulated, in seconds.
+
+    The simulator is told what was measured: when jobs came, how fast they were, and what starting and moving costs.
+    """
+    real, instance = log_of(store), instance_of(store)
+    with store.reading() as connection:
+        start, stop = pd.Series(starting(connection)).median(), pd.Series(stopping(connection)).median()
+    stop = 0.0 if pd.isna(stop) else float(stop)
+    overheads = Overheads(float(start), float(start), float(start), save_seconds=stop)
+    twin = simulate(driving(policy, {}, round_seconds), instance, overheads=overheads, round_seconds=round_seconds)
+    return pd.DataFrame({"real": real.jobs["jct"], "simulated": twin.jobs["jct"]})

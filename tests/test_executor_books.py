@@ -1,0 +1,253 @@
+"""The books: whatever is asked of them in whatever order, no seat is held twice, and no step counts twice."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from executor_scenes import form, lab_of_jobs, opened, rows
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
+
+from hetopt.errors import InvalidOption, UnknownName, UnusableFile
+from hetopt.executor import tables
+from hetopt.executor.engines.engine import Seat
+from hetopt.executor.leases import MOST_FAILURES, Ending, ask_stop, grant, mark_started, seal
+from hetopt.executor.queue import cancel, drain, retry, submit
+from hetopt.executor.store import DATABASE, EVENTS, Store
+
+SEATS = [Seat("a", "slow", 0), Seat("a", "slow", 1), Seat("b", "fast", 0)]
+STEPS = 100
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "state") as made:
+        yield made
+
+
+class Books(RuleBasedStateMachine):
+    """Random histories, beside a plain account of what must come of them."""
+
+    @initialize()
+    def begin(self) -> None:
+        """A new state with two jobs."""
+        self.folder = tempfile.TemporaryDirectory()
+        self.store = Store(Path(self.folder.name) / "state")
+        lab_of_jobs(self.store, [form(f"j{i}", steps=STEPS) for i in range(2)])
+        self.committed = {1: 0, 2: 0}
+        self.failures = {1: 0, 2: 0}
+        self.state = dict.fromkeys((1, 2), "queued")
+        self.asked: set[int] = set()
+        self.tags: set[str] = set()
+
+    def teardown(self) -> None:
+        """Leave nothing."""
+        if hasattr(self, "store"):
+            self.store.close()
+            self.folder.cleanup()
+
+    @rule(job=st.sampled_from([1, 2]), seats=st.sets(st.sampled_from(SEATS), min_size=1))
+    def grants(self, job: int, seats: set[Seat]) -> None:
+        """Granted exactly if the job is to run, has no lease, and all seats are free."""
+        before = opened(self.store)
+        free = not any(seats & set(lease.seats) for lease in before)
+        idle = all(lease.row["job"] != job for lease in before)
+        tag = grant(self.store, job, sorted(seats, key=str))
+        assert (tag is not None) == (free and idle and self.state[job] == "queued" and job not in self.asked)
+        if tag is not None:
+            assert tag not in self.tags
+            self.tags.add(tag)
+
+    @precondition(lambda self: opened(self.store))
+    @rule(data=st.data(), ended=st.booleans(), failure=st.booleans(), step=st.none() | st.integers(0, STEPS + 20))
+    def seals(self, data: st.DataObject, ended: bool, failure: bool, step: int | None) -> None:
+        """The job moves to the step of the checkpoint, never back, and never beyond the end."""
+        lease = data.draw(st.sampled_from(opened(self.store)), label="lease")
+        job = lease.row["job"]
+        ending = Ending("x", step=step, finished=ended and not failure, failure="it broke" if failure else None)
+        assert seal(self.store, lease, ending)
+        assert not seal(self.store, lease, Ending("again", step=STEPS, finished=True))
+        before = self.committed[job]
+        self.committed[job] = max(before, min(step or 0, STEPS))
+        if self.state[job] != "queued":
+            return
+        if job in self.asked:
+            if ending.finished:
+                self.committed[job] = STEPS
+            self.state[job] = "cancelled"
+        elif ending.finished:
+            self.committed[job], self.state[job] = STEPS, "done"
+        elif failure:
+            moved = self.committed[job] > before
+            self.failures[job] = 1 if moved else self.failures[job] + 1
+            if self.failures[job] >= MOST_FAILURES:
+                self.state[job] = "failed"
+        elif self.committed[job] > before:
+            self.failures[job] = 0
+
+    @rule(job=st.sampled_from([1, 2]))
+    def cancels(self, job: int) -> None:
+        """At once, or when its lease is sealed."""
+        runs = any(lease.row["job"] == job for lease in opened(self.store))
+        if self.state[job] != "queued":
+            with pytest.raises(InvalidOption, match="can be cancelled"):
+                cancel(self.store, f"j{job - 1}")
+            return
+        assert cancel(self.store, f"j{job - 1}") == ("running" if runs else "queued")
+        self.asked.add(job)
+        if not runs:
+            self.state[job] = "cancelled"
+
+    @rule(job=st.sampled_from([1, 2]))
+    def tries_again(self, job: int) -> None:
+        """Only what has failed; from where it was."""
+        if self.state[job] != "failed":
+            with pytest.raises(InvalidOption, match="can be tried again"):
+                retry(self.store, f"j{job - 1}")
+            return
+        assert retry(self.store, f"j{job - 1}") == self.committed[job]
+        self.state[job], self.failures[job] = "queued", 0
+
+    @precondition(lambda self: opened(self.store))
+    @rule(data=st.data())
+    def starts_and_stops(self, data: st.DataObject) -> None:
+        """Notes that may come at any time, and again."""
+        lease = data.draw(st.sampled_from(opened(self.store)), label="lease")
+        mark_started(self.store, lease)
+        ask_stop(self.store, lease, "one reason")
+        ask_stop(self.store, lease, "another")
+        again = next(one for one in opened(self.store) if one.tag == lease.tag)
+        assert (again.row["state"], again.row["stop_reason"]) == ("started", "one reason")
+
+    @rule()
+    def another_process(self) -> None:
+        """A new controller finds the same."""
+        path = self.store.folder
+        before = [dict(row) for row in rows(self.store)]
+        self.store.close()
+        self.store = Store(path)
+        assert [dict(row) for row in rows(self.store)] == before
+
+    @invariant()
+    def no_seat_is_held_twice(self) -> None:
+        """And none by a lease that is sealed."""
+        if not hasattr(self, "store"):
+            return
+        held = [seat for lease in opened(self.store) for seat in lease.seats]
+        assert len(held) == len(set(held))
+        with self.store.reading() as connection:
+            assert len(connection.execute(select(tables.seats).where(tables.seats.c.held)).all()) == len(held)
+
+    @invariant()
+    def jobs_are_where_they_must_be(self) -> None:
+        """By the plain account."""
+        if not hasattr(self, "store"):
+            return
+        for row in rows(self.store):
+            assert row["committed"] == self.committed[row["id"]]
+            assert row["state"] == self.state[row["id"]], row["reason"]
+
+
+Books.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestBooks = Books.TestCase
+
+
+def test_the_database_itself_refuses_a_seat_twice(store: Store) -> None:
+    """Even if the code above were wrong."""
+    lab_of_jobs(store, [form("a"), form("b")])
+    grant(store, 1, SEATS[:1])
+    row = {"lease": 99, "node": "a", "gpu_type": "slow", "number": 0, "device": "", "held": True}
+    with store.writing() as connection, pytest.raises(IntegrityError):
+        connection.execute(tables.seats.insert(), [row])
+
+
+def _submit_many(folder: str, number: int) -> None:
+    with Store(Path(folder)) as store:
+        for i in range(20):
+            submit(store, form(f"p{number}-{i}"))
+            submit(store, form("same"), again=True)
+
+
+def test_many_may_submit_at_once(store: Store) -> None:
+    """Every job is there once, every name is given once."""
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_submit_many, args=(str(store.folder), n)) for n in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0
+    names = [row["name"] for row in rows(store)]
+    assert len(names) == len(set(names)) == 120
+
+
+def test_one_controller_by_lock(store: Store) -> None:
+    assert store.controller() is None
+    store.lock()
+    assert store.controller() == os.getpid()
+    with Store(store.folder) as other, pytest.raises(InvalidOption, match=f"process {os.getpid()}"):
+        other.lock()
+    store.close()
+    with Store(store.folder) as other:
+        other.lock()
+
+
+@pytest.mark.parametrize("cut", [1, 7, 40, 10**6])
+def test_the_event_log_has_every_event_once(store: Store, cut: int) -> None:
+    """Also where a crash has cut it off in the middle of a line."""
+    for i in range(5):
+        submit(store, form(f"j{i}"))
+    store.write_events()
+    path = store.folder / EVENTS
+    os.truncate(path, max(0, path.stat().st_size - cut))
+    submit(store, form("last"))
+    store.write_events()
+    store.write_events()
+    told = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [event["id"] for event in told] == [1, 2, 3, 4, 5, 6]
+    assert told[-1]["job"] == "last"
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_states_that_cannot_be_used(tmp_path: Path) -> None:
+    with pytest.raises(UnusableFile, match="has no state of a cluster"):
+        Store(tmp_path / "absent", make=False)
+    assert not (tmp_path / "absent").exists()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UnusableFile, match="is not a folder"):
+        Store(tmp_path / "file")
+    (tmp_path / "open").mkdir(mode=0o755)
+    with pytest.raises(UnusableFile, match="chmod 700"):
+        Store(tmp_path / "open")
+    Store(tmp_path / "fine").close()
+    assert (tmp_path / "fine").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "fine" / DATABASE).write_bytes(b"no database" * 1000)
+    with pytest.raises(UnusableFile, match=r"damaged|not a database"):
+        Store(tmp_path / "fine")
+    Store(tmp_path / "later").close()
+    with sqlite3.connect(tmp_path / "later" / DATABASE) as connection:
+        connection.execute("UPDATE meta SET value = '99' WHERE key = 'version'")
+    connection.close()
+    with pytest.raises(InvalidOption, match="is of version 99"):
+        Store(tmp_path / "later")
+
+
+def test_requests_that_name_nothing(store: Store) -> None:
+    submit(store, form("train"))
+    with pytest.raises(InvalidOption, match="there is a job 'train' already"):
+        submit(store, form("train"))
+    assert submit(store, form("train"), again=True) == "train.2"
+    with pytest.raises(UnknownName, match="did you mean 'train'"):
+        cancel(store, "trian")
+    with pytest.raises(UnknownName, match="no engine has told of any yet"):
+        drain(store, "n1")

@@ -1,0 +1,299 @@
+"""The commands that drive a cluster, from the job's file to its end; what is wrong is told in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from executor_job import model_after
+
+from hetopt.executor.runner import tagged
+from hetopt.executor.store import Store
+
+Run = Callable[..., tuple[int, str, str]]
+QUICK = ("--slots", "slots.yaml", "--poll", "0.05s", "--profile-seconds", "0.3s", "--ttl", "5s", "--until-idle")
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with declared slots, and a state of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HETOPT_STATE", str(tmp_path / "state"))
+    (tmp_path / "slots.yaml").write_text("nodes:\n  a: {slots: {slow: 2}}\n  b: {slots: {fast: 1}}\n")
+    return tmp_path
+
+
+def job_file(folder: Path, name: str = "train", **settings: Any) -> Path:
+    """A file of a job that counts."""
+    program = Path(__file__).parent / "executor_job.py"
+    said = {
+        "name": name,
+        "command": [sys.executable, str(program), str(folder / "witness"), "0.01"],
+        "steps": 60,
+        "grace": "2s",
+        **settings,
+    }
+    path = folder / f"{name}.yaml"
+    path.write_text(json.dumps(said))  # JSON is YAML
+    return path
+
+
+def jobs_of(run: Run) -> dict[str, Any]:
+    code, out, err = run("status", "--json")
+    assert code == 0, err
+    return {job["name"]: job for job in json.loads(out)["jobs"]}
+
+
+@pytest.mark.parametrize("policy", ["fft", "gavel", "oef-noncooperative", "hadar", "tiresias"])
+def test_from_the_file_to_the_end(lab: Path, run: Run, policy: str) -> None:
+    for i in range(3):
+        assert run("submit", job_file(lab, f"j{i}", tenant=f"t{i % 2}", steps=200))[0] == 0
+    code, out, err = run("run", "--policy", policy, "--round", "1s", *QUICK)
+    assert (code, out) == (0, ""), err
+    jobs = jobs_of(run)
+    assert [job["state"] for job in jobs.values()] == ["done"] * 3, jobs
+    assert all(set(job["speeds"]) == {"slow", "fast"} for job in jobs.values())
+    models = sorted((lab / "state" / "leases").glob("*/checkpoints/step-200/model.json"))
+    assert len(models) == 3
+    assert all(json.loads(path.read_text())["model"] == model_after(200) for path in models)
+
+
+def test_forked_copies_share_the_steps(lab: Path, run: Run) -> None:
+    """HadarE on real processes: no step is done twice, and a copy of each node takes part."""
+    program = [sys.executable, "-m", "hetopt.executor.demos.numpy_mlp", "--pace", "slow=60", "--pace", "fast=180"]
+    assert run("submit", job_file(lab, "forked", command=program, steps=900, fork=True))[0] == 0
+    code, _, err = run("run", "--policy", "hadare", "--round", "2s", "--no-profile", *QUICK)
+    assert code == 0, err
+    with Store(lab / "state") as store, store.reading() as connection:
+        leases = connection.exec_driver_sql(
+            "SELECT copy, forked, from_step, end_step, gpu_types FROM leases ORDER BY id"
+        ).all()
+        assert all(forked for _, forked, *_ in leases)
+        assert sum(end - start for _, _, start, end, _ in leases) == 900
+        by_type = {kind: sum(e - s for _, _, s, e, k in leases if k == kind) for kind in ("slow", "fast")}
+        assert min(by_type.values()) > 0
+        assert connection.exec_driver_sql("SELECT count(*) FROM merges").scalar() or 0 > 0
+    assert jobs_of(run)["forked"]["state"] == "done"
+
+
+def test_a_job_that_may_not_be_forked_runs_alone(lab: Path, run: Run) -> None:
+    """It keeps its GPUs from round to round, where a forked one would end each."""
+    assert run("submit", job_file(lab, "alone", fork=False, steps=400, gpu_types=["fast"]))[0] == 0
+    assert run("run", "--policy", "hadare", "--round", "1s", "--no-profile", *QUICK)[0] == 0
+    with Store(lab / "state") as store, store.reading() as connection:
+        assert not connection.exec_driver_sql("SELECT count(*) FROM leases WHERE forked").scalar()
+        assert connection.exec_driver_sql("SELECT count(*) FROM leases").scalar() == 1
+        assert (connection.exec_driver_sql("SELECT count(*) FROM rounds").scalar() or 0) > 2
+
+
+def test_status_logs_and_cancel(lab: Path, run: Run) -> None:
+    code, _, err = run("status")
+    assert (code, "has no state of a cluster" in err) == (2, True)
+    run("submit", job_file(lab, "quick", command=["sh", "-c", "echo hello; echo there"]))
+    run("submit", job_file(lab, "never"))
+    assert run("cancel", "never")[1] == "never: cancelled\n"
+    assert run("logs", "quick")[1] == "quick has printed nothing yet\n"
+    assert run("run", "--no-profile", *QUICK)[0] == 0
+    code, out, _ = run("logs", "quick", "-n", "1")
+    assert (code, out.splitlines()[-1]) == (0, "there")
+    assert "hello" not in out
+    code, out, _ = run("status", "--all")
+    assert code == 0
+    assert "quick" in out
+    assert "cancelled" in out
+    assert run("cancel", "quick")[0] == 2
+
+
+def test_a_job_that_fails_is_told_and_can_be_tried_again(lab: Path, run: Run) -> None:
+    run("submit", job_file(lab, "bad", command=["sh", "-c", "test -e ready && exit 0; echo no data; exit 3"]))
+    assert run("run", "--no-profile", *QUICK)[0] == 0
+    bad = jobs_of(run)["bad"]
+    assert (bad["state"], bad["failures"]) == ("failed", 3)
+    assert "exited with code 3" in bad["reason"]
+    (lab / "ready").write_text("")
+    assert run("retry", "bad")[1] == "bad: queued again, from step 0\n"
+    assert run("run", "--no-profile", *QUICK)[0] == 0
+    assert jobs_of(run)["bad"]["state"] == "done"
+
+
+def test_too_little_memory_is_found_by_profiling(lab: Path, run: Run) -> None:
+    """Out of memory on the small type: it is marked, and the job runs on the other."""
+    program = (
+        "import os\nfrom hetopt.executor import lease\n"
+        "with lease() as job:\n"
+        "    if 'slow' in job.gpu_types: raise MemoryError('too small')\n"
+        "    import time\n"
+        "    step = job.resume_step\n"
+        "    while step < 100 and not job.should_stop():\n"
+        "        time.sleep(0.01); step += 1; job.tick(step)\n"
+        "    job.save(step, lambda d: (d / 'x').write_text('x'))\n"
+        "    job.done(step >= 100)\n"
+    )
+    run("submit", job_file(lab, "large", command=[sys.executable, "-c", program], steps=100))
+    assert run("run", "--policy", "fft", "--round", "1s", *QUICK)[0] == 0
+    job = jobs_of(run)["large"]
+    assert (job["state"], set(job["speeds"])) == ("done", {"fast"}), job
+    everywhere = program.replace("'slow' in job.gpu_types", "True")
+    run("submit", job_file(lab, "huge", command=[sys.executable, "-c", everywhere]))
+    assert run("run", "--policy", "fft", "--round", "1s", *QUICK)[0] == 0
+    assert jobs_of(run)["huge"]["reason"] == "it ran out of memory on every GPU type that it may run on"
+
+
+def controller(lab: Path, *words: str) -> subprocess.Popen[str]:
+    """``hetopt run`` as a process."""
+    said = [sys.executable, "-m", "hetopt", "run", "--no-profile", "--poll", "0.05s", "--slots", "slots.yaml", *words]
+    return subprocess.Popen(said, cwd=lab, stderr=subprocess.PIPE, text=True)
+
+
+def until(what: Callable[[], object], seconds: float = 40.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def processes(lab: Path) -> list[int]:
+    with Store(lab / "state") as store:
+        return [pid for pid, tag in tagged() if tag.startswith(f"hetopt-{store.cluster}-")]
+
+
+def test_drain_cancel_and_take_over_while_it_runs(lab: Path, run: Run) -> None:
+    """Ctrl-C ends the controller, not the jobs; the next one goes on with them."""
+    run("submit", job_file(lab, "long", steps=100000, gpu_types=["slow"]))
+    run("submit", job_file(lab, "short", steps=300, gpu_types=["fast"]))
+    first = controller(lab, "--policy", "fft", "--round", "1s", "--ttl", "20s")
+    until(lambda: jobs_of(run)["long"]["step"] > 5)
+    assert run("run", *QUICK)[0] == 2  # one controller at a time
+    first.send_signal(signal.SIGINT)
+    assert first.wait(20) == 130
+    assert first.stderr is not None
+    assert "jobs go on for 20 s" in first.stderr.read()
+    first.stderr.close()
+    before = jobs_of(run)["long"]
+    assert before["state"] == "running"
+    pids = processes(lab)
+    second = controller(lab, "--policy", "fft", "--round", "1s", "--ttl", "20s")
+    until(lambda: jobs_of(run)["short"]["state"] == "done")
+    assert set(processes(lab)) & set(pids), "the job was started anew"
+    assert run("drain", "a")[1] == "a: is being drained\n"
+    until(lambda: jobs_of(run)["long"]["state"] == "queued")
+    assert "too few are up now" in jobs_of(run)["long"]["reason"]
+    assert run("drain", "a", "--undo")[1] == "a: in use again\n"
+    until(lambda: jobs_of(run)["long"]["state"] == "running")
+    assert run("cancel", "long")[1] == "long: is being stopped\n"
+    until(lambda: jobs_of(run)["long"]["state"] == "cancelled")
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(20) == 130
+    assert second.stderr is not None
+    second.stderr.close()
+    assert not processes(lab)
+
+
+def test_jobs_stop_by_themselves_when_nobody_renews(lab: Path, run: Run) -> None:
+    """The controller is killed: after the time to live the job has saved and stopped, and nothing is lost."""
+    run("submit", job_file(lab, "long", steps=400))
+    first = controller(lab, "--policy", "fft", "--round", "1s", "--ttl", "2s")
+    until(lambda: jobs_of(run)["long"]["step"] > 5)
+    first.kill()
+    first.wait()
+    assert first.stderr is not None
+    first.stderr.close()
+    until(lambda: not processes(lab))
+    step = jobs_of(run)["long"]["step"]
+    assert 5 < step < 400
+    assert run("run", "--no-profile", *QUICK)[0] == 0
+    job = jobs_of(run)["long"]
+    assert (job["state"], job["lost"]) == ("done", 0)
+    with Store(lab / "state") as store, store.reading() as connection:
+        first_lease = connection.exec_driver_sql("SELECT outcome, end_step FROM leases ORDER BY id LIMIT 1").one()
+    assert tuple(first_lease) == ("fenced", step)
+
+
+BAD = [
+    ({"gpu_types": ["fsat"]}, "gpu_types names 'fsat', which the cluster does not have; did you mean 'fast'?"),
+    ({"workers": 4}, "workers is 4; of GPU types that it may run on the cluster has 2 slow + 1 fast"),
+    ({"workers": 2, "gpu_types": ["fast"]}, "workers is 2; of GPU types that it may run on the cluster has 1 fast"),
+]
+
+
+@pytest.mark.parametrize(("settings", "words"), BAD, ids=lambda value: str(value)[:20])
+def test_jobs_that_could_never_run(lab: Path, run: Run, settings: dict[str, Any], words: str) -> None:
+    """Refused as soon as a controller has told what the cluster has."""
+    assert run("submit", job_file(lab, "first", command=["true"]))[0] == 0
+    assert run("run", "--no-profile", *QUICK)[0] == 0
+    code, out, err = run("submit", job_file(lab, "bad", **settings))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert words in err
+    assert list(jobs_of(run)) == ["first"]
+
+
+FILES = [
+    ("", "holds None; it must be a mapping"),
+    ("name: x\nsteps: 5\n", "command is missing"),
+    ("name: x\ncommand: []\nsteps: 5\n", "line 2: command is []"),
+    ("name: x\ncommand: python train.py\nsteps: 5\n", "line 2: command is 'python train.py'; it must be a list"),
+    ("name: ../x\ncommand: [a]\nsteps: 5\n", "line 1: name is '../x'; it must be a name begins"),
+    ("name: x\ncommand: [a]\nsteps: -5\n", "line 3: steps is -5; it must be a whole number >= 1"),
+    ("name: x\ncommand: [a]\nsteps: 5\nmemory: lots\n", "line 4: memory is 'lots'; it must be a number, or one with"),
+    ("name: x\ncommand: [a]\nstep: 5\n", "line 3: has the unknown key 'step'; did you mean 'steps'?"),
+    ("name: x\ncommand: [a]\nsteps: 5\ncwd: nowhere\n", "cwd is 'nowhere', and"),
+    ("name: x\ncommand: [a]\nsteps: 5\nenvironment: {a b: c}\n", "environment has 'a b'"),
+    ("name: [\n", "is not YAML"),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), FILES, ids=[words[:25] for _, words in FILES])
+def test_files_that_are_no_jobs(lab: Path, run: Run, text: str, words: str) -> None:
+    (lab / "job.yaml").write_text(text)
+    code, out, err = run("submit", "job.yaml")
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert words in err
+    assert not (lab / "state").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("run", "--policy", "ftf"), "there is no system or policy 'ftf'"),
+        (("run", "--policy", "isolated"), "isolated runs shares of jobs as rates"),
+        (("run", "--engine", "slrum"), "--engine is 'slrum'; did you mean 'slurm'?"),
+        (("run", "--round", "5 parsecs"), "--round is '5 parsecs'; it must be a time above zero"),
+        (("run", "--slots", "absent.yaml"), "absent.yaml cannot be read: No such file or directory"),
+        (("run", "--slots", "job.yaml"), "job.yaml, line 1: has the unknown key 'name'"),
+        (("run", "--partition", "gpu"), "--partition is for --engine slurm"),
+        (("run", "--slots", "slots.yaml", "--leases", "/proc/nowhere"), "--leases /proc/nowhere"),
+        (("run", "--slots", "slots.yaml", "--state", "/proc/nowhere"), "/proc/nowhere cannot be made"),
+        (("submit", "job.yaml", "--name", "a b"), "--name is 'a b'; a name begins"),
+        (("submit", "absent.yaml"), "absent.yaml cannot be read: No such file or directory"),
+        (("logs", "nobody", "-n", "-1"), "--lines is -1"),
+    ],
+)
+def test_words_that_are_wrong(lab: Path, run: Run, words: tuple[str, ...], told: str) -> None:
+    job_file(lab, "job")
+    code, out, err = run(*words)
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert told in err
+
+
+def test_a_cluster_that_others_may_read_is_refused(lab: Path, run: Run) -> None:
+    (lab / "state").mkdir(mode=0o755)
+    code, _, err = run("submit", job_file(lab, "job"))
+    assert code == 2
+    assert "chmod 700" in err
+
+
+def test_what_others_must_not_read_they_cannot(lab: Path, run: Run) -> None:
+    run("submit", job_file(lab, "quick", command=["true"]))
+    run("run", "--no-profile", *QUICK)
+    for folder, _, names in os.walk(lab / "state"):
+        assert Path(folder).stat().st_mode & 0o077 == 0 or Path(folder).parent.stat().st_mode & 0o077 == 0
+        assert all((Path(folder) / name).stat().st_mode & 0o007 <= 0o004 for name in names)
+    assert (lab / "state").stat().st_mode & 0o777 == 0o700

@@ -1,0 +1,205 @@
+"""Decisions of the executor: any policy of the library drives it, and what it remembers outlives the controller."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from executor_scenes import LAB, form, lab_of_jobs, node, opened, scene
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetopt.errors import HetoptError, InvalidOption
+from hetopt.executor.deciding import Decider, Target, cluster_of, fitted, shares
+from hetopt.executor.engines.engine import Seat
+from hetopt.executor.leases import grant
+from hetopt.executor.starting import driving
+from hetopt.executor.store import Store
+from hetopt.models.fft import FFT
+from hetopt.models.hadare import HadarE
+from hetopt.models.hadare.unmeasured import estimated
+from hetopt.registry import policy_names, system_names
+from hetopt.simulation.system import OnChange
+
+RATES = {"K80": 1.0, "P100": 2.5, "V100": 6.0}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "state") as made:
+        yield made
+
+
+def some_jobs() -> list:
+    demands, tenants = [1, 1, 1, 1, 1], ["ann", "ann", "bob", "cat", "bob"]
+    return [
+        form(f"j{i}", workers=d, tenant=t, model=f"m{i % 2}")
+        for i, (d, t) in enumerate(zip(demands, tenants, strict=True))
+    ]
+
+
+def check(targets: Sequence[Target], jobs: int) -> None:
+    """No seat is given twice, and none that is not there; a gang is whole on each copy."""
+    there = Counter((seat.node, seat.gpu_type) for one in LAB for seat in one.seats)
+    for target in targets:
+        for where, gpus in target.seats.items():
+            for kind, number in gpus.items():
+                there[where, kind] -= number
+        assert 1 <= target.job <= jobs
+        assert sum(n for gpus in target.seats.values() for n in gpus.values()) == 1
+    assert min(there.values()) >= 0
+    assert len({(t.job, t.copy) for t in targets}) == len(targets)
+
+
+@pytest.mark.parametrize("name", sorted({*policy_names(), *system_names()}))
+def test_any_policy_drives_the_cluster(store: Store, name: str) -> None:
+    """Three rounds, with a controller between that forgets all but the books."""
+    jobs = lab_of_jobs(store, some_jobs())
+    speeds = {row["name"]: {k: v * (1 + 0.1 * row["id"]) for k, v in RATES.items()} for row in jobs}
+    try:
+        system = driving(name, {}, None)
+    except InvalidOption as problem:
+        assert "rates, which hosts cannot" in str(problem)  # noqa: PT017
+        return
+    ids = {row["name"]: row["id"] for row in jobs}
+    one, placed = Decider(system, estimated), 0
+    for _ in range(3):
+        instance, waits = one.instance(scene(store, speeds))
+        assert instance is not None
+        assert not waits
+        targets, _, _ = one.decide(instance, ids)
+        check(targets, len(jobs))
+        placed += len(targets)
+        other = Decider(system, estimated)
+        assert other.recall(one.remembered())
+        again = Decider(system, estimated)
+        assert again.recall(one.remembered())
+        following, _ = one.instance(scene(store, speeds))
+        assert following is not None
+        assert other.decide(following, ids)[0] == again.decide(following, ids)[0]
+        one = other
+    assert placed > 0 or one.wake < math.inf  # A-SRPT lets jobs wait behind its virtual machine
+
+
+def test_what_cannot_be_recalled_is_forgotten(store: Store) -> None:
+    assert not Decider(driving("fft", {}, None), estimated).recall(b"of another version")
+
+
+def test_the_instance_is_what_is_known(store: Store) -> None:
+    jobs = lab_of_jobs(
+        store,
+        [
+            form("a", tenant="ann", memory="10 GB", weight=2.0, deadline="1 h", steps=500),
+            form("b", tenant="bob", gpu_types=["V100"], workers=2, model="bert"),
+            form("c", tenant="bob", workers=8),
+        ],
+    )
+    memory = {"K80": 12e9, "P100": 8e9, "V100": 16e9}
+    lab = [node(n.name, Counter(s.gpu_type for s in n.seats), memory_bytes=memory) for n in LAB]
+    tag = grant(store, jobs[1]["id"], [Seat("n3", "V100", 0), Seat("n3", "V100", 1)])
+    assert tag is not None
+    now = scene(store, {"a": RATES, "b": RATES, "c": RATES}, lab, opened(store))
+    instance, waits = Decider(driving("fft", {}, None), estimated).instance(now)
+    assert instance is not None
+    assert waits == {3: "of the GPU types on which it can run too few are up now for 8 workers"}
+    assert instance.cluster.capacity == {"K80": 4, "P100": 2, "V100": 3}
+    assert dict(instance.job["a"].throughput) == {"K80": 1.0, "P100": 0.0, "V100": 6.0}  # 8 GB are too few
+    assert dict(instance.job["b"].throughput) == {"K80": 0.0, "P100": 0.0, "V100": 6.0}
+    assert instance.job["a"].deadline == instance.job["a"].arrival + 3600
+    assert (instance.job["a"].work, instance.job["a"].weight, instance.job["b"].model) == (500.0, 2.0, "bert")
+    assert instance.placed == {"b": {"n3": {"V100": 2}}}
+    assert [t.name for t in instance.tenants] == ["ann", "bob"]
+    assert dict(instance.tenants[0].job_types[0].speedup) == {"K80": 1.0, "P100": 0.0, "V100": 6.0}
+
+
+def test_a_drained_node_is_not_there_and_its_jobs_hold_nothing(store: Store) -> None:
+    jobs = lab_of_jobs(store, [form("a")])
+    grant(store, jobs[0]["id"], [Seat("n3", "V100", 0)])
+    now = scene(store, {"a": RATES}, LAB[:2], opened(store))
+    instance, _ = Decider(driving("fft", {}, None), estimated).instance(now)
+    assert instance is not None
+    assert [server.name for server in instance.cluster.servers] == ["n1", "n2"]
+    assert not instance.placed
+
+
+def test_speeds_are_estimated_until_they_are_measured(store: Store) -> None:
+    """Equation (10) says that a V100 is sqrt(125/16) / sqrt(4.365/12) times a K80; one measurement sets the scale."""
+    lab_of_jobs(store, [form("a"), form("b")])
+    ratio = math.sqrt(125 / 16) / math.sqrt(8.73 / 2 / 12)
+    decider = Decider(driving("fft", {}, None), estimated)
+    instance, _ = decider.instance(scene(store, {}))
+    assert instance is not None
+    speed = instance.job["a"].throughput
+    assert speed["V100"] / speed["K80"] == pytest.approx(ratio)
+    instance, _ = decider.instance(scene(store, {"a": {"K80": 3.0}}))
+    assert instance is not None
+    assert dict(instance.job["a"].throughput)["V100"] == pytest.approx(3.0 * ratio)
+    assert dict(instance.job["b"].throughput)["K80"] == pytest.approx(3.0)
+
+
+def test_no_node_no_instance(store: Store) -> None:
+    lab_of_jobs(store, [form("a")])
+    instance, waits = Decider(driving("fft", {}, None), estimated).instance(scene(store, {"a": RATES}, []))
+    assert instance is None
+    assert waits == {1: "no node is up"}
+    assert cluster_of([]) is None
+
+
+def test_rounds_and_the_cost_of_a_restart_reach_the_policy() -> None:
+    system = fitted(driving("fft", {}, 60.0), 60.0, 12.5)
+    assert isinstance(system.policy, FFT)
+    assert (system.policy.round_seconds, system.policy.restart_seconds) == (60.0, 12.5)
+    hadare = fitted(driving("hadare", {}, 5.0), 5.0, None)
+    assert isinstance(hadare.policy, HadarE)
+    assert hadare.policy.restart_seconds < 5.0  # its default is longer than such a round
+    gavel = fitted(driving("gavel", {}, 30.0), 30.0, 3.0)
+    assert isinstance(gavel.policy, OnChange)
+    assert gavel.policy.round_seconds == 30.0
+
+
+def test_a_costly_restart_keeps_fft_from_moving(store: Store) -> None:
+    """The measured cost is what decides: the same scene, once with cheap restarts and once with dear ones."""
+    jobs = lab_of_jobs(store, [form("a", steps=1000)])
+    grant(store, jobs[0]["id"], [Seat("n2", "P100", 0)])
+    now = scene(store, {"a": {"K80": 1.0, "P100": 5.0, "V100": 6.0}}, LAB, opened(store))
+    placed = {}
+    for cost in (0.0, 290.0):
+        decider = Decider(fitted(driving("fft", {}, 300.0), 300.0, cost), estimated)
+        instance, _ = decider.instance(now)
+        assert instance is not None
+        placed[cost] = {t for target in decider.decide(instance, {"a": 1})[0] for g in target.seats.values() for t in g}
+    assert placed == {0.0: {"V100"}, 290.0: {"P100"}}
+
+
+@given(st.integers(0, 10**6), st.lists(st.floats(0.01, 1e6), min_size=1, max_size=8))
+def test_shares_are_whole_and_sum_up(steps: int, work: list[float]) -> None:
+    parts = shares(steps, work)
+    assert sum(parts) == steps
+    total = sum(map(Fraction, work))
+    assert all(abs(part - steps * Fraction(own) / total) < 1 for part, own in zip(parts, work, strict=True))
+
+
+def test_hadare_gives_copies_their_work(store: Store) -> None:
+    jobs = lab_of_jobs(store, [form("a", fork=True)])
+    decider = Decider(driving("hadare", {}, 60.0), estimated)
+    instance, _ = decider.instance(scene(store, {"a": RATES}))
+    assert instance is not None
+    targets, _, _ = decider.decide(instance, {"a": jobs[0]["id"]})
+    assert [t.copy for t in targets] == [1, 2, 3]
+    rates = [RATES[next(iter(gpus))] for t in targets for gpus in t.seats.values()]
+    assert [t.work / targets[0].work for t in targets if t.work and targets[0].work] == pytest.approx(
+        [rate / rates[0] for rate in rates]
+    )
+
+
+def test_a_policy_without_an_answer_is_told_in_one_line(store: Store) -> None:
+    lab_of_jobs(store, [form("a")])
+    decider = Decider(driving("gavel", {}, None), estimated)
+    instance, _ = decider.instance(scene(store, {"a": RATES}))
+    assert instance is not None
+    with pytest.raises(HetoptError):
+        Decider(driving("allox", {}, None), estimated).decide(instance.replace(jobs=()), {})

@@ -1,0 +1,128 @@
+"""Copies of one job on real processes: steps add up, parameters are averaged, and training ends as it does unforked."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hetopt.errors import InvalidOption
+from hetopt.executor import lease_directory as files
+from hetopt.executor.demos import numpy_mlp
+from hetopt.executor.job_side import list_files
+from hetopt.executor.losses import curve, draw, losses
+from hetopt.executor.merge_checkpoints import main, merge, read_arrays, write_arrays
+from hetopt.executor.store import Store
+
+Run = Callable[..., tuple[int, str, str]]
+KINDS = ["numpy_mlp"] + ["torch_mlp"] * all(importlib.util.find_spec(name) for name in ("torch", "safetensors"))
+
+
+def checkpoint(folder: Path, weight: float, *, name: str = "model.npz", **more: str) -> Path:
+    """A published checkpoint with an array and some text files."""
+    folder.mkdir(parents=True)
+    write_arrays(folder / name, {"w": np.full(3, weight), "count": np.array(int(weight))})
+    for other, text in more.items():
+        (folder / other).write_text(text)
+    list_files(folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["model.npz", "model.safetensors"])
+def test_merged_by_the_steps_of_the_copies(tmp_path: Path, name: str) -> None:
+    if name.endswith("safetensors"):
+        pytest.importorskip("safetensors")
+    parts = [
+        (checkpoint(tmp_path / "a", 1.0, name=name, note="of a"), 30.0),
+        (checkpoint(tmp_path / "b", 5.0, name=name, note="of b"), 10.0),
+    ]
+    merge(parts, tmp_path / "merged")
+    found = read_arrays(tmp_path / "merged" / name)
+    assert found["w"].tolist() == [2.0, 2.0, 2.0]  # (30 * 1 + 10 * 5) / 40
+    assert int(found["count"]) == 2
+    assert (tmp_path / "merged" / "note").read_text() == "of a"
+    assert files.is_complete(tmp_path / "merged")
+    merge([(tmp_path / "gone", 1.0)], tmp_path / "merged")  # it is there: nothing happens
+
+
+def test_what_cannot_be_merged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = checkpoint(tmp_path / "a", 1.0)
+    other = checkpoint(tmp_path / "b", 1.0, name="weights.npz")
+    with pytest.raises(InvalidOption, match=r"has no model.npz; all copies of a job must save the same files"):
+        merge([(one, 2.0), (other, 1.0)], tmp_path / "merged")
+    assert not (tmp_path / "merged").exists()
+    (other / "model.npz").write_bytes(b"rubbish")
+    with pytest.raises(InvalidOption, match="holds no plain arrays"):
+        merge([(one, 2.0), (other, 1.0)], tmp_path / "merged")
+    np.savez(other / "model.npz", w=np.array([object()], dtype=object))
+    with pytest.raises(InvalidOption, match="holds no plain arrays"):  # nothing is unpickled
+        merge([(one, 2.0), (other, 1.0)], tmp_path / "merged")
+    assert main([json.dumps([[str(one), 2.0], [str(other), 1.0]]), str(tmp_path / "merged")]) == 1
+    assert "holds no plain arrays" in capsys.readouterr().err
+
+
+def job(folder: Path, kind: str, name: str, **settings: Any) -> Path:
+    command = [sys.executable, "-m", f"hetopt.executor.demos.{kind}", "--pace", "slow=150", "--pace", "fast=450"]
+    path = folder / f"{name}.yaml"
+    path.write_text(json.dumps({"name": name, "command": command, "steps": 1500, "grace": "5s", **settings}))
+    return path
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_forked_training_ends_as_unforked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run, kind: str) -> None:
+    """Unequal shares, merged each round; the loss in the end is that on one host, within a factor of two."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HETOPT_STATE", str(tmp_path / "state"))
+    (tmp_path / "slots.yaml").write_text("nodes:\n  a: {slots: {slow: 1}}\n  b: {slots: {fast: 1}}\n")
+    length = "4s" if kind == "numpy_mlp" else "12s"  # PyTorch takes seconds to be imported
+    words = ("--policy", "hadare", "--round", length, "--no-profile", "--slots", "slots.yaml", "--until-idle")
+    run("submit", job(tmp_path, kind, "forked", fork=True))
+    assert run("run", *words)[0] == 0
+    run("submit", job(tmp_path, kind, "alone"))
+    assert run("run", *words)[0] == 0
+    with Store(tmp_path / "state") as store:
+        found = {name: losses(store, name) for name in ("forked", "alone")}
+        with store.reading() as connection:
+            merged = connection.exec_driver_sql("SELECT count(*) FROM merges WHERE done").scalar() or 0
+            leases = connection.exec_driver_sql("SELECT from_step, end_step FROM leases WHERE forked").all()
+    assert merged > 0
+    assert sum(end - start for start, end in leases) == 1500
+    assert set(found["forked"]["copy"]) == {1, 2}
+    assert set(found["alone"]["copy"]) == {0}
+    ends = {name: curve(table)["loss"].iloc[-1] for name, table in found.items()}
+    begins = {name: curve(table)["loss"].iloc[0] for name, table in found.items()}
+    assert begins["forked"] == begins["alone"]
+    assert max(ends.values()) < begins["alone"] / 4  # both have learnt
+    assert ends["forked"] < 2 * ends["alone"]
+    figure = draw(list(found.items()))
+    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == [  # type: ignore[union-attr]
+        "forked (forked; dots: its copies)",
+        "alone",
+    ]
+    code, out, _ = run("losses", "forked", "alone", "--plot", "losses.png")
+    assert code == 0
+    assert out.startswith(f"forked: {begins['forked']:.4g} at step 0, ")
+    assert (tmp_path / "losses.png").stat().st_size > 10000
+
+
+def test_the_network_of_the_demo_is_trained_by_its_gradient() -> None:
+    """Against differences of the loss; the rate is small, so that one step is nearly along the gradient."""
+    net, seed = numpy_mlp.fresh(), 3
+    x = np.random.default_rng(seed).normal(size=(numpy_mlp.BATCH, numpy_mlp.INPUTS))
+
+    def loss(weights: dict[str, Any]) -> float:
+        return float(np.mean((numpy_mlp.outputs(weights, x)[1] - numpy_mlp.truth(x)) ** 2) / 2)
+
+    after = numpy_mlp.trained(net, np.random.default_rng(seed), rate=1.0)
+    for key, index in (("w1", (2, 5)), ("b1", (7,)), ("w2", (4,)), ("b2", (0,))):
+        bumped = {name: value.copy() for name, value in net.items()}
+        h = 2.0**-16
+        bumped[key][index] += h
+        slope = (loss(bumped) - loss(net)) / h
+        assert net[key][index] - after[key][index] == pytest.approx(slope, rel=0.01)

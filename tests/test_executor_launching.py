@@ -1,0 +1,123 @@
+"""How a runner starts a job, what it tells it, and what it says where the job cannot be started."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from executor_leases import COUNT, Runners, alive, ended, said, seats, told, until
+
+from hetopt.executor import lease_directory as files
+
+
+@pytest.fixture
+def runners(tmp_path: Path) -> Iterator[Runners]:
+    with Runners(tmp_path) as made:
+        yield made
+
+
+# -- jobs that cannot be started
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"command": ["/no/such/program"]}, "'/no/such/program' cannot be started: No such file or directory"),
+        ({"command": ["/etc/passwd"]}, "'/etc/passwd' cannot be started: Permission denied"),
+        ({"command": ["/tmp"]}, "'/tmp' cannot be started: Permission denied"),
+        ({"command": ["echo", "a\0b"]}, "'echo' cannot be started: embedded null byte"),
+        ({"environment": {"A=B": "x"}}, "'true' cannot be started: illegal environment variable name"),
+        ({"cwd": "/no/such/folder"}, "the working directory '/no/such/folder' is not there on "),
+        ({"cwd": "/etc/passwd"}, "the working directory '/etc/passwd' is not there on "),
+        ({"cwd": f"/{'x' * 300}"}, f"the working directory '/{'x' * 300}' is not there on "),
+    ],
+)
+def test_a_job_that_cannot_be_started(settings: dict[str, Any], problem: str, runners: Runners) -> None:
+    folder = runners.lease("", **{"command": ["true"], **settings})
+    content = runners.run(folder)
+    assert content["problem"].startswith(problem)
+    assert (content["codes"], content["left"]) == ([], [])
+
+
+def test_only_one_of_its_workers_can_be_started(runners: Runners, tmp_path: Path) -> None:
+    """Then the others are no more."""
+    (tmp_path / "job").symlink_to("/bin/sleep")
+    folder = runners.lease("", command=[str(tmp_path / "job"), "1000"], own=seats(a=2))
+    vanish = (
+        f"import os; launch = runner.Runner._launch\n"
+        f"def once(*words):\n    made = launch(*words)\n    os.unlink({str(tmp_path / 'job')!r})\n    return made\n"
+        "runner.Runner._launch = once"
+    )
+    content = runners.run(folder, before=vanish)
+    assert content["problem"].endswith("/job' cannot be started: No such file or directory")
+    assert (content["codes"], content["left"]) == ([-9], [])
+
+
+# -- what the job is told
+
+TELL = "import json, os, sys; json.dump(dict(os.environ), open(sys.argv[1] + os.environ['RANK'], 'w'))"
+ENGINES = {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "9", "SBATCH_EXCLUSIVE": "1", "SRUN_DEBUG": "3"}
+
+
+def environments(folder: Path, number: int) -> list[dict[str, str]]:
+    return [json.loads((folder / f"told{rank}").read_text()) for rank in range(number)]
+
+
+@pytest.mark.parametrize("launch", ["worker", "node"])
+def test_two_nodes_of_a_lease_on_this_machine(launch: str, runners: Runners, tmp_path: Path) -> None:
+    own = seats(a=2, b=1)
+    environment = {"MINE": "yes", "RANK": "99", "CUDA_VISIBLE_DEVICES": "all"}
+    folder = runners.lease(TELL, tmp_path / "told", own=own, launch=launch, environment=environment, port=23456)
+    said_here = ENGINES | {"HETOPT_LEASE": "another", "LOCAL_RANK": "9", "KEPT": "yes"}
+    for rank in (0, 1):
+        assert runners.run(folder, rank, **said_here)["reason"] == "ended"
+    world = 3 if launch == "worker" else 2
+    for rank, mine in enumerate(environments(tmp_path, world)):
+        node = int(rank == world - 1)
+        number = 1 if launch == "node" or node == 1 else 2
+        tag = f"{said(folder, files.LEASE)['tag']}.{node}"
+        expected = {
+            "HETOPT_LEASE": str(folder), "HETOPT_TAG": tag, "HETOPT_GPU_TYPES": "fast", "MINE": "yes", "KEPT": "yes",
+            "HETOPT_WORKERS_HERE": "21"[node], "HETOPT_NODE_RANK": str(node), "HETOPT_NODES": "2", "RANK": str(rank),
+            "WORLD_SIZE": str(world), "LOCAL_RANK": str(rank if node == 0 else 0), "LOCAL_WORLD_SIZE": str(number),
+            "MASTER_ADDR": "a", "MASTER_PORT": "23456", "CUDA_VISIBLE_DEVICES": ["GPU-a0,GPU-a1", "GPU-b0"][node],
+        }  # fmt: skip
+        assert expected.items() <= mine.items()
+        assert not ENGINES.keys() & mine.keys()
+
+
+def test_the_end_of_one_node_is_not_that_of_another(runners: Runners, tmp_path: Path) -> None:
+    book = tmp_path / "book"
+    program = "import os, sys\nif os.environ['HETOPT_NODE_RANK'] == '0':\n    sys.exit()\n" + COUNT
+    folder = runners.lease(program, book, own=seats(a=1, b=1))
+    other = runners.start(folder, 1)
+    until(lambda: told(book), "node 1 lives")
+    assert runners.run(folder, 0)["reason"] == "ended"
+    assert [line[2] for line in told(book)] == ["begins"]
+    assert alive(told(book)[0][1])
+    other.terminate()
+    assert ended(other, folder, 1)["reason"] == "stopped"
+
+
+def test_slurm_says_which_node_this_is(runners: Runners, tmp_path: Path) -> None:
+    folder = runners.lease(TELL, tmp_path / "told", own=seats(a=1, b=1))
+    process = runners.start(folder, None, SLURMD_NODENAME="b")
+    assert ended(process, folder, 1)["reason"] == "ended"
+    assert not (folder / files.claim_file(0)).exists()
+
+
+@pytest.mark.parametrize(("visible", "problem"), [("3,5", None), ("3", "1 GPUs"), ("", "0 GPUs"), ("1,2,3", "3 GPUs")])
+def test_gpus_that_the_engine_picks(visible: str, problem: str | None, runners: Runners, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"bound_by_engine": True, "environment": {"CUDA_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7"}}
+    folder = runners.lease(TELL, tmp_path / "told", own=seats(a=2), **settings)
+    content = runners.run(folder, CUDA_VISIBLE_DEVICES=visible)
+    if problem is None:
+        assert content == {"reason": "ended", "codes": [0, 0], "problem": None, "left": []}
+        assert {mine["CUDA_VISIBLE_DEVICES"] for mine in environments(tmp_path, 2)} == {visible}
+    else:
+        assert content["problem"] == f"the engine gave {problem} on a; the lease is for 2"
+        assert content["codes"] == []
+        assert not (tmp_path / "told0").exists()

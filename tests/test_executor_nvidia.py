@@ -1,0 +1,398 @@
+"""GPUs of this machine: the real nvidia-ml-py on an NVML of our own, written in C, and on a real one where there is."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetopt.executor.engines.nvidia import find_gpus, type_name
+from hetopt.executor.names import check_name
+
+# Reads at each init what it shall pretend from $FAKE_NVML, one record a line, fields parted by "|":
+#   gpu|NAME|UUID|BYTES|MIG|PLACES         MIG: 0 off, 1 on, 2 on after the next reset, - this GPU knows no such mode
+#   mig|PLACE|NAME|UUID|BYTES|GI|CI|MIB    an instance of the last gpu; slices of its GPU and compute instance
+#   error|CALL|UUID or -|CODE              what functions that begin with CALL return for that device, or for none
+# and writes each call into $FAKE_NVML_LOG. Calls outside of init and shutdown fail, as those of NVIDIA's do.
+SOURCE = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#define MOST 32
+typedef unsigned long long large;
+typedef struct device {
+  char name[200], uuid[96], mig[4];
+  large bytes, mib;
+  unsigned places, gi, ci;
+  struct device *at[MOST];
+} device;
+static device devices[MOST], *gpus[MOST];
+static struct { char call[64], of[96]; int code; } failures[MOST];
+static unsigned used, count, failing, opened;
+
+static void read_records(void) {
+  char line[512];
+  unsigned place;
+  FILE *in = fopen(getenv("FAKE_NVML"), "r");
+  used = count = failing = 0;
+  memset(devices, 0, sizeof devices);
+  while (fgets(line, sizeof line, in)) {
+    device *d = devices + used;
+    if (sscanf(line, "gpu|%199[^|]|%95[^|]|%llu|%3[^|]|%u", d->name, d->uuid, &d->bytes, d->mig, &d->places) == 5)
+      gpus[count++] = devices + used++;
+    else if (sscanf(line, "mig|%u|%199[^|]|%95[^|]|%llu|%u|%u|%llu",
+                    &place, d->name, d->uuid, &d->bytes, &d->gi, &d->ci, &d->mib) == 7)
+      gpus[count - 1]->at[place] = devices + used++;
+    else if (sscanf(line, "error|%63[^|]|%95[^|]|%d",
+                    failures[failing].call, failures[failing].of, &failures[failing].code) == 3)
+      failing++;
+    else abort();
+  }
+  fclose(in);
+}
+static int called(const char *call, const char *of) {
+  FILE *log = fopen(getenv("FAKE_NVML_LOG"), "a");
+  fprintf(log, "%s\n", call);
+  fclose(log);
+  for (unsigned i = 0; i < failing; i++)
+    if (!strncmp(call, failures[i].call, strlen(failures[i].call)) && !strcmp(of, failures[i].of))
+      return failures[i].code;
+  return opened || !strcmp(call, "nvmlInitWithFlags") ? 0 : 1;
+}
+#define ASKED(of) do { int code = called(__func__, of); if (code) return code; } while (0)
+#define ABOUT(name, ...) int name(device *d, __VA_ARGS__) { ASKED(d->uuid);
+#define TEXT(name, field) ABOUT(name, char *to, unsigned length) \
+  if (strlen(d->field) >= length) return 7; strcpy(to, d->field); return 0; }
+
+int nvmlInitWithFlags(unsigned flags) { read_records(); ASKED("-"); opened++; return flags ? 2 : 0; }
+int nvmlShutdown(void) { ASKED("-"); opened--; return 0; }
+int nvmlDeviceGetCount_v2(unsigned *n) { ASKED("-"); *n = count; return 0; }
+const char *nvmlErrorString(int code) { static char to[64]; sprintf(to, "the fake says %d", code); return to; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, device **to) {
+  if (i >= count) return 2;
+  ASKED(gpus[i]->uuid);
+  *to = gpus[i];
+  return 0;
+}
+TEXT(nvmlDeviceGetName, name)
+TEXT(nvmlDeviceGetUUID, uuid)
+ABOUT(nvmlDeviceGetMemoryInfo, large *total_free_used)
+  for (int i = 0; i < 3; i++) total_free_used[i] = d->bytes >> i; return 0; }
+#ifndef BEFORE_MIG
+ABOUT(nvmlDeviceGetMigMode, unsigned *now, unsigned *pending)
+  *now = *d->mig == '1', *pending = *d->mig != '0';
+  return *d->mig == '-' ? 3 : 0;
+}
+ABOUT(nvmlDeviceGetMaxMigDeviceCount, unsigned *n) *n = d->places; return 0; }
+int nvmlDeviceGetMigDeviceHandleByIndex(device *d, unsigned i, device **to) {
+  if (i >= d->places || !d->at[i]) return i >= d->places ? 2 : 6;
+  ASKED(d->at[i]->uuid);
+  *to = d->at[i];
+  return 0;
+}
+typedef struct { unsigned counts[6], gi, ci; large mib; } attributes;
+ABOUT(nvmlDeviceGetAttributes_v2, attributes *to)
+  memset(to, 255, sizeof *to);
+  to->gi = d->gi, to->ci = d->ci, to->mib = d->mib;
+  return 0;
+}
+#endif
+"""
+
+SCRIPT = """
+import dataclasses, json
+from hetopt.executor.engines.engine import EngineDown
+from hetopt.executor.engines.nvidia import find_gpus, why_no_gpus
+def told(call):
+    try:
+        return call()
+    except EngineDown as problem:
+        return {"down": str(problem)}
+node = lambda: (found := find_gpus("here")) and dataclasses.asdict(found)
+print(json.dumps([told(node), told(why_no_gpus), told(node)]))
+"""
+
+GIB, MIB = 1 << 30, 1 << 20
+A100 = f"gpu|NVIDIA A100-SXM4-40GB|GPU-a|{40536 * MIB}|1|7"
+H200S = (f"gpu|NVIDIA H200|GPU-0|{141 * GIB}|0|0", f"gpu|NVIDIA H200|GPU-1|{141 * GIB}|0|0")
+
+
+class Answer:
+    """What find_gpus, why_no_gpus and find_gpus again said in one process, and which calls NVML saw."""
+
+    def __init__(self, answers: list[Any], calls: list[str]) -> None:
+        self.node, self.why, again = answers
+        self.calls = calls
+        assert again == self.node, "the library can be opened again"
+
+    @property
+    def down(self) -> str:
+        message: str = self.node["down"]
+        assert "\n" not in message
+        return message
+
+    @property
+    def seats(self) -> list[tuple[str, int, str]]:
+        assert all(seat["node"] == self.node["name"] == "here" for seat in self.node["seats"])
+        return [(seat["gpu_type"], seat["index"], seat["device"]) for seat in self.node["seats"]]
+
+
+def _ask(folder: Path | None, where: Path, *records: str, encoding: str = "utf-8") -> Answer:
+    given, log = where / "records", where / "log"
+    given.write_text("".join(f"{line}\n" for line in records), encoding=encoding)
+    log.write_text("")
+    environment = {**os.environ, "FAKE_NVML": str(given), "FAKE_NVML_LOG": str(log)}
+    environment["CUDA_VISIBLE_DEVICES"] = "GPU-none"  # nobody asks for it: it is for jobs
+    if folder is not None:
+        environment["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, [str(folder), os.getenv("LD_LIBRARY_PATH")]))
+    command = [sys.executable, "-c", SCRIPT]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert (result.returncode, result.stderr) == (0, "")
+    return Answer(json.loads(result.stdout), log.read_text().splitlines())
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Folder of the fake, compiled with these flags."""
+    compiler = shutil.which("cc")
+    if compiler is None or sys.platform != "linux":
+        pytest.skip("no C compiler cc here, or not Linux")
+
+    @functools.cache
+    def compiled(*flags: str) -> Path:
+        folder = tmp_path_factory.mktemp("nvml")
+        (folder / "fake.c").write_text(SOURCE)
+        command = [compiler, "-shared", "-fPIC", *flags, "-o", "libnvidia-ml.so.1", "fake.c"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return folder
+
+    return compiled
+
+
+@pytest.fixture
+def ask(library: Callable[..., Path], tmp_path: Path) -> Callable[..., Answer]:
+    """Ask while the fake pretends these records."""
+
+    def call(*records: str, flags: tuple[str, ...] = (), encoding: str = "utf-8") -> Answer:
+        answer = _ask(library(*flags), tmp_path, *records, encoding=encoding)
+        calls = Counter(answer.calls)
+        assert calls["nvmlInitWithFlags"] == 3, "three questions, and the fake was asked"
+        opened = 0 if any(line.startswith("error|nvmlInit") for line in records) else 3
+        assert calls["nvmlShutdown"] == opened, "once for each init that succeeds"
+        return answer
+
+    return call
+
+
+def test_gpus_of_two_types(ask: Callable[..., Answer]) -> None:
+    answer = ask(
+        f"gpu|Tesla V100-SXM2-16GB|GPU-v0|{16 * GIB}|-|0",
+        f"gpu|NVIDIA H200|GPU-h0|{141 * GIB}|0|0",
+        f"gpu|Tesla V100-SXM2-16GB|GPU-v1|{15 * GIB}|-|0",
+        f"gpu|NVIDIA H200|GPU-h1|{141 * GIB}|2|7",  # will be in MIG mode, and is not yet
+        f"gpu|Tesla V100-SXM2-16GB|GPU-v2|{16 * GIB}|-|0",
+    )
+    v100, h200 = "V100-SXM2-16GB", "H200"
+    found = [(v100, 0, "GPU-v0"), (h200, 0, "GPU-h0"), (v100, 1, "GPU-v1"), (h200, 1, "GPU-h1"), (v100, 2, "GPU-v2")]
+    assert answer.seats == found
+    assert answer.node["memory_bytes"] == {v100: 15 * GIB, h200: 141 * GIB}
+    assert (answer.node["up"], answer.node["note"]) == (True, "")
+    assert answer.why == "the driver reports 5 GPUs by now"
+
+
+def test_the_library_is_open_while_it_is_asked_and_closed_after(ask: Callable[..., Answer]) -> None:
+    calls = ask(H200S[0]).calls
+    one = calls[: calls.index("nvmlShutdown") + 1]
+    assert one[0] == "nvmlInitWithFlags"
+    assert {"nvmlDeviceGetCount_v2", "nvmlDeviceGetName", "nvmlDeviceGetUUID"} <= set(one)
+    assert calls == [*one, "nvmlInitWithFlags", "nvmlDeviceGetCount_v2", "nvmlShutdown", *one]
+
+
+def test_instances_stand_for_a_gpu_in_mig_mode(ask: Callable[..., Answer]) -> None:
+    a100 = "A100-SXM4-40GB"
+    answer = ask(
+        f"gpu|NVIDIA {a100}|GPU-whole|{40536 * MIB}|0|7",
+        A100,
+        f"mig|0|NVIDIA {a100} MIG 3g.20gb|MIG-0|{20096 * MIB}|3|3|20096",
+        f"mig|2|NVIDIA {a100} MIG 1g.5gb|MIG-2|{4864 * MIB}|1|1|4864",
+        f"mig|5|NVIDIA {a100} MIG 1g.5gb+me|MIG-5|{4864 * MIB}|1|1|4864",
+        f"mig|6|NVIDIA {a100} MIG 1g.5gb|MIG-6|{4863 * MIB}|1|1|4864",
+    )
+    small, media, large = f"{a100}-MIG-1g.5gb", f"{a100}-MIG-1g.5gb+me", f"{a100}-MIG-3g.20gb"
+    found = [(a100, 0, "GPU-whole"), (large, 0, "MIG-0"), (small, 0, "MIG-2"), (media, 0, "MIG-5"), (small, 1, "MIG-6")]
+    assert answer.seats == found
+    memory = {a100: 40536, large: 20096, small: 4863, media: 4864}
+    assert answer.node["memory_bytes"] == {kind: mib * MIB for kind, mib in memory.items()}
+    assert answer.node["note"] == ""
+
+
+def test_a_profile_is_made_from_numbers_where_the_driver_does_not_say_it(ask: Callable[..., Answer]) -> None:
+    cases = [  # MiB of the GPU and of the instance as drivers say them, slices, and what NVIDIA calls it
+        ("A100-SXM4-40GB", 40536, 4864, 1, 1, "1g.5gb"),
+        ("A100-SXM4-40GB", 40536, 9984, 2, 2, "2g.10gb"),
+        ("A100-SXM4-40GB", 40536, 20096, 3, 3, "3g.20gb"),
+        ("A100-SXM4-40GB", 40536, 20096, 3, 1, "1c.3g.20gb"),
+        ("A100-SXM4-80GB", 81251, 80768, 7, 7, "7g.80gb"),
+        ("A30", 24258, 5952, 1, 1, "1g.6gb"),
+        ("H200", 143771, 16384, 1, 1, "1g.18gb"),
+        ("H200", 143771, 71424, 3, 3, "3g.71gb"),
+    ]
+    records = []
+    for number, (gpu, whole, own, gi, ci, _) in enumerate(cases):
+        records.append(f"gpu|NVIDIA {gpu}|GPU-{number}|{whole * MIB}|1|7")
+        records.append(f"mig|0|NVIDIA {gpu}|MIG-{number}|{own * MIB}|{gi}|{ci}|{own}")
+    answer = ask(*records)
+    named = [f"{gpu}-MIG-{profile}" for gpu, *_, profile in cases]
+    assert answer.seats == [(name, 0, f"MIG-{number}") for number, name in enumerate(named)]
+    assert ask(*records[4:6], "error|nvmlDeviceGetMemoryInfo|GPU-2|3").seats == [(named[2], 0, "MIG-2")]
+
+
+def test_a_gpu_in_mig_mode_without_instances_has_no_seat_and_says_so(ask: Callable[..., Answer]) -> None:
+    answer = ask(H200S[0], A100)
+    assert answer.seats == [("H200", 0, "GPU-0")]
+    assert answer.node["note"] == "GPU 1 is in MIG mode and has no instance"
+    assert ask(A100).seats == [], "not a host without GPUs: somebody can make instances"
+
+
+def test_drivers_from_before_mig(ask: Callable[..., Answer]) -> None:
+    answer = ask(f"gpu|Tesla P100-PCIE-16GB|GPU-p|{16 * GIB}|1|0", flags=("-DBEFORE_MIG",))
+    assert answer.seats == [("P100-PCIE-16GB", 0, "GPU-p")]
+
+
+@pytest.mark.parametrize("records", [[], ["error|nvmlDeviceGetMemoryInfo|GPU-g|3"]], ids=["none", "not supported"])
+def test_memory_shared_with_the_host_is_unknown(ask: Callable[..., Answer], records: list[str]) -> None:
+    answer = ask("gpu|NVIDIA GB10|GPU-g|0|-|0", *records)
+    assert answer.seats == [("GB10", 0, "GPU-g")]
+    assert answer.node["memory_bytes"] == {}
+
+
+def test_names_are_fit_for_paths(ask: Callable[..., Answer]) -> None:
+    cases = {
+        "NVIDIA GeForce RTX 3090": "RTX-3090",
+        "GeForce GTX 1080 Ti": "GTX-1080-Ti",
+        "Quadro RTX 6000/8000": "Quadro-RTX-6000-8000",
+        "NVIDIA Tesla™ T4 (rev. B)": "T4-rev.-B",
+        "  NVIDIA  RTX  A6000 ": "RTX-A6000",
+        "NVIDIA": "NVIDIA",
+        "NVIDIA .5": "5",
+        "\u00b5\u00b5": "GPU",
+        "N" * 95: "N" * 63,
+    }
+    answer = ask(*(f"gpu|{name}|GPU-{number}|{GIB}|-|0" for number, name in enumerate(cases)))
+    assert answer.seats == [(kind, 0, f"GPU-{number}") for number, kind in enumerate(cases.values())]
+
+
+def test_a_long_name_keeps_its_profile(ask: Callable[..., Answer]) -> None:
+    long = "X" * 70
+    answer = ask(f"gpu|{long}|GPU-x|{80 * GIB}|1|2", f"mig|1|{long} MIG 1g.10gb|MIG-x|{GIB}|1|1|1024")
+    [(kind, _, _)] = answer.seats
+    assert kind == check_name("X" * (63 - len("-MIG-1g.10gb")) + "-MIG-1g.10gb", "kind")
+
+
+@given(st.text(max_size=95))
+def test_every_name_gives_a_name(name: str) -> None:
+    assert check_name(type_name(name), "kind")
+    assert check_name(type_name(f"NVIDIA {name}"), "kind")
+
+
+def test_no_library(tmp_path: Path) -> None:
+    with contextlib.suppress(OSError):
+        ctypes.CDLL("libnvidia-ml.so.1")
+        pytest.skip("this machine has libnvidia-ml.so.1, which cannot be hidden from the loader")
+    answer = _ask(None, tmp_path)
+    assert answer.node is None
+    assert answer.why == "the NVIDIA management library (libnvidia-ml.so.1) is not installed"
+
+
+def test_a_file_that_is_no_library(tmp_path: Path) -> None:
+    """Container images carry an empty one where they were built beside a GPU."""
+    (tmp_path / "libnvidia-ml.so.1").touch()
+    answer = _ask(tmp_path, tmp_path)
+    assert answer.node is None
+    assert answer.why.startswith("the NVIDIA management library (libnvidia-ml.so.1) cannot be loaded: ")
+    assert str(tmp_path / "libnvidia-ml.so.1") in answer.why
+
+
+@pytest.mark.parametrize(
+    ("records", "why"),
+    [
+        (["error|nvmlInit|-|9"], "the NVIDIA driver is not loaded"),
+        ([], "the driver reports no GPU"),
+        (["error|nvmlInit|-|28"], "the driver reports no GPU"),
+    ],
+    ids=["no driver", "none counted", "none found"],
+)
+def test_none(ask: Callable[..., Answer], records: list[str], why: str) -> None:
+    answer = ask(*records)
+    assert (answer.node, answer.why) == (None, why)
+
+
+@pytest.mark.parametrize(
+    ("call", "device", "of"),
+    [
+        ("nvmlInit", "-", ""),
+        ("nvmlDeviceGetCount", "-", ""),
+        ("nvmlShutdown", "-", ""),
+        ("nvmlDeviceGetHandleByIndex", "GPU-1", " for GPU 1"),
+        ("nvmlDeviceGetName", "GPU-1", " for GPU 1"),
+        ("nvmlDeviceGetUUID", "GPU-1", " for GPU 1"),
+        ("nvmlDeviceGetMemoryInfo", "GPU-1", " for GPU 1"),
+        ("nvmlDeviceGetMigMode", "GPU-1", " for GPU 1"),
+        ("nvmlDeviceGetMaxMigDeviceCount", "GPU-a", " for GPU 2"),
+        ("nvmlDeviceGetMigDeviceHandleByIndex", "MIG-3", " for MIG device 3 of GPU 2"),
+        ("nvmlDeviceGetName", "MIG-3", " for MIG device 3 of GPU 2"),
+        ("nvmlDeviceGetUUID", "MIG-3", " for MIG device 3 of GPU 2"),
+        ("nvmlDeviceGetMemoryInfo", "MIG-3", " for MIG device 3 of GPU 2"),
+        ("nvmlDeviceGetAttributes_v2", "MIG-3", " for MIG device 3 of GPU 2"),
+    ],
+)
+def test_an_error_is_never_the_absence_of_gpus(ask: Callable[..., Answer], call: str, device: str, of: str) -> None:
+    mig = f"mig|3|NVIDIA A100-SXM4-40GB|MIG-3|{GIB}|1|1|4864"
+    for code, said in ((999, "Unknown Error"), (29, "the fake says 29")):
+        answer = ask(*H200S, A100, mig, f"error|{call}|{device}|{code}")
+        assert answer.down.startswith(f"{call} fails{of}: {said} (NVML error {code}); nvidia-smi must ")
+        if not of:
+            assert answer.why == answer.node, "why_no_gpus knows no better"
+
+
+def test_a_lost_gpu(ask: Callable[..., Answer]) -> None:
+    for call in ("nvmlDeviceGetHandleByIndex", "nvmlDeviceGetUUID"):
+        answer = ask(*H200S, f"error|{call}|GPU-1|15", "error|nvmlShutdown|-|999")  # the first problem is told
+        assert answer.down == f"GPU 1 is lost ({call}: GPU is lost); reset it or restart this machine"
+
+
+def test_a_name_that_is_no_text(ask: Callable[..., Answer]) -> None:
+    answer = ask(f"gpu|NVIDIA \u00b5|GPU-x|{GIB}|-|0", encoding="latin-1")
+    assert answer.down.startswith("nvmlDeviceGetName fails for GPU 0: ")
+
+
+def _nvidia_smi(*options: str) -> list[str]:
+    result = subprocess.run(["nvidia-smi", *options], capture_output=True, text=True, check=False, timeout=120)
+    return result.stdout.splitlines() if result.returncode == 0 else []
+
+
+@pytest.mark.skipif(shutil.which("nvidia-smi") is None, reason="no nvidia-smi here")
+def test_agrees_with_nvidia_smi() -> None:
+    listed = [line.partition("UUID: ")[2].rstrip(")") for line in _nvidia_smi("-L") if "UUID: " in line]
+    if not listed:
+        pytest.skip("nvidia-smi lists no GPU here")
+    modes = dict(line.split(", ") for line in _nvidia_smi("--query-gpu=uuid,mig.mode.current", "--format=csv,noheader"))
+    assert modes.keys() <= set(listed)
+    node = find_gpus("here")
+    assert node is not None
+    assert [seat.device for seat in node.seats] == [uuid for uuid in listed if modes.get(uuid) != "Enabled"]
+    assert all(check_name(seat.gpu_type, "type") for seat in node.seats)

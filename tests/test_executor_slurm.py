@@ -1,0 +1,331 @@
+"""The engine for Slurm, on a real cluster of this machine's own processes."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slurm_cluster import SlurmCluster, missing
+
+from hetopt.errors import InvalidOption
+from hetopt.executor import lease_directory as files
+from hetopt.executor.engines.conformance import CHECKS, COUNT, TELL, Bench
+from hetopt.executor.engines.engine import Engine, EngineDown, Grant, Node, Phase, Refused, Seat
+from hetopt.executor.engines.slurm import SlurmEngine
+
+PATIENCE = 60.0
+"""Seconds; the machine may have other work."""
+
+needs_slurm = pytest.mark.skipif(missing() is not None, reason=str(missing()))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[SlurmCluster]:
+    with SlurmCluster() as made, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLURM_CONF", str(made.configuration))
+        yield made
+
+
+@pytest.fixture
+def fragile(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlurmCluster]:
+    """A cluster to break, which soon gives up a daemon that does not answer."""
+    with SlurmCluster({"v100-0": ("v100", 2), "p100-0": ("p100", 1)}, patience=3) as made:
+        monkeypatch.setenv("SLURM_CONF", str(made.configuration))
+        yield made
+
+
+def seats(engine: Engine, **wanted: int) -> tuple[Seat, ...]:
+    """So many GPUs of each node; ``k80_0`` is k80-0."""
+    found = {node.name: node for node in engine.nodes()}
+    return tuple(s for name, n in wanted.items() for s in found[name.replace("_", "-")].seats[:n])
+
+
+def node(engine: Engine, name: str) -> Node:
+    return next(node for node in engine.nodes() if node.name == name)
+
+
+def bench_of(folder: Path) -> tuple[Bench, SlurmEngine]:
+    made = Bench(SlurmEngine, folder, patience=PATIENCE)
+    return made, SlurmEngine(made.cluster)
+
+
+def phase(engine: Engine, grant: Grant) -> Phase:
+    return engine.status([grant.tag])[grant.tag]
+
+
+@needs_slurm
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_slurm(check: Callable[[Bench], None], cluster: SlurmCluster, tmp_path: Path) -> None:
+    check(Bench(SlurmEngine, tmp_path, patience=PATIENCE))
+
+
+@needs_slurm
+@pytest.mark.parametrize(
+    ("wanted", "visible"),
+    [
+        ({"v100_0": 2, "p100_0": 1}, {"v100-0": 2, "p100-0": 1}),
+        ({"k80_0": 3, "k80_1": 1}, {"k80-0": 3, "k80-1": 1}),
+        ({"k80_0": 2, "k80_1": 2, "v100_0": 1}, {"k80-0": 2, "k80-1": 2, "v100-0": 1}),
+    ],
+    ids=["mixed types", "unequal counts", "two alike and one other"],
+)
+def test_unlike_nodes_make_one_gang(
+    wanted: dict[str, int], visible: dict[str, int], cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    bench, engine = bench_of(tmp_path)
+    grant = bench.lease(seats(engine, **wanted), TELL, engine)
+    engine.start(grant)
+    assert list(engine.status([])) == [grant.tag], "components of a job are one lease"
+    bench.wait(lambda: len(bench.exits(grant)) == len(visible), "all nodes have ended")
+    assert set(bench.exits(grant)) == {"ended"}
+    told = [json.loads((grant.folder / f"told{rank}").read_text()) for rank in range(len(grant.seats))]
+    assert {own["WORLD_SIZE"] for own in told} == {str(len(grant.seats))}
+    for own in told:
+        name = grant.nodes[int(own["HETOPT_NODE_RANK"])]
+        assert own["SLURMD_NODENAME"] == name
+        assert len(own["CUDA_VISIBLE_DEVICES"].split(",")) == visible[name]
+        assert own[files.TAG_VARIABLE] == f"{grant.tag}.{own['HETOPT_NODE_RANK']}"
+    bench.ended(engine, grant)
+
+
+@needs_slurm
+def test_a_gang_is_asked_without_harm(cluster: SlurmCluster, tmp_path: Path) -> None:
+    """Slurm kills a step that was sent a SIGTERM; a training that knows nothing of SIGURG never notices it."""
+    bench, engine = bench_of(tmp_path)
+    program = COUNT.replace(
+        "while not", "signal.signal(signal.SIGURG, lambda *_: print('asked', file=lines))\nwhile not"
+    )
+    grant = bench.lease(seats(engine, k80_0=1, v100_0=1), program, engine)
+    engine.start(grant)
+    bench.wait(lambda: {line.split()[0] for line in bench.told(grant)} == {"0", "1"}, "both live")
+    engine.stop([grant.tag])
+    bench.wait(lambda: bench.told(grant).count("asked") == 2 or bench.exits(grant), "both nodes are asked")
+    (grant.folder / files.STOP).write_text("enough")
+    bench.wait(lambda: len(bench.exits(grant)) == 2, "both stop")
+    assert bench.exits(grant) == ["stopped", "stopped"]
+    assert sum(line.endswith("stops") for line in bench.told(grant)) == 2
+    bench.ended(engine, grant)
+
+
+@needs_slurm
+def test_leases_share_a_node(cluster: SlurmCluster, tmp_path: Path) -> None:
+    """Slurm would give the whole memory to the first of them."""
+    bench, engine = bench_of(tmp_path)
+    own = seats(engine, k80_0=4)
+    grants = [bench.lease(part, COUNT, engine) for part in (own[:2], own[2:3], own[3:])]
+    for grant in grants:
+        engine.start(grant)
+    bench.wait(lambda: all(map(bench.told, grants)), "all of them live")
+    assert node(engine, "k80-0").note == "", "what leases of this cluster use is not others'"
+    foreign = SlurmEngine("another")
+    assert node(foreign, "k80-0").note == "4 of 4 GPUs are in use by others"
+    engine.stop([grant.tag for grant in grants])
+    for grant in grants:
+        bench.ended(engine, grant)
+        assert bench.exits(grant) == ["stopped"]
+
+
+@needs_slurm
+def test_a_lease_that_waits_can_be_killed(cluster: SlurmCluster, tmp_path: Path) -> None:
+    bench, engine = bench_of(tmp_path)
+    number = cluster.submit("--nodelist=v100-0", "--gres=gpu:v100:2", "--mem=100M")
+    try:
+        bench.wait(lambda: node(engine, "v100-0").note == "2 of 2 GPUs are in use by others", "it runs")
+        assert node(engine, "v100-0").up
+        assert len(node(engine, "v100-0").seats) == 2, "they may be free again at any time"
+        for wanted in ({"v100_0": 1}, {"v100_0": 2, "p100_0": 1}):
+            grant = bench.lease(seats(engine, **wanted), COUNT, engine)
+            engine.start(grant)
+            time.sleep(1.5)
+            assert phase(engine, grant) is Phase.WAITING
+            engine.stop([grant.tag])
+            engine.kill([grant.tag])
+            bench.ended(engine, grant)
+            assert not (grant.folder / files.claim_file(0)).exists()
+    finally:
+        cluster.call("scancel", number)
+    bench.wait(lambda: node(engine, "v100-0").note == "", "it is gone")
+
+
+@needs_slurm
+def test_a_suspended_lease_may_live(cluster: SlurmCluster, tmp_path: Path) -> None:
+    bench, engine = bench_of(tmp_path)
+    grant = bench.lease(seats(engine, v100_0=1), COUNT, engine)
+    engine.start(grant)
+    bench.wait(lambda: bench.told(grant), "it lives")
+    number = cluster.call("squeue", "-h", f"--name={grant.tag}", "-o", "%A")
+    cluster.call("scontrol", "suspend", number)
+    assert phase(engine, grant) is Phase.RUNNING
+    engine.kill([grant.tag])
+    bench.ended(engine, grant)
+
+
+@needs_slurm
+def test_a_lost_answer_does_no_harm(cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Submitted twice under one name, the job begins once; both are asked, listed and killed by that name."""
+    bench, engine = bench_of(tmp_path)
+    grant = bench.lease(seats(engine, k80_0=1), COUNT, engine)
+    engine.start(grant)
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "_queue", dict)
+        engine.start(grant)
+    assert cluster.call("squeue", "-h", "-o", "%j").split() == [grant.tag] * 2
+    bench.wait(lambda: bench.told(grant), "it lives")
+    time.sleep(1.5)
+    assert sum(line.endswith("begins") for line in bench.told(grant)) == 1
+    engine.kill([grant.tag])
+    bench.ended(engine, grant)
+
+
+@needs_slurm
+def test_names_are_no_commands(cluster: SlurmCluster, tmp_path: Path) -> None:
+    """Nor patterns; the lease's folder may be called as it likes."""
+    folder = tmp_path / "a b%j;$(touch pwned) `touch pwned` 'q\" * %% \N{SNOWMAN}"
+    folder.mkdir()
+    bench, engine = bench_of(folder)
+    for wanted in ({"k80_0": 1}, {"k80_0": 1, "p100_0": 1}):
+        grant = bench.lease(seats(engine, **wanted), TELL, engine)
+        engine.start(grant)
+        bench.ended(engine, grant)
+        assert bench.exits(grant) == ["ended"] * len(grant.nodes)
+        assert (grant.folder / "runner.log").exists()
+    assert sorted(path.name for path in folder.iterdir()) == sorted(p.name for p in folder.glob("hetopt-*"))
+
+
+@needs_slurm
+def test_partitions_without_gpus_are_refused(cluster: SlurmCluster) -> None:
+    assert [node.name for node in SlurmEngine("abc", "gpu").nodes()] == list(cluster.nodes)
+    with pytest.raises(InvalidOption, match=r"no partition 'gpus'; did you mean 'gpu'\? known: gpu, plain"):
+        SlurmEngine("abc", "gpus")
+    with pytest.raises(InvalidOption, match=r"no node of partition 'plain' has GPUs .*; known: gpu"):
+        SlurmEngine("abc", "plain")
+    with pytest.raises(InvalidOption, match="cluster is 'a b'"):
+        SlurmEngine("a b")
+    with pytest.raises(InvalidOption, match="cpus_per_gpu is 0"):
+        SlurmEngine("abc", cpus_per_gpu=0)
+
+
+@needs_slurm
+@pytest.mark.parametrize(
+    ("wanted", "options", "said"),
+    [
+        (Seat("v100-0", "a100", 0), {}, "Requested node configuration is not available"),
+        (Seat("nowhere", "v100", 0), {}, "Invalid node name"),
+        (Seat("v100-0", "v100", 0), {"partition": "nowhere"}, "Invalid partition"),
+        (Seat("v100-0", "v100", 0), {"reservation": "mine"}, "reservation is invalid"),
+        (Seat("v100-0", "v100", 0), {"no-such-option": "1"}, "unrecognized option"),
+    ],
+)
+def test_a_request_that_cannot_be_is_refused(
+    wanted: Seat, options: dict[str, str], said: str, cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    engine = SlurmEngine("abc", options=options)
+    with pytest.raises(Refused, match=f"^Slurm refuses: .*{said}"):
+        engine.start(Grant("hetopt-abc-1-0-1", tmp_path, (wanted,)))
+    assert engine.status([]) == {}
+
+
+@needs_slurm
+def test_a_drained_node_says_what_an_operator_must_do(fragile: SlurmCluster, tmp_path: Path) -> None:
+    bench, engine = bench_of(tmp_path)
+    fragile.call("scontrol", "update", "nodename=v100-0", "state=drain", "reason=Duplicate jobid")
+    drained = node(engine, "v100-0")
+    assert not drained.up
+    assert len(drained.seats) == 2
+    assert drained.note.startswith("DRAIN: Duplicate jobid [")
+    said, _, remedy = drained.note.rpartition(": ")
+    assert said.endswith("an operator says")
+    fragile.call(*remedy.split())
+    bench.wait(lambda: node(engine, "v100-0").up, "it is back")
+
+
+@needs_slurm
+def test_without_slurmctld_nothing_is_known_and_nothing_is_lost(fragile: SlurmCluster, tmp_path: Path) -> None:
+    bench, engine = bench_of(tmp_path)
+    grant = bench.lease(seats(engine, v100_0=1), COUNT, engine)
+    engine.start(grant)
+    bench.wait(lambda: bench.told(grant), "it lives")
+    seen, state = time.time(), fragile.folder / "controller" / "job_state"
+    fragile.call("scontrol", "update", f"jobname={grant.tag}", "nice=1")  # or it may never write that it runs
+    bench.wait(lambda: state.exists() and state.stat().st_mtime > seen, "slurmctld has written down that it runs")
+    fragile.kill_daemon("slurmctld")
+    asked: list[Callable[[], Any]] = [
+        engine.nodes,
+        lambda: engine.status([grant.tag]),
+        lambda: engine.start(grant),
+        lambda: engine.stop([grant.tag]),
+        lambda: engine.kill([grant.tag]),
+        lambda: SlurmEngine(bench.cluster, "nowhere", seconds=0.5).nodes(),
+    ]
+    for ask in asked:
+        with pytest.raises(EngineDown, match=r"Unable to contact slurm controller|has not answered within 0\.5 s"):
+            ask()
+    fragile.start_controller()
+    bench.wait(lambda: _answers(engine), "slurmctld has heard of its nodes")
+    assert all(node.up and not node.note for node in engine.nodes()), "it still knows whose the GPUs are"
+    assert phase(engine, grant) is Phase.RUNNING
+    number = len(bench.told(grant))
+    bench.wait(lambda: len(bench.told(grant)) > number, "it has gone on")
+    engine.stop([grant.tag])
+    bench.ended(engine, grant)
+    assert bench.exits(grant) == ["stopped"]
+
+
+def _answers(engine: Engine) -> bool:
+    try:
+        return bool(engine.nodes())
+    except EngineDown:
+        return False
+
+
+@needs_slurm
+def test_what_outlives_its_slurmd_is_never_certainly_dead(fragile: SlurmCluster, tmp_path: Path) -> None:
+    """Slurm says that the job has failed and the node is down, while the process goes on: only the lease ends it.
+
+    Slurm kills it when slurmd comes back, and has called the node idle before.
+    """
+    bench, engine = bench_of(tmp_path)
+    grant = bench.lease(seats(engine, v100_0=1), COUNT, engine)
+    engine.start(grant)
+    bench.wait(lambda: bench.told(grant), "it lives")
+    fragile.kill_daemon("v100-0")
+    assert phase(engine, grant) is Phase.RUNNING, "nothing is known yet"
+    bench.wait(lambda: not node(engine, "v100-0").up, "it is noticed")
+    assert node(engine, "p100-0").up
+    bench.wait(lambda: phase(engine, grant) is Phase.ENDED, "Slurm calls it ended")
+    engine.kill([grant.tag])
+    assert node(engine, "v100-0").note.startswith("DOWN+NOT_RESPONDING: Not responding [")
+    number = len(bench.told(grant))
+    bench.wait(lambda: len(bench.told(grant)) > number + 10, "it lives all the same")
+    assert engine.fenced_after(grant.tag) is None
+    fragile.start_node("v100-0")
+    bench.wait(lambda: node(engine, "v100-0").up, "the node is back")
+    bench.wait(lambda: bench.exits(grant), "Slurm has found the process and killed it")
+
+
+@needs_slurm
+def test_clusters_stand_side_by_side_and_leave_nothing(
+    cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a test fails while a job runs. This one has GPUs of no type."""
+    other = SlurmCluster({"any": (None, 2)})
+    monkeypatch.setenv("SLURM_CONF", str(other.configuration))
+
+    def fail() -> None:
+        with other:
+            bench, engine = bench_of(tmp_path)
+            assert [seat.gpu_type for seat in node(engine, "any").seats] == ["gpu", "gpu"]
+            grant = bench.lease(seats(engine, any=2), COUNT, engine)
+            engine.start(grant)
+            bench.wait(lambda: bench.told(grant), "it lives")
+            raise RuntimeError("the test fails")
+
+    with pytest.raises(RuntimeError, match="the test fails"):
+        fail()
+    assert other.processes() == []
+    assert not other.folder.exists()
+    assert cluster.processes()
