@@ -23,7 +23,8 @@ from hetopt.executor import tables
 from hetopt.executor.job_file import JobForm
 from hetopt.executor.queue import submit
 from hetopt.executor.runner import tagged
-from hetopt.executor.store import EVENTS, Store
+from hetopt.executor.snapshot import snapshot
+from hetopt.executor.store import EVENTS, StateStore
 
 HERE = Path(__file__).parent
 STEPS = {"job0": 150, "job1": 250, "job2": 600}
@@ -70,7 +71,7 @@ class Trial:
         self.zygote, self.folder, self.seed, self.slurm = zygote, folder, seed, slurm
         self.draw = random.Random(seed)
         self.witness = folder / "witness.jsonl"
-        self.store = Store(folder / "state")
+        self.store = StateStore(folder / "state")
         (folder / "slots.yaml").write_text(SLOTS)
         self.faults: list[str] = []
         self.pid: int | None = None
@@ -128,9 +129,14 @@ class Trial:
             time.sleep(0.02)
 
     def told(self) -> str:
-        """What the controllers have said."""
+        """What was done, what the controllers have said, and what is still open."""
         log = files.read_text(self.folder / "controller.log") or ""
-        return f"faults: {self.faults}\n{log[-3000:]}"
+        now = snapshot(self.store)
+        jobs = [(job["name"], job["state"], job["step"], job["reason"]) for job in now.jobs]
+        events = (files.read_text(self.store.folder / EVENTS) or "").splitlines()[-15:]
+        slurm = self.slurm.call("squeue", "-o", "%j %T %N %r", check=False) if self.slurm is not None else ""
+        parts = [f"faults: {self.faults}", log[-2000:], *map(str, [*jobs, *now.leases, *now.nodes]), *events, slurm]
+        return "\n".join(parts)
 
     # -- faults
 

@@ -14,7 +14,7 @@ from hetopt.executor.job_file import JobForm
 from hetopt.executor.leases import Open, open_leases
 from hetopt.executor.queue import submit
 from hetopt.executor.speeds import Speed, Speeds
-from hetopt.executor.store import Store
+from hetopt.executor.store import StateStore
 
 
 def node(name: str, gpus: Mapping[str, int], **more: Any) -> Node:
@@ -31,19 +31,19 @@ def form(name: str, **settings: Any) -> JobForm:
     return JobForm(**{"name": name, "command": ["true"], "steps": 1000, "cwd": "/", **settings})
 
 
-def rows(store: Store) -> list[RowMapping]:
+def rows(store: StateStore) -> list[RowMapping]:
     """All jobs of the books."""
     with store.reading() as connection:
         return list(connection.execute(select(tables.jobs).order_by(tables.jobs.c.id)).mappings())
 
 
-def opened(store: Store) -> list[Open]:
+def opened(store: StateStore) -> list[Open]:
     """All open leases."""
     with store.reading() as connection:
         return open_leases(connection, store.folder / "leases")
 
 
-def lab_of_jobs(store: Store, jobs: Sequence[JobForm]) -> list[RowMapping]:
+def lab_of_jobs(store: StateStore, jobs: Sequence[JobForm]) -> list[RowMapping]:
     """Submit them; their rows."""
     for one in jobs:
         submit(store, one)
@@ -51,7 +51,10 @@ def lab_of_jobs(store: Store, jobs: Sequence[JobForm]) -> list[RowMapping]:
 
 
 def scene(
-    store: Store, speeds: Mapping[str, Mapping[str, float]], nodes: Sequence[Node] = LAB, leases: Sequence[Open] = ()
+    store: StateStore,
+    speeds: Mapping[str, Mapping[str, float]],
+    nodes: Sequence[Node] = LAB,
+    leases: Sequence[Open] = (),
 ) -> Scene:
     """What a decision rests on, with measured speeds by job's name."""
     jobs = [row for row in rows(store) if row["state"] == "queued"]
@@ -62,7 +65,7 @@ def scene(
     return Scene(store.now(), nodes, jobs, leases, Speeds(known))
 
 
-def with_speeds(store: Store, job: int, rates: Mapping[str, float]) -> None:
+def with_speeds(store: StateStore, job: int, rates: Mapping[str, float]) -> None:
     """Put measured speeds into the books."""
     with store.writing() as connection:
         for kind, rate in rates.items():

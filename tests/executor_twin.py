@@ -17,7 +17,7 @@ from hetopt.executor.job_file import JobForm
 from hetopt.executor.log import instance_of, log_of
 from hetopt.executor.queue import job_row, submit
 from hetopt.executor.starting import driving
-from hetopt.executor.store import Store
+from hetopt.executor.store import StateStore
 from hetopt.executor.switching import starting, stopping
 from hetopt.executor.tending import Terms
 from hetopt.models.hadare.unmeasured import estimated
@@ -52,16 +52,16 @@ def trace(seed: int, jobs: int, mean_gap: float = 1.5) -> list[tuple[float, JobF
     return found
 
 
-def run_for_real(folder: Path, jobs: list[tuple[float, JobForm]], policy: str, round_seconds: float) -> Store:
+def run_for_real(folder: Path, jobs: list[tuple[float, JobForm]], policy: str, round_seconds: float) -> StateStore:
     """Run them; the books afterwards."""
-    store = Store(folder / "state")
+    store = StateStore(folder / "state")
     system = driving(policy, {}, round_seconds)
     engine = LocalEngine(HOSTS, store.cluster)
     settings = Settings(policy, round_seconds, profile=False, terms=Terms(ttl_seconds=20.0))
     began = store.now()
 
     def hand_in() -> None:
-        with Store(folder / "state") as own:
+        with StateStore(folder / "state") as own:
             for arrival, form in jobs:
                 time.sleep(max(0.0, began + arrival - own.now()))
                 submit(own, form)
@@ -83,7 +83,7 @@ def run_for_real(folder: Path, jobs: list[tuple[float, JobForm]], policy: str, r
     return store
 
 
-def side_by_side(store: Store, policy: str, round_seconds: float) -> pd.DataFrame:
+def side_by_side(store: StateStore, policy: str, round_seconds: float) -> pd.DataFrame:
     """Completion time of each job for real and simulated, in seconds.
 
     The simulator is told what was measured: when jobs came, how fast they were, and what starting and moving costs.

@@ -25,9 +25,9 @@ from hetopt.data.instance import Instance
 from hetopt.executor import clock, controller, lease_directory, tending
 from hetopt.executor.engines import local
 from hetopt.executor.engines.engine import Engine, EngineDown
-from hetopt.executor.engines.slurm import SlurmEngine
 from hetopt.executor.engines.slots import read_slots
-from hetopt.executor.store import Store
+from hetopt.executor.engines.slurm import SlurmEngine
+from hetopt.executor.store import StateStore
 from hetopt.models.hadare.unmeasured import estimated
 from hetopt.placement import MoreWorkersFirst
 from hetopt.simulation.system import System
@@ -87,17 +87,17 @@ class Saboteur:
         """Into this process, with an engine of that class."""
         for name in ("replace", "link", "fsync"):
             setattr(lease_directory.os, name, self.around(getattr(os, name), name))
-        before = Store.writing
+        before = StateStore.writing
 
         @contextmanager
-        def writing(store: Store) -> Iterator[Any]:
+        def writing(store: StateStore) -> Iterator[Any]:
             with before(store) as connection:
                 yield connection
                 self.point("database")  # all is written, nothing committed
             if self.count + 1 == self.plan.get("die_at"):
                 self.point("database")  # committed, and nothing after it done
 
-        Store.writing = writing  # type: ignore[assignment, method-assign]
+        StateStore.writing = writing  # type: ignore[assignment, method-assign]
         for name in ("start", "stop", "kill"):
             setattr(engine, name, self.around(getattr(engine, name), "engine"))
         first, last = self.plan.get("engine_down", (0.0, 0.0))
@@ -122,14 +122,19 @@ def drive(plan: dict[str, Any]) -> None:
     log = os.open(plan["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    store = Store(Path(plan["state"]))
+    store = StateStore(Path(plan["state"]))
     if slurm := plan.get("slurm"):
         os.environ["SLURM_CONF"] = slurm
         engine: Engine = SlurmEngine(store.cluster, seconds=5.0)
     else:
         engine = local.LocalEngine(read_slots(Path(plan["slots"])), store.cluster)
     terms = tending.Terms(
-        ttl_seconds=plan["ttl"], margin_seconds=0.5, profile_seconds=0.3, first_tick_seconds=20.0, visible_seconds=0.2
+        ttl_seconds=plan["ttl"],
+        margin_seconds=0.5,
+        profile_seconds=0.3,
+        first_tick_seconds=20.0,
+        visible_seconds=0.2,
+        start_seconds=8.0,
     )
     seconds = plan.get("round", 1.0)
     system = System(Restless(plan["seed"], seconds), placer=MoreWorkersFirst(sticky=True))

@@ -23,15 +23,15 @@ from hetopt.executor import tables
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.leases import MOST_FAILURES, Ending, ask_stop, grant, mark_started, seal
 from hetopt.executor.queue import cancel, drain, retry, submit
-from hetopt.executor.store import DATABASE, EVENTS, Store
+from hetopt.executor.store import DATABASE, EVENTS, StateStore
 
 SEATS = [Seat("a", "slow", 0), Seat("a", "slow", 1), Seat("b", "fast", 0)]
 STEPS = 100
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "state") as made:
+def store(tmp_path: Path) -> Iterator[StateStore]:
+    with StateStore(tmp_path / "state") as made:
         yield made
 
 
@@ -42,7 +42,7 @@ class Books(RuleBasedStateMachine):
     def begin(self) -> None:
         """A new state with two jobs."""
         self.folder = tempfile.TemporaryDirectory()
-        self.store = Store(Path(self.folder.name) / "state")
+        self.store = StateStore(Path(self.folder.name) / "state")
         lab_of_jobs(self.store, [form(f"j{i}", steps=STEPS) for i in range(2)])
         self.committed = {1: 0, 2: 0}
         self.failures = {1: 0, 2: 0}
@@ -135,7 +135,7 @@ class Books(RuleBasedStateMachine):
         path = self.store.folder
         before = [dict(row) for row in rows(self.store)]
         self.store.close()
-        self.store = Store(path)
+        self.store = StateStore(path)
         assert [dict(row) for row in rows(self.store)] == before
 
     @invariant()
@@ -162,7 +162,7 @@ Books.TestCase.settings = settings(max_examples=40, stateful_step_count=25, dead
 TestBooks = Books.TestCase
 
 
-def test_the_database_itself_refuses_a_seat_twice(store: Store) -> None:
+def test_the_database_itself_refuses_a_seat_twice(store: StateStore) -> None:
     """Even if the code above were wrong."""
     lab_of_jobs(store, [form("a"), form("b")])
     grant(store, 1, SEATS[:1])
@@ -172,13 +172,13 @@ def test_the_database_itself_refuses_a_seat_twice(store: Store) -> None:
 
 
 def _submit_many(folder: str, number: int) -> None:
-    with Store(Path(folder)) as store:
+    with StateStore(Path(folder)) as store:
         for i in range(20):
             submit(store, form(f"p{number}-{i}"))
             submit(store, form("same"), again=True)
 
 
-def test_many_may_submit_at_once(store: Store) -> None:
+def test_many_may_submit_at_once(store: StateStore) -> None:
     """Every job is there once, every name is given once."""
     context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=_submit_many, args=(str(store.folder), n)) for n in range(3)]
@@ -191,19 +191,19 @@ def test_many_may_submit_at_once(store: Store) -> None:
     assert len(names) == len(set(names)) == 120
 
 
-def test_one_controller_by_lock(store: Store) -> None:
+def test_one_controller_by_lock(store: StateStore) -> None:
     assert store.controller() is None
     store.lock()
     assert store.controller() == os.getpid()
-    with Store(store.folder) as other, pytest.raises(InvalidOption, match=f"process {os.getpid()}"):
+    with StateStore(store.folder) as other, pytest.raises(InvalidOption, match=f"process {os.getpid()}"):
         other.lock()
     store.close()
-    with Store(store.folder) as other:
+    with StateStore(store.folder) as other:
         other.lock()
 
 
 @pytest.mark.parametrize("cut", [1, 7, 40, 10**6])
-def test_the_event_log_has_every_event_once(store: Store, cut: int) -> None:
+def test_the_event_log_has_every_event_once(store: StateStore, cut: int) -> None:
     """Also where a crash has cut it off in the middle of a line."""
     for i in range(5):
         submit(store, form(f"j{i}"))
@@ -221,28 +221,28 @@ def test_the_event_log_has_every_event_once(store: Store, cut: int) -> None:
 
 def test_states_that_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(UnusableFile, match="has no state of a cluster"):
-        Store(tmp_path / "absent", make=False)
+        StateStore(tmp_path / "absent", make=False)
     assert not (tmp_path / "absent").exists()
     (tmp_path / "file").write_text("")
     with pytest.raises(UnusableFile, match="is not a folder"):
-        Store(tmp_path / "file")
+        StateStore(tmp_path / "file")
     (tmp_path / "open").mkdir(mode=0o755)
     with pytest.raises(UnusableFile, match="chmod 700"):
-        Store(tmp_path / "open")
-    Store(tmp_path / "fine").close()
+        StateStore(tmp_path / "open")
+    StateStore(tmp_path / "fine").close()
     assert (tmp_path / "fine").stat().st_mode & 0o777 == 0o700
     (tmp_path / "fine" / DATABASE).write_bytes(b"no database" * 1000)
     with pytest.raises(UnusableFile, match=r"damaged|not a database"):
-        Store(tmp_path / "fine")
-    Store(tmp_path / "later").close()
+        StateStore(tmp_path / "fine")
+    StateStore(tmp_path / "later").close()
     with sqlite3.connect(tmp_path / "later" / DATABASE) as connection:
         connection.execute("UPDATE meta SET value = '99' WHERE key = 'version'")
     connection.close()
     with pytest.raises(InvalidOption, match="is of version 99"):
-        Store(tmp_path / "later")
+        StateStore(tmp_path / "later")
 
 
-def test_requests_that_name_nothing(store: Store) -> None:
+def test_requests_that_name_nothing(store: StateStore) -> None:
     submit(store, form("train"))
     with pytest.raises(InvalidOption, match="there is a job 'train' already"):
         submit(store, form("train"))

@@ -16,7 +16,7 @@ import pytest
 from executor_job import model_after
 
 from hetopt.executor.runner import tagged
-from hetopt.executor.store import Store
+from hetopt.executor.store import StateStore
 
 Run = Callable[..., tuple[int, str, str]]
 QUICK = ("--slots", "slots.yaml", "--poll", "0.05s", "--profile-seconds", "0.3s", "--ttl", "5s", "--until-idle")
@@ -72,7 +72,7 @@ def test_forked_copies_share_the_steps(lab: Path, run: Run) -> None:
     assert run("submit", job_file(lab, "forked", command=program, steps=900, fork=True))[0] == 0
     code, _, err = run("run", "--policy", "hadare", "--round", "2s", "--no-profile", *QUICK)
     assert code == 0, err
-    with Store(lab / "state") as store, store.reading() as connection:
+    with StateStore(lab / "state") as store, store.reading() as connection:
         leases = connection.exec_driver_sql(
             "SELECT copy, forked, from_step, end_step, gpu_types FROM leases ORDER BY id"
         ).all()
@@ -88,7 +88,7 @@ def test_a_job_that_may_not_be_forked_runs_alone(lab: Path, run: Run) -> None:
     """It keeps its GPUs from round to round, where a forked one would end each."""
     assert run("submit", job_file(lab, "alone", fork=False, steps=400, gpu_types=["fast"]))[0] == 0
     assert run("run", "--policy", "hadare", "--round", "1s", "--no-profile", *QUICK)[0] == 0
-    with Store(lab / "state") as store, store.reading() as connection:
+    with StateStore(lab / "state") as store, store.reading() as connection:
         assert not connection.exec_driver_sql("SELECT count(*) FROM leases WHERE forked").scalar()
         assert connection.exec_driver_sql("SELECT count(*) FROM leases").scalar() == 1
         assert (connection.exec_driver_sql("SELECT count(*) FROM rounds").scalar() or 0) > 2
@@ -161,7 +161,7 @@ def until(what: Callable[[], object], seconds: float = 40.0) -> None:
 
 
 def processes(lab: Path) -> list[int]:
-    with Store(lab / "state") as store:
+    with StateStore(lab / "state") as store:
         return [pid for pid, tag in tagged() if tag.startswith(f"hetopt-{store.cluster}-")]
 
 
@@ -212,7 +212,7 @@ def test_jobs_stop_by_themselves_when_nobody_renews(lab: Path, run: Run) -> None
     assert run("run", "--no-profile", *QUICK)[0] == 0
     job = jobs_of(run)["long"]
     assert (job["state"], job["lost"]) == ("done", 0)
-    with Store(lab / "state") as store, store.reading() as connection:
+    with StateStore(lab / "state") as store, store.reading() as connection:
         first_lease = connection.exec_driver_sql("SELECT outcome, end_step FROM leases ORDER BY id LIMIT 1").one()
     assert tuple(first_lease) == ("fenced", step)
 

@@ -18,7 +18,7 @@ from hetopt.executor.deciding import Decider, Target, cluster_of, fitted, shares
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.leases import grant
 from hetopt.executor.starting import driving
-from hetopt.executor.store import Store
+from hetopt.executor.store import StateStore
 from hetopt.models.fft import FFT
 from hetopt.models.hadare import HadarE
 from hetopt.models.hadare.unmeasured import estimated
@@ -29,8 +29,8 @@ RATES = {"K80": 1.0, "P100": 2.5, "V100": 6.0}
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "state") as made:
+def store(tmp_path: Path) -> Iterator[StateStore]:
+    with StateStore(tmp_path / "state") as made:
         yield made
 
 
@@ -56,7 +56,7 @@ def check(targets: Sequence[Target], jobs: int) -> None:
 
 
 @pytest.mark.parametrize("name", sorted({*policy_names(), *system_names()}))
-def test_any_policy_drives_the_cluster(store: Store, name: str) -> None:
+def test_any_policy_drives_the_cluster(store: StateStore, name: str) -> None:
     """Three rounds, with a controller between that forgets all but the books."""
     jobs = lab_of_jobs(store, some_jobs())
     speeds = {row["name"]: {k: v * (1 + 0.1 * row["id"]) for k, v in RATES.items()} for row in jobs}
@@ -85,11 +85,11 @@ def test_any_policy_drives_the_cluster(store: Store, name: str) -> None:
     assert placed > 0 or one.wake < math.inf  # A-SRPT lets jobs wait behind its virtual machine
 
 
-def test_what_cannot_be_recalled_is_forgotten(store: Store) -> None:
+def test_what_cannot_be_recalled_is_forgotten(store: StateStore) -> None:
     assert not Decider(driving("fft", {}, None), estimated).recall(b"of another version")
 
 
-def test_the_instance_is_what_is_known(store: Store) -> None:
+def test_the_instance_is_what_is_known(store: StateStore) -> None:
     jobs = lab_of_jobs(
         store,
         [
@@ -116,7 +116,7 @@ def test_the_instance_is_what_is_known(store: Store) -> None:
     assert dict(instance.tenants[0].job_types[0].speedup) == {"K80": 1.0, "P100": 0.0, "V100": 6.0}
 
 
-def test_a_drained_node_is_not_there_and_its_jobs_hold_nothing(store: Store) -> None:
+def test_a_drained_node_is_not_there_and_its_jobs_hold_nothing(store: StateStore) -> None:
     jobs = lab_of_jobs(store, [form("a")])
     grant(store, jobs[0]["id"], [Seat("n3", "V100", 0)])
     now = scene(store, {"a": RATES}, LAB[:2], opened(store))
@@ -126,7 +126,7 @@ def test_a_drained_node_is_not_there_and_its_jobs_hold_nothing(store: Store) -> 
     assert not instance.placed
 
 
-def test_speeds_are_estimated_until_they_are_measured(store: Store) -> None:
+def test_speeds_are_estimated_until_they_are_measured(store: StateStore) -> None:
     """Equation (10) says that a V100 is sqrt(125/16) / sqrt(4.365/12) times a K80; one measurement sets the scale."""
     lab_of_jobs(store, [form("a"), form("b")])
     ratio = math.sqrt(125 / 16) / math.sqrt(8.73 / 2 / 12)
@@ -141,7 +141,7 @@ def test_speeds_are_estimated_until_they_are_measured(store: Store) -> None:
     assert dict(instance.job["b"].throughput)["K80"] == pytest.approx(3.0)
 
 
-def test_no_node_no_instance(store: Store) -> None:
+def test_no_node_no_instance(store: StateStore) -> None:
     lab_of_jobs(store, [form("a")])
     instance, waits = Decider(driving("fft", {}, None), estimated).instance(scene(store, {"a": RATES}, []))
     assert instance is None
@@ -161,7 +161,7 @@ def test_rounds_and_the_cost_of_a_restart_reach_the_policy() -> None:
     assert gavel.policy.round_seconds == 30.0
 
 
-def test_a_costly_restart_keeps_fft_from_moving(store: Store) -> None:
+def test_a_costly_restart_keeps_fft_from_moving(store: StateStore) -> None:
     """The measured cost is what decides: the same scene, once with cheap restarts and once with dear ones."""
     jobs = lab_of_jobs(store, [form("a", steps=1000)])
     grant(store, jobs[0]["id"], [Seat("n2", "P100", 0)])
@@ -183,7 +183,7 @@ def test_shares_are_whole_and_sum_up(steps: int, work: list[float]) -> None:
     assert all(abs(part - steps * Fraction(own) / total) < 1 for part, own in zip(parts, work, strict=True))
 
 
-def test_hadare_gives_copies_their_work(store: Store) -> None:
+def test_hadare_gives_copies_their_work(store: StateStore) -> None:
     jobs = lab_of_jobs(store, [form("a", fork=True)])
     decider = Decider(driving("hadare", {}, 60.0), estimated)
     instance, _ = decider.instance(scene(store, {"a": RATES}))
@@ -196,7 +196,7 @@ def test_hadare_gives_copies_their_work(store: Store) -> None:
     )
 
 
-def test_a_policy_without_an_answer_is_told_in_one_line(store: Store) -> None:
+def test_a_policy_without_an_answer_is_told_in_one_line(store: StateStore) -> None:
     lab_of_jobs(store, [form("a")])
     decider = Decider(driving("gavel", {}, None), estimated)
     instance, _ = decider.instance(scene(store, {"a": RATES}))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from slurm_cluster import SlurmCluster, missing
 
 from hetopt import cli
 
@@ -35,15 +38,32 @@ def sooner(words: list[str]) -> list[str]:
     return ["ceei" if word == "all" else word for word in few]
 
 
+@pytest.fixture
+def slurm() -> Iterator[SlurmCluster]:
+    """A cluster, for pages that need one."""
+    if why := missing():
+        pytest.skip(why)
+    with SlurmCluster() as cluster:
+        yield cluster
+
+
 SHOWN = {page.relative_to(ROOT).as_posix(): commands(page) for page in PAGES}
 
 
 @pytest.mark.parametrize("page", [page for page, shown in SHOWN.items() if shown])
 def test_commands_run_in_an_empty_folder(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    page: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
 ) -> None:
     """One after the other, as a reader would type them, beside the files that the page shows with their names."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HETOPT_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")  # as in an active environment
+    if any("slurm" in words for words in SHOWN[page]):
+        monkeypatch.setenv("SLURM_CONF", str(request.getfixturevalue("slurm").configuration))
     for name, text in FILE.findall((ROOT / page).read_text()):
         (tmp_path / name).write_text(text)
     for words in SHOWN[page]:

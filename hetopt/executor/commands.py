@@ -15,7 +15,7 @@ from hetopt import console
 from hetopt.errors import InvalidOption
 from hetopt.executor import queue
 from hetopt.executor.job_file import SECONDS, read_job
-from hetopt.executor.store import Store, default_folder
+from hetopt.executor.store import StateStore, default_folder
 
 StateFolder = Annotated[
     Path | None, typer.Option("--state", help="Folder of the cluster's state; default: $HETOPT_STATE, or in ~/.local.")
@@ -23,9 +23,9 @@ StateFolder = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def opened(state: Path | None, *, make: bool = False) -> Store:
+def opened(state: Path | None, *, make: bool = False) -> StateStore:
     """The state of the cluster."""
-    return Store(default_folder() if state is None else state, make=make)
+    return StateStore(default_folder() if state is None else state, make=make)
 
 
 def submit(

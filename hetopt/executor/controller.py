@@ -24,7 +24,7 @@ from hetopt.executor.merging import Merges
 from hetopt.executor.queue import FAILED, QUEUED, form_of
 from hetopt.executor.reconciling import Reconciler, Trial, read_targets, write_targets
 from hetopt.executor.speeds import Estimator, alike, memory_of, read_speeds, take_over, to_profile
-from hetopt.executor.store import Store
+from hetopt.executor.store import StateStore
 from hetopt.executor.switching import restart_seconds
 from hetopt.executor.tending import Tender, Terms, make_leases_folder
 from hetopt.simulation.system import System
@@ -79,7 +79,7 @@ class Controller:
 
     def __init__(
         self,
-        store: Store,
+        store: StateStore,
         engine: Engine,
         system: System,
         estimator: Estimator,
@@ -376,7 +376,7 @@ class Controller:
         self.store.close()
 
 
-def check_same_leases(store: Store, folder: Path | None) -> None:
+def check_same_leases(store: StateStore, folder: Path | None) -> None:
     """Raise :class:`InvalidOption` where open leases have their directories elsewhere than in ``folder``."""
     wanted = "" if folder is None else str(folder.absolute())
     with store.writing() as connection:

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, RowMapping, func, insert, select, update
 from hetopt.executor import tables
 from hetopt.executor.engines.engine import Grant, Seat
 from hetopt.executor.queue import CANCELLED, DONE, FAILED, QUEUED, form_of
-from hetopt.executor.store import Store
+from hetopt.executor.store import StateStore
 
 INTENT, STARTED, SEALED = "intent", "started", "sealed"
 TRAIN, PROFILE = "train", "profile"
@@ -80,7 +80,7 @@ def open_leases(connection: Connection, folder: Path) -> list[Open]:
 
 
 def grant(
-    store: Store,
+    store: StateStore,
     job: int,
     seats: Sequence[Seat],
     *,
@@ -152,7 +152,7 @@ def grant(
     return tag
 
 
-def set_lease(store: Store, lease: Open, **values: Any) -> None:
+def set_lease(store: StateStore, lease: Open, **values: Any) -> None:
     """Change columns of a lease that is still open; nothing happens to a sealed one."""
     with store.writing() as connection:
         connection.execute(
@@ -162,7 +162,7 @@ def set_lease(store: Store, lease: Open, **values: Any) -> None:
         )
 
 
-def mark_started(store: Store, lease: Open) -> None:
+def mark_started(store: StateStore, lease: Open) -> None:
     """The engine has taken it."""
     with store.writing() as connection:
         changed = connection.execute(
@@ -174,7 +174,7 @@ def mark_started(store: Store, lease: Open) -> None:
             store.note(connection, "started", lease.job["name"], tag=lease.tag)
 
 
-def ask_stop(store: Store, lease: Open, reason: str) -> None:
+def ask_stop(store: StateStore, lease: Open, reason: str) -> None:
     """Note that it shall stop, and why; the first reason stays."""
     with store.writing() as connection:
         changed = connection.execute(
@@ -220,7 +220,7 @@ class Ending:
     fatal: bool = False
 
 
-def seal(store: Store, lease: Open, ending: Ending, learn: Callable[[Connection], None] | None = None) -> bool:
+def seal(store: StateStore, lease: Open, ending: Ending, learn: Callable[[Connection], None] | None = None) -> bool:
     """Free its seats and move the job forward, in one transaction and once; False where it is sealed already.
 
     Parameters
@@ -268,7 +268,7 @@ def seal(store: Store, lease: Open, ending: Ending, learn: Callable[[Connection]
 
 
 def _state_after(
-    store: Store, connection: Connection, job: RowMapping, row: RowMapping, ending: Ending, end: int
+    store: StateStore, connection: Connection, job: RowMapping, row: RowMapping, ending: Ending, end: int
 ) -> dict[str, Any]:
     """What becomes of the job now that a lease of it is sealed."""
     now = store.now()

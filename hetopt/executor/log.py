@@ -20,14 +20,14 @@ from hetopt.executor.deciding import cluster_of, tenants_of
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.queue import form_of
 from hetopt.executor.speeds import read_speeds
-from hetopt.executor.store import Store
+from hetopt.executor.store import StateStore
 from hetopt.simulation.log import ROUNDS, SPANS, Log, integrals
 
 KINDS = {"submitted": "arrive", "done": "finish", "round": "decide"}
 """Events of the books -> those of a simulation."""
 
 
-def log_of(store: Store) -> Log:
+def log_of(store: StateStore) -> Log:
     """The log of all that the books know, until now.
 
     A span is a lease from its grant to its seal; ``lost`` are the seconds until its first step, ``work`` the steps that
@@ -176,7 +176,7 @@ def _worth(seats: Mapping[str, Mapping[str, int]], speeds: Mapping[str, float]) 
     return sum(n * speeds.get(kind, slowest) / slowest for gpus in seats.values() for kind, n in gpus.items())
 
 
-def instance_of(store: Store) -> Instance:
+def instance_of(store: StateStore) -> Instance:
     """The jobs of the books with the speeds that were measured of them, on the nodes that are known.
 
     Simulated, it says what the executor would have done. Jobs that were never measured are left out.

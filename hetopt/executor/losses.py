@@ -15,12 +15,12 @@ from hetopt.executor import lease_directory as files
 from hetopt.executor import tables
 from hetopt.executor.queue import job_row
 from hetopt.executor.snapshot import leases_folder
-from hetopt.executor.store import Store
+from hetopt.executor.store import StateStore
 
 COLUMNS = ["step", "loss", "copy", "own", "seconds"]
 
 
-def losses(store: Store, job: str) -> pd.DataFrame:
+def losses(store: StateStore, job: str) -> pd.DataFrame:
     """What the job has told with :meth:`hetopt.executor.Lease.tick`, by step.
 
     Returns
@@ -68,9 +68,11 @@ def _told(folder: Path) -> list[tuple[int, float]]:
 
 
 def curve(table: pd.DataFrame) -> pd.DataFrame:
-    """The line of a job: of a forked one the merged models, and its last step; else all that it told."""
-    forked = bool((table["copy"] > 0).any())
-    return table[(table["own"] == 0) | (table.index == table.index.max())] if forked else table
+    """The line of a job: of a forked one the merged models, from which copies have begun; else all that it told.
+
+    What the last round of a forked job merged nobody has begun from; its loss is not known.
+    """
+    return table[table["own"] == 0] if bool((table["copy"] > 0).any()) else table
 
 
 def draw(tables_of: Sequence[tuple[str, pd.DataFrame]]) -> Figure:

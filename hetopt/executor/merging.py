@@ -15,7 +15,7 @@ from hetopt.executor import lease_directory as files
 from hetopt.executor import tables
 from hetopt.executor.leases import SEALED, steps_of
 from hetopt.executor.queue import CANCELLED, DONE, FAILED, QUEUED
-from hetopt.executor.store import Store
+from hetopt.executor.store import StateStore
 
 MOST_FAILURES = 3
 """A merge is tried so often."""
@@ -32,7 +32,7 @@ class Merges:
         Where lease directories, and merged checkpoints beside them, lie.
     """
 
-    def __init__(self, store: Store, folder: Path) -> None:
+    def __init__(self, store: StateStore, folder: Path) -> None:
         self.store, self.folder = store, folder
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         self._failures: dict[int, int] = {}

@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from hetopt.errors import InvalidOption
 from hetopt.executor.snapshot import Snapshot, snapshot
-from hetopt.executor.store import Store
+from hetopt.executor.store import StateStore
 
 LOOPBACK = "127.0.0.1"
 
@@ -26,7 +26,7 @@ class ClusterCollector(Collector):
         The books.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: StateStore) -> None:
         self.store = store
 
     def collect(self) -> Iterator[Metric]:
@@ -57,7 +57,7 @@ def metrics_of(now: Snapshot) -> Iterator[Metric]:
     yield GaugeMetricFamily("hetopt_round", "Number of the last decision.", value=now.round)
 
 
-def serve(store: Store, port: int) -> Any:
+def serve(store: StateStore, port: int) -> Any:
     """Serve them from a thread; what ends it.
 
     Raises

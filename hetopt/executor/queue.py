@@ -14,13 +14,13 @@ from hetopt.errors import InvalidOption, UnknownName
 from hetopt.executor import tables
 from hetopt.executor.clock import today
 from hetopt.executor.job_file import JobForm
-from hetopt.executor.store import Store
+from hetopt.executor.store import StateStore
 
 QUEUED, DONE, FAILED, CANCELLED = "queued", "done", "failed", "cancelled"
 """States of a job. One that runs is queued and has an open lease."""
 
 
-def submit(store: Store, form: JobForm, *, again: bool = False) -> str:
+def submit(store: StateStore, form: JobForm, *, again: bool = False) -> str:
     """Take in a job; its name.
 
     Parameters
@@ -88,7 +88,7 @@ def check_runnable(form: JobForm, nodes: Mapping[str, Mapping[str, int]]) -> Non
         )
 
 
-def cancel(store: Store, name: str) -> str:
+def cancel(store: StateStore, name: str) -> str:
     """End a job; its state before. Its lease, if it has one, is stopped by the controller.
 
     Raises
@@ -115,7 +115,7 @@ def cancel(store: Store, name: str) -> str:
     return "running" if runs else "queued"
 
 
-def retry(store: Store, name: str) -> int:
+def retry(store: StateStore, name: str) -> int:
     """Let a failed job run again, from where it was; the steps that are committed.
 
     Raises
@@ -137,7 +137,7 @@ def retry(store: Store, name: str) -> int:
         return int(row["committed"])
 
 
-def drain(store: Store, node: str, *, undo: bool = False) -> None:
+def drain(store: StateStore, node: str, *, undo: bool = False) -> None:
     """Let nothing new start on a node, and have what runs there moved away (or undo that).
 
     Raises

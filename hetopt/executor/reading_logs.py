@@ -11,10 +11,10 @@ from sqlalchemy import select
 from hetopt.executor import tables
 from hetopt.executor.queue import job_row
 from hetopt.executor.snapshot import leases_folder
-from hetopt.executor.store import Store
+from hetopt.executor.store import StateStore
 
 
-def printed(store: Store, job: str, *, lines: int, every_lease: bool) -> Iterator[str]:
+def printed(store: StateStore, job: str, *, lines: int, every_lease: bool) -> Iterator[str]:
     """Lines of the logs of a job, each log after a line that says whose it is.
 
     Raises

@@ -16,7 +16,7 @@ from hetopt.executor.deciding import Target, shares
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.leases import PROFILE, SEALED, TRAIN, Open, grant, steps_of
 from hetopt.executor.queue import QUEUED
-from hetopt.executor.store import Store
+from hetopt.executor.store import StateStore
 from hetopt.executor.tending import Tender
 from hetopt.simulation.profiling import fewest
 
@@ -42,7 +42,7 @@ def write_targets(connection: Connection, targets: Iterable[Target]) -> None:
         connection.execute(insert(tables.targets), rows)
 
 
-def read_targets(store: Store) -> list[RowMapping]:
+def read_targets(store: StateStore) -> list[RowMapping]:
     """What the last decision wants."""
     with store.reading() as connection:
         query = select(tables.targets).order_by(tables.targets.c.job, tables.targets.c.copy)
@@ -59,7 +59,7 @@ class Reconciler:
         The books, and who handles leases.
     """
 
-    store: Store
+    store: StateStore
     tender: Tender
 
     def stop(self, leases: Sequence[Open], targets: Sequence[RowMapping], round_number: int) -> None:

@@ -15,7 +15,7 @@ from hetopt.executor.evidence import Evidence
 from hetopt.executor.leases import Open, open_leases
 from hetopt.executor.queue import QUEUED, form_of
 from hetopt.executor.speeds import read_speeds
-from hetopt.executor.store import LEASES, Store
+from hetopt.executor.store import LEASES, StateStore
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ class Snapshot:
         return dict(vars(self))
 
 
-def leases_folder(store: Store, leases: str | None) -> Path:
+def leases_folder(store: StateStore, leases: str | None) -> Path:
     """Where lease directories lie."""
     return Path(leases) if leases else store.folder / LEASES
 
 
-def snapshot(store: Store) -> Snapshot:
+def snapshot(store: StateStore) -> Snapshot:
     """Read the books and the progress of what runs."""
     with store.reading() as connection:
         facts = {

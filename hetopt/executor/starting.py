@@ -18,7 +18,7 @@ from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.engines.slots import read_slots
 from hetopt.executor.names import check_name
 from hetopt.executor.speeds import ESTIMATORS
-from hetopt.executor.store import Store
+from hetopt.executor.store import StateStore
 from hetopt.executor.tending import Terms
 from hetopt.registry import make_system
 from hetopt.simulation.system import System
@@ -27,7 +27,7 @@ ENGINES = ("local", "slurm")
 
 
 def controller(
-    store: Store,
+    store: StateStore,
     *,
     policy: str,
     settings: Mapping[str, Any],
@@ -78,7 +78,9 @@ def driving(policy: str, settings: Mapping[str, Any], round_seconds: float | Non
     return fitted(replace(system, round_seconds=round_seconds), round_seconds, None)
 
 
-def _engine(store: Store, name: str, slots: Path | None, partition: str | None, settings: Mapping[str, Any]) -> Engine:
+def _engine(
+    store: StateStore, name: str, slots: Path | None, partition: str | None, settings: Mapping[str, Any]
+) -> Engine:
     if name not in ENGINES:
         raise InvalidOption(f"--engine is {name!r}; {choices(name, ENGINES)}")
     if name == "slurm":

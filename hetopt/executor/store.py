@@ -36,7 +36,7 @@ def default_folder() -> Path:
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "hetopt"
 
 
-class Store:
+class StateStore:
     """A folder with the state of one cluster.
 
     Parameters

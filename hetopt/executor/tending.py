@@ -30,7 +30,7 @@ from hetopt.executor.leases import (
 from hetopt.executor.queue import form_of
 from hetopt.executor.renewing import Renewer
 from hetopt.executor.speeds import learn
-from hetopt.executor.store import LEASES, Store
+from hetopt.executor.store import LEASES, StateStore
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ class Terms:
         How long a profiling run lasts from its first step on, and how long that may take to come.
     visible_seconds:
         How long a file may take to be seen from another host.
+    start_seconds:
+        A lease that the engine has not begun for so long is taken back, and granted anew where there is room.
     """
 
     ttl_seconds: float = 60.0
@@ -54,6 +56,7 @@ class Terms:
     profile_seconds: float = 30.0
     first_tick_seconds: float = 600.0
     visible_seconds: float = 5.0
+    start_seconds: float = 300.0
 
 
 @dataclass
@@ -68,7 +71,7 @@ class Tender:
         Where lease directories lie.
     """
 
-    store: Store
+    store: StateStore
     engine: Engine
     terms: Terms
     folder: Path
@@ -79,7 +82,7 @@ class Tender:
     _strays: set[str] = field(default_factory=set)
 
     @classmethod
-    def of(cls, store: Store, engine: Engine, terms: Terms, folder: Path | None = None) -> Tender:
+    def of(cls, store: StateStore, engine: Engine, terms: Terms, folder: Path | None = None) -> Tender:
         """With lease directories in ``folder``, by default within the state's own."""
         folder = store.folder / LEASES if folder is None else folder
         return cls(store, engine, terms, folder, Renewer(terms.ttl_seconds))
@@ -193,6 +196,9 @@ class Tender:
                 self._give_up(lease, evidence, "the engine has no such process any more")
         else:
             self._ended.pop(lease.tag, None)
+            late = self.store.now() - row["granted"] > self.terms.start_seconds
+            if late and not evidence.claims and row["stop_asked"] is None:
+                self.stop(lease, "the engine has not begun it in time")
 
     def _patience(self) -> float:
         """Where the engine is this machine, what was written is seen at once."""

@@ -1,0 +1,238 @@
+"""Lease directories, runners and jobs for tests of the lease protocol."""
+
+from __future__ import annotations
+
+import os
+import resource
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hetopt.executor import lease_directory as files
+from hetopt.executor.engines.engine import Grant, Seat
+from hetopt.executor.job_side import LEASE_VARIABLE
+from hetopt.executor.lease_file import written
+from hetopt.executor.runner import tagged
+
+PATIENCE = 60.0
+"""Seconds; the machine may have other work."""
+
+COUNT = """
+import os, signal, sys, time
+stop = []
+signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
+def tell(word):
+    with open(sys.argv[1], "a") as file:
+        print(os.environ["RANK"], os.getpid(), word, file=file)
+tell("begins")
+while not stop:
+    time.sleep(0.02)
+tell("stops")
+"""
+"""A job that lives until it is asked to stop, and writes down that it begins and stops."""
+
+
+def until(what: Callable[[], Any], meaning: str) -> Any:
+    """Wait for something, and give it back."""
+    deadline = time.monotonic() + PATIENCE
+    while not (found := what()):
+        assert time.monotonic() < deadline, f"not within {PATIENCE:g} s: {meaning}"
+        time.sleep(0.01)
+    return found
+
+
+def seats(**nodes: int) -> tuple[Seat, ...]:
+    """So many GPUs on each host."""
+    return tuple(Seat(name, "fast", i, f"GPU-{name}{i}") for name, number in nodes.items() for i in range(number))
+
+
+def make_lease(folder: Path, own: tuple[Seat, ...] = seats(a=1), **settings: Any) -> Path:
+    """A lease directory; by default of a job that nobody runs."""
+    grant = Grant(f"hetopt-{secrets.token_hex(4)}-1-0-1", folder / f"lease-{secrets.token_hex(4)}", own)
+    grant.folder.mkdir()
+    said = {"command": ["true"], "cwd": str(folder), "bound_by_engine": False, "grace_seconds": PATIENCE, **settings}
+    content = written(grant, {}, **said)
+    files.write_json(grant.folder / files.LEASE, content)
+    files.renew(grant.folder, 1)
+    return grant.folder
+
+
+def hidden(folder: Path) -> list[str]:
+    """Files and folders that are not published."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob(".*"))
+
+
+def checkpoint(folder: Path, content: Mapping[str, bytes], name: str = "step-1") -> Path:
+    """A complete checkpoint of a lease, made by hand."""
+    made = folder / files.CHECKPOINTS / name
+    made.mkdir(parents=True)
+    for path, data in content.items():
+        (made / path).parent.mkdir(parents=True, exist_ok=True)
+        (made / path).write_bytes(data)
+    files.write_json(made / "files.json", {"bytes": {path: len(data) for path, data in content.items()}})
+    return made
+
+
+def steps_of(folder: Path) -> list[int]:
+    """The steps of the published checkpoints, the last first."""
+    return [step for step, _ in files.published(folder)]
+
+
+def model(text: str = "weights") -> Callable[[Path], object]:
+    """What writes a checkpoint."""
+    return lambda folder: (folder / "model.txt").write_text(text)
+
+
+def under(folder: Path, patch: pytest.MonkeyPatch, rank: int = 0, world: int = 1) -> Path:
+    """Have this process run under a lease."""
+    for name, value in {LEASE_VARIABLE: folder, "RANK": rank, "WORLD_SIZE": world}.items():
+        patch.setenv(name, str(value))
+    return folder
+
+
+class Clock:
+    """Stands still until it is told to go on."""
+
+    def __init__(self) -> None:
+        self.time = 1000.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+@contextmanager
+def full_disk(pid: int = 0, room: int = 21) -> Iterator[None]:
+    """No file of the process can be written beyond so many bytes; by default a number still can."""
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (room, hard))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (soft, hard))
+
+
+class Python:
+    """A Python program that runs until it ends or the test does; it is talked with by lines."""
+
+    def __init__(self, program: str, *words: object, **variables: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", program, *map(str, words)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **variables},
+        )
+
+    def __enter__(self) -> Python:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def says(self) -> str:
+        """Its next line."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def tell(self, line: str = "") -> None:
+        """Give it a line."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+
+class Runners:
+    """Runners of leases in a folder; at the end nothing of them is left."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.running: list[subprocess.Popen[bytes]] = []
+        self.tags: list[str] = []
+
+    def __enter__(self) -> Runners:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.running:
+            process.kill()
+            process.wait()
+        until(lambda: not self.kill(), "nothing is left")
+
+    def kill(self) -> list[int]:
+        """Kill what is left of all leases."""
+        found = [pid for pid, tag in tagged() if tag.rpartition(".")[0] in self.tags]
+        for pid in found:
+            try:
+                os.kill(pid, 9)
+            except ProcessLookupError:
+                continue
+        return found
+
+    def lease(self, program: str, *words: object, own: tuple[Seat, ...] = seats(a=1), **settings: Any) -> Path:
+        """A lease of a Python program with these words, or of a shell's where it begins with ``sh:``."""
+        shell = program.startswith("sh:")
+        command = ["sh", "-c", program[3:], "sh"] if shell else [sys.executable, "-c", program]
+        command = settings.pop("command", [*command, *map(str, words)])
+        folder = make_lease(self.folder, own, command=command, **settings)
+        self.tags.append(said(folder, files.LEASE)["tag"])
+        return folder
+
+    def start(
+        self, folder: Path, rank: int | None = 0, before: str | None = None, **variables: str
+    ) -> subprocess.Popen[bytes]:
+        """A runner of a node; ``before`` it is run in its process."""
+        words = [str(folder), *([] if rank is None else [str(rank)])]
+        program = f"import sys\nfrom hetopt.executor import runner\n{before}\nsys.exit(runner.main(sys.argv[1:]))"
+        how = ["-m", "hetopt.executor.runner"] if before is None else ["-c", program]
+        with (folder / "runner.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-P", *how, *words],
+                env={**os.environ, files.TAG_VARIABLE: f"{said(folder, files.LEASE)['tag']}.runner", **variables},
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self.running.append(process)
+        return process
+
+    def run(self, folder: Path, rank: int = 0, **more: Any) -> dict[str, Any]:
+        """Run a node to its end; what its runner says of that."""
+        process = self.start(folder, rank, **more)
+        return ended(process, folder, rank)
+
+
+def ended(process: subprocess.Popen[bytes], folder: Path, rank: int = 0) -> dict[str, Any]:
+    """What a runner says once it has ended."""
+    assert process.wait(PATIENCE) == 0, (folder / "runner.log").read_text()
+    return said(folder, files.exit_file(rank))
+
+
+def variable(pid: int, name: str) -> str | None:
+    """A variable of a process's environment."""
+    entries = Path(f"/proc/{pid}/environ").read_text().split("\0")
+    return dict(entry.split("=", 1) for entry in entries if "=" in entry).get(name)
+
+
+def said(folder: Path, name: str) -> dict[str, Any]:
+    """The content of a file that must be there."""
+    content = files.read_json(folder / name)
+    assert content is not None, f"{name} is not there; {sorted(path.name for path in folder.iterdir())}"
+    return content
+
+
+def told(path: Path) -> list[list[str]]:
+    """What jobs have written down, by words."""
+    return [line.split() for line in (files.read_text(path) or "").splitlines()]
+
+
+def alive(pid: str | int) -> bool:
+    """Whether there is such a process."""
+    return files.started(int(pid)) is not None
