@@ -113,7 +113,6 @@ def test_forked_training_beside_unforked(tmp_path: Path, monkeypatch: pytest.Mon
     begins = {name: curve(table)["loss"].iloc[0] for name, table in found.items()}
     assert begins["forked"] == begins["alone"]
     assert max(ends.values()) < begins["alone"] / 4  # both have learnt
-    print(ends)  # averaged copies learn less per step than one process; how much depends on the rounds
     figure = draw(list(found.items()))
     assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == [  # type: ignore[union-attr]
         "forked (forked; dots: its copies)",

@@ -75,7 +75,7 @@ def run(
     ] = True,
     profile_seconds: Annotated[str, typer.Option(help="Length of such a run.")] = "30s",
     ttl: Annotated[str, typer.Option(help="A job stops by itself when nobody renews its lease for so long.")] = "60s",
-    poll: Annotated[str, typer.Option(help="How often to look.")] = "0.5s",
+    poll: Annotated[str, typer.Option(help="How often to look.")] = "1s",
     until_idle: Annotated[bool, typer.Option("--until-idle", help="End when no job is left.")] = False,
     metrics_port: Annotated[int | None, typer.Option(help="Serve Prometheus metrics on this port of loopback.")] = None,
 ) -> None:

@@ -6,30 +6,31 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, insert, select, update
+from sqlalchemy import RowMapping, insert, select, update
 
 from hetopt.errors import HetoptError, InvalidOption, UnusableFile
 from hetopt.executor import tables
 from hetopt.executor.clock import Wall
 from hetopt.executor.deciding import Decider, Scene, Target, fitted
-from hetopt.executor.engines.engine import Engine, EngineDown, Node
+from hetopt.executor.engines.engine import Engine, EngineDown
 from hetopt.executor.evidence import Evidence
-from hetopt.executor.leases import SEALED, TRAIN, Open
+from hetopt.executor.leases import SEALED
 from hetopt.executor.merging import Merges
-from hetopt.executor.queue import FAILED, QUEUED, form_of
-from hetopt.executor.reconciling import Reconciler, Trial, read_targets, write_targets
-from hetopt.executor.speeds import Estimator, alike, memory_of, read_speeds, take_over, to_profile
+from hetopt.executor.queue import QUEUED
+from hetopt.executor.reconciling import Reconciler, read_targets, write_targets
+from hetopt.executor.speeds import Estimator
 from hetopt.executor.store import StateStore
+from hetopt.executor.surveying import Survey
 from hetopt.executor.switching import restart_seconds
 from hetopt.executor.tending import Tender, Terms, make_leases_folder
 from hetopt.simulation.system import System
 
-POLL_SECONDS = 0.5
+POLL_SECONDS = 1.0
 """How often the controller looks by default."""
 
 
@@ -95,8 +96,7 @@ class Controller:
         self.base = system
         self.decider = Decider(system, estimator)
         self.wall = Wall()
-        self.nodes: tuple[Node, ...] = ()
-        self.drained: frozenset[str] = frozenset()
+        self.survey = Survey(store, engine, self.tender.kept, profile=settings.profile)
         self._down = False
         self._wrong: str | None = None
         self._told_short = False
@@ -149,8 +149,8 @@ class Controller:
             self.say(f"the clock on the wall was set by {jump:+.0f} s; nothing here goes by it")
         leases = self.tender.leases()
         try:
-            self._look_at_nodes()
-            self.tender.tend(leases, self.nodes)
+            self.survey.look()
+            self.tender.tend(leases, self.survey.nodes)
             self._merge_and_decide()
         finally:
             self.store.write_events()
@@ -161,12 +161,11 @@ class Controller:
     def _merge_and_decide(self) -> None:
         self.merges.step()
         leases = self.tender.leases()
-        scene, trials = self._scene(leases)
-        targets = read_targets(self.store)
-        if self._due(scene, idle=not targets and not leases):
+        scene, trials = self.survey.scene(leases)
+        if self._due(scene, idle=not self._targets() and not leases):
             self._decide(scene)
-            targets = read_targets(self.store)
-        usable = [node for node in self.nodes if node.up and node.name not in self.drained]
+        targets = self._targets()
+        usable = scene.nodes
         self.reconciler.stop(leases, targets, self.round)
         blocked = self.reconciler.profile(trials, leases, usable, pause=True)
         self.reconciler.start(targets, self.tender.leases(), usable, blocked=blocked, round_number=self.round)
@@ -175,71 +174,8 @@ class Controller:
             self.tender.begin(lease)
         self._clear_away()
 
-    # -- observing
-
-    def _look_at_nodes(self) -> None:
-        """Ask the engine for its hosts, and keep what it says."""
-        nodes = self.engine.nodes()
-        said = {}
-        for node in nodes:
-            gpus: dict[str, int] = {}
-            for seat in node.seats:
-                gpus[seat.gpu_type] = gpus.get(seat.gpu_type, 0) + 1
-            said[node.name] = json.dumps({"gpus": gpus, "up": node.up, "note": node.note})
-        with self.store.writing() as connection:
-            rows = connection.execute(select(tables.nodes)).mappings().all()
-            kept = {row["name"]: row["content"] for row in rows}
-            self.drained = frozenset(row["name"] for row in rows if row["drained"])
-            for name, content in said.items():
-                if name not in kept:
-                    connection.execute(insert(tables.nodes).values(name=name, drained=False, content=content))
-                elif kept[name] != content:
-                    connection.execute(update(tables.nodes).where(tables.nodes.c.name == name).values(content=content))
-                if kept.get(name) != content:
-                    self.store.note(connection, "node", node=name, **json.loads(content))
-            for name in kept.keys() - said.keys():
-                if not self.drained & {name}:
-                    connection.execute(tables.nodes.delete().where(tables.nodes.c.name == name))
-                    self.store.note(connection, "node", node=name, gone=True)
-        self.nodes = nodes
-
-    def _scene(self, leases: Sequence[Open]) -> tuple[Scene, list[Trial]]:
-        """What a decision would rest on now, and the profiling runs that are wanted first."""
-        usable = [node for node in self.nodes if node.up and node.name not in self.drained]
-        capacity: dict[str, int] = {}
-        for node in usable:
-            for seat in node.seats:
-                capacity[seat.gpu_type] = capacity.get(seat.gpu_type, 0) + 1
-        memory = memory_of(self.nodes)
-        with self.store.writing() as connection:
-            query = select(tables.jobs).where(tables.jobs.c.state == QUEUED, ~tables.jobs.c.cancelled)
-            jobs = connection.execute(query.order_by(tables.jobs.c.id)).mappings().all()
-            speeds = read_speeds(connection)
-            ready, trials = [], []
-            for row in jobs:
-                form = form_of(row)
-                if not self.settings.profile:
-                    ready.append(row)
-                    continue
-                if not speeds.of(row["id"]) and (other := alike(connection, row["id"], form)) is not None:
-                    take_over(connection, row["id"], other)
-                    speeds = read_speeds(connection)
-                if left := to_profile(form, speeds.of(row["id"]), memory, capacity):
-                    trials.append(Trial(row["id"], left[0], form.workers))
-                elif speeds.rates(row["id"]) or form.workers > max(capacity.values(), default=0):
-                    ready.append(row)
-                elif capacity and not any(speed.feasible for speed in speeds.of(row["id"]).values()):
-                    self._impossible(connection, row)
-        training = [lease for lease in leases if lease.row["kind"] == TRAIN and lease.row["stop_asked"] is None]
-        types = tuple(dict.fromkeys(seat.gpu_type for node in self.nodes for seat in node.seats))
-        return Scene(self.store.now(), usable, ready, training, speeds, types=types), trials
-
-    def _impossible(self, connection: Connection, row: RowMapping) -> None:
-        """A job that has run out of memory on every GPU type there is."""
-        reason = "it ran out of memory on every GPU type that it may run on"
-        values = {"state": FAILED, "finished": self.store.now(), "reason": reason}
-        connection.execute(update(tables.jobs).where(tables.jobs.c.id == row["id"]).values(values))
-        self.store.note(connection, "failed", row["name"], reason=reason)
+    def _targets(self) -> list[RowMapping]:
+        return self.tender.kept.get("targets", lambda: read_targets(self.store))
 
     # -- deciding
 

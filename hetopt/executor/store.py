@@ -73,6 +73,8 @@ class StateStore:
         self.cluster = rows["cluster"]
         self.clock = Clock.of(rows["clock"], float(latest))
         self._lock: int | None = None
+        self._watching: sqlite3.Connection | None = None
+        self._logged: int | None = None
 
     def _make_folder(self) -> None:
         try:
@@ -141,6 +143,12 @@ class StateStore:
                 raise
             raise UnusableFile(f"{self.folder / DATABASE} is damaged: {problem.orig}") from None
 
+    def version(self) -> int:
+        """A number that is another one as soon as anybody has changed the books."""
+        if self._watching is None:
+            self._watching = sqlite3.connect(self.folder / DATABASE, timeout=WAIT_SECONDS, check_same_thread=False)
+        return int(self._watching.execute("PRAGMA data_version").fetchone()[0])
+
     def now(self) -> float:
         """The cluster's seconds."""
         return self.clock.now()
@@ -204,7 +212,9 @@ class StateStore:
 
     def write_events(self) -> None:
         """Append to the log file what it does not have yet; each event once, whatever was interrupted."""
-        path = self.folder / EVENTS
+        path, version = self.folder / EVENTS, self.version()
+        if version == self._logged and path.exists():
+            return
         with open(path, "ab+", opener=_private) as file:
             last = _last_event(file)
             with self.reading() as connection:
@@ -213,10 +223,14 @@ class StateStore:
             for row in rows:
                 said = {key: row[key] for key in ("id", "time", "at", "kind", "job") if row[key] is not None}
                 file.write(json.dumps(said | json.loads(row["content"])).encode() + b"\n")
+        self._logged = version
 
     def close(self) -> None:
         """Let go of the files, and of the lock."""
         self.database.dispose()
+        if self._watching is not None:
+            self._watching.close()
+            self._watching = None
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

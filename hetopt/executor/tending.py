@@ -15,6 +15,7 @@ from typing import Any
 from hetopt.executor import lease_directory as files
 from hetopt.executor.engines.engine import Engine, Node, Phase, Refused
 from hetopt.executor.evidence import Evidence
+from hetopt.executor.kept import Kept
 from hetopt.executor.lease_file import written
 from hetopt.executor.leases import (
     INTENT,
@@ -76,6 +77,7 @@ class Tender:
     terms: Terms
     folder: Path
     renewer: Renewer
+    kept: Kept
     addresses: dict[str, str] = field(default_factory=dict)
     _ended: dict[str, float] = field(default_factory=dict)
     _asked: dict[str, float] = field(default_factory=dict)
@@ -85,10 +87,13 @@ class Tender:
     def of(cls, store: StateStore, engine: Engine, terms: Terms, folder: Path | None = None) -> Tender:
         """With lease directories in ``folder``, by default within the state's own."""
         folder = store.folder / LEASES if folder is None else folder
-        return cls(store, engine, terms, folder, Renewer(terms.ttl_seconds))
+        return cls(store, engine, terms, folder, Renewer(terms.ttl_seconds), Kept(store))
 
     def leases(self) -> list[Open]:
         """All that are not sealed."""
+        return self.kept.get("leases", self._leases)
+
+    def _leases(self) -> list[Open]:
         with self.store.reading() as connection:
             return open_leases(connection, self.folder)
 

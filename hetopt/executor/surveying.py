@@ -1,0 +1,128 @@
+"""What a controller sees: the engine's hosts, and the jobs that may be scheduled or must be profiled first."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import Connection, RowMapping, insert, select, update
+
+from hetopt.executor import tables
+from hetopt.executor.deciding import Scene
+from hetopt.executor.engines.engine import Engine, Node
+from hetopt.executor.kept import Kept
+from hetopt.executor.leases import TRAIN, Open
+from hetopt.executor.queue import FAILED, QUEUED, form_of
+from hetopt.executor.reconciling import Trial
+from hetopt.executor.speeds import Speeds, alike, memory_of, read_speeds, take_over, to_profile
+from hetopt.executor.store import StateStore
+
+
+class Survey:
+    """Looks at hosts and jobs.
+
+    Parameters
+    ----------
+    store, engine:
+        The books, and who knows the hosts.
+    kept:
+        What was read and has not changed.
+    profile:
+        New jobs are profiled before they are scheduled.
+
+    Attributes
+    ----------
+    nodes:
+        All hosts, as the engine last told.
+    drained:
+        Names of those that shall be emptied.
+    """
+
+    def __init__(self, store: StateStore, engine: Engine, kept: Kept, *, profile: bool) -> None:
+        self.store, self.engine, self.kept, self.profile = store, engine, kept, profile
+        self.nodes: tuple[Node, ...] = ()
+        self.drained: frozenset[str] = frozenset()
+
+    @property
+    def usable(self) -> list[Node]:
+        """Hosts on which something may be started now."""
+        return [node for node in self.nodes if node.up and node.name not in self.drained]
+
+    def look(self) -> None:
+        """Ask the engine for its hosts, and write down what is new of them.
+
+        Raises
+        ------
+        EngineDown
+            It does not answer.
+        """
+        nodes = self.engine.nodes()
+        said = {}
+        for node in nodes:
+            gpus = dict(Counter(seat.gpu_type for seat in node.seats))
+            said[node.name] = json.dumps({"gpus": gpus, "up": node.up, "note": node.note})
+        self.nodes = nodes
+        self.drained = self.kept.get(("nodes", tuple(said.items())), lambda: self._write_down(said))
+
+    def _write_down(self, said: Mapping[str, str]) -> frozenset[str]:
+        """Write down what is new; names of the hosts that are drained."""
+        with self.store.writing() as connection:
+            rows = connection.execute(select(tables.nodes)).mappings().all()
+            known = {row["name"]: row["content"] for row in rows}
+            drained = frozenset(str(row["name"]) for row in rows if row["drained"])
+            for name, content in said.items():
+                if name not in known:
+                    connection.execute(insert(tables.nodes).values(name=name, drained=False, content=content))
+                elif known[name] != content:
+                    connection.execute(update(tables.nodes).where(tables.nodes.c.name == name).values(content=content))
+                if known.get(name) != content:
+                    self.store.note(connection, "node", node=name, **json.loads(content))
+            for name in known.keys() - said.keys():
+                if name not in drained:
+                    connection.execute(tables.nodes.delete().where(tables.nodes.c.name == name))
+                    self.store.note(connection, "node", node=name, gone=True)
+        return drained
+
+    def scene(self, leases: Sequence[Open]) -> tuple[Scene, list[Trial]]:
+        """What a decision would rest on now, and the profiling runs that are wanted first."""
+        usable = self.usable
+        capacity = dict(Counter(seat.gpu_type for node in usable for seat in node.seats))
+        memory = memory_of(self.nodes)
+        key = ("jobs", tuple(capacity.items()), tuple(memory.items()))
+        ready, trials, speeds = self.kept.get(key, lambda: self._jobs(capacity, memory))
+        training = [lease for lease in leases if lease.row["kind"] == TRAIN and lease.row["stop_asked"] is None]
+        types = tuple(dict.fromkeys(seat.gpu_type for node in self.nodes for seat in node.seats))
+        return Scene(self.store.now(), usable, ready, training, speeds, types=types), trials
+
+    def _jobs(
+        self, capacity: Mapping[str, int], memory: Mapping[str, float]
+    ) -> tuple[list[RowMapping], list[Trial], Speeds]:
+        """Jobs that may be scheduled, those that must be profiled, and what was measured."""
+        with self.store.writing() as connection:
+            query = select(tables.jobs).where(tables.jobs.c.state == QUEUED, ~tables.jobs.c.cancelled)
+            jobs = connection.execute(query.order_by(tables.jobs.c.id)).mappings().all()
+            speeds = read_speeds(connection)
+            if not self.profile:
+                return list(jobs), [], speeds
+            ready, trials = [], []
+            for row in jobs:
+                form = form_of(row)
+                if not speeds.of(row["id"]) and (other := alike(connection, row["id"], form)) is not None:
+                    take_over(connection, row["id"], other)
+                    speeds = read_speeds(connection)
+                known = speeds.of(row["id"])
+                if left := to_profile(form, known, memory, capacity):
+                    trials.append(Trial(row["id"], left[0], form.workers))
+                elif speeds.rates(row["id"]) or form.workers > max(capacity.values(), default=0):
+                    ready.append(row)
+                elif capacity and not any(speed.feasible for speed in known.values()):
+                    self._impossible(connection, row)
+        return ready, trials, speeds
+
+    def _impossible(self, connection: Connection, row: RowMapping) -> None:
+        """A job that has run out of memory on every GPU type there is."""
+        reason = "it ran out of memory on every GPU type that it may run on"
+        values = {"state": FAILED, "finished": self.store.now(), "reason": reason}
+        connection.execute(update(tables.jobs).where(tables.jobs.c.id == row["id"]).values(values))
+        self.store.note(connection, "failed", row["name"], reason=reason)
