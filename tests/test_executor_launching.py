@@ -1,4 +1,4 @@
-"""How a runner starts a job, what it tells it, and what it says where the job cannot be started."""
+"""How a runner starts a job, what it tells it, how long it lets it run, and what it says where it cannot be started."""
 
 from __future__ import annotations
 
@@ -8,9 +8,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from executor_leases import COUNT, Runners, alive, ended, said, seats, told, until
+from executor_leases import COUNT, Clock, Runners, alive, ended, make_lease, said, seats, steps_of, told, until
 
 from hetopt.executor import lease_directory as files
+from hetopt.executor.runner import Runner
+
+TRAIN = """
+import sys, time
+from hetopt.executor import lease
+with lease() as job:
+    step = job.resume_step
+    time.sleep(float(sys.argv[1]))
+    while step < (job.total_steps or 1e9) and not job.should_stop():
+        time.sleep(float(sys.argv[2]))
+        step += 1
+        job.tick(step)
+    job.save(step, lambda folder: (folder / "step").write_text(str(step)))
+    job.done(step == job.total_steps)
+"""
+"""Trains: seconds until it begins, and of a step."""
 
 
 @pytest.fixture
@@ -83,7 +99,8 @@ def test_two_nodes_of_a_lease_on_this_machine(launch: str, runners: Runners, tmp
             "HETOPT_LEASE": str(folder), "HETOPT_TAG": tag, "HETOPT_GPU_TYPES": "fast", "MINE": "yes", "KEPT": "yes",
             "HETOPT_WORKERS_HERE": "21"[node], "HETOPT_NODE_RANK": str(node), "HETOPT_NODES": "2", "RANK": str(rank),
             "WORLD_SIZE": str(world), "LOCAL_RANK": str(rank if node == 0 else 0), "LOCAL_WORLD_SIZE": str(number),
-            "MASTER_ADDR": "a", "MASTER_PORT": "23456", "CUDA_VISIBLE_DEVICES": ["GPU-a0,GPU-a1", "GPU-b0"][node],
+            "MASTER_ADDR": "a", "MASTER_PORT": "23456", "SPT_NOENV": "1",
+            "CUDA_VISIBLE_DEVICES": ["GPU-a0,GPU-a1", "GPU-b0"][node],
         }  # fmt: skip
         assert expected.items() <= mine.items()
         assert not ENGINES.keys() & mine.keys()
@@ -121,3 +138,67 @@ def test_gpus_that_the_engine_picks(visible: str, problem: str | None, runners: 
         assert content["problem"] == f"the engine gave {problem} on a; the lease is for 2"
         assert content["codes"] == []
         assert not (tmp_path / "told0").exists()
+
+
+# -- profiling runs
+
+
+def test_a_profiling_run_lasts_from_its_first_step(runners: Runners) -> None:
+    folder = runners.lease(TRAIN, 1.0, 0.02, kind="profile", most_seconds=1.0)
+    assert runners.run(folder) == {"reason": "profiled", "codes": [0], "problem": None, "left": []}
+    progress = said(folder, files.PROGRESS)
+    assert progress["step"] > progress["first_step"] == 1
+    assert progress["seconds"] > 0.9
+    assert steps_of(folder) == [progress["step"]]
+
+
+@pytest.mark.parametrize(
+    ("settings", "progress", "rate", "lives", "reason"),
+    [
+        ({}, None, None, 60, "fenced"),
+        ({"most_seconds": 5, "most_seconds_to_first_tick": 10}, None, None, 10, "silent"),
+        ({"most_seconds": 5, "most_seconds_to_first_tick": 10}, 8, None, 18, "silent"),
+        ({"most_seconds": 5, "most_seconds_to_first_tick": 10}, 8, 9, 13, "profiled"),
+        ({"most_seconds": 5, "most_seconds_to_first_tick": 10}, 8, 17, 16, "profiled"),
+    ],
+    ids=["not renewed", "no step", "one step", "two steps", "two long steps"],
+)
+def test_how_long_it_may_run(
+    settings: dict[str, float],
+    progress: float | None,
+    rate: float | None,
+    lives: int,
+    reason: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A speed needs two steps; both are counted from the beginning, in seconds, as when they are seen."""
+    clock, folder = Clock(), make_lease(tmp_path, **settings)
+    monkeypatch.setattr(files, "now", clock)
+    own = Runner(folder, said(folder, files.LEASE), 0)
+    for name in ("_urge", "_bury"):
+        monkeypatch.setattr(own, name, lambda: None)
+    for second in range(lives + 2):
+        clock.time = 1000.0 + second
+        if second == progress:
+            own.watch.progress = clock.time
+        if second == rate:
+            own.watch.rate = clock.time
+        own._look()
+        assert own.reason == (reason if second > lives else None), f"after {second} s"
+
+
+def test_a_profiling_run_that_tells_nothing_is_silent(runners: Runners, tmp_path: Path) -> None:
+    folder = runners.lease(COUNT, tmp_path / "book", kind="profile", most_seconds=0.1, most_seconds_to_first_tick=1.0)
+    assert runners.run(folder)["reason"] == "silent"
+
+
+def test_other_runs_may_be_silent(runners: Runners) -> None:
+    folder = runners.lease("sh:sleep 0.6", most_seconds_to_first_tick=0.1)
+    assert runners.run(folder) == {"reason": "ended", "codes": [0], "problem": None, "left": []}
+
+
+def test_a_job_that_is_done(runners: Runners) -> None:
+    folder = runners.lease(TRAIN, 0, 0, total_steps=5, until_step=5)
+    assert runners.run(folder) == {"reason": "ended", "codes": [0], "problem": None, "left": []}
+    assert said(folder, files.OUTCOME) == {"step": 5, "finished": True, "asked": False}

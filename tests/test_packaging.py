@@ -19,9 +19,10 @@ MAPPED = {"models": "hetopt.models", "proofs": "hetopt.proofs", "instances": "he
 
 def test_every_folder_with_code_is_a_listed_package() -> None:
     """A subpackage that is not listed would silently be absent from the wheel."""
-    found = {"hetopt"} | {f"hetopt.{p.parent.name}" for p in (ROOT / "hetopt").glob("*/__init__.py")}
-    for folder, package in MAPPED.items():
-        found |= {package} | {f"{package}.{p.parent.name}" for p in (ROOT / folder).glob("*/__init__.py")}
+    found = set()
+    for folder, package in {"hetopt": "hetopt", **MAPPED}.items():
+        inside = [p.parent.relative_to(ROOT / folder).parts for p in (ROOT / folder).rglob("__init__.py")]
+        found |= {".".join([package, *parts]) for parts in inside}
     assert set(PROJECT["tool"]["setuptools"]["packages"]) == found
 
 
