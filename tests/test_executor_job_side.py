@@ -1,0 +1,368 @@
+"""What a training job gets from its lease, and what it leaves for others to read."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from executor_leases import Clock, Python, full_disk, hidden, make_lease, model, said, steps_of, under
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hetopt.executor import lease
+from hetopt.executor import lease_directory as files
+from hetopt.executor.job_side import KEPT, LEASE_VARIABLE, LIST, LOOK_SECONDS, TELL_SECONDS
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(files, "now", made)
+    return made
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A lease under which this process runs."""
+    return under(make_lease(tmp_path), monkeypatch)
+
+
+def never(folder: Path) -> object:
+    pytest.fail("nothing is to be saved")
+
+
+def fails(problem: BaseException, done: bool | None = None) -> None:
+    """A job that ends so."""
+    with lease() as job:
+        if done is not None:
+            job.done(done)
+        raise problem
+
+
+# -- the loop
+
+
+def test_by_hand_it_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (LEASE_VARIABLE, "RANK", "WORLD_SIZE", "LOCAL_RANK", "HETOPT_GPU_TYPES"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    before = signal.getsignal(signal.SIGTERM)
+    with lease() as job:
+        assert signal.getsignal(signal.SIGTERM) == before
+        assert (job.resume_step, job.resume_dir, job.total_steps, job.until_step, job.copy) == (0, None, None, None, 0)
+        assert (job.rank, job.world_size, job.local_rank, job.gpu_types) == (0, 1, 0, ())
+        step = job.resume_step
+        while step < 5 and not job.should_stop():
+            step += 1
+            job.tick(step, loss=1 / step, memory_bytes=5)
+            assert not job.checkpoint_due()
+            job.save(step, never)
+        job.done(step >= 5)
+    assert step == 5
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(RuntimeError, match="mine"):
+        fails(RuntimeError("mine"))
+
+
+def test_it_goes_on_where_the_lease_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"resume_step": 7, "resume_dir": str(tmp_path / "old"), "total_steps": 20, "until_step": 10, "copy": 3}
+    folder = under(make_lease(tmp_path, **settings), monkeypatch)
+    monkeypatch.setenv("HETOPT_GPU_TYPES", "A100,V100")
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    with lease() as job:
+        assert (job.resume_step, job.resume_dir) == (7, tmp_path / "old")
+        assert (job.total_steps, job.until_step, job.copy, job.gpu_types) == (20, 10, 3, ("A100", "V100"))
+        job.save(7, never)
+        step = job.resume_step
+        while step < 20 and not job.should_stop():
+            step += 1
+            job.tick(step, loss=float(step))
+        job.save(step, model())
+        job.done(step >= 20)
+    assert step == 10, "a copy ends with its share"
+    assert steps_of(folder) == [10]
+    outcome = said(folder, files.OUTCOME)
+    assert outcome == {"step": 10, "finished": False, "asked": False}
+    progress = said(folder, files.PROGRESS)
+    assert (progress["step"], progress["first_step"]) == (10, 8)
+    losses = [json.loads(line) for line in (folder / files.LOSSES).read_text().splitlines()]
+    assert losses[-1] == {"step": 10, "loss": 10.0, "copy": 3, "base": 7}, "the last of the share is always told"
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{", b"[]"])
+def test_a_lease_that_cannot_be_read(content: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = under(make_lease(tmp_path), monkeypatch)
+    (folder / files.LEASE).unlink()
+    if content is not None:
+        (folder / files.LEASE).write_bytes(content)
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(OSError, match=rf"HETOPT_LEASE is '{folder}', which has no readable lease\.json"), lease():
+        pytest.fail("it must not run")
+    assert signal.getsignal(signal.SIGTERM) == before
+    monkeypatch.setenv(LEASE_VARIABLE, str(tmp_path / "gone"))
+    with pytest.raises(OSError, match="gone"), lease():
+        pytest.fail("it must not run")
+
+
+# -- what it tells
+
+
+@given(steps=st.lists(st.tuples(st.floats(0.01, 9), st.floats(0, 99)), min_size=2, max_size=8), after=st.floats(0, 99))
+def test_speed_is_of_training_alone(
+    steps: list[tuple[float, float]], after: float, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Neither the first step, nor checkpoints, nor what comes after the last step counts."""
+    folder, time = make_lease(tmp_path_factory.mktemp("speed")), Clock()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "now", time)
+        under(folder, patch)
+        with lease() as job:
+            for step, (seconds, saving) in enumerate(steps, 1):
+                time.time += seconds
+                job.tick(step)
+
+                def write(folder: Path, saving: float = saving) -> None:
+                    time.time += saving
+                    if saving > 50:
+                        raise OSError(errno.ENOSPC, "full")
+
+                with suppress(OSError):
+                    job.save(step, write)
+            time.time += after
+            job.save(100, model())
+    progress = said(folder, files.PROGRESS)
+    assert progress["step"] - progress["first_step"] == len(steps) - 1
+    assert progress["seconds"] == pytest.approx(sum(seconds for seconds, _ in steps[1:]))
+    assert said(folder, files.OUTCOME)["step"] == len(steps)
+
+
+def test_progress_is_told_now_and_then(folder: Path, clock: Clock) -> None:
+    with lease() as job:
+        job.tick(0)
+        assert not (folder / files.PROGRESS).exists(), "nothing is done yet"
+        job.tick(1, memory_bytes=7)
+        assert said(folder, files.PROGRESS) == {
+            "step": 1, "first_step": 1, "seconds": 0.0, "time": 1000.0, "memory_bytes": 7.0,
+        }  # fmt: skip
+        clock.time += TELL_SECONDS / 2
+        job.tick(2, memory_bytes=9)
+        assert said(folder, files.PROGRESS)["step"] == 1
+        clock.time += TELL_SECONDS
+        job.tick(3, memory_bytes=8)
+        assert said(folder, files.PROGRESS) == {
+            "step": 3, "first_step": 1, "seconds": 1.5 * TELL_SECONDS, "time": clock.time, "memory_bytes": 9.0,
+        }  # fmt: skip
+
+
+def test_losses_are_kept_not_all_of_them(folder: Path, clock: Clock) -> None:
+    with lease() as job:
+        for step in range(1, 101):
+            clock.time += LOOK_SECONDS / 10
+            job.tick(step, loss=float("nan") if step == 1 else 1 / step)
+            job.tick(step)
+    losses = [json.loads(line) for line in (folder / files.LOSSES).read_text().splitlines()]
+    assert all(point["loss"] == 1 / point["step"] for point in losses[1:])
+    assert losses[0]["step"] == 1
+    assert losses[0]["loss"] != losses[0]["loss"]
+    assert 8 <= len(losses) <= 11
+
+
+def test_other_ranks_tell_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = under(make_lease(tmp_path, checkpoint_seconds=0.0), monkeypatch, rank=1, world=2)
+    before = sorted(folder.iterdir())
+    with lease() as job:
+        job.tick(1, loss=1.0)
+        assert job.checkpoint_due()
+        job.save(1, never)
+        job.done(True)
+    with pytest.raises(RuntimeError, match="mine"):
+        fails(RuntimeError("mine"))
+    assert sorted(folder.iterdir()) == before
+
+
+def test_a_full_disk_does_not_stop_the_training(folder: Path, clock: Clock) -> None:
+    with lease() as job:
+        with full_disk(room=0):
+            job.tick(1, loss=1.0)
+            with pytest.raises(OSError, match="too large"):
+                job.save(1, model())
+            assert not job.should_stop()
+        assert not (folder / files.PROGRESS).exists()
+        assert steps_of(folder) == []
+        clock.time += TELL_SECONDS
+        job.tick(2, loss=0.5)
+        job.save(2, model())
+    assert said(folder, files.PROGRESS)["step"] == 2
+    assert steps_of(folder) == [2]
+    assert hidden(folder) == []
+
+
+@pytest.mark.parametrize("finished", [True, False, None])
+def test_it_says_whether_it_is_done(finished: bool | None, folder: Path) -> None:
+    with lease() as job:
+        job.tick(4)
+        if finished is not None:
+            job.done(finished)
+    assert said(folder, files.OUTCOME) == {"step": 4, "finished": finished, "asked": False}
+
+
+class OutOfMemoryError(RuntimeError):
+    """As torch.cuda has it."""
+
+
+@pytest.mark.parametrize(
+    ("problem", "told", "memory"),
+    [
+        (ValueError("bad data"), "ValueError: bad data", False),
+        (MemoryError(), "MemoryError: ", True),
+        (OutOfMemoryError("CUDA out of memory"), "OutOfMemoryError: CUDA out of memory", True),
+        (KeyboardInterrupt(), "KeyboardInterrupt: ", False),
+        (SystemExit(3), "SystemExit: 3", False),
+        (RuntimeError("\ud800" + "x" * 5000), f"RuntimeError: \ud800{'x' * 1985}", False),
+    ],
+)
+def test_what_went_wrong_is_told(problem: BaseException, told: str, memory: bool, folder: Path) -> None:
+    with pytest.raises(type(problem)):
+        fails(problem, done=True)
+    outcome = said(folder, files.OUTCOME)
+    assert outcome["problem"] == told
+    assert outcome["out_of_memory"] is memory
+
+
+def test_an_exit_in_order_is_no_problem(folder: Path) -> None:
+    for code in (0, None):
+        with pytest.raises(SystemExit):
+            fails(SystemExit(code), done=True)
+        assert said(folder, files.OUTCOME) == {"step": 0, "finished": True, "asked": False}
+
+
+def test_the_jobs_own_problem_goes_before_a_full_disk(folder: Path) -> None:
+    with full_disk(), pytest.raises(ValueError, match="mine"):
+        fails(ValueError("mine"))
+    with pytest.raises(OSError, match="too large"), full_disk(), lease() as job:
+        job.done(True)
+    assert not (folder / files.OUTCOME).exists()
+
+
+# -- checkpoints
+
+
+def test_checkpoints_are_due_after_their_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+    folder = under(make_lease(tmp_path, checkpoint_seconds=10.0), monkeypatch)
+
+    def write(folder: Path) -> None:
+        model()(folder)
+        clock.time += 100
+
+    with lease() as job:
+        clock.time += 9
+        assert not job.checkpoint_due()
+        clock.time += 1
+        assert job.checkpoint_due()
+        job.save(1, write)
+        assert not job.checkpoint_due(), "the time that it takes does not count"
+        clock.time += 10
+        assert job.checkpoint_due()
+    assert steps_of(folder) == [1]
+
+
+def test_a_checkpoint_is_published_as_a_whole(folder: Path) -> None:
+    def write(target: Path) -> None:
+        (target / "parts").mkdir()
+        (target / "parts" / "a").write_bytes(b"123")
+        (target / "link").symlink_to("parts/a")
+        assert target.name.startswith(".")
+        assert steps_of(folder) == []
+
+    with lease() as job:
+        job.save(5, write)
+        ((step, made),) = files.published(folder)
+        assert (step, made.name) == (5, "step-5")
+        assert said(made, LIST) == {"bytes": {"parts/a": 3, "link": 3}}
+        job.save(5, never)
+        assert hidden(folder) == []
+
+
+@pytest.mark.parametrize("problem", [OSError("full"), ValueError("mine"), KeyboardInterrupt()])
+def test_a_checkpoint_that_fails_leaves_the_one_before(problem: BaseException, folder: Path) -> None:
+    def write(folder: Path) -> None:
+        model()(folder)
+        raise problem
+
+    with lease() as job:
+        job.save(1, model("first"))
+        with pytest.raises(type(problem)):
+            job.save(2, write)
+        assert steps_of(folder) == [1]
+        assert hidden(folder) == []
+        job.save(2, model("second"))
+    assert steps_of(folder) == [2, 1]
+
+
+def test_the_newest_are_kept(folder: Path) -> None:
+    with lease() as job:
+        for step in range(1, 7):
+            job.save(step, model())
+            assert steps_of(folder) == list(range(step, max(0, step - KEPT), -1))
+        (folder / files.CHECKPOINTS / "step-6" / "model.txt").write_text("")
+        job.save(7, model())
+    assert steps_of(folder) == [7, 5], "a damaged one is none of those that are kept"
+
+
+def test_a_list_that_was_copied_is_replaced(folder: Path) -> None:
+    def copied(target: Path) -> None:
+        shutil.copytree(folder / files.CHECKPOINTS / "step-1", target, dirs_exist_ok=True)
+        (target / "more.txt").write_text("more")
+
+    with lease() as job:
+        job.save(1, model())
+        job.save(2, copied)
+        assert steps_of(folder) == [2, 1]
+        assert said(folder / files.CHECKPOINTS / "step-2", LIST) == {"bytes": {"model.txt": 7, "more.txt": 4}}
+        with pytest.raises(FileExistsError, match=r"must have no files\.json of its own"):
+            job.save(3, lambda folder: (folder / LIST).write_text('{"train": ["a", "b"]}'))
+    assert steps_of(folder) == [2, 1]
+
+
+SAVE = """
+import sys
+from hetopt.executor import lease
+def write(folder):
+    (folder / "model.txt").write_text("half")
+    print(folder, flush=True)
+    sys.stdin.readline()
+with lease() as job:
+    job.save(1, lambda folder: (folder / "model.txt").write_text("first"))
+    job.save(2, write)
+"""
+
+
+def test_a_death_while_saving_leaves_the_checkpoint_before(tmp_path: Path) -> None:
+    folder = make_lease(tmp_path)
+    for _ in range(2):
+        with Python(SAVE, HETOPT_LEASE=str(folder)) as job:
+            assert Path(job.says()).name.startswith(".step-2.")
+            job.process.kill()
+        assert steps_of(folder) == [1]
+    with Python(SAVE, HETOPT_LEASE=str(folder)) as job:
+        job.says()
+        job.tell()
+        assert job.process.wait() == 0
+    assert steps_of(folder) == [2, 1]
+
+
+def test_imports_the_standard_library_alone() -> None:
+    program = (
+        "import sys; before = set(sys.modules); import hetopt.executor.runner\n"
+        "new = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
+        "print(*sorted(new - set(sys.stdlib_module_names)))"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert told.split() == ["hetopt"]

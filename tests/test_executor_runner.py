@@ -1,0 +1,336 @@
+"""A runner starts a job once, stops it for whatever reason, and says so when nothing of it runs any more."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from executor_leases import (
+    COUNT,
+    PATIENCE,
+    Clock,
+    Python,
+    Runners,
+    alive,
+    ended,
+    full_disk,
+    hidden,
+    make_lease,
+    said,
+    seats,
+    told,
+    until,
+)
+
+from hetopt.executor import lease_directory as files
+from hetopt.executor import runner as module
+from hetopt.executor.runner import Runner
+
+STUBBORN = COUNT.replace("lambda *_: stop.append(1)", "signal.SIG_IGN")
+
+
+@pytest.fixture
+def runners(tmp_path: Path) -> Iterator[Runners]:
+    with Runners(tmp_path) as made:
+        yield made
+
+
+# -- claims
+
+
+def test_of_several_runners_one_runs_the_job(runners: Runners, tmp_path: Path) -> None:
+    """The others leave without a word, also later, and also when it is over."""
+    book = tmp_path / "book"
+    folder = runners.lease(COUNT, book)
+    rivals = [runners.start(folder) for _ in range(3)]
+    until(lambda: told(book) and sum(rival.poll() is None for rival in rivals) == 1, "two have left")
+    assert [rival.returncode for rival in rivals if rival.poll() is not None] == [0, 0]
+    (winner,) = (rival for rival in rivals if rival.poll() is None)
+    claim = said(folder, files.claim_file(0))
+    assert claim["pid"] == winner.pid
+    assert files.is_alive(claim)
+    assert runners.start(folder).wait(PATIENCE) == 0
+    assert not (folder / files.exit_file(0)).exists()
+    winner.terminate()
+    content = ended(winner, folder)
+    assert content == {"reason": "stopped", "codes": [0], "problem": None, "left": []}
+    assert runners.run(folder) == content, "what is said stays"
+    assert [line[2] for line in told(book)] == ["begins", "stops"]
+    assert hidden(folder) == []
+
+
+def test_what_the_controller_has_claimed_never_runs(runners: Runners, tmp_path: Path) -> None:
+    folder = runners.lease("sh:touch $1", tmp_path / "ran")
+    files.claim(folder, 0, {"controller": True, **files.identity()})
+    assert runners.start(folder).wait(PATIENCE) == 0
+    assert not (tmp_path / "ran").exists()
+    assert not (folder / files.exit_file(0)).exists()
+
+
+def test_a_claim_that_takes_too_long_runs_nothing(runners: Runners, tmp_path: Path) -> None:
+    """The controller counts from when it last saw no claim: what hangs in between may be long given up."""
+    folder = runners.lease("sh:touch $1", tmp_path / "ran", ttl_seconds=0.5)
+    slow = (
+        "import time; from hetopt.executor import lease_directory as files; claim = files.claim\n"
+        "files.claim = lambda *words: (claim(*words), time.sleep(1.0))[0]"
+    )
+    assert runners.run(folder, before=slow) == {"reason": "fenced", "codes": [], "problem": None, "left": []}
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("version", [2, "1", None])
+def test_a_lease_of_another_version_is_refused(version: object, runners: Runners, tmp_path: Path) -> None:
+    folder = runners.lease("sh:touch $1", tmp_path / "ran")
+    files.write_json(folder / files.LEASE, {**said(folder, files.LEASE), "version": version})
+    assert runners.start(folder).wait(PATIENCE) == 1
+    assert "is of another version of hetopt" in (folder / "runner.log").read_text()
+    assert not (folder / files.claim_file(0)).exists()
+    assert not (tmp_path / "ran").exists()
+
+
+# -- stopping
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGURG])
+def test_a_signal_stops_the_job(number: signal.Signals, runners: Runners, tmp_path: Path) -> None:
+    folder = runners.lease(COUNT, tmp_path / "book")
+    process = runners.start(folder)
+    until(lambda: told(tmp_path / "book"), "it lives")
+    for _ in range(3):
+        process.send_signal(number)
+    assert ended(process, folder) == {"reason": "stopped", "codes": [0], "problem": None, "left": []}
+    assert [line[2] for line in told(tmp_path / "book")] == ["begins", "stops"]
+
+
+def test_a_job_that_does_not_listen_is_killed_after_its_grace(runners: Runners, tmp_path: Path) -> None:
+    book = tmp_path / "book"
+    folder = runners.lease(STUBBORN, book, grace_seconds=0.5)
+    process = runners.start(folder)
+    until(lambda: told(book), "it lives")
+    asked = files.now()
+    process.terminate()
+    assert ended(process, folder) == {"reason": "stopped", "codes": [-9], "problem": None, "left": []}
+    assert files.now() - asked >= 0.5
+    assert not alive(told(book)[0][1])
+
+
+def test_the_stop_file_stops_the_job(runners: Runners, tmp_path: Path) -> None:
+    folder = runners.lease(COUNT, tmp_path / "book")
+    process = runners.start(folder)
+    until(lambda: told(tmp_path / "book"), "it lives")
+    (folder / files.STOP).write_text("it moves")
+    assert ended(process, folder)["reason"] == "stopped"
+    assert told(tmp_path / "book")[-1][2] == "stops"
+
+
+def test_a_job_that_sees_the_stop_file_first_was_stopped(runners: Runners) -> None:
+    folder = runners.lease('sh:echo moves > "$HETOPT_LEASE/stop"')
+    assert runners.run(folder) == {"reason": "stopped", "codes": [0], "problem": None, "left": []}
+
+
+HELPED = """
+import signal, subprocess, sys, time
+helper = subprocess.Popen(["sleep", "1000"])
+stop = []
+signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
+open(sys.argv[1], "w").write(f"0 {helper.pid} begins")
+while not stop:
+    time.sleep(0.02)
+time.sleep(0.5)
+sys.exit(7 if helper.poll() is not None else 0)
+"""
+"""A training that needs its helper, say one that loads the data, up to its last checkpoint."""
+
+
+@pytest.mark.parametrize("shell", [False, True])
+def test_helpers_are_not_asked_so_that_a_checkpoint_can_be_written(
+    shell: bool, runners: Runners, tmp_path: Path
+) -> None:
+    """Nor when a shell around the training dies of the signal at once."""
+    book, script = tmp_path / "book", tmp_path / "train.py"
+    script.write_text(HELPED + f"open({str(tmp_path / 'saved')!r}, 'w')")
+    script.write_text(script.read_text().replace("sys.exit(7 if", "helper.poll() is not None and sys.exit(7 if"))
+    command = [sys.executable, str(script), str(book)]
+    folder = runners.lease("", command=["sh", "-c", '"$@"; true', "sh", *command] if shell else command)
+    process = runners.start(folder)
+    until(lambda: told(book), "it lives")
+    process.terminate()
+    content = ended(process, folder)
+    assert content == {"reason": "stopped", "codes": [-15 if shell else 0], "problem": None, "left": []}
+    assert (tmp_path / "saved").exists()
+    assert not alive(told(book)[0][1]), "the helper has gone with it"
+
+
+def test_a_shell_that_passes_nothing_on_does_not_keep_the_job_from_stopping(runners: Runners, tmp_path: Path) -> None:
+    """Half of the grace is enough for the shell."""
+    book, script = tmp_path / "book", tmp_path / "count.py"
+    script.write_text(COUNT)
+    folder = runners.lease('sh:trap : TERM; "$@"; exit 0', sys.executable, script, book, grace_seconds=4.0)
+    process = runners.start(folder)
+    until(lambda: told(book), "it lives")
+    process.terminate()
+    assert ended(process, folder) == {"reason": "stopped", "codes": [0], "problem": None, "left": []}
+    assert told(book)[-1][2] == "stops"
+
+
+# -- fencing
+
+
+def test_a_lease_that_is_no_longer_renewed_is_fenced(runners: Runners, tmp_path: Path) -> None:
+    """As long as it is, the job lives, far beyond the time to live."""
+    ttl = 1.6
+    for attempt in range(5):
+        book = tmp_path / f"book{attempt}"
+        folder = runners.lease(COUNT, book, ttl_seconds=ttl)
+        process = runners.start(folder)
+        begun = last = files.now()
+        gap = 0.0
+        while last - begun < ttl * 1.3:
+            files.renew(folder, int(last * 1000))
+            time.sleep(0.05)
+            gap, last = max(gap, files.now() - last), files.now()
+        lived = told(book) and process.poll() is None and len(told(book)) == 1
+        content = ended(process, folder)
+        assert content == {"reason": "fenced", "codes": [0], "problem": None, "left": []}
+        if gap < ttl / 4:
+            assert lived
+            assert files.now() - last > ttl * 0.7
+            return
+    pytest.skip("this machine has too much other work")
+
+
+def test_a_file_server_that_hangs_does_not_keep_it_from_fencing(runners: Runners, tmp_path: Path) -> None:
+    """Whoever opens the counter waits for ever."""
+    book = tmp_path / "book"
+    folder = runners.lease(STUBBORN, book, ttl_seconds=1.0, grace_seconds=0.2)
+    (folder / files.RENEWED).unlink()
+    os.mkfifo(folder / files.RENEWED)
+    process = runners.start(folder)
+    assert ended(process, folder)["reason"] == "fenced"
+    assert not alive(told(book)[0][1])
+
+
+def test_what_was_written_before_is_no_renewal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is one that is seen late a late one."""
+    clock, seen = Clock(), list[tuple[float, float]]()
+    monkeypatch.setattr(files, "now", clock)
+    watch = module.Watch(tmp_path)
+    clock.time += 5
+
+    def look(path: Path) -> str:
+        seen.append((clock.time, watch.renewed))
+        clock.time += 10  # so long does it take
+        return "112"[len(seen) - 1]
+
+    monkeypatch.setattr(files, "read_text", look)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    with pytest.raises(IndexError):
+        watch.run()
+    assert seen == [(1005.0, 1000.0), (1015.0, 1000.0), (1025.0, 1000.0), (1035.0, 1025.0)]
+
+
+# -- ends
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_how_it_failed_is_told(ignored: bool, runners: Runners) -> None:
+    """Also where the runner was started by somebody who does not care how children end."""
+    folder = runners.lease("sh:echo wrong >&2; exit 3")
+    before = "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)" if ignored else None
+    assert runners.run(folder, before=before) == {"reason": "failed", "codes": [3], "problem": None, "left": []}
+    assert (folder / files.log_file(0)).read_text() == "wrong\n"
+
+
+def test_where_one_worker_fails_the_others_are_stopped(runners: Runners, tmp_path: Path) -> None:
+    program = COUNT + "\n"
+    fail = 'import os, sys\nif os.environ["RANK"] == "1":\n    sys.exit(5)\n'
+    folder = runners.lease(fail + program, tmp_path / "book", own=seats(a=3))
+    assert runners.run(folder)["reason"] == "failed"
+    content = said(folder, files.exit_file(0))
+    assert content["codes"][1] == 5
+    assert set(content["codes"][::2]) <= {0, -15}, "asked, be it before they could hear it"
+
+
+AWAY = """
+import os, signal, subprocess, sys, time
+ignore = "import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(1000)"
+for how in ({}, {"env": {}}):
+    away = subprocess.Popen([sys.executable, "-S", "-c", ignore], start_new_session=True, stdout=subprocess.PIPE, **how)
+    away.stdout.readline()
+    open(sys.argv[1], "a").write(f"0 {away.pid} begins\\n")
+if sys.argv[2] == "stays":
+    time.sleep(1000)
+"""
+"""Leaves processes behind in sessions of their own, one of them without a tag."""
+
+
+@pytest.mark.parametrize("way", ["ends", "stays"])
+def test_nothing_is_left_when_the_end_is_told(way: str, runners: Runners, tmp_path: Path) -> None:
+    book = tmp_path / "book"
+    folder = runners.lease(AWAY, book, way, grace_seconds=0.3)
+    process = runners.start(folder)
+    until(lambda: len(told(book)) == 2, "they live")
+    pids = [line[1] for line in told(book)]
+    if way == "stays":
+        process.terminate()
+    while not (folder / files.exit_file(0)).exists():
+        time.sleep(0.001)
+    left = [pid for pid in pids if alive(pid)]
+    reason, code = ("ended", 0) if way == "ends" else ("stopped", -15)
+    assert ended(process, folder) == {"reason": reason, "codes": [code], "problem": None, "left": []}
+    assert left == []
+
+
+def test_what_would_not_die_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The controller takes no such end for one."""
+    folder = make_lease(tmp_path)
+    own = Runner(folder, said(folder, files.LEASE), 0)
+    monkeypatch.setattr(module, "KILL_SECONDS", 0.2)
+    monkeypatch.setattr(own, "_here", lambda: {2**30: 1})
+    monkeypatch.setattr(own, "_bury", lambda: False)
+    assert own._clean_up() == [2**30]
+
+
+def test_the_end_is_told_once_there_is_room(runners: Runners, tmp_path: Path) -> None:
+    folder = runners.lease(COUNT, tmp_path / "book")
+    process = runners.start(folder)
+    until(lambda: told(tmp_path / "book"), "it lives")
+    with full_disk(process.pid):
+        process.terminate()
+        until(lambda: told(tmp_path / "book")[-1][2] == "stops", "it stops")
+        time.sleep(0.5)
+        assert process.poll() is None
+        assert not (folder / files.exit_file(0)).exists()
+    assert ended(process, folder)["reason"] == "stopped"
+    assert hidden(folder) == []
+
+
+def test_the_job_dies_with_its_runner(runners: Runners, tmp_path: Path) -> None:
+    folder = runners.lease(STUBBORN, tmp_path / "book")
+    process = runners.start(folder)
+    pid = until(lambda: told(tmp_path / "book"), "it lives")[0][1]
+    process.kill()
+    process.wait()
+    until(lambda: not alive(pid), "it has died")
+    assert not (folder / files.exit_file(0)).exists()
+
+
+def test_processes_are_found_by_their_tag() -> None:
+    """Whatever they are called, and in whatever state, as long as they live."""
+    odd = "import ctypes; ctypes.CDLL(None).prctl(15, b'\\xff) Z'); print(flush=True); input()"
+    with Python(odd, HETOPT_TAG="hetopt-odd-1.0") as child:
+        child.says()
+        pid = child.process.pid
+        assert module.with_tag("hetopt-odd-1.0") == [pid]
+        assert module.with_tag("hetopt-odd-", prefix=True) == [pid]
+        assert module.with_tag("hetopt-odd-1") == []
+        child.process.send_signal(signal.SIGSTOP)
+        assert module.with_tag("hetopt-odd-1.0") == [pid]
+        child.process.kill()
+        until(lambda: not alive(pid), "it is dead")
+        assert module.with_tag("hetopt-odd-1.0") == [], "a zombie is dead"
