@@ -203,3 +203,13 @@ def test_a_policy_without_an_answer_is_told_in_one_line(store: StateStore) -> No
     assert instance is not None
     with pytest.raises(HetoptError):
         Decider(driving("allox", {}, None), estimated).decide(instance.replace(jobs=()), {})
+
+
+def test_a_tenant_may_be_called_like_a_job(store: StateStore) -> None:
+    lab_of_jobs(store, [form("ann", tenant="ann"), form("bob", tenant="ann")])
+    instance, _ = Decider(driving("oef-cooperative", {}, None), estimated).instance(
+        scene(store, {"ann": RATES, "bob": RATES})
+    )
+    assert instance is not None
+    assert [tenant.name for tenant in instance.tenants] == ["ann'"]
+    assert {job.tenant for job in instance.jobs} == {"ann'"}

@@ -121,6 +121,21 @@ def test_a_process_may_be_called_as_it_likes(name: bytes) -> None:
         assert files.is_alive(files.identity(child.process.pid))
 
 
+def test_a_process_lives_as_long_as_one_of_its_threads() -> None:
+    program = (
+        "import ctypes, threading, time; threading.Thread(target=time.sleep, args=(1000,)).start()\n"
+        "print(flush=True); ctypes.CDLL(None).pthread_exit(None)"
+    )
+    with Python(program) as child:
+        pid = child.process.pid
+        child.says()
+        until(lambda: "State:\tZ" in Path(f"/proc/{pid}/status").read_text(), "its first thread has ended")
+        assert files.is_alive(files.identity(pid))
+        assert files.parent(pid) == os.getpid()
+        child.process.kill()
+        until(lambda: files.started(pid) is None, "all have ended")
+
+
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),

@@ -119,6 +119,17 @@ def test_a_job_that_does_not_listen_is_killed_after_its_grace(runners: Runners, 
     assert not alive(told(book)[0][1])
 
 
+def test_a_job_whose_first_thread_has_ended_is_killed(runners: Runners, tmp_path: Path) -> None:
+    end = "import ctypes, threading\nthreading.Thread(target=time.sleep, args=(1000,)).start()\n"
+    program = STUBBORN.replace("while not stop", end + "ctypes.CDLL(None).pthread_exit(None)\nwhile not stop")
+    folder = runners.lease(program, tmp_path / "book", grace_seconds=0.2)
+    process = runners.start(folder)
+    pid = until(lambda: told(tmp_path / "book"), "it lives")[0][1]
+    until(lambda: "State:\tZ" in Path(f"/proc/{pid}/status").read_text(), "its first thread has ended")
+    process.terminate()
+    assert ended(process, folder) == {"reason": "stopped", "codes": [-9], "problem": None, "left": []}
+
+
 def test_the_stop_file_stops_the_job(runners: Runners, tmp_path: Path) -> None:
     folder = runners.lease(COUNT, tmp_path / "book")
     process = runners.start(folder)

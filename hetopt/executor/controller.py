@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlalchemy import RowMapping, insert, select, update
 
+from hetopt.announced import raised
 from hetopt.errors import HetoptError, InvalidOption, UnusableFile
 from hetopt.executor import tables
 from hetopt.executor.clock import Wall
@@ -201,23 +202,24 @@ class Controller:
             self.say(f"a restart takes {cost:.1f} s here, more than half a round; take longer rounds (--round)")
         evidence = {lease.tag: Evidence(lease) for lease in scene.leases}
         scene = replace(scene, evidence=evidence, speeds=scene.speeds.with_progress(evidence.values()))
-        instance, waits = self.decider.instance(scene)
         number, took, gpus = self.round + 1, 0.0, 0
         targets: list[Target] = []
-        if instance is not None:
-            before = self.decider.memory
-            try:
-                targets, decision, took = self.decider.decide(instance, {row["name"]: row["id"] for row in scene.jobs})
-            except HetoptError as problem:
-                self.decider.memory = before
-                self._complain(f"{self.settings.policy} cannot decide, so what runs goes on: {problem}")
-                self._refused = {row["id"] for row in scene.jobs}
-                self._postpone(seconds)
-                return
-            gpus = int(decision.gpus.sum())
-            if decision.placement is not None:
-                ids = {row["name"]: row["id"] for row in scene.jobs}
-                waits |= {ids[name]: why for name, why in decision.placement.waiting.items()}
+        ids = {row["name"]: row["id"] for row in scene.jobs}
+        before = self.decider.memory
+        try:
+            instance, waits = self.decider.instance(scene)
+            if instance is not None:
+                targets, decision, took = self.decider.decide(instance, ids)
+                gpus = int(decision.gpus.sum())
+                if decision.placement is not None:
+                    waits |= {ids[name]: why for name, why in decision.placement.waiting.items()}
+        except Exception as problem:  # a policy may be anybody's
+            self.decider.memory = before
+            why = str(problem) if isinstance(problem, HetoptError) else raised(problem)
+            self._complain(f"{self.settings.policy} cannot decide, so what runs goes on: {why}")
+            self._refused = set(ids.values())
+            self._postpone(seconds)
+            return
         self._keep(scene, number, targets, took, gpus, waits)
 
     def _postpone(self, seconds: float | None) -> None:

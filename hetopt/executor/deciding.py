@@ -178,8 +178,7 @@ class Decider:
             return None, waits
         names = {job.name for job in jobs}
         placed = _placed(scene.leases, names, cluster)
-        tenants = tenants_of(jobs)
-        return Instance(cluster, tenants, tuple(jobs), time=scene.now, done=done, placed=placed), waits
+        return with_tenants(cluster, jobs, time=scene.now, done=done, placed=placed), waits
 
     @property
     def pipeline(self) -> Pipeline:
@@ -247,8 +246,30 @@ def _placed(leases: Iterable[Open], names: Collection[str], cluster: Cluster) ->
     return placed
 
 
-def tenants_of(jobs: Iterable[Job]) -> tuple[Tenant, ...]:
-    """Tenants with a job type for each model that they train: its mean speedup over the slowest type that runs it."""
+def with_tenants(cluster: Cluster, jobs: Sequence[Job], **state: Any) -> Instance:
+    """The instance of these jobs and their tenants, each with a job type for each model that it trains.
+
+    A job type's speedups are the means of its jobs', over the slowest type that runs them. In an instance tenants and
+    jobs share their names; a tenant that is called like a job gets a prime.
+    """
+    names = distinct((str(job.tenant) for job in jobs), (job.name for job in jobs))
+    renamed = tuple(replace(job, tenant=names[str(job.tenant)]) for job in jobs)
+    return Instance(cluster, _tenants(renamed), renamed, **state)
+
+
+def distinct(tenants: Iterable[str], jobs: Iterable[str]) -> dict[str, str]:
+    """Tenant -> how it is called in an instance, so that nobody has the name of another."""
+    taken, names = set(jobs), dict[str, str]()
+    for tenant in dict.fromkeys(tenants):
+        name = tenant
+        while name in taken:
+            name += "'"
+        names[tenant] = name
+        taken.add(name)
+    return names
+
+
+def _tenants(jobs: Iterable[Job]) -> tuple[Tenant, ...]:
     own: dict[str, dict[str, list[Job]]] = {}
     for job in jobs:
         own.setdefault(str(job.tenant), {}).setdefault(str(job.job_type), []).append(job)

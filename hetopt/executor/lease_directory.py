@@ -80,7 +80,8 @@ def _fields(pid: int) -> list[bytes] | None:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
         return None
-    return fields if fields and fields[0] not in (b"Z", b"X") else None
+    dead = not fields or (fields[0] in (b"Z", b"X") and int(fields[17]) <= 1)  # else it is its first thread alone
+    return None if dead else fields
 
 
 def identity(pid: int | None = None) -> dict[str, Any]:

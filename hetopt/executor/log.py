@@ -16,7 +16,7 @@ from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidInstance
 from hetopt.executor import tables
-from hetopt.executor.deciding import cluster_of, tenants_of
+from hetopt.executor.deciding import cluster_of, distinct, with_tenants
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.queue import form_of
 from hetopt.executor.speeds import read_speeds
@@ -54,7 +54,8 @@ def log_of(store: StateStore) -> Log:
     took = pd.Series([row["seconds"] for row in rounds], index=pd.Index(table["start"], name="start"), name="seconds")
     told = [(row["time"], KINDS[row["kind"]], row["job"]) for row in events if row["kind"] in KINDS]
     nothing = pd.DataFrame(index=pd.Index([], name="start", dtype=float))
-    shares = _throughput(spans, table, {row["name"]: speeds.rates(row["id"]) for row in jobs})
+    rates = {row["name"]: speeds.rates(row["id"]) for row in jobs}
+    shares = _throughput(spans, table, rates, _entities([row for row in jobs if rates[row["name"]]]))
     return Log(
         _jobs(jobs, leases, where, end),
         spans,
@@ -155,7 +156,22 @@ def _rounds(rounds: Sequence[RowMapping], spans: pd.DataFrame, capacity: float, 
     return pd.DataFrame(columns, columns=ROUNDS)
 
 
-def _throughput(spans: pd.DataFrame, rounds: pd.DataFrame, speeds: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
+def _entities(jobs: Sequence[RowMapping]) -> dict[str, str]:
+    """Job -> its tenant, or tenant and job type where the tenant has several, as :func:`instance_of` calls them."""
+    names = distinct((row["tenant"] for row in jobs), (row["name"] for row in jobs))
+    kinds: dict[str, dict[str, str]] = {}
+    for row in jobs:
+        kinds.setdefault(row["tenant"], {})[row["name"]] = form_of(row).model or "jobs"
+    found: dict[str, str] = {}
+    for tenant, own in kinds.items():
+        several = len(set(own.values())) > 1
+        found |= {job: f"{names[tenant]}/{kind}" if several else names[tenant] for job, kind in own.items()}
+    return found
+
+
+def _throughput(
+    spans: pd.DataFrame, rounds: pd.DataFrame, speeds: Mapping[str, Mapping[str, float]], entities: Mapping[str, str]
+) -> pd.DataFrame:
     """(decisions, tenants) mean normalised throughput: GPUs that train, times the job's measured speedup there."""
     places = zip(spans["job"], spans["seats"], strict=True)
     rates = np.array([_worth(json.loads(seats), speeds[job]) for job, seats in places])
@@ -163,8 +179,9 @@ def _throughput(spans: pd.DataFrame, rounds: pd.DataFrame, speeds: Mapping[str, 
     begins = np.minimum(spans["start"].to_numpy(dtype=float) + spans["lost"].to_numpy(dtype=float), ends)
     bounds = rounds["start"].to_numpy(dtype=float), rounds["end"].to_numpy(dtype=float)
     columns = {}
-    for tenant in dict.fromkeys(spans["tenant"]):
-        own = (spans["tenant"] == tenant).to_numpy()
+    owner = spans["job"].map(dict(entities))
+    for tenant in dict.fromkeys(entities.values()):
+        own = (owner == tenant).to_numpy()
         with np.errstate(invalid="ignore", divide="ignore"):
             columns[tenant] = integrals(begins[own], ends[own], rates[own], *bounds) / (bounds[1] - bounds[0])
     index = pd.Index(rounds["start"], name="start")
@@ -217,4 +234,4 @@ def instance_of(store: StateStore) -> Instance:
             )
     if not jobs:
         raise InvalidInstance(f"{store.folder} has no job whose speed was measured")
-    return Instance(cluster, tenants_of(jobs), tuple(jobs), name=str(store.folder), source="measured by the executor")
+    return with_tenants(cluster, jobs, name=str(store.folder), source="measured by the executor")

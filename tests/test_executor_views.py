@@ -1,0 +1,199 @@
+"""What people and other programs see of a cluster: the log with its metrics, Prometheus, the clock."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from executor_scenes import form, opened, rows, with_speeds
+from sqlalchemy import insert, update
+
+from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.executor import clock as clocks
+from hetopt.executor import tables
+from hetopt.executor.clock import Clock, Wall
+from hetopt.executor.engines.engine import Seat
+from hetopt.executor.leases import Ending, ask_stop, grant, seal
+from hetopt.executor.log import instance_of, log_of
+from hetopt.executor.prometheus import metrics_of, serve
+from hetopt.executor.queue import submit
+from hetopt.executor.snapshot import snapshot
+from hetopt.executor.store import StateStore
+from hetopt.executor.switching import restart_seconds
+from hetopt.executor.telling import age
+from hetopt.metrics import summary
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StateStore]:
+    """Books whose clock the test sets: ``store.clock.base``."""
+    with StateStore(tmp_path / "state") as made:
+        monkeypatch.setattr(clocks, "now", lambda: made.clock.at)
+        made.clock.base = 0.0
+        yield made
+
+
+def at(store: StateStore, seconds: float) -> None:
+    store.clock.base = seconds
+
+
+def history(store: StateStore) -> None:
+    """Two jobs on two hosts: a trains from 10 to 40 on slow, moves, ends at 60 on fast; b waits and runs from 45."""
+    for name, seconds in (("a", 0.0), ("b", 20.0)):
+        at(store, seconds)
+        submit(store, form(name, steps=100, tenant=name))
+    for job in (1, 2):
+        with_speeds(store, job, {"slow": 1.0, "fast": 4.0})
+    content = [("n", {"slow": 1}), ("m", {"fast": 1})]
+    with store.writing() as connection:
+        for name, gpus in content:
+            said = json.dumps({"gpus": gpus, "up": True, "note": ""})
+            connection.execute(insert(tables.nodes).values(name=name, drained=False, content=said))
+        for number, begin in enumerate((0.0, 30.0, 60.0), start=1):
+            more = {"policy": "fft", "jobs": 1, "placed": 1, "gpus": 1, "capacity": 2, "seconds": 0.5}
+            connection.execute(insert(tables.rounds).values(number=number, time=begin, **more))
+    run(store, 1, Seat("n", "slow", 0), 10.0, 12.0, 40.0, 28, stop=38.0)
+    run(store, 1, Seat("m", "fast", 0), 41.0, 44.0, 60.0, 100)
+    run(store, 2, Seat("n", "slow", 0), 45.0, 46.0, 145.0, 100)
+
+
+def run(
+    store: StateStore, job: int, seat: Seat, begin: float, tick: float, end: float, step: int, stop: float | None = None
+) -> None:
+    at(store, begin)
+    assert grant(store, job, [seat]) is not None
+    lease = next(one for one in opened(store) if one.row["job"] == job)
+    with store.writing() as connection:
+        mine = tables.leases.c.id == lease.row["id"]
+        connection.execute(update(tables.leases).where(mine).values(running=begin, first_tick=tick))
+    if stop is not None:
+        at(store, stop)
+        ask_stop(store, lease, "it moves")
+    at(store, end)
+    seal(store, lease, Ending("stopped" if stop else "ended", step=step, finished=step == 100))
+
+
+def test_the_log_by_hand(store: StateStore) -> None:
+    history(store)
+    log = log_of(store)
+    assert log.jobs["jct"].to_dict() == {"a": 60.0, "b": 125.0}
+    assert log.jobs["starvation"].to_dict() == {"a": 10.0, "b": 25.0}
+    assert log.jobs["switches"].to_dict() == {"a": 1, "b": 0}
+    assert log.jobs["lost"].to_dict() == {"a": 5.0, "b": 1.0}
+    assert log.spans[["job", "start", "end", "lost", "work"]].values.tolist() == [
+        ["a", 10.0, 40.0, 2.0, 28.0],
+        ["a", 41.0, 60.0, 3.0, 72.0],
+        ["b", 45.0, 145.0, 1.0, 100.0],
+    ]
+    assert log.rounds["held"].tolist() == [20.0, 10 + 19 + 15.0, 85.0]
+    assert log.rounds["trained"].tolist() == [18.0, 10 + 16 + 14.0, 85.0]
+    assert log.rounds["utilisation"].tolist() == [18 / 60, 40 / 60, 85 / 170]
+    assert log.throughput["a'"].tolist() == [18 / 30, (10 + 4 * 16) / 30, 0.0]
+    assert log.end == 145.0
+
+
+def test_all_metrics_are_those_of_the_log(store: StateStore) -> None:
+    history(store)
+    numbers = summary(log_of(store), instance_of(store))
+    assert numbers["jct_mean"] == 92.5
+    assert numbers["makespan"] == 145.0
+    # Alone and at once on the fast one a takes 25 s and b too.
+    assert numbers["ftf_exclusive_mean"] == pytest.approx((60 / 25 + 125 / 25) / 2)
+
+
+def test_what_was_never_measured_is_no_instance(store: StateStore) -> None:
+    submit(store, form("a"))
+    with pytest.raises(InvalidInstance, match="knows no node"):
+        instance_of(store)
+    with store.writing() as connection:
+        said = json.dumps({"gpus": {"slow": 1}, "up": True, "note": ""})
+        connection.execute(insert(tables.nodes).values(name="n", drained=False, content=said))
+    with pytest.raises(InvalidInstance, match="no job whose speed was measured"):
+        instance_of(store)
+    log = log_of(store)
+    assert log.jobs["jct"].isna().all()
+    assert not len(log.spans)
+
+
+def test_what_switching_costs(store: StateStore) -> None:
+    """Stopping took 2 s, starting 2, 3 and 1 s: 2 + 2 in the median."""
+    assert _cost(store) is None
+    history(store)
+    assert _cost(store) == 4.0
+
+
+def _cost(store: StateStore) -> float | None:
+    with store.reading() as connection:
+        return restart_seconds(connection)
+
+
+def test_prometheus_asks_on_loopback(store: StateStore) -> None:
+    history(store)
+    samples = {
+        (sample.name, *sample.labels.values()): sample.value
+        for metric in metrics_of(snapshot(store))
+        for sample in metric.samples
+    }
+    assert samples["hetopt_jobs", "done"] == 2.0
+    assert samples["hetopt_gpus", "n", "slow"] == 1.0
+    assert samples["hetopt_node_up", "m"] == 1.0
+    server, thread = serve(store, 0)
+    try:
+        port = server.server_port
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
+            text = answer.read().decode()
+        assert server.server_address[0] == "127.0.0.1"
+        assert 'hetopt_jobs{state="done"} 2.0' in text
+        with pytest.raises(InvalidOption, match="Address already in use"):
+            serve(store, port)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    with pytest.raises(InvalidOption, match="--metrics-port is 70000"):
+        serve(store, 70000)
+
+
+def test_the_clock_goes_on_over_controllers_and_stands_still_over_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(clocks, "now", lambda: now[0])
+    one = Clock.begin()
+    now[0] = 130.0
+    assert one.now() == 30.0
+    assert Clock.of(one.text, 0.0).now() == 30.0
+    monkeypatch.setattr(clocks, "boot_id", lambda: "another")
+    now[0] = 5.0
+    after = Clock.of(one.text, 28.0)
+    assert after.now() == 28.0
+    now[0] = 6.0
+    assert after.now() == 29.0
+
+
+def test_a_clock_on_the_wall_that_is_set_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    wall = Wall()
+    assert wall.jumped() == 0.0
+    real = time.time
+    monkeypatch.setattr(clocks.time, "time", lambda: real() + 3600)
+    assert wall.jumped() == pytest.approx(3600, abs=1)
+    assert wall.jumped() == 0.0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.4, "0s"), (59.6, "1m00s"), (75, "1m15s"), (3725, "1h02m"), (90000, "1d01h")]
+)
+def test_ages(seconds: float, text: str) -> None:
+    assert age(seconds) == text
+
+
+def test_nothing_happened(store: StateStore) -> None:
+    log = log_of(store)
+    assert len(log.jobs) == len(log.rounds) == 0
+    assert isinstance(log.jobs, pd.DataFrame)
+    assert not rows(store)
+    assert math.isfinite(log.end)
