@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import signal
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -60,7 +62,7 @@ class Evidence:
     def progress(self) -> dict[str, Any]:
         """What the job last told."""
         said = files.read_json(self.folder / files.PROGRESS) or {}
-        good = all(isinstance(said.get(key), (int, float)) for key in ("step", "first_step", "seconds", "time"))
+        good = all(_is_number(said.get(key)) for key in ("step", "first_step", "seconds", "time"))
         return said if good else {}
 
     @property
@@ -96,7 +98,7 @@ class Evidence:
             step=None if newest is None else newest[0],
             checkpoint=None if newest is None else newest[1],
             checkpoint_bytes=None if newest is None else _size(newest[1]),
-            ticked=max(filter(None, [self.ticked, (said or {}).get("step")]), default=None),
+            ticked=max([n for n in (self.ticked, (said or {}).get("step")) if _is_number(n)], default=None),
             finished=finished,
             failure=failure,
             fatal=fatal,
@@ -124,7 +126,8 @@ class Evidence:
             return False, None, False  # its lease had run out, which it saw before its runner did
         if said is not None and said.get("problem"):
             return False, said["problem"], False
-        wrong = next((code for code in codes if code), 0)
+        own = [code for code in codes if code not in (0, -signal.SIGTERM, -signal.SIGKILL)]
+        wrong = next(iter(own), next((code for code in codes if code), 0))  # others were stopped for its sake
         if wrong:
             how = f"was killed by signal {-wrong}" if wrong < 0 else f"exited with code {wrong}"
             return False, f"it {how}; hetopt logs {self.lease.job['name']} shows what it printed", False
@@ -134,6 +137,11 @@ class Evidence:
     def out_of_memory(self) -> bool:
         """Whether the job says that the GPU has too little memory."""
         return bool((files.read_json(self.folder / files.OUTCOME) or {}).get("out_of_memory"))
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a file that may be damaged holds a number there."""
+    return isinstance(value, (int, float)) and math.isfinite(value)
 
 
 def _size(checkpoint: Path) -> float:

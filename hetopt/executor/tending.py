@@ -6,6 +6,7 @@ Everything here may be repeated after a crash at any point: the books say what i
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -238,7 +239,7 @@ class Tender:
 
     def _give_up(self, lease: Open, evidence: Evidence, why: str) -> None:
         """Renew it no longer, and have it killed; its GPUs stay taken until it is certainly dead."""
-        if not evidence.claims and evidence.revoke():
+        if evidence.revoke():  # also of a gang of which some have begun: nobody else shall
             self.engine.kill([lease.tag])
             self._seal(lease, evidence)
             return
@@ -255,11 +256,13 @@ class Tender:
         certain = self.engine.fenced_after(lease.tag)
         grace = form_of(lease.job).grace
         expires = self.terms.ttl_seconds + grace + self.terms.margin_seconds
-        if (certain is not None and waited >= certain) or waited >= expires:
+        if waited >= (expires if certain is None else certain):
             evidence.revoke()
             self._seal(lease, Evidence(lease), "lost")
 
     def _seal(self, lease: Open, evidence: Evidence, word: str | None = None) -> None:
+        for unfinished in (lease.folder / files.CHECKPOINTS).glob(".step-*"):
+            shutil.rmtree(unfinished, ignore_errors=True)
         seal(self.store, lease, evidence.ending(word), partial(learn, lease=lease, evidence=evidence))
         self.renewer.drop(lease.tag)
         for kept in (self._ended, self._asked):

@@ -153,7 +153,11 @@ class Engine(Protocol):
         ...
 
     def fenced_after(self, tag: str) -> float | None:
-        """Seconds after a :meth:`kill` from which on certainly nothing of the lease runs; None: never certain."""
+        """Seconds after a :meth:`kill` from which on certainly nothing of the lease runs.
+
+        Infinite as long as something certainly does; None where the engine can never be certain, so that only the time
+        to live proves it.
+        """
         ...
 
     def close(self) -> None:

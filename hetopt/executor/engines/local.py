@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -106,7 +107,7 @@ class LocalEngine:
 
     def fenced_after(self, tag: str) -> float | None:
         """At once where no process has the tag; a process that cannot die (of a file server that hangs) may still."""
-        return None if with_tag(f"{tag}.", prefix=True) else 0.0
+        return math.inf if with_tag(f"{tag}.", prefix=True) else 0.0
 
     def close(self) -> None:
         """Forget the children; those that have ended are waited for."""
