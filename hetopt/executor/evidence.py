@@ -7,7 +7,7 @@ import signal
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor.leases import PROFILE, Ending, Open
@@ -98,7 +98,7 @@ class Evidence:
             step=None if newest is None else newest[0],
             checkpoint=None if newest is None else newest[1],
             checkpoint_bytes=None if newest is None else _size(newest[1]),
-            ticked=max([n for n in (self.ticked, (said or {}).get("step")) if _is_number(n)], default=None),
+            ticked=max([int(n) for n in (self.ticked, (said or {}).get("step")) if _is_number(n)], default=None),
             finished=finished,
             failure=failure,
             fatal=fatal,
@@ -139,7 +139,7 @@ class Evidence:
         return bool((files.read_json(self.folder / files.OUTCOME) or {}).get("out_of_memory"))
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[float]:
     """Whether a file that may be damaged holds a number there."""
     return isinstance(value, (int, float)) and math.isfinite(value)
 
