@@ -21,8 +21,8 @@ from sqlalchemy import select
 from hetopt.executor import lease_directory as files
 from hetopt.executor import tables
 from hetopt.executor.job_file import JobForm
+from hetopt.executor.processes import tagged
 from hetopt.executor.queue import submit
-from hetopt.executor.runner import tagged
 from hetopt.executor.snapshot import snapshot
 from hetopt.executor.store import EVENTS, StateStore
 

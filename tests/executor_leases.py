@@ -19,7 +19,7 @@ from hetopt.executor import lease_directory as files
 from hetopt.executor.engines.engine import Grant, Seat
 from hetopt.executor.job_side import LEASE_VARIABLE
 from hetopt.executor.lease_file import written
-from hetopt.executor.runner import tagged
+from hetopt.executor.processes import tagged
 
 PATIENCE = 60.0
 """Seconds; the machine may have other work."""
@@ -37,6 +37,20 @@ while not stop:
 tell("stops")
 """
 """A job that lives until it is asked to stop, and writes down that it begins and stops."""
+
+STUBBORN = COUNT.replace("lambda *_: stop.append(1)", "signal.SIG_IGN")
+
+AWAY = """
+import os, signal, subprocess, sys, time
+ignore = "import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(1000)"
+for how in ({}, {"env": {}}):
+    away = subprocess.Popen([sys.executable, "-S", "-c", ignore], start_new_session=True, stdout=subprocess.PIPE, **how)
+    away.stdout.readline()
+    open(sys.argv[1], "a").write(f"0 {away.pid} begins\\n")
+if sys.argv[2] == "stays":
+    time.sleep(1000)
+"""
+"""Leaves processes behind in sessions of their own, one of them without a tag."""
 
 
 def until(what: Callable[[], Any], meaning: str) -> Any:

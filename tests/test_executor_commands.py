@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from executor_job import model_after
 
-from hetopt.executor.runner import tagged
+from hetopt.executor.processes import tagged
 from hetopt.executor.store import StateStore
 
 Run = Callable[..., tuple[int, str, str]]

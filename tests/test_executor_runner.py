@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 from executor_leases import (
+    AWAY,
     COUNT,
     PATIENCE,
+    STUBBORN,
     Clock,
-    Python,
     Runners,
     alive,
     ended,
     full_disk,
     hidden,
-    make_lease,
     said,
     seats,
     told,
@@ -29,9 +29,6 @@ from executor_leases import (
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor import runner as module
-from hetopt.executor.runner import Runner
-
-STUBBORN = COUNT.replace("lambda *_: stop.append(1)", "signal.SIG_IGN")
 
 
 @pytest.fixture
@@ -52,7 +49,7 @@ def test_of_several_runners_one_runs_the_job(runners: Runners, tmp_path: Path) -
     assert [rival.returncode for rival in rivals if rival.poll() is not None] == [0, 0]
     (winner,) = (rival for rival in rivals if rival.poll() is None)
     claim = said(folder, files.claim_file(0))
-    assert claim["pid"] == winner.pid
+    assert files.parent(claim["pid"]) == winner.pid, "its guardian"
     assert files.is_alive(claim)
     assert runners.start(folder).wait(PATIENCE) == 0
     assert not (folder / files.exit_file(0)).exists()
@@ -85,12 +82,24 @@ def test_a_claim_that_takes_too_long_runs_nothing(runners: Runners, tmp_path: Pa
 
 @pytest.mark.parametrize("version", [2, "1", None])
 def test_a_lease_of_another_version_is_refused(version: object, runners: Runners, tmp_path: Path) -> None:
+    """With a reason that reaches the controller: granted again, it would only be refused again."""
     folder = runners.lease("sh:touch $1", tmp_path / "ran")
     files.write_json(folder / files.LEASE, {**said(folder, files.LEASE), "version": version})
-    assert runners.start(folder).wait(PATIENCE) == 1
-    assert "is of another version of hetopt" in (folder / "runner.log").read_text()
-    assert not (folder / files.claim_file(0)).exists()
+    content = runners.run(folder)
+    assert content["problem"].startswith("the lease is of another version of hetopt than the one on ")
+    assert content == {"reason": "failed", "codes": [], "problem": content["problem"], "left": []}
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_lease_that_cannot_be_read_is_left_to_the_controller(
+    runners: Runners, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = runners.lease("sh:touch $1", tmp_path / "ran")
+    (folder / files.LEASE).write_text("{")
+    monkeypatch.setattr(module, "PATIENCE", 0.2)
+    assert module.main([str(folder), "0"]) == 1
+    assert capfd.readouterr().err == f"{folder / files.LEASE} cannot be read\n"
+    assert not (folder / files.claim_file(0)).exists()
 
 
 # -- stopping
@@ -267,19 +276,6 @@ def test_where_one_worker_fails_the_others_are_stopped(runners: Runners, tmp_pat
     assert set(content["codes"][::2]) <= {0, -15}, "asked, be it before they could hear it"
 
 
-AWAY = """
-import os, signal, subprocess, sys, time
-ignore = "import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(1000)"
-for how in ({}, {"env": {}}):
-    away = subprocess.Popen([sys.executable, "-S", "-c", ignore], start_new_session=True, stdout=subprocess.PIPE, **how)
-    away.stdout.readline()
-    open(sys.argv[1], "a").write(f"0 {away.pid} begins\\n")
-if sys.argv[2] == "stays":
-    time.sleep(1000)
-"""
-"""Leaves processes behind in sessions of their own, one of them without a tag."""
-
-
 @pytest.mark.parametrize("way", ["ends", "stays"])
 def test_nothing_is_left_when_the_end_is_told(way: str, runners: Runners, tmp_path: Path) -> None:
     book = tmp_path / "book"
@@ -297,21 +293,11 @@ def test_nothing_is_left_when_the_end_is_told(way: str, runners: Runners, tmp_pa
     assert left == []
 
 
-def test_what_would_not_die_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The controller takes no such end for one."""
-    folder = make_lease(tmp_path)
-    own = Runner(folder, said(folder, files.LEASE), 0)
-    monkeypatch.setattr(module, "KILL_SECONDS", 0.2)
-    monkeypatch.setattr(own, "_here", lambda: {2**30: 1})
-    monkeypatch.setattr(own, "_bury", lambda: False)
-    assert own._clean_up() == [2**30]
-
-
 def test_the_end_is_told_once_there_is_room(runners: Runners, tmp_path: Path) -> None:
     folder = runners.lease(COUNT, tmp_path / "book")
     process = runners.start(folder)
     until(lambda: told(tmp_path / "book"), "it lives")
-    with full_disk(process.pid):
+    with full_disk(said(folder, files.claim_file(0))["pid"]):
         process.terminate()
         until(lambda: told(tmp_path / "book")[-1][2] == "stops", "it stops")
         time.sleep(0.5)
@@ -319,29 +305,3 @@ def test_the_end_is_told_once_there_is_room(runners: Runners, tmp_path: Path) ->
         assert not (folder / files.exit_file(0)).exists()
     assert ended(process, folder)["reason"] == "stopped"
     assert hidden(folder) == []
-
-
-def test_the_job_dies_with_its_runner(runners: Runners, tmp_path: Path) -> None:
-    folder = runners.lease(STUBBORN, tmp_path / "book")
-    process = runners.start(folder)
-    pid = until(lambda: told(tmp_path / "book"), "it lives")[0][1]
-    process.kill()
-    process.wait()
-    until(lambda: not alive(pid), "it has died")
-    assert not (folder / files.exit_file(0)).exists()
-
-
-def test_processes_are_found_by_their_tag() -> None:
-    """Whatever they are called, and in whatever state, as long as they live."""
-    odd = "import ctypes; ctypes.CDLL(None).prctl(15, b'\\xff) Z'); print(flush=True); input()"
-    with Python(odd, HETOPT_TAG="hetopt-odd-1.0") as child:
-        child.says()
-        pid = child.process.pid
-        assert module.with_tag("hetopt-odd-1.0") == [pid]
-        assert module.with_tag("hetopt-odd-", prefix=True) == [pid]
-        assert module.with_tag("hetopt-odd-1") == []
-        child.process.send_signal(signal.SIGSTOP)
-        assert module.with_tag("hetopt-odd-1.0") == [pid]
-        child.process.kill()
-        until(lambda: not alive(pid), "it is dead")
-        assert module.with_tag("hetopt-odd-1.0") == [], "a zombie is dead"

@@ -30,7 +30,7 @@ from executor_leases import (
 from hetopt.executor import lease
 from hetopt.executor import lease_directory as files
 from hetopt.executor.job_side import LOOK_SECONDS, Lease
-from hetopt.executor.runner import tagged
+from hetopt.executor.processes import tagged
 
 
 @pytest.fixture

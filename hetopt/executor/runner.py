@@ -7,7 +7,6 @@ of the job runs here any more.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import signal
@@ -16,11 +15,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from hetopt.executor import lease_directory as files
+from hetopt.executor import processes
+from hetopt.executor.guardian import STOPPING, guarded
 from hetopt.executor.job_side import LEASE_VARIABLE
 
 LOOK_SECONDS = 0.1
@@ -28,11 +29,6 @@ LOOK_SECONDS = 0.1
 
 PATIENCE = 10.0
 """Seconds in which a shared directory must show what was written elsewhere."""
-
-KILL_SECONDS = 30.0
-"""Seconds to wait for processes that have been killed: one with much memory on GPUs is not gone at once."""
-
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 class Runner:
@@ -61,26 +57,30 @@ class Runner:
 
     def listen(self) -> None:
         """From now on a signal has the job stop, whether it has begun or not."""
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGURG):  # SIGURG: to Slurm's gangs, see its engine
+        for number in STOPPING:
             signal.signal(number, lambda *_: self._ask("stopped"))
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, nobody learns how a process has ended
 
+    def try_to_run(self) -> None:
+        """Run the node, unless somebody else does."""
+        if files.claim(self.folder, self.rank, files.identity()):
+            self.run()
+
     def run(self) -> None:
         """From the claim to the exit file."""
-        _prctl(PR_SET_CHILD_SUBREAPER, 1)  # what the job leaves behind stays below this process
+        processes.adopt_orphans()  # what the job leaves behind stays below this process
         problem = self._start()
         while problem is None and self._running():
             time.sleep(LOOK_SECONDS)
             self._look()
         reason = self.reason
-        left = self._clean_up()
+        left = processes.kill_all(self.tag, self._bury)
         codes = [worker.returncode for worker in self.workers]
         if reason is None and os.path.exists(self.folder / files.STOP):
             reason = "stopped"  # the job has seen it before this process did
         if reason is None:
             reason = "failed" if any(codes) else "ended"
-        content = {"reason": reason, "codes": codes, "problem": problem, "left": left}
-        _insist(lambda: files.write_json(self.folder / files.exit_file(self.rank), content))
+        _tell(self.folder, self.rank, reason=reason, codes=codes, problem=problem, left=left)
 
     def _start(self) -> str | None:
         """Start the job; what is wrong if it cannot be."""
@@ -122,7 +122,7 @@ class Runner:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=lambda: _die_with(parent),
+                preexec_fn=lambda: processes.die_with(parent),
             )
         finally:
             os.close(log)
@@ -161,7 +161,7 @@ class Runner:
         if [worker for worker in self.workers if worker.poll() is None]:
             return True
         grace = self.asked is not None and files.now() - self.asked <= self.said["grace_seconds"]
-        return grace and bool(self._here())
+        return grace and bool(processes.of(self.tag))
 
     def _look(self) -> None:
         now, watch, said = files.now(), self.watch, self.said
@@ -194,48 +194,18 @@ class Runner:
         """
         if self.asked is None:
             self.asked = files.now()
-        waited, here = files.now() - self.asked, self._here()
+        waited, here = files.now() - self.asked, processes.of(self.tag)
         if waited > self.said["grace_seconds"]:
-            _signal(here, signal.SIGKILL)
+            processes.send(here, signal.SIGKILL)
             return
         late = waited > self.said["grace_seconds"] / 2
         chosen = {pid for pid, parent in here.items() if late or parent not in here} - self.told
-        _signal(chosen, signal.SIGTERM)
+        processes.send(chosen, signal.SIGTERM)
         self.told |= chosen
-
-    def _here(self) -> dict[int, int]:
-        """Process -> its parent, of all that the lease has here: with its tag, or below this process."""
-        parents = {pid: parent for pid in _processes() if (parent := files.parent(pid)) is not None}
-        own = {pid: parents[pid] for pid in with_tag(self.tag) if pid in parents}
-        above = {os.getpid(), *own}
-        while more := {pid for pid, parent in parents.items() if parent in above and pid not in own}:
-            own |= {pid: parents[pid] for pid in more}
-            above |= more
-        return own
 
     def _bury(self) -> bool:
         """Take note of those that have ended; whether nothing at all is below this process any more."""
-        own = [worker.pid for worker in self.workers if worker.poll() is None]
-        try:
-            while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
-                if ended.si_pid in own:  # just now
-                    return False
-                os.waitpid(ended.si_pid, 0)
-        except ChildProcessError:
-            return True
-        return False
-
-    def _clean_up(self) -> list[int]:
-        """Kill whatever of the lease still runs here; the processes that would not die."""
-        deadline = files.now() + KILL_SECONDS
-        while True:
-            here = self._here()
-            _signal(here, signal.SIGKILL)
-            if self._bury() and not here:
-                return []
-            if files.now() > deadline:
-                return sorted(here)
-            time.sleep(LOOK_SECONDS / 2)
+        return processes.bury([worker.pid for worker in self.workers if worker.poll() is None])
 
 
 class Watch(threading.Thread):
@@ -281,55 +251,6 @@ class Watch(threading.Thread):
             time.sleep(LOOK_SECONDS)
 
 
-def with_tag(tag: str, *, prefix: bool = False) -> list[int]:
-    """Processes of this machine and user whose environment says that they belong to that node of a lease.
-
-    Parameters
-    ----------
-    tag:
-        The lease's tag, a dot, and the node's number; or ``runner`` for what starts it.
-    prefix:
-        To any whose tag begins so.
-    """
-    return [pid for pid, own in tagged() if (own.startswith(tag) if prefix else own == tag)]
-
-
-def tagged() -> Iterator[tuple[int, str]]:
-    """(process, tag) of every process of this user that belongs to some lease."""
-    start = files.TAG_VARIABLE.encode() + b"="
-    for pid in _processes():
-        try:
-            content = Path(f"/proc/{pid}/environ").read_bytes()
-        except OSError:
-            continue
-        if start in content and files.started(pid) is not None:
-            own = [entry for entry in content.split(b"\0") if entry.startswith(start)]
-            yield from ((pid, entry[len(start) :].decode(errors="replace")) for entry in own)
-
-
-def _processes() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
-
-
-def _signal(pids: Iterable[int], number: int) -> None:
-    for pid in pids:
-        try:
-            os.kill(pid, number)
-        except (ProcessLookupError, PermissionError):
-            continue
-
-
-def _prctl(option: int, value: int) -> None:
-    ctypes.CDLL(None).prctl(option, value)
-
-
-def _die_with(parent: int) -> None:
-    """Have this process killed when its runner dies."""
-    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
 def _is_the_engines(name: str) -> bool:
     """Variables that would make a job's own calls of the engine's commands behave as if inside of it."""
     return re.match(r"(SBATCH|SLURM|SRUN)_", name) is not None
@@ -361,15 +282,38 @@ def main(words: list[str]) -> int:
     """Run a node of a lease; 0 also where somebody else does."""
     folder = Path(words[0])
     said = _patient(folder / files.LEASE)
-    if said is None or said.get("version") != files.VERSION:
-        print(f"{folder / files.LEASE} cannot be read, or is of another version of hetopt", file=sys.stderr)
+    if said is None:
+        print(f"{folder / files.LEASE} cannot be read", file=sys.stderr)
         return 1
     rank = int(words[1]) if len(words) > 1 else _rank_here(said)
+    if said.get("version") != files.VERSION:
+        problem = f"the lease is of another version of hetopt than the one on {socket.gethostname()}"
+        if files.claim(folder, rank, files.identity()):
+            _tell(folder, rank, reason="failed", problem=problem)
+        return 0
     runner = Runner(folder, said, rank)  # its time runs from before the claim: the controller counts on that
     runner.listen()
-    if files.claim(folder, rank, files.identity()):
-        runner.run()
-    return 0
+    who, code = guarded(runner.try_to_run, lambda: runner.reason is not None)
+    if code == 0:
+        return 0
+    if files.read_json(folder / files.claim_file(rank)) != who:  # it has begun nothing, or another runs the node
+        return 1
+    _tell(folder, rank, reason="lost", left=processes.kill_all(runner.tag))
+    return 1
+
+
+def _tell(
+    folder: Path,
+    rank: int,
+    *,
+    reason: str,
+    codes: Sequence[int] = (),
+    problem: str | None = None,
+    left: Sequence[int] = (),
+) -> None:
+    """Write how the node ended."""
+    content = {"reason": reason, "codes": list(codes), "problem": problem, "left": list(left)}
+    _insist(lambda: files.write_json(folder / files.exit_file(rank), content))
 
 
 def _rank_here(said: dict[str, Any]) -> int:

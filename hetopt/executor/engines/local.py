@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor.engines.engine import EngineDown, Grant, Node, Phase
-from hetopt.executor.runner import tagged, with_tag
+from hetopt.executor.processes import send, tagged, with_tag
 
 KILL_SECONDS = 5.0
 """How long :meth:`LocalEngine.kill` waits for what it has killed to be gone."""
@@ -87,17 +87,14 @@ class LocalEngine:
     def stop(self, tags: Collection[str]) -> None:
         """Ask the runners, which read it in their directory as well."""
         wanted = {f"{tag}.runner" for tag in tags}
-        for pid, own in tagged() if wanted else ():
-            if own in wanted:
-                _signal(pid, signal.SIGTERM)
+        send([pid for pid, own in tagged() if own in wanted] if wanted else [], signal.SIGTERM)
 
     def kill(self, tags: Collection[str]) -> None:
         """Kill the runners and all processes that have inherited the tag."""
         wanted, deadline = set(tags), files.now() + KILL_SECONDS
         while wanted and files.now() < deadline:
             found = [pid for pid, own in tagged() if own.rpartition(".")[0] in wanted]
-            for pid in found:
-                _signal(pid, signal.SIGKILL)
+            send(found, signal.SIGKILL)
             for tag in wanted:
                 for child in self._children.get(tag, ()):
                     child.poll()
@@ -116,10 +113,3 @@ class LocalEngine:
                 child.poll()
                 child.returncode = child.returncode if child.returncode is not None else 0  # no warning: it goes on
         self._children.clear()
-
-
-def _signal(pid: int, number: int) -> None:
-    try:
-        os.kill(pid, number)
-    except (ProcessLookupError, PermissionError):
-        return

@@ -1,0 +1,66 @@
+"""Stands above a runner, so that what a killed runner leaves behind dies too. Standard library only.
+
+A process that a job's shell has started does not die with its runner, and an engine may lose sight of it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from hetopt.executor import lease_directory as files
+from hetopt.executor import processes
+
+STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGURG)  # the last: to Slurm's gangs, see its engine
+"""Signals that ask a runner to stop its job."""
+
+
+def guarded(work: Callable[[], None], asked: Callable[[], bool]) -> tuple[dict[str, Any], int]:
+    """Do ``work`` in a child process, and wait for it; what it leaves behind becomes a child of this one.
+
+    Where this process is killed, the child is asked to stop.
+
+    Parameters
+    ----------
+    work:
+        For the child. Handlers of :data:`STOPPING` must be set already, and stay as they are there.
+    asked:
+        Whether a stopping signal has come so far.
+
+    Returns
+    -------
+    tuple
+        Who the child was (:func:`~hetopt.executor.lease_directory.identity`), and how it ended, as
+        :func:`os.waitstatus_to_exitcode` has it.
+    """
+    own = os.getpid()
+    processes.adopt_orphans()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            processes.die_with(own, signal.SIGTERM)
+            work()
+            code = 0
+        except Exception:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+
+    def forward(number: int, _: FrameType | None) -> None:
+        processes.send([child], number)
+
+    for number in STOPPING:
+        signal.signal(number, forward)
+    who = files.identity(child)
+    if asked():  # before signals were forwarded
+        processes.send([child], signal.SIGTERM)
+    ended, status = os.wait()
+    while ended != child:
+        ended, status = os.wait()
+    return who, os.waitstatus_to_exitcode(status)

@@ -1,0 +1,127 @@
+"""Processes of a lease are found whatever they do, and nothing of them outlives their runner and its guardian."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from executor_leases import AWAY, COUNT, PATIENCE, STUBBORN, Python, Runners, alive, ended, said, told, until
+
+from hetopt.executor import lease_directory as files
+from hetopt.executor import processes
+
+
+@pytest.fixture
+def runners(tmp_path: Path) -> Iterator[Runners]:
+    with Runners(tmp_path) as made:
+        yield made
+
+
+def test_processes_are_found_by_their_tag() -> None:
+    """Whatever they are called, and in whatever state, as long as they live."""
+    odd = "import ctypes; ctypes.CDLL(None).prctl(15, b'\\xff) Z'); print(flush=True); input()"
+    with Python(odd, HETOPT_TAG="hetopt-odd-1.0") as child:
+        child.says()
+        pid = child.process.pid
+        assert processes.with_tag("hetopt-odd-1.0") == [pid]
+        assert processes.with_tag("hetopt-odd-", prefix=True) == [pid]
+        assert processes.with_tag("hetopt-odd-1") == []
+        assert processes.of("hetopt-odd-1.0")[pid] == os.getpid()
+        child.process.send_signal(signal.SIGSTOP)
+        assert processes.with_tag("hetopt-odd-1.0") == [pid]
+        child.process.kill()
+        until(lambda: not alive(pid), "it is dead")
+        assert processes.with_tag("hetopt-odd-1.0") == [], "a zombie is dead"
+
+
+def test_what_would_not_die_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The controller takes no such end for one."""
+    monkeypatch.setattr(processes, "KILL_SECONDS", 0.2)
+    monkeypatch.setattr(processes, "of", lambda _: {2**30: 1})
+    assert processes.kill_all("hetopt-odd-1.0", lambda: False) == [2**30]
+
+
+def test_nothing_outlives_a_runner_that_is_killed(runners: Runners, tmp_path: Path) -> None:
+    """Also not what has left its session, its parents and its tag behind; only then the end is told."""
+    book = tmp_path / "book"
+    folder = runners.lease(AWAY, book, "stays")
+    guardian = runners.start(folder)
+    until(lambda: len(told(book)) == 2, "they live")
+    os.kill(said(folder, files.claim_file(0))["pid"], signal.SIGKILL)
+    while not (folder / files.exit_file(0)).exists():
+        time.sleep(0.001)
+    assert [line[1] for line in told(book) if alive(line[1])] == []
+    assert guardian.wait(PATIENCE) == 1
+    assert said(folder, files.exit_file(0)) == {"reason": "lost", "codes": [], "problem": None, "left": []}
+
+
+def test_a_runner_whose_guardian_is_killed_stops_its_job(runners: Runners, tmp_path: Path) -> None:
+    book = tmp_path / "book"
+    folder = runners.lease(COUNT, book)
+    guardian = runners.start(folder)
+    until(lambda: told(book), "it lives")
+    guardian.kill()
+    until(lambda: (folder / files.exit_file(0)).exists(), "its runner has ended")
+    assert said(folder, files.exit_file(0)) == {"reason": "stopped", "codes": [0], "problem": None, "left": []}
+    assert told(book)[-1][2] == "stops"
+
+
+def test_a_job_dies_with_its_runner_and_guardian(runners: Runners, tmp_path: Path) -> None:
+    """Killed both at once, as a machine does that is out of memory."""
+    folder = runners.lease(STUBBORN, tmp_path / "book")
+    guardian = runners.start(folder)
+    pid = until(lambda: told(tmp_path / "book"), "it lives")[0][1]
+    runner = said(folder, files.claim_file(0))["pid"]
+    for process in (guardian.pid, runner):
+        os.kill(process, signal.SIGSTOP)
+    for process in (guardian.pid, runner):
+        os.kill(process, signal.SIGKILL)
+    until(lambda: not alive(pid), "it has died")
+    assert not (folder / files.exit_file(0)).exists()
+
+
+def test_a_rival_that_is_killed_harms_nobody(runners: Runners, tmp_path: Path) -> None:
+    """Its guardian kills what belongs to its own runner alone, and writes no end of another's."""
+    book = tmp_path / "book"
+    folder = runners.lease(COUNT, book)
+    winner = runners.start(folder)
+    until(lambda: told(book), "it lives")
+    die = "import os; from hetopt.executor import lease_directory as f; f.claim = lambda *_: os.kill(os.getpid(), 9)"
+    assert runners.start(folder, before=die).wait(PATIENCE) == 1
+    assert alive(told(book)[0][1])
+    assert not (folder / files.exit_file(0)).exists()
+    winner.terminate()
+    assert ended(winner, folder)["reason"] == "stopped"
+
+
+def test_a_signal_that_comes_before_the_runner_is_forwarded(runners: Runners, tmp_path: Path) -> None:
+    """Between the first handler and the fork, and between the fork and the handler that forwards."""
+    early = (
+        "import os; from hetopt.executor import processes; adopt = processes.adopt_orphans\n"
+        "processes.adopt_orphans = lambda: (adopt(), os.kill(os.getpid(), 15))\n"
+    )
+    between = (
+        "import os; fork = os.fork\n"
+        "def slow():\n    child = fork()\n    child and os.kill(os.getpid(), 15)\n    return child\nos.fork = slow\n"
+    )
+    for number, before in enumerate((early, between)):
+        folder = runners.lease(COUNT, tmp_path / f"book{number}")
+        assert runners.run(folder, before=before)["reason"] == "stopped"
+
+
+def test_an_error_of_the_runner_itself_is_the_end_of_its_job(runners: Runners, tmp_path: Path) -> None:
+    book = tmp_path / "book"
+    folder = runners.lease(COUNT, book)
+    wrong = (
+        "import os; from hetopt.executor.runner import Runner; look = Runner._look\n"
+        "def wrong(own):\n    look(own)\n    os.path.getsize(own.said['cwd'] + '/book') and 1 / 0\n"
+        "Runner._look = lambda own: os.path.exists(own.said['cwd'] + '/book') and wrong(own)\n"
+    )
+    assert runners.start(folder, before=wrong).wait(PATIENCE) == 1
+    assert "ZeroDivisionError" in (folder / "runner.log").read_text()
+    assert said(folder, files.exit_file(0))["reason"] == "lost"
+    assert not alive(told(book)[0][1])
