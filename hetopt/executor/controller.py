@@ -93,7 +93,7 @@ class Controller:
         self.tender = Tender.of(store, engine, settings.terms, settings.leases)
         make_leases_folder(self.tender.folder)
         self.reconciler = Reconciler(store, self.tender)
-        self.merges = Merges(store, self.tender.folder)
+        self.merges = Merges(store, self.tender.folder, self.tender.kept)
         self.base = system
         self.decider = Decider(system, estimator)
         self.wall = Wall()
@@ -279,6 +279,13 @@ class Controller:
 
     def _clear_away(self) -> None:
         """Remove checkpoints that nothing will be resumed from any more."""
+        self.merges.clear_away()
+        for number, tag in self.tender.kept.get("passed", self._passed):
+            shutil.rmtree(self.tender.folder / tag / "checkpoints", ignore_errors=True)
+            with self.store.writing() as connection:
+                connection.execute(update(tables.leases).where(tables.leases.c.id == number).values(checkpoint=None))
+
+    def _passed(self) -> list[tuple[int, str]]:
         with self.store.reading() as connection:
             rows = connection.execute(
                 select(tables.leases.c.id, tables.leases.c.tag, tables.leases.c.checkpoint, tables.jobs.c.checkpoint)
@@ -287,12 +294,7 @@ class Controller:
                 .where(~tables.leases.c.forked | tables.leases.c.merged)
                 .where(tables.jobs.c.checkpoint != tables.leases.c.checkpoint)
             )
-            old = [(number, str(tag)) for number, tag, _, _ in rows]
-        self.merges.clear_away()
-        for number, tag in old:
-            shutil.rmtree(self.tender.folder / tag / "checkpoints", ignore_errors=True)
-            with self.store.writing() as connection:
-                connection.execute(update(tables.leases).where(tables.leases.c.id == number).values(checkpoint=None))
+            return [(number, str(tag)) for number, tag, _, _ in rows]
 
     def _tell_down(self, problem: EngineDown) -> None:
         if not self._down:

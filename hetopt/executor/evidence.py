@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -21,9 +22,18 @@ MOST_LOG = 2000
 
 @dataclass(frozen=True)
 class Evidence:
-    """The files of one lease, read when they are asked for and then kept."""
+    """The files of one lease, read when they are asked for and then kept.
+
+    Parameters
+    ----------
+    lease:
+        Whose files.
+    seen:
+        Node -> its claim, as far as it has been seen before: a claim stays.
+    """
 
     lease: Open
+    seen: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def folder(self) -> Path:
@@ -38,15 +48,18 @@ class Evidence:
     @cached_property
     def claims(self) -> dict[int, dict[str, Any]]:
         """Node -> who has claimed it."""
-        found = {rank: files.read_json(self.folder / files.claim_file(rank)) for rank in self.ranks}
-        return {rank: who for rank, who in found.items() if who is not None}
+        for rank in self.ranks:
+            if rank not in self.seen and (who := files.read_json(self.folder / files.claim_file(rank))) is not None:
+                self.seen[rank] = who
+        return dict(self.seen)
 
     @cached_property
     def exits(self) -> dict[int, dict[str, Any]]:
         """Node -> how it ended; one that the controller has claimed never began."""
         found = {}
         for rank in self.ranks:
-            said = files.read_json(self.folder / files.exit_file(rank))
+            there = os.path.exists(f"{self.folder}/{files.exit_file(rank)}")
+            said = files.read_json(self.folder / files.exit_file(rank)) if there else None
             if said is not None and said.get("left") == []:
                 found[rank] = said
             elif (who := self.claims.get(rank)) is not None and who.get(CONTROLLER):

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from sqlalchemy import RowMapping, insert, select, update
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor import tables
+from hetopt.executor.kept import Kept
 from hetopt.executor.leases import SEALED, steps_of
 from hetopt.executor.queue import CANCELLED, DONE, FAILED, QUEUED
 from hetopt.executor.store import StateStore
@@ -30,22 +32,26 @@ class Merges:
         The books.
     folder:
         Where lease directories, and merged checkpoints beside them, lie.
+    kept:
+        What was read of the books and has not changed.
     """
 
-    def __init__(self, store: StateStore, folder: Path) -> None:
-        self.store, self.folder = store, folder
+    def __init__(self, store: StateStore, folder: Path, kept: Kept) -> None:
+        self.store, self.folder, self.kept = store, folder, kept
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         self._failures: dict[int, int] = {}
         self._cleared: set[str] = set()
 
     def step(self) -> None:
         """Begin those that are due, look after those that run, commit those that are done."""
-        for job in self._due():
+        for job in self.kept.get("merges due", self._due):
             self._begin(job)
-        with self.store.reading() as connection:
-            rows = connection.execute(select(tables.merges).where(~tables.merges.c.done)).mappings().all()
-        for row in rows:
+        for row in self.kept.get("merges", self._begun):
             self._advance(row)
+
+    def _begun(self) -> Sequence[RowMapping]:
+        with self.store.reading() as connection:
+            return connection.execute(select(tables.merges).where(~tables.merges.c.done)).mappings().all()
 
     def _due(self) -> list[int]:
         """Forked jobs of which copies have ended, and none has a lease."""
@@ -135,16 +141,18 @@ class Merges:
 
     def clear_away(self) -> None:
         """Remove merged checkpoints from which nobody will go on any more."""
+        for folder in self.kept.get("merges passed", self._passed) - self._cleared:
+            shutil.rmtree(folder, ignore_errors=True)
+            self._cleared.add(folder)
+
+    def _passed(self) -> set[str]:
         with self.store.reading() as connection:
             rows = connection.execute(
                 select(tables.merges.c.folder)
                 .join(tables.jobs, tables.jobs.c.id == tables.merges.c.job)
                 .where(tables.merges.c.done, tables.merges.c.folder != tables.jobs.c.checkpoint)
-            ).scalars()
-            old = [Path(folder) for folder in rows if str(folder) not in self._cleared]
-        for folder in old:
-            shutil.rmtree(folder, ignore_errors=True)
-            self._cleared.add(str(folder))
+            )
+            return set(rows.scalars())
 
     def close(self) -> None:
         """End the processes; another controller begins them again."""

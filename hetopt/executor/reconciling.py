@@ -6,6 +6,7 @@ All of it follows from the books: what is not done yet is done at the next look,
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -139,14 +140,15 @@ class Reconciler:
     ) -> None:
         """Grant every target that has no lease yet, and whose GPUs are free."""
         open_copies = {(lease.row["job"], lease.row["copy"]) for lease in leases}
-        open_jobs = {lease.row["job"] for lease in leases}
+        open_jobs = defaultdict[int, list[Open]](list)
+        for lease in leases:
+            open_jobs[lease.row["job"]].append(lease)
         free = free_seats(nodes, leases)
         for target in targets:
             job, copy, forked = target["job"], target["copy"], target["work"] is not None
-            others = [lease for lease in leases if lease.row["job"] == job]
             if (job, copy) in open_copies or (job in open_jobs and not forked):
                 continue
-            if any(not one.row["forked"] or one.row["round"] != round_number for one in others):
+            if any(not one.row["forked"] or one.row["round"] != round_number for one in open_jobs.get(job, ())):
                 continue
             seats = json.loads(target["seats"])
             if set(blocked) & {t for gpus in seats.values() for t in gpus}:

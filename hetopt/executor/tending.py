@@ -83,6 +83,7 @@ class Tender:
     _ended: dict[str, float] = field(default_factory=dict)
     _asked: dict[str, float] = field(default_factory=dict)
     _strays: set[str] = field(default_factory=set)
+    _claims: dict[str, dict[int, dict[str, Any]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, store: StateStore, engine: Engine, terms: Terms, folder: Path | None = None) -> Tender:
@@ -181,7 +182,7 @@ class Tender:
             (lease.folder / files.STOP).write_text(reason, encoding="utf-8")
 
     def _tend(self, lease: Open, phases: Mapping[str, Phase]) -> None:
-        evidence, row = Evidence(lease), lease.row
+        evidence, row = Evidence(lease, self._claims.setdefault(lease.tag, {})), lease.row
         self._observe(lease, evidence)
         if evidence.over:
             self._seal(lease, evidence)
@@ -265,7 +266,7 @@ class Tender:
             shutil.rmtree(unfinished, ignore_errors=True)
         seal(self.store, lease, evidence.ending(word), partial(learn, lease=lease, evidence=evidence))
         self.renewer.drop(lease.tag)
-        for kept in (self._ended, self._asked):
+        for kept in (self._ended, self._asked, self._claims):
             kept.pop(lease.tag, None)
 
     def _kill_strays(self, tags: Collection[str]) -> None:
