@@ -11,7 +11,7 @@ from hetopt.executor import tables
 from hetopt.executor.deciding import Scene
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.job_file import JobForm
-from hetopt.executor.leases import Open, open_leases
+from hetopt.executor.leases import Open, grant, open_leases
 from hetopt.executor.queue import submit
 from hetopt.executor.speeds import Speed, Speeds
 from hetopt.executor.store import StateStore
@@ -41,6 +41,12 @@ def opened(store: StateStore) -> list[Open]:
     """All open leases."""
     with store.reading() as connection:
         return open_leases(connection, store.folder / "leases")
+
+
+def granted(store: StateStore, job: int, seats: Sequence[Seat]) -> str | None:
+    """Grant a lease in a transaction of its own; its tag, or None where that cannot be."""
+    with store.writing() as connection:
+        return grant(connection, store, job, seats)
 
 
 def lab_of_jobs(store: StateStore, jobs: Sequence[JobForm]) -> list[RowMapping]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from executor_scenes import form, lab_of_jobs, opened, rows
+from executor_scenes import form, granted, lab_of_jobs, opened, rows
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -21,7 +21,7 @@ from sqlalchemy.exc import IntegrityError
 from hetopt.errors import InvalidOption, UnknownName, UnusableFile
 from hetopt.executor import tables
 from hetopt.executor.engines.engine import Seat
-from hetopt.executor.leases import MOST_FAILURES, Ending, ask_stop, grant, mark_started, seal
+from hetopt.executor.leases import MOST_FAILURES, Ending, ask_stop, mark_started, seal
 from hetopt.executor.queue import cancel, drain, retry, submit
 from hetopt.executor.store import DATABASE, EVENTS, StateStore
 
@@ -62,7 +62,7 @@ class Books(RuleBasedStateMachine):
         before = opened(self.store)
         free = not any(seats & set(lease.seats) for lease in before)
         idle = all(lease.row["job"] != job for lease in before)
-        tag = grant(self.store, job, sorted(seats, key=str))
+        tag = granted(self.store, job, sorted(seats, key=str))
         assert (tag is not None) == (free and idle and self.state[job] == "queued" and job not in self.asked)
         if tag is not None:
             assert tag not in self.tags
@@ -123,9 +123,9 @@ class Books(RuleBasedStateMachine):
     def starts_and_stops(self, data: st.DataObject) -> None:
         """Notes that may come at any time, and again."""
         lease = data.draw(st.sampled_from(opened(self.store)), label="lease")
-        mark_started(self.store, lease)
-        ask_stop(self.store, lease, "one reason")
-        ask_stop(self.store, lease, "another")
+        mark_started(self.store, [lease])
+        ask_stop(self.store, [(lease, "one reason")])
+        ask_stop(self.store, [(lease, "another")])
         again = next(one for one in opened(self.store) if one.tag == lease.tag)
         assert (again.row["state"], again.row["stop_reason"]) == ("started", "one reason")
 
@@ -165,7 +165,7 @@ TestBooks = Books.TestCase
 def test_the_database_itself_refuses_a_seat_twice(store: StateStore) -> None:
     """Even if the code above were wrong."""
     lab_of_jobs(store, [form("a"), form("b")])
-    grant(store, 1, SEATS[:1])
+    granted(store, 1, SEATS[:1])
     row = {"lease": 99, "node": "a", "gpu_type": "slow", "number": 0, "device": "", "held": True}
     with store.writing() as connection, pytest.raises(IntegrityError):
         connection.execute(tables.seats.insert(), [row])

@@ -9,14 +9,13 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from executor_scenes import LAB, form, lab_of_jobs, node, opened, scene
+from executor_scenes import LAB, form, granted, lab_of_jobs, node, opened, scene
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hetopt.errors import HetoptError, InvalidOption
 from hetopt.executor.deciding import Decider, Target, cluster_of, fitted, shares
 from hetopt.executor.engines.engine import Seat
-from hetopt.executor.leases import grant
 from hetopt.executor.starting import driving
 from hetopt.executor.store import StateStore
 from hetopt.models.fft import FFT
@@ -100,7 +99,7 @@ def test_the_instance_is_what_is_known(store: StateStore) -> None:
     )
     memory = {"K80": 12e9, "P100": 8e9, "V100": 16e9}
     lab = [node(n.name, Counter(s.gpu_type for s in n.seats), memory_bytes=memory) for n in LAB]
-    tag = grant(store, jobs[1]["id"], [Seat("n3", "V100", 0), Seat("n3", "V100", 1)])
+    tag = granted(store, jobs[1]["id"], [Seat("n3", "V100", 0), Seat("n3", "V100", 1)])
     assert tag is not None
     now = scene(store, {"a": RATES, "b": RATES, "c": RATES}, lab, opened(store))
     instance, waits = Decider(driving("fft", {}, None), estimated).instance(now)
@@ -118,7 +117,7 @@ def test_the_instance_is_what_is_known(store: StateStore) -> None:
 
 def test_a_drained_node_is_not_there_and_its_jobs_hold_nothing(store: StateStore) -> None:
     jobs = lab_of_jobs(store, [form("a")])
-    grant(store, jobs[0]["id"], [Seat("n3", "V100", 0)])
+    granted(store, jobs[0]["id"], [Seat("n3", "V100", 0)])
     now = scene(store, {"a": RATES}, LAB[:2], opened(store))
     instance, _ = Decider(driving("fft", {}, None), estimated).instance(now)
     assert instance is not None
@@ -164,7 +163,7 @@ def test_rounds_and_the_cost_of_a_restart_reach_the_policy() -> None:
 def test_a_costly_restart_keeps_fft_from_moving(store: StateStore) -> None:
     """The measured cost is what decides: the same scene, once with cheap restarts and once with dear ones."""
     jobs = lab_of_jobs(store, [form("a", steps=1000)])
-    grant(store, jobs[0]["id"], [Seat("n2", "P100", 0)])
+    granted(store, jobs[0]["id"], [Seat("n2", "P100", 0)])
     now = scene(store, {"a": {"K80": 1.0, "P100": 5.0, "V100": 6.0}}, LAB, opened(store))
     placed = {}
     for cost in (0.0, 290.0):

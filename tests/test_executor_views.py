@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from executor_scenes import form, opened, rows, with_speeds
+from executor_scenes import form, granted, opened, rows, with_speeds
 from sqlalchemy import insert, update
 
 from hetopt.errors import InvalidInstance, InvalidOption
@@ -19,7 +19,7 @@ from hetopt.executor import clock as clocks
 from hetopt.executor import tables
 from hetopt.executor.clock import Clock, Wall
 from hetopt.executor.engines.engine import Seat
-from hetopt.executor.leases import Ending, ask_stop, grant, seal
+from hetopt.executor.leases import Ending, ask_stop, seal
 from hetopt.executor.log import instance_of, log_of
 from hetopt.executor.prometheus import metrics_of, serve
 from hetopt.executor.queue import submit
@@ -67,14 +67,14 @@ def run(
     store: StateStore, job: int, seat: Seat, begin: float, tick: float, end: float, step: int, stop: float | None = None
 ) -> None:
     at(store, begin)
-    assert grant(store, job, [seat]) is not None
+    assert granted(store, job, [seat]) is not None
     lease = next(one for one in opened(store) if one.row["job"] == job)
     with store.writing() as connection:
         mine = tables.leases.c.id == lease.row["id"]
         connection.execute(update(tables.leases).where(mine).values(running=begin, first_tick=tick))
     if stop is not None:
         at(store, stop)
-        ask_stop(store, lease, "it moves")
+        ask_stop(store, [(lease, "it moves")])
     at(store, end)
     seal(store, lease, Ending("stopped" if stop else "ended", step=step, finished=step == 100))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import RowMapping, insert, select, update
+from sqlalchemy import insert, select, update
 
 from hetopt.announced import raised
 from hetopt.errors import HetoptError, InvalidOption, UnusableFile
@@ -171,11 +171,10 @@ class Controller:
         blocked = self.reconciler.profile(trials, leases, usable, pause=True)
         self.reconciler.start(targets, self.tender.leases(), usable, blocked=blocked, round_number=self.round)
         fresh = [lease for lease in self.tender.leases() if lease.row["state"] == "intent"]
-        for lease in fresh:
-            self.tender.begin(lease)
+        self.tender.begin(fresh)
         self._clear_away()
 
-    def _targets(self) -> list[RowMapping]:
+    def _targets(self) -> list[Target]:
         return self.tender.kept.get("targets", lambda: read_targets(self.store))
 
     # -- deciding

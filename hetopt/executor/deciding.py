@@ -50,6 +50,11 @@ class Target:
     seats: Mapping[str, Mapping[str, int]]
     work: float | None = None
 
+    @property
+    def forked(self) -> bool:
+        """Whether it is one of a job's copies."""
+        return self.work is not None
+
 
 @dataclass(frozen=True)
 class Scene:

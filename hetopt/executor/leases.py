@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +38,12 @@ class Open:
         """Its name."""
         return str(self.row["tag"])
 
-    @property
+    @cached_property
     def grant(self) -> Grant:
         """As engines know it."""
         return Grant(self.tag, self.folder, self.seats)
 
-    @property
+    @cached_property
     def held(self) -> dict[str, dict[str, int]]:
         """Node -> GPU type -> GPUs."""
         return by_node(self.seats)
@@ -80,6 +81,7 @@ def open_leases(connection: Connection, folder: Path) -> list[Open]:
 
 
 def grant(
+    connection: Connection,
     store: StateStore,
     job: int,
     seats: Sequence[Seat],
@@ -90,104 +92,106 @@ def grant(
     until_step: int | None = None,
     round_number: int = 0,
 ) -> str | None:
-    """Write the intent: the job's next epoch, the lease and the seats that it holds, in one transaction; its tag.
+    """Write the intent: the job's next epoch, the lease and the seats that it holds, in this transaction; its tag.
 
     None where the job is no longer to run, or what it would have is not free any more: the books decide, not memory.
     """
-    with store.writing() as connection:
-        row = connection.execute(select(tables.jobs).where(tables.jobs.c.id == job)).mappings().one()
-        if row["state"] != QUEUED or row["cancelled"]:
-            return None
-        taken = {
-            (s["node"], s["gpu_type"], s["number"])
-            for s in connection.execute(select(tables.seats).where(tables.seats.c.held)).mappings()
-        }
-        same = (tables.leases.c.job == job) & (tables.leases.c.state != SEALED)
-        others = connection.execute(select(tables.leases.c.copy, tables.leases.c.forked).where(same)).all()
-        merging = connection.execute(
-            select(tables.merges.c.id).where(tables.merges.c.job == job, ~tables.merges.c.done)
-        ).first()
-        if merging or any(other == copy or not (forked and one) for other, one in others):
-            return None
-        if any((seat.node, seat.gpu_type, seat.index) in taken for seat in seats):
-            return None
-        epoch = row["epoch"] + 1
-        tag = f"hetopt-{store.cluster}-{job}-{copy}-{epoch}"
-        now = store.now()
-        steps = form_of(row).steps
-        lease = {
-            "tag": tag,
-            "job": job,
-            "copy": copy,
-            "epoch": epoch,
-            "kind": kind,
-            "forked": forked,
-            "state": INTENT,
-            "gpu_types": "+".join(sorted({seat.gpu_type for seat in seats})),
-            "from_step": row["committed"],
-            "until_step": steps if until_step is None else min(steps, until_step),
-            "resume_dir": row["checkpoint"],
-            "round": round_number,
-            "granted": now,
-        }
-        made = connection.execute(insert(tables.leases).values(lease)).inserted_primary_key
-        assert made is not None
-        connection.execute(
-            insert(tables.seats),
-            [
-                {
-                    "lease": made[0],
-                    "node": seat.node,
-                    "gpu_type": seat.gpu_type,
-                    "number": seat.index,
-                    "device": seat.device,
-                    "held": True,
-                }
-                for seat in seats
-            ],
-        )
-        changed = {"epoch": epoch, "reason": None, "started": row["started"] if row["started"] is not None else now}
-        connection.execute(update(tables.jobs).where(tables.jobs.c.id == job).values(changed))
-        store.note(connection, "granted", row["name"], tag=tag, lease=kind, copy=copy, seats=by_node(seats))
+    row = connection.execute(select(tables.jobs).where(tables.jobs.c.id == job)).mappings().one()
+    if row["state"] != QUEUED or row["cancelled"]:
+        return None
+    there = tables.seats.c.held & tables.seats.c.node.in_({seat.node for seat in seats})
+    rows = connection.execute(select(tables.seats).where(there)).mappings()
+    taken = {(one["node"], one["gpu_type"], one["number"]) for one in rows}
+    same = (tables.leases.c.job == job) & (tables.leases.c.state != SEALED)
+    others = connection.execute(select(tables.leases.c.copy, tables.leases.c.forked).where(same)).all()
+    merging = connection.execute(
+        select(tables.merges.c.id).where(tables.merges.c.job == job, ~tables.merges.c.done)
+    ).first()
+    if merging or any(other == copy or not (forked and one) for other, one in others):
+        return None
+    if any((seat.node, seat.gpu_type, seat.index) in taken for seat in seats):
+        return None
+    epoch = row["epoch"] + 1
+    tag = f"hetopt-{store.cluster}-{job}-{copy}-{epoch}"
+    now = store.now()
+    steps = form_of(row).steps
+    lease = {
+        "tag": tag,
+        "job": job,
+        "copy": copy,
+        "epoch": epoch,
+        "kind": kind,
+        "forked": forked,
+        "state": INTENT,
+        "gpu_types": "+".join(sorted({seat.gpu_type for seat in seats})),
+        "from_step": row["committed"],
+        "until_step": steps if until_step is None else min(steps, until_step),
+        "resume_dir": row["checkpoint"],
+        "round": round_number,
+        "granted": now,
+    }
+    made = connection.execute(insert(tables.leases).values(lease)).inserted_primary_key
+    assert made is not None
+    connection.execute(
+        insert(tables.seats),
+        [
+            {
+                "lease": made[0],
+                "node": seat.node,
+                "gpu_type": seat.gpu_type,
+                "number": seat.index,
+                "device": seat.device,
+                "held": True,
+            }
+            for seat in seats
+        ],
+    )
+    changed = {"epoch": epoch, "reason": None, "started": row["started"] if row["started"] is not None else now}
+    connection.execute(update(tables.jobs).where(tables.jobs.c.id == job).values(changed))
+    store.note(connection, "granted", row["name"], tag=tag, lease=kind, copy=copy, seats=by_node(seats))
     return tag
 
 
-def set_lease(store: StateStore, lease: Open, **values: Any) -> None:
-    """Change columns of a lease that is still open; nothing happens to a sealed one."""
+def set_leases(store: StateStore, leases: Iterable[Open], **values: Any) -> None:
+    """Change columns of leases that are still open; nothing happens to sealed ones."""
+    own = [lease.row["id"] for lease in leases]
     with store.writing() as connection:
-        connection.execute(
-            update(tables.leases)
-            .where(tables.leases.c.id == lease.row["id"], tables.leases.c.state != SEALED)
-            .values(values)
-        )
+        opened = tables.leases.c.id.in_(own) & (tables.leases.c.state != SEALED)
+        connection.execute(update(tables.leases).where(opened).values(values))
 
 
-def mark_started(store: StateStore, lease: Open) -> None:
-    """The engine has taken it."""
+def mark_started(store: StateStore, leases: Sequence[Open]) -> None:
+    """The engine has taken them."""
+    own = {lease.row["id"]: lease for lease in leases}
     with store.writing() as connection:
         changed = connection.execute(
             update(tables.leases)
-            .where(tables.leases.c.id == lease.row["id"], tables.leases.c.state == INTENT)
+            .where(tables.leases.c.id.in_(own), tables.leases.c.state == INTENT)
             .values(state=STARTED)
+            .returning(tables.leases.c.id)
         )
-        if changed.rowcount:
-            store.note(connection, "started", lease.job["name"], tag=lease.tag)
+        begun = [own[number] for number in sorted(changed.scalars())]
+        store.note_all(connection, [("started", lease.job["name"], {"tag": lease.tag}) for lease in begun])
 
 
-def ask_stop(store: StateStore, lease: Open, reason: str) -> None:
-    """Note that it shall stop, and why; the first reason stays."""
+def ask_stop(store: StateStore, asked: Sequence[tuple[Open, str]]) -> None:
+    """Note which leases shall stop, and why; the first reason stays."""
+    by_reason: dict[str, dict[int, Open]] = {}
+    for lease, reason in asked:
+        by_reason.setdefault(reason, {})[lease.row["id"]] = lease
     with store.writing() as connection:
-        changed = connection.execute(
-            update(tables.leases)
-            .where(
-                tables.leases.c.id == lease.row["id"],
-                tables.leases.c.state != SEALED,
-                tables.leases.c.stop_asked.is_(None),
+        for reason, own in by_reason.items():
+            changed = connection.execute(
+                update(tables.leases)
+                .where(
+                    tables.leases.c.id.in_(own), tables.leases.c.state != SEALED, tables.leases.c.stop_asked.is_(None)
+                )
+                .values(stop_asked=store.now(), stop_reason=reason)
+                .returning(tables.leases.c.id)
             )
-            .values(stop_asked=store.now(), stop_reason=reason)
-        )
-        if changed.rowcount:
-            store.note(connection, "stopping", lease.job["name"], tag=lease.tag, reason=reason)
+            told = [own[number] for number in sorted(changed.scalars())]
+            notes = [("stopping", lease.job["name"], {"tag": lease.tag, "reason": reason}) for lease in told]
+            store.note_all(connection, notes)
 
 
 @dataclass(frozen=True)
@@ -272,12 +276,12 @@ def _state_after(
 ) -> dict[str, Any]:
     """What becomes of the job now that a lease of it is sealed."""
     now = store.now()
-    others = connection.execute(
-        select(func.count()).where(tables.leases.c.job == job["id"], tables.leases.c.state != SEALED)
-    ).scalar()
     if job["state"] != QUEUED:
         return {}
     if job["cancelled"]:
+        others = connection.execute(
+            select(func.count()).where(tables.leases.c.job == job["id"], tables.leases.c.state != SEALED)
+        ).scalar()
         return {} if others else {"state": CANCELLED, "finished": now, "reason": "cancelled"}
     if not row["forked"] and ending.finished:
         return {"state": DONE, "finished": now, "reason": None, "failures": 0}

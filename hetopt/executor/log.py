@@ -39,7 +39,7 @@ def log_of(store: StateStore) -> Log:
         seats = connection.execute(select(tables.seats)).mappings().all()
         rounds = connection.execute(select(tables.rounds).order_by(tables.rounds.c.number)).mappings().all()
         events = connection.execute(select(tables.events).order_by(tables.events.c.id)).mappings().all()
-        speeds = read_speeds(connection)
+        speeds = read_speeds(connection, all_jobs=True)
     end = max([store.now(), *(row["finished"] or 0.0 for row in jobs)])
     if all(row["state"] != "queued" for row in jobs):
         end = max((row["finished"] for row in jobs), default=end)
@@ -206,7 +206,7 @@ def instance_of(store: StateStore) -> Instance:
     with store.reading() as connection:
         rows = connection.execute(select(tables.jobs).order_by(tables.jobs.c.id)).mappings().all()
         nodes = connection.execute(select(tables.nodes).order_by(tables.nodes.c.name)).mappings().all()
-        speeds = read_speeds(connection)
+        speeds = read_speeds(connection, all_jobs=True)
     hosts = []
     for row in nodes:
         gpus = json.loads(row["content"] or '{"gpus": {}}')["gpus"]

@@ -43,11 +43,12 @@ def write_targets(connection: Connection, targets: Iterable[Target]) -> None:
         connection.execute(insert(tables.targets), rows)
 
 
-def read_targets(store: StateStore) -> list[RowMapping]:
+def read_targets(store: StateStore) -> list[Target]:
     """What the last decision wants."""
     with store.reading() as connection:
-        query = select(tables.targets).order_by(tables.targets.c.job, tables.targets.c.copy)
-        return list(connection.execute(query).mappings())
+        own = tables.targets.c
+        rows = connection.execute(select(own.job, own.copy, own.seats, own.work).order_by(own.job, own.copy))
+        return [Target(job, copy, json.loads(seats), work) for job, copy, seats, work in rows]
 
 
 @dataclass
@@ -63,13 +64,14 @@ class Reconciler:
     store: StateStore
     tender: Tender
 
-    def stop(self, leases: Sequence[Open], targets: Sequence[RowMapping], round_number: int) -> None:
+    def stop(self, leases: Sequence[Open], targets: Sequence[Target], round_number: int) -> None:
         """Stop the leases that the targets do not want as they are.
 
         One that is just starting is let come to its first step: otherwise rounds that are shorter than a start would
         keep everybody starting for ever.
         """
-        wanted = {(row["job"], row["copy"]): row for row in targets}
+        wanted = {(target.job, target.copy): target for target in targets}
+        asked: list[tuple[Open, str]] = []
         for lease in leases:
             row = lease.row
             if row["kind"] != TRAIN or row["stop_asked"] is not None or row["lost_since"] is not None:
@@ -78,11 +80,12 @@ class Reconciler:
                 continue
             target = wanted.get((row["job"], row["copy"]))
             if row["forked"] and row["round"] != round_number:
-                self.tender.stop(lease, "its round is over")
+                asked.append((lease, "its round is over"))
             elif target is None:
-                self.tender.stop(lease, "the decision gives its GPUs to others")
-            elif json.loads(target["seats"]) != lease.held or (target["work"] is not None) != row["forked"]:
-                self.tender.stop(lease, "it moves")
+                asked.append((lease, "the decision gives its GPUs to others"))
+            elif target.seats != lease.held or target.forked != row["forked"]:
+                asked.append((lease, "it moves"))
+        self.tender.stop(asked)
 
     def _is_starting(self, row: RowMapping) -> bool:
         """Whether the first step may still come."""
@@ -105,7 +108,9 @@ class Reconciler:
             if trial.job in busy:
                 continue
             if (chosen := gang(free, trial.gpu_type, trial.workers)) is not None:
-                if grant(self.store, trial.job, chosen, kind=PROFILE) is not None:
+                with self.store.writing() as connection:
+                    tag = grant(connection, self.store, trial.job, chosen, kind=PROFILE)
+                if tag is not None:
                     busy.add(trial.job)
                     for seat in chosen:
                         free.remove(seat)
@@ -126,12 +131,12 @@ class Reconciler:
             elif number:
                 holders.append((lease, float(number)))
         numbered = [(i, number) for i, (_, number) in enumerate(holders)]
-        for i in fewest(trial.workers - there - coming, numbered):
-            self.tender.stop(holders[i][0], "a profiling run comes first")
+        chosen = fewest(trial.workers - there - coming, numbered)
+        self.tender.stop([(holders[i][0], "a profiling run comes first") for i in chosen])
 
     def start(
         self,
-        targets: Sequence[RowMapping],
+        targets: Sequence[Target],
         leases: Sequence[Open],
         nodes: Sequence[Node],
         *,
@@ -143,57 +148,73 @@ class Reconciler:
         open_jobs = defaultdict[int, list[Open]](list)
         for lease in leases:
             open_jobs[lease.row["job"]].append(lease)
-        free = free_seats(nodes, leases)
+        wanted = []
         for target in targets:
-            job, copy, forked = target["job"], target["copy"], target["work"] is not None
-            if (job, copy) in open_copies or (job in open_jobs and not forked):
+            others = open_jobs.get(target.job, ())
+            if (target.job, target.copy) in open_copies or (others and not target.forked):
                 continue
-            if any(not one.row["forked"] or one.row["round"] != round_number for one in open_jobs.get(job, ())):
+            if any(not one.row["forked"] or one.row["round"] != round_number for one in others):
                 continue
-            seats = json.loads(target["seats"])
-            if set(blocked) & {t for gpus in seats.values() for t in gpus}:
-                continue
-            if (chosen := exactly(free, seats)) is None:
-                continue
-            until = self._until(job, copy) if forked else None
-            if forked and until is None:
-                continue
-            tag = grant(self.store, job, chosen, copy=copy, forked=forked, until_step=until, round_number=round_number)
-            if tag is not None:
-                for seat in chosen:
-                    free.remove(seat)
+            if not set(blocked) & {t for gpus in target.seats.values() for t in gpus}:
+                wanted.append(target)
+        free = free_seats(nodes, leases)
+        if able := [target for target in wanted if exactly(free, target.seats) is not None]:
+            with self.store.writing() as connection:
+                for target in able:
+                    self._grant(connection, target, free, round_number)
 
-    def _until(self, job: int, copy: int) -> int | None:
+    def _grant(self, connection: Connection, target: Target, free: list[Seat], round_number: int) -> None:
+        """Grant a target if that is possible; what it takes is ``free`` no longer."""
+        if (chosen := exactly(free, target.seats)) is None:
+            return
+        until = self._until(connection, target.job, target.copy) if target.forked else None
+        if target.forked and until is None:
+            return
+        tag = grant(
+            connection,
+            self.store,
+            target.job,
+            chosen,
+            copy=target.copy,
+            forked=target.forked,
+            until_step=until,
+            round_number=round_number,
+        )
+        if tag is not None:
+            for seat in chosen:
+                free.remove(seat)
+
+    @staticmethod
+    def _until(connection: Connection, job: int, copy: int) -> int | None:
         """The step up to which a forked copy trains: where the round begins, and its share.
 
         The shares are settled once, when the first copy starts and the steps of the round before are committed; None
         for a copy that has ended its share, or has none.
         """
-        with self.store.writing() as connection:
-            row = connection.execute(select(tables.jobs).where(tables.jobs.c.id == job)).mappings().one()
-            mine = select(tables.targets).where(tables.targets.c.job == job).order_by(tables.targets.c.copy)
-            own = connection.execute(mine).mappings().all()
-            unmerged = connection.execute(
-                select(tables.leases.c.id)
-                .where(tables.leases.c.job == job, tables.leases.c.forked, ~tables.leases.c.merged)
-                .where(tables.leases.c.state == SEALED)
-            ).first()
-            if all(target["until_step"] is None for target in own):
-                if unmerged:
-                    return None
-                parts = shares(steps_of(row) - row["committed"], [target["work"] for target in own])
-                untils = {target["copy"]: row["committed"] + part for target, part in zip(own, parts, strict=True)}
-                for other, until in untils.items():
-                    where = (tables.targets.c.job == job) & (tables.targets.c.copy == other)
-                    connection.execute(update(tables.targets).where(where).values(until_step=until))
-                return untils[copy] if untils[copy] > row["committed"] else None
-            begun = connection.execute(
-                select(tables.leases.c.id)
-                .where(tables.leases.c.job == job, tables.leases.c.copy == copy, tables.leases.c.forked)
-                .where(~tables.leases.c.merged)
-            ).first()
-            until = next(target["until_step"] for target in own if target["copy"] == copy)
-            return None if begun or until is None or until <= row["committed"] else int(until)
+        row = connection.execute(select(tables.jobs).where(tables.jobs.c.id == job)).mappings().one()
+        mine = select(tables.targets).where(tables.targets.c.job == job).order_by(tables.targets.c.copy)
+        own = connection.execute(mine).mappings().all()
+        unmerged = connection.execute(
+            select(tables.leases.c.id)
+            .where(tables.leases.c.job == job, tables.leases.c.forked, ~tables.leases.c.merged)
+            .where(tables.leases.c.state == SEALED)
+        ).first()
+        if all(target["until_step"] is None for target in own):
+            if unmerged:
+                return None
+            parts = shares(steps_of(row) - row["committed"], [target["work"] for target in own])
+            untils = {target["copy"]: row["committed"] + part for target, part in zip(own, parts, strict=True)}
+            for other, until in untils.items():
+                where = (tables.targets.c.job == job) & (tables.targets.c.copy == other)
+                connection.execute(update(tables.targets).where(where).values(until_step=until))
+            return untils[copy] if untils[copy] > row["committed"] else None
+        begun = connection.execute(
+            select(tables.leases.c.id)
+            .where(tables.leases.c.job == job, tables.leases.c.copy == copy, tables.leases.c.forked)
+            .where(~tables.leases.c.merged)
+        ).first()
+        until = next(target["until_step"] for target in own if target["copy"] == copy)
+        return None if begun or until is None or until <= row["committed"] else int(until)
 
 
 def free_seats(nodes: Iterable[Node], leases: Iterable[Open]) -> list[Seat]:

@@ -64,7 +64,7 @@ def snapshot(store: StateStore) -> Snapshot:
         opened = open_leases(connection, folder)
         jobs = connection.execute(select(tables.jobs).order_by(tables.jobs.c.id)).mappings().all()
         nodes = connection.execute(select(tables.nodes).order_by(tables.nodes.c.name)).mappings().all()
-        speeds = read_speeds(connection)
+        speeds = read_speeds(connection, all_jobs=True)
     now = store.now()
     by_job: dict[int, list[Open]] = {}
     for lease in opened:

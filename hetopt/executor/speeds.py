@@ -16,6 +16,7 @@ from hetopt.executor.engines.engine import Node
 from hetopt.executor.evidence import Evidence
 from hetopt.executor.job_file import JobForm
 from hetopt.executor.leases import Open
+from hetopt.executor.queue import QUEUED
 
 ESTIMATORS = Announced("estimator", "hetopt.estimators", ("models", "measured", "types"))
 """Who says how fast a job is where it was never measured, such as equation (10) of Hadar."""
@@ -87,12 +88,15 @@ class Speeds:
         return Speeds(known)
 
 
-def read_speeds(connection: Connection) -> Speeds:
-    """From the books."""
+def read_speeds(connection: Connection, *, all_jobs: bool = False) -> Speeds:
+    """From the books, of the jobs that are not over, or of all that ever were."""
     known: dict[int, dict[str, Speed]] = {}
-    for row in connection.execute(select(tables.speeds)).mappings():
-        speed = Speed(row["feasible"], row["steps"], row["seconds"], row["memory_bytes"], row["note"])
-        known.setdefault(row["job"], {})[row["gpu_type"]] = speed
+    own = tables.speeds.c
+    query = select(own.job, own.gpu_type, own.feasible, own.steps, own.seconds, own.memory_bytes, own.note)
+    if not all_jobs:
+        query = query.where(own.job.in_(select(tables.jobs.c.id).where(tables.jobs.c.state == QUEUED)))
+    for job, gpu_type, *said in connection.execute(query):
+        known.setdefault(job, {})[gpu_type] = Speed(*said)
     return Speeds(known)
 
 

@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -155,8 +155,17 @@ class StateStore:
 
     def note(self, connection: Connection, kind: str, job: str | None = None, **content: Any) -> None:
         """An event, in the transaction of what it tells of."""
-        row = {"time": self.now(), "at": today(), "kind": kind, "job": job, "content": json.dumps(content)}
-        connection.execute(insert(tables.events), [row])
+        self.note_all(connection, [(kind, job, content)])
+
+    def note_all(self, connection: Connection, events: Sequence[tuple[str, str | None, Mapping[str, Any]]]) -> None:
+        """Events (kind, job, content), one after another."""
+        now, at = self.now(), today()
+        rows = [
+            {"time": now, "at": at, "kind": kind, "job": job, "content": json.dumps(content)}
+            for kind, job, content in events
+        ]
+        if rows:
+            connection.execute(insert(tables.events), rows)
 
     def fact(self, connection: Connection, key: str) -> str | None:
         """A single fact, None where it was never said."""

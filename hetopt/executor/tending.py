@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from hetopt.executor.leases import (
     mark_started,
     open_leases,
     seal,
-    set_lease,
+    set_leases,
 )
 from hetopt.executor.queue import form_of
 from hetopt.executor.renewing import Renewer
@@ -112,20 +112,30 @@ class Tender:
             The engine does not answer; what was done before stays done.
         """
         self.addresses = {node.name: node.address for node in nodes}
+        self.begin([lease for lease in leases if lease.row["state"] == INTENT])
         for lease in leases:
-            if lease.row["state"] == INTENT:
-                self.begin(lease)
-            elif lease.row["lost_since"] is None:
+            if lease.row["state"] != INTENT and lease.row["lost_since"] is None:
                 self.renewer.keep(lease.tag, lease.folder)
         phases = self.engine.status([lease.tag for lease in leases])
-        for lease in leases:
-            self._tend(lease, phases)
+        found = [Evidence(lease, self._claims.setdefault(lease.tag, {})) for lease in leases]
+        self._observe(found)
+        for evidence in found:
+            self._tend(evidence, phases)
         known = {lease.tag for lease in leases}
         if strays := [tag for tag, phase in phases.items() if tag not in known and phase is not Phase.ENDED]:
             self._kill_strays(strays)
 
-    def begin(self, lease: Open) -> None:
-        """Write the directory, ask the engine, note that it has begun; in this order, and again after a crash."""
+    def begin(self, leases: Collection[Open]) -> None:
+        """Write the directories, ask the engine, note that they have begun; in this order, and again after a crash."""
+        begun: list[Open] = []
+        try:
+            begun.extend(lease for lease in leases if self._begin(lease))
+        finally:
+            if begun:
+                mark_started(self.store, begun)
+
+    def _begin(self, lease: Open) -> bool:
+        """Whether the engine has taken it."""
         evidence = Evidence(lease)
         lease.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if files.read_json(lease.folder / files.LEASE) is None:
@@ -133,21 +143,21 @@ class Tender:
         self.renewer.keep(lease.tag, lease.folder)
         if lease.row["stop_asked"] is not None and evidence.revoke():
             self._seal(lease, evidence)
-            return
+            return False
         resume = lease.row["resume_dir"]
         if resume is not None and not files.is_complete(Path(resume)) and evidence.revoke():
             self.renewer.drop(lease.tag)
             failure = f"its checkpoint {resume} is damaged or gone; once it is back, hetopt retry {lease.job['name']}"
             seal(self.store, lease, Ending("refused", failure=failure, fatal=True))
-            return
+            return False
         try:
             self.engine.start(lease.grant)
         except Refused as problem:
             if evidence.revoke():
                 self.renewer.drop(lease.tag)
                 seal(self.store, lease, Ending("refused", failure=str(problem)))
-            return
-        mark_started(self.store, lease)
+            return False
+        return True
 
     def _said(self, lease: Open) -> dict[str, Any]:
         """The content of ``lease.json``."""
@@ -175,24 +185,25 @@ class Tender:
             most_seconds_to_first_tick=self.terms.first_tick_seconds,
         )
 
-    def stop(self, lease: Open, reason: str) -> None:
-        """Ask a lease to stop: in the books, then by the file, which its runner reads; the engine is asked later."""
-        ask_stop(self.store, lease, reason)
-        if lease.folder.is_dir():
-            (lease.folder / files.STOP).write_text(reason, encoding="utf-8")
+    def stop(self, asked: Sequence[tuple[Open, str]]) -> None:
+        """Ask leases to stop: in the books, then by the file, which a runner reads; the engine is asked later."""
+        if asked:
+            ask_stop(self.store, asked)
+        for lease, reason in asked:
+            if lease.folder.is_dir():
+                (lease.folder / files.STOP).write_text(reason, encoding="utf-8")
 
-    def _tend(self, lease: Open, phases: Mapping[str, Phase]) -> None:
-        evidence, row = Evidence(lease, self._claims.setdefault(lease.tag, {})), lease.row
-        self._observe(lease, evidence)
+    def _tend(self, evidence: Evidence, phases: Mapping[str, Phase]) -> None:
+        lease, row = evidence.lease, evidence.lease.row
         if evidence.over:
             self._seal(lease, evidence)
             return
         if row["state"] == INTENT:
             return
         if lease.job["cancelled"] and row["stop_asked"] is None:
-            self.stop(lease, "cancelled")
+            self.stop([(lease, "cancelled")])
         if evidence.exits and row["stop_asked"] is None:
-            self.stop(lease, "part of the gang has ended")
+            self.stop([(lease, "part of the gang has ended")])
         if row["stop_asked"] is not None and self._ask(lease, evidence):
             return
         if row["lost_since"] is not None:
@@ -205,21 +216,24 @@ class Tender:
             self._ended.pop(lease.tag, None)
             late = self.store.now() - row["granted"] > self.terms.start_seconds
             if late and not evidence.claims and row["stop_asked"] is None:
-                self.stop(lease, "the engine has not begun it in time")
+                self.stop([(lease, "the engine has not begun it in time")])
 
     def _patience(self) -> float:
         """Where the engine is this machine, what was written is seen at once."""
         return 0.0 if self.engine.exact_slots else self.terms.visible_seconds
 
-    def _observe(self, lease: Open, evidence: Evidence) -> None:
-        """When it was first seen to run, and to train."""
-        seen: dict[str, float] = {}
-        if lease.row["running"] is None and evidence.claims and lease.row["state"] != INTENT:
-            seen["running"] = self.store.now()
-        if lease.row["first_tick"] is None and evidence.progress:
-            seen["first_tick"] = self.store.now()
-        if seen:
-            set_lease(self.store, lease, **seen)
+    def _observe(self, found: Iterable[Evidence]) -> None:
+        """Write down which leases are seen to run, and to train, for the first time."""
+        seen: dict[str, list[Open]] = {"running": [], "first_tick": []}
+        for evidence in found:
+            row = evidence.lease.row
+            if row["running"] is None and row["state"] != INTENT and evidence.claims:
+                seen["running"].append(evidence.lease)
+            if row["first_tick"] is None and evidence.progress:
+                seen["first_tick"].append(evidence.lease)
+        for column, leases in seen.items():
+            if leases:
+                set_leases(self.store, leases, **{column: self.store.now()})
 
     def _ask(self, lease: Open, evidence: Evidence) -> bool:
         """Have it stop: by the file and by the engine, again from time to time; True where it never began."""
@@ -245,7 +259,7 @@ class Tender:
             self._seal(lease, evidence)
             return
         self.renewer.drop(lease.tag)
-        set_lease(self.store, lease, lost_since=self.store.now())
+        set_leases(self.store, [lease], lost_since=self.store.now())
         with self.store.writing() as connection:
             self.store.note(connection, "lost", lease.job["name"], tag=lease.tag, why=why)
         self.engine.kill([lease.tag])

@@ -1,0 +1,366 @@
+"""What driving a cluster costs: CPU of the controller, time from a decision to a running job and from a stop to free
+GPUs on each engine, and time until a killed controller is back.
+
+The peer of the latencies is the same program without hetopt: a subprocess, a bare ``sbatch``.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+from sqlalchemy import RowMapping, select
+
+from hetopt.executor import lease_directory as files
+from hetopt.executor import tables
+from hetopt.executor.controller import Controller, Settings
+from hetopt.executor.engines.engine import Engine, Grant, Node, Phase
+from hetopt.executor.engines.local import LocalEngine
+from hetopt.executor.engines.slurm import SlurmEngine
+from hetopt.executor.queue import cancel, submit
+from hetopt.executor.starting import driving
+from hetopt.executor.store import StateStore
+from hetopt.executor.tending import Terms
+from hetopt.models.hadare.unmeasured import estimated
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from executor_scenes import form, node, rows, with_speeds
+from slurm_cluster import SlurmCluster, missing
+
+SPEEDS = {"K80": 1.0, "P100": 2.0, "V100": 4.0, "A100": 8.0, "H100": 12.0}
+MINUTE = 60
+"""Looks in a round of 60 s, one a second."""
+
+TURNOVER = 10
+"""Jobs that end, and come, in a minute."""
+
+
+class Tireless:
+    """An engine without processes: whatever is asked of it has happened."""
+
+    name, exact_slots = "tireless", True
+
+    def __init__(self, hosts: tuple[Node, ...]) -> None:
+        self.hosts = hosts
+        self.live: dict[str, Grant] = {}
+
+    def nodes(self) -> tuple[Node, ...]:
+        """All hosts, always up."""
+        return self.hosts
+
+    def start(self, grant: Grant) -> None:
+        """Its nodes are claimed, and it has told of its first steps."""
+        self.live[grant.tag] = grant
+        for rank in range(len(grant.nodes)):
+            (grant.folder / files.claim_file(rank)).write_text("{}")  # what runners do is not the controller's work
+        told = {"step": 5, "first_step": 1, "seconds": 4.0, "time": 1.0}
+        files.write_json(grant.folder / files.PROGRESS, told, durable=False)
+
+    def status(self, tags: Collection[str]) -> Mapping[str, Phase]:
+        """All that were started and not stopped run."""
+        return {tag: Phase.RUNNING if tag in self.live else Phase.ENDED for tag in tags}
+
+    def stop(self, tags: Collection[str]) -> None:
+        """They have stopped."""
+        for tag in tags:
+            self.end(tag, "stopped")
+
+    kill = stop
+
+    def end(self, tag: str, reason: str, finished: bool = False) -> None:
+        """A lease ends."""
+        if (grant := self.live.pop(tag, None)) is not None:
+            if finished:
+                files.write_json(grant.folder / files.OUTCOME, {"finished": True, "step": 10**6})
+            for rank in range(len(grant.nodes)):
+                content = {"reason": reason, "codes": [0], "problem": None, "left": []}
+                files.write_json(grant.folder / files.exit_file(rank), content, durable=False)
+
+    def fenced_after(self, tag: str) -> float | None:
+        """What was killed is dead."""
+        return 0.0
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Lab:
+    """A cluster without processes, with jobs whose speeds are known."""
+
+    def __init__(self, folder: Path, policy: str, nodes: int, jobs: int) -> None:
+        self.folder, self.policy, self.draw, self.number = folder, policy, random.Random(1), 0
+        types = list(SPEEDS)
+        self.engine = Tireless(tuple(node(f"n{i:02}", {types[i % 5]: 8}) for i in range(nodes)))
+        self.store = StateStore(folder)
+        for _ in range(jobs):
+            self.submit()
+        self.driver = self.controller()
+
+    def controller(self) -> Controller:
+        """Of this cluster."""
+        settings = Settings(self.policy, 60.0, True, Terms())
+        return Controller(self.store, self.engine, driving(self.policy, {}, 60.0), estimated, settings)
+
+    def submit(self) -> None:
+        """A job more."""
+        self.number += 1
+        workers, tenant = self.draw.choice([1, 1, 1, 2, 4]), f"t{self.number % 10}"
+        submit(self.store, form(f"j{self.number}", steps=10**6, workers=workers, tenant=tenant))
+        speeds = {kind: speed * self.draw.uniform(0.8, 1.2) for kind, speed in SPEEDS.items()}
+        with_speeds(self.store, self.number, speeds)
+
+    def turn_over(self) -> None:
+        """A job that runs is done, and another comes."""
+        if self.engine.live:
+            self.engine.end(self.draw.choice(sorted(self.engine.live)), "ended", finished=True)
+        self.submit()
+
+    def restart(self) -> None:
+        """Another controller comes, as after a crash, and looks once."""
+        self.driver.close()
+        self.store = StateStore(self.folder)
+        self.driver = self.controller()
+        self.driver.step()
+
+    def leases(self) -> list[RowMapping]:
+        """All that are open."""
+        with self.store.reading() as connection:
+            return list(connection.execute(select(tables.leases).where(tables.leases.c.state != "sealed")).mappings())
+
+    def check(self) -> None:
+        """The cluster is full of leases on GPUs that it has, and every job that has ended is done."""
+        with self.store.reading() as connection:
+            held = connection.execute(select(tables.seats).where(tables.seats.c.held)).mappings().all()
+        seats = {(seat["node"], seat["gpu_type"], seat["number"]) for seat in held}
+        there = {(seat.node, seat.gpu_type, seat.index) for host in self.engine.hosts for seat in host.seats}
+        assert len(seats) == len(held)
+        assert seats <= there
+        assert len(seats) > len(there) / 2
+        assert {lease["tag"] for lease in self.leases()} == set(self.engine.live)
+        assert all(row["committed"] == 10**6 for row in rows(self.store) if row["state"] == "done")
+        assert {row["state"] for row in rows(self.store)} == {"done", "queued"}
+
+
+@pytest.fixture
+def lab(request: pytest.FixtureRequest, full: bool, tmp_path: Path) -> Iterator[Lab]:
+    """50 hosts of 8 GPUs and 500 jobs, under way."""
+    made = Lab(tmp_path / "state", request.param, *((50, 500) if full else (5, 30)))
+    for _ in range(5):
+        made.driver.step()
+    yield made
+    made.driver.close()
+
+
+def cpu_seconds() -> float:
+    """Of this process, its threads, and its children that have ended."""
+    own = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(used.ru_utime + used.ru_stime for used in own)
+
+
+@pytest.mark.parametrize("lab", ["fft", "oef-cooperative", "hadar", "gavel"], indirect=True)
+def test_controller_cpu(benchmark: BenchmarkFixture, full: bool, lab: Lab) -> None:
+    """Rounds of 60 s with a look each second: less than 5 % of a core, all that a round moves included."""
+    looks = MINUTE if full else 6
+    every, shares, before = looks // TURNOVER or 1, list[float](), lab.driver.round
+
+    def minute() -> None:
+        began = cpu_seconds()
+        lab.driver.next = 0.0  # a round begins
+        for look in range(looks):
+            if look % every == 0:
+                lab.turn_over()
+            lab.driver.step()
+        shares.append((cpu_seconds() - began) / looks)
+
+    benchmark.pedantic(minute, rounds=5 if full else 1)
+    lab.check()
+    assert lab.driver.round - before == len(shares), "one decision a minute"
+    benchmark.extra_info |= {"% of a core": 100 * statistics.median(shares), "leases": len(lab.leases())}
+    if full:
+        assert statistics.median(shares) < 0.05
+
+
+@pytest.mark.parametrize("lab", ["fft"], indirect=True)
+def test_restart(benchmark: BenchmarkFixture, full: bool, lab: Lab) -> None:
+    """Until another controller has looked at everything; nothing is stopped for it."""
+    for _ in range(3):
+        lab.driver.step()
+    before = [lease["tag"] for lease in lab.leases()]
+    benchmark.pedantic(lab.restart, rounds=5 if full else 1)
+    assert [lease["tag"] for lease in lab.leases()] == before
+    assert [lease["stop_asked"] for lease in lab.leases()] == [None] * len(before)
+
+
+def test_restart_of_a_process(benchmark: BenchmarkFixture, full: bool, tmp_path: Path) -> None:
+    """``hetopt run`` is killed; from its start on until the lease of a job is renewed again."""
+    folder, slots = tmp_path / "state", tmp_path / "slots.yaml"
+    slots.write_text("nodes:\n  a: {slots: {cpu: 1}}\n")
+    with StateStore(folder) as store:
+        submit(store, form("sleeper", command=["sleep", "1000"]))
+        words = ["run", "--policy", "fft", "--no-profile", "--slots", str(slots), "--state", str(folder)]
+        driver = subprocess.Popen([sys.executable, "-m", "hetopt", *words])
+        try:
+            (lease,) = soon(lambda: list(folder.glob("leases/*/claim-0")))
+            counter = lease.with_name(files.RENEWED)
+            took = []
+            for _ in range(5 if full else 1):
+                driver.kill()
+                driver.wait()
+                was, began = counter.read_text(), time.perf_counter()
+                driver = subprocess.Popen([sys.executable, "-m", "hetopt", *words])
+                soon(lambda was=was: counter.read_text() != was)
+                took.append(time.perf_counter() - began)
+            cancel(store, "sleeper")
+            soon(lambda: [row["state"] for row in rows(store)] == ["cancelled"])
+            with store.reading() as connection:
+                outcomes = list(connection.execute(select(tables.leases.c.outcome)).scalars())
+        finally:
+            driver.send_signal(signal.SIGTERM)
+            driver.wait()
+    assert outcomes == ["stopped"], "one lease through it all"
+    benchmark.pedantic(lambda: None, rounds=1)
+    benchmark.extra_info["seconds"] = statistics.median(took)
+
+
+# -- engines
+
+PROGRAM = """
+import os, signal, sys, time
+stop, own = [], f"{sys.argv[1]}.{os.getpid()}"
+signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
+with open(own, "w") as file:
+    file.write(str(time.clock_gettime(time.CLOCK_BOOTTIME)))
+os.rename(own, sys.argv[1])
+while not stop:
+    time.sleep(0.005)
+"""
+"""Writes down when it began, and lives until it is asked to stop."""
+
+
+def soon(what: Callable[[], Any], step: Callable[[], object] = lambda: None) -> Any:
+    """Wait for something."""
+    deadline = time.monotonic() + 60.0
+    while not (found := what()):
+        assert time.monotonic() < deadline
+        step()
+        time.sleep(0.01)
+    return found
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[SlurmCluster]:
+    if why := missing():
+        pytest.skip(why)
+    with SlurmCluster() as cluster, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLURM_CONF", str(cluster.configuration))
+        yield cluster
+
+
+def local(store: StateStore, _: pytest.FixtureRequest) -> Engine:
+    """This machine."""
+    return LocalEngine((node("a", {"slow": 2}), node("b", {"slow": 2})), store.cluster)
+
+
+def slurms(store: StateStore, request: pytest.FixtureRequest) -> Engine:
+    """A cluster of three nodes."""
+    request.getfixturevalue("slurm")
+    return SlurmEngine(store.cluster)
+
+
+def bare_local(stamp: Path) -> tuple[float, float]:
+    """(seconds until the program runs, seconds until it is gone) as a subprocess."""
+    began = files.now()
+    process = subprocess.Popen([sys.executable, "-S", "-c", PROGRAM, str(stamp)])
+    soon(stamp.exists)
+    asked = files.now()
+    process.terminate()
+    process.wait()
+    return float(stamp.read_text()) - began, files.now() - asked
+
+
+def bare_slurm(stamp: Path) -> tuple[float, float]:
+    """The same by sbatch, with a GPU, until the queue has it no longer."""
+    words = ["sbatch", "--parsable", "--gres=gpu:1", "--output=/dev/null", "/dev/stdin", sys.executable, PROGRAM]
+    script = '#!/bin/sh\nexec "$1" -S -c "$2" "$3"\n'
+    began = files.now()
+    answer = subprocess.run([*words, str(stamp)], input=script, capture_output=True, text=True, check=True)
+    number = answer.stdout.strip()
+    soon(stamp.exists)
+    asked = files.now()
+    subprocess.run(["scancel", "--batch", "--signal=TERM", number], check=True)
+    listed = ["squeue", "--noheader", f"--jobs={number}"]
+    soon(lambda: not subprocess.run(listed, capture_output=True, text=True, check=False).stdout.strip())
+    return float(stamp.read_text()) - began, files.now() - asked
+
+
+@pytest.mark.parametrize("workers", [1, 4], ids=["one GPU", "gang on two nodes"])
+@pytest.mark.parametrize(("engine", "bare"), [(local, bare_local), (slurms, bare_slurm)], ids=["local", "slurm"])
+def test_latencies(
+    benchmark: BenchmarkFixture,
+    full: bool,
+    engine: Callable[[StateStore, pytest.FixtureRequest], Engine],
+    bare: Callable[[Path], tuple[float, float]],
+    workers: int,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+) -> None:
+    """From the decision until the job's own first line has run, and from the stop until the books have its GPUs free.
+
+    The controller looks all the time here; one that looks each second adds up to that. The peer has one GPU always.
+    """
+    running, free, cost, peer = [], [], [], []
+    with StateStore(tmp_path / "state") as store:
+        made = engine(store, request)
+        settings = Settings("fifo", None, False, Terms())
+        driver = Controller(store, made, driving("fifo", {}, None), estimated, settings)
+        for number in range(15 if full else 1):
+            stamp = tmp_path / f"stamp{number}"
+            own = form(f"j{number}", command=[sys.executable, "-S", "-c", PROGRAM, str(stamp)], workers=workers)
+            submit(store, own)
+            soon(stamp.exists, driver.step)
+            (lease,) = driver.tender.leases()
+            assert len(lease.seats) == workers
+            granted = lease.row["granted"] + files.now() - store.now()  # by the machine's clock
+            running.append(float(stamp.read_text()) - granted)
+            cancel(store, own.name)
+            soon(lambda: not driver.tender.leases(), driver.step)
+            with store.reading() as connection:
+                row = connection.execute(select(tables.leases).order_by(tables.leases.c.id.desc())).mappings().first()
+            assert row is not None
+            assert (row["outcome"], row["tag"]) == ("stopped", lease.tag)
+            free.append(row["sealed"] - row["stop_asked"])
+            peer.append(bare(tmp_path / f"bare{number}"))
+        for _ in range(20 if full else 1):
+            began = cpu_seconds()
+            made.nodes(), made.status([])
+            cost.append(cpu_seconds() - began)
+        driver.tender.renewer.close()
+        made.close()
+    benchmark.pedantic(lambda: None, rounds=1)
+    medians = {
+        "decision to running (s)": running,
+        "stop to free (s)": free,
+        "CPU of a look at it (s)": cost,
+        "bare start (s)": [start for start, _ in peer],
+        "bare stop (s)": [stop for _, stop in peer],
+    }
+    benchmark.extra_info |= {name: statistics.median(found) for name, found in medians.items()}
+    assert min(running) > 0
+    assert min(free) > 0
+    assert not [pid for pid in os.listdir("/proc") if pid.isdecimal() and lives(int(pid), str(tmp_path))]
+
+
+def lives(pid: int, word: str) -> bool:
+    """Whether a process has that in its command."""
+    return pid != os.getpid() and word in (files.read_text(Path(f"/proc/{pid}/cmdline")) or "")
