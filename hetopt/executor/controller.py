@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import shutil
@@ -15,6 +16,7 @@ from sqlalchemy import insert, select, update
 
 from hetopt.announced import raised
 from hetopt.errors import HetoptError, InvalidOption, UnusableFile
+from hetopt.executor import lease_directory as files
 from hetopt.executor import tables
 from hetopt.executor.clock import Wall
 from hetopt.executor.deciding import Decider, Scene, Target, fitted
@@ -98,6 +100,7 @@ class Controller:
         self.decider = Decider(system, estimator)
         self.wall = Wall()
         self.survey = Survey(store, engine, self.tender.kept, profile=settings.profile)
+        self._asked = -math.inf
         self._down = False
         self._wrong: str | None = None
         self._told_short = False
@@ -124,6 +127,8 @@ class Controller:
         self, *, until_idle: bool = False, poll: float = POLL_SECONDS, stop: Callable[[], bool] = lambda: False
     ) -> None:
         """Look again and again until ``stop`` says so, or, with ``until_idle``, nothing is left to do."""
+        gc.collect()
+        gc.freeze()  # what is there by now stays: it need not be searched for garbage for ever
         while not stop():
             self.step()
             if until_idle and self.idle():
@@ -148,10 +153,13 @@ class Controller:
             with self.store.writing() as connection:
                 self.store.note(connection, "clock", jumped=jump)
             self.say(f"the clock on the wall was set by {jump:+.0f} s; nothing here goes by it")
-        leases = self.tender.leases()
+        leases, now = self.tender.leases(), files.now()
+        ask = now - self._asked >= self.engine.look_seconds
         try:
-            self.survey.look()
-            self.tender.tend(leases, self.survey.nodes)
+            if ask:
+                self.survey.look()
+            self.tender.tend(leases, self.survey.nodes, ask=ask)
+            self._asked = now if ask else self._asked
             self._merge_and_decide()
         finally:
             self.store.write_events()
@@ -296,6 +304,7 @@ class Controller:
             return [(number, str(tag)) for number, tag, _, _ in rows]
 
     def _tell_down(self, problem: EngineDown) -> None:
+        self._asked = -math.inf  # at the next look, whether it answers again
         if not self._down:
             self._down = True
             self.say(f"{self.engine.name} does not answer, so nothing is decided and what runs goes on: {problem}")

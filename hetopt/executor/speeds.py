@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 from sqlalchemy.dialects.sqlite import insert
 
 from hetopt.announced import Announced
@@ -95,9 +95,20 @@ def read_speeds(connection: Connection, *, all_jobs: bool = False) -> Speeds:
     query = select(own.job, own.gpu_type, own.feasible, own.steps, own.seconds, own.memory_bytes, own.note)
     if not all_jobs:
         query = query.where(own.job.in_(select(tables.jobs.c.id).where(tables.jobs.c.state == QUEUED)))
-    for job, gpu_type, *said in connection.execute(query):
+    for job, gpu_type, *said in connection.execute(query).all():
         known.setdefault(job, {})[gpu_type] = Speed(*said)
     return Speeds(known)
+
+
+_NEW = insert(tables.speeds)
+_ADD = _NEW.on_conflict_do_update(
+    index_elements=["job", "gpu_type"],
+    set_={
+        "steps": tables.speeds.c.steps + _NEW.excluded.steps,
+        "seconds": tables.speeds.c.seconds + _NEW.excluded.seconds,
+        "memory_bytes": func.coalesce(_NEW.excluded.memory_bytes, tables.speeds.c.memory_bytes),
+    },
+)
 
 
 def learn(connection: Connection, lease: Open, evidence: Evidence) -> None:
@@ -118,14 +129,7 @@ def learn(connection: Connection, lease: Open, evidence: Evidence) -> None:
             "seconds": seconds,
             "memory_bytes": memory if isinstance(memory, (int, float)) else None,
         }
-        query = insert(tables.speeds).values(row)
-        changed = {
-            "steps": tables.speeds.c.steps + steps,
-            "seconds": tables.speeds.c.seconds + seconds,
-        }
-        if row["memory_bytes"] is not None:
-            changed["memory_bytes"] = row["memory_bytes"]
-        connection.execute(query.on_conflict_do_update(index_elements=["job", "gpu_type"], set_=changed))
+        connection.execute(_ADD, row)
 
 
 def _infeasible(connection: Connection, job: int, gpu_type: str, note: str) -> None:

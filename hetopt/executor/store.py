@@ -36,6 +36,9 @@ def default_folder() -> Path:
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "hetopt"
 
 
+_NOTE = insert(tables.events)
+
+
 class StateStore:
     """A folder with the state of one cluster.
 
@@ -165,7 +168,7 @@ class StateStore:
             for kind, job, content in events
         ]
         if rows:
-            connection.execute(insert(tables.events), rows)
+            connection.execute(_NOTE, rows)
 
     def fact(self, connection: Connection, key: str) -> str | None:
         """A single fact, None where it was never said."""

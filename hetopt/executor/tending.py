@@ -101,10 +101,15 @@ class Tender:
 
     # -- one look at everything
 
-    def tend(self, leases: Collection[Open], nodes: Collection[Node]) -> None:
+    def tend(self, leases: Collection[Open], nodes: Collection[Node], *, ask: bool = True) -> None:
         """Bring every lease one step forward.
 
         What runs on a node that takes nothing new goes on; the engine says when it is over.
+
+        Parameters
+        ----------
+        ask:
+            Whether to ask the engine how far they are; without, only their files tell.
 
         Raises
         ------
@@ -116,14 +121,15 @@ class Tender:
         for lease in leases:
             if lease.row["state"] != INTENT and lease.row["lost_since"] is None:
                 self.renewer.keep(lease.tag, lease.folder)
-        phases = self.engine.status([lease.tag for lease in leases])
+        phases = self.engine.status([lease.tag for lease in leases]) if ask else None
         found = [Evidence(lease, self._claims.setdefault(lease.tag, {})) for lease in leases]
         self._observe(found)
         for evidence in found:
             self._tend(evidence, phases)
         known = {lease.tag for lease in leases}
-        if strays := [tag for tag, phase in phases.items() if tag not in known and phase is not Phase.ENDED]:
-            self._kill_strays(strays)
+        others = [tag for tag, phase in (phases or {}).items() if tag not in known and phase is not Phase.ENDED]
+        if others:
+            self._kill_strays(others)
 
     def begin(self, leases: Collection[Open]) -> None:
         """Write the directories, ask the engine, note that they have begun; in this order, and again after a crash."""
@@ -193,7 +199,7 @@ class Tender:
             if lease.folder.is_dir():
                 (lease.folder / files.STOP).write_text(reason, encoding="utf-8")
 
-    def _tend(self, evidence: Evidence, phases: Mapping[str, Phase]) -> None:
+    def _tend(self, evidence: Evidence, phases: Mapping[str, Phase] | None) -> None:
         lease, row = evidence.lease, evidence.lease.row
         if evidence.over:
             self._seal(lease, evidence)
@@ -205,6 +211,8 @@ class Tender:
         if evidence.exits and row["stop_asked"] is None:
             self.stop([(lease, "part of the gang has ended")])
         if row["stop_asked"] is not None and self._ask(lease, evidence):
+            return
+        if phases is None:
             return
         if row["lost_since"] is not None:
             self._fence(lease, evidence)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -90,7 +91,7 @@ class Grant:
     folder: Path
     seats: tuple[Seat, ...]
 
-    @property
+    @cached_property
     def nodes(self) -> tuple[str, ...]:
         """The hosts, in order; the position of one is the number of its runner."""
         return tuple(dict.fromkeys(seat.node for seat in self.seats))
@@ -118,10 +119,13 @@ class Engine(Protocol):
         As ``hetopt run --engine`` says it.
     exact_slots:
         Whether the GPUs of a lease can be named; otherwise the engine picks as many of the type on the node.
+    look_seconds:
+        How long an answer to :meth:`nodes` and :meth:`status` will do; 0 where asking costs nothing.
     """
 
     name: str
     exact_slots: bool
+    look_seconds: float
 
     def nodes(self) -> tuple[Node, ...]:
         """All hosts, in an order that stays."""

@@ -33,6 +33,7 @@ class LocalEngine:
 
     name = "local"
     exact_slots = True
+    look_seconds = 0.0
 
     def __init__(self, hosts: tuple[Node, ...], cluster: str) -> None:
         self._hosts, self._prefix = hosts, f"hetopt-{cluster}-"

@@ -67,6 +67,7 @@ class SlurmEngine:
 
     name = "slurm"
     exact_slots = False
+    look_seconds = 3.0
 
     def __init__(
         self,
