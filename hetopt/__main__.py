@@ -1,6 +1,6 @@
 """``python -m hetopt``: the command line."""
 
-from hetopt.cli import main
+from hetopt.command_line import main
 
 if __name__ == "__main__":
     main()

@@ -1,12 +1,8 @@
-"""The command ``hetopt``: solve, audit, export and look at instances from the shell.
-
-Bad input ends with exit code 2 and one line; a program without solution with exit code 1 and one line.
-"""
+"""All commands of ``hetopt``, its own defined here: solve, audit, export and look at instances from the shell."""
 
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -14,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hetopt import __version__, console, views
+from hetopt import console, views
 from hetopt.allocation import Allocation, Plan
 from hetopt.announced import raised
 from hetopt.arguments import about, check_place, load, named_mapper, named_policy, present, solver_options
+from hetopt.command_line import new_app
 from hetopt.data.instance import Instance
-from hetopt.errors import HetoptError, InvalidOption, NotSolved
+from hetopt.errors import InvalidOption
 from hetopt.files.saving import check_folder, check_free, check_writable
 from hetopt.programs.formulation import Formulation
 from hetopt.registry import MAPPERS, POLICIES, PREDICTORS, make_policy, policy_names
@@ -30,9 +27,7 @@ if TYPE_CHECKING:
     from hetopt.pipelines.jobs import Mapped
     from hetopt.placing import FirstRound
 
-app = typer.Typer(
-    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help="Who should get which GPU when."
-)
+app = new_app()
 
 File = Annotated[
     str,
@@ -47,19 +42,6 @@ Moment = Annotated[
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file that is there.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        print(f"hetopt {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
-) -> None:
-    """Who should get which GPU when."""
 
 
 def _run(policy: Formulation | Policy, instance: Instance, options: Options, name: str) -> Allocation | Plan:
@@ -306,22 +288,3 @@ def _add_commands() -> None:
 
 
 _add_commands()
-
-
-def main() -> None:
-    """Run the command; turn hetopt's errors into one line and an exit code."""
-    console.forgive_encodings()
-    try:
-        app()
-    except NotSolved as problem:
-        sys.exit(_fail(problem, 1))
-    except HetoptError as problem:
-        sys.exit(_fail(problem, 2))
-    except OSError as problem:  # the disk is full, a pipe was closed …
-        text = f"{problem.filename}: {problem.strerror}" if problem.filename and problem.strerror else str(problem)
-        sys.exit(_fail(text, 2))
-
-
-def _fail(problem: object, code: int) -> int:
-    console.note(" ".join(str(problem).split()))
-    return code

@@ -8,14 +8,16 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from rich.box import HEAVY_HEAD, SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Names may hold anything, so no text is read as markup. Where output goes to a file or a pipe, there is no width to
 # fit: tables of numbers keep theirs.

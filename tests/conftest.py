@@ -23,11 +23,11 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     """Run ``hetopt …``: (exit code, standard output, standard error)."""
 
     def call(*words: Any) -> tuple[int, str, str]:
-        from hetopt import cli
+        from hetopt import command_line
 
         monkeypatch.setattr(sys, "argv", ["hetopt", *map(str, words)])
         with pytest.raises(SystemExit) as end:
-            cli.main()
+            command_line.main()
         out, err = capsys.readouterr()
         code = end.value.code
         return (code if isinstance(code, int) else 0 if code is None else 1), out, err

@@ -15,12 +15,12 @@ import pytest
 from rich.console import Console
 
 import hetopt
-from hetopt import cli, console, pictures
+from hetopt import cli, command_line, console, pictures
 from hetopt.files.instance_files import read, write
 from hetopt.tolerances import EQUAL
 
 Run = Callable[..., tuple[int, str, str]]
-HETOPT = [sys.executable, "-c", "from hetopt.cli import main; main()"]
+HETOPT = [sys.executable, "-c", "from hetopt.command_line import main; main()"]
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_streams_that_cannot_show_a_letter_get_another(
         monkeypatch.setattr(sys, "stderr", err)
         monkeypatch.setattr(sys, "argv", ["hetopt", *words])
         with pytest.raises(SystemExit):
-            cli.main()
+            command_line.main()
         for stream in (out, err):
             stream.flush()
         assert bool(out.buffer.getvalue()) != bool(err.buffer.getvalue())  # type: ignore[attr-defined]
@@ -245,3 +245,31 @@ def test_a_command_that_cannot_be_loaded_leaves_the_others(
     cli._add_commands()
     told = capsys.readouterr().err
     assert "no command 'broken' from 'nowhere.at_all:command': ModuleNotFoundError" in told
+
+
+def test_a_command_that_cannot_be_loaded_is_told_of_when_it_is_asked_for(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    point = EntryPoint("broken", "nowhere.at_all:command", "hetopt.commands")
+    monkeypatch.setattr(command_line, "entry_points", lambda group, name: [point] if name == "broken" else [])
+    code, _, err = run("broken")
+    assert code == 2
+    assert "No such command 'broken'" in err
+
+
+def test_a_command_of_the_executor_imports_no_solver(tmp_path: Path) -> None:
+    """Who looks at a cluster, or hands in a job, does not wait for pyomo."""
+    program = (
+        "import sys; sys.argv = ['hetopt', 'status', '--json']\nfrom hetopt.command_line import main\n"
+        "try: main()\n"
+        "except SystemExit as end: print(end.code, {'pyomo.environ', 'scipy', 'hetopt.cli'} & set(sys.modules))"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "HETOPT_STATE": str(tmp_path / "none")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert answer.stdout == "2 set()\n"
+    assert "has no state of a cluster" in answer.stderr

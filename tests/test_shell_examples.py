@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from slurm_cluster import SlurmCluster, missing
 
-from hetopt import cli
+from hetopt import command_line
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)]
@@ -69,7 +69,7 @@ def test_commands_run_in_an_empty_folder(
     for words in SHOWN[page]:
         monkeypatch.setattr(sys, "argv", sooner(words))
         with pytest.raises(SystemExit) as end:
-            cli.main()
+            command_line.main()
         assert not end.value.code, f"{page}: {' '.join(words)}: {capsys.readouterr().err}"
         capsys.readouterr()
 

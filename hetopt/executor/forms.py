@@ -9,7 +9,6 @@ from pydantic import BaseModel, ValidationError
 
 from hetopt.checks import shown
 from hetopt.errors import InvalidOption, UnusableFile
-from hetopt.files.decoding import fault_of
 from hetopt.files.documents import Fault, from_yaml, line_of
 
 Form = TypeVar("Form", bound=BaseModel)
@@ -57,4 +56,6 @@ def as_form(form: type[Form], content: Any) -> Form:
     try:
         return form.model_validate(content)
     except ValidationError as problem:
+        from hetopt.files.decoding import fault_of  # needs all of an instance's classes: only when it is needed
+
         raise fault_of(problem, "the file") from None

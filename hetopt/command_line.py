@@ -1,0 +1,74 @@
+"""What happens when somebody types ``hetopt``: the command is found, run, and its errors become one line.
+
+Bad input ends with exit code 2; a program without solution with exit code 1.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from typing import Annotated
+
+import typer
+
+from hetopt import __version__, console
+from hetopt.errors import HetoptError, NotSolved
+
+
+def new_app() -> typer.Typer:
+    """``hetopt`` without any command."""
+    app = typer.Typer(
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        help="Who should get which GPU when.",
+    )
+    app.callback()(_options)
+    return app
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"hetopt {__version__}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+) -> None:
+    """Who should get which GPU when."""
+
+
+def app_for(words: Sequence[str]) -> typer.Typer:
+    """With all commands, or with the one that the words begin with: importing all takes seconds."""
+    for point in entry_points(group="hetopt.commands", name=words[0] if words else ""):
+        try:
+            command = point.load()
+        except Exception:
+            break  # told with all commands
+        app = new_app()
+        app.command(point.name)(command)
+        return app
+    from hetopt.cli import app
+
+    return app
+
+
+def main() -> None:
+    """Run the command; turn hetopt's errors into one line and an exit code."""
+    console.forgive_encodings()
+    try:
+        app_for(sys.argv[1:])()
+    except NotSolved as problem:
+        sys.exit(_fail(problem, 1))
+    except HetoptError as problem:
+        sys.exit(_fail(problem, 2))
+    except OSError as problem:  # the disk is full, a pipe was closed …
+        text = f"{problem.filename}: {problem.strerror}" if problem.filename and problem.strerror else str(problem)
+        sys.exit(_fail(text, 2))
+
+
+def _fail(problem: object, code: int) -> int:
+    console.note(" ".join(str(problem).split()))
+    return code
