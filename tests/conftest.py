@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import matplotlib
 import pytest
+from executor_leases import Clock, Runners
 from hypothesis import HealthCheck, settings
+
+from hetopt.executor import lease_directory
 
 matplotlib.use("Agg")
 # Derandomised, so that a red run is red again; without deadline, since other work may share the machine.
@@ -16,6 +20,21 @@ settings.register_profile(
     "hetopt", derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("hetopt")
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock by which leases go, at a standstill."""
+    made = Clock()
+    monkeypatch.setattr(lease_directory, "now", made)
+    return made
+
+
+@pytest.fixture
+def runners(tmp_path: Path) -> Iterator[Runners]:
+    """Starts runners of leases; none is left at the end."""
+    with Runners(tmp_path) as made:
+        yield made
 
 
 @pytest.fixture

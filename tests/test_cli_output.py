@@ -251,7 +251,7 @@ def test_a_command_that_cannot_be_loaded_is_told_of_when_it_is_asked_for(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     point = EntryPoint("broken", "nowhere.at_all:command", "hetopt.commands")
-    monkeypatch.setattr(command_line, "entry_points", lambda group, name: [point] if name == "broken" else [])
+    monkeypatch.setattr(command_line, "entry_points", lambda name, **_: [point] if name == "broken" else [])
     code, _, err = run("broken")
     assert code == 2
     assert "No such command 'broken'" in err

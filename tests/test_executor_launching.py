@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +26,6 @@ with lease() as job:
     job.done(step == job.total_steps)
 """
 """Trains: seconds until it begins, and of a step."""
-
-
-@pytest.fixture
-def runners(tmp_path: Path) -> Iterator[Runners]:
-    with Runners(tmp_path) as made:
-        yield made
 
 
 # -- jobs that cannot be started

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,12 +12,6 @@ from executor_leases import AWAY, COUNT, PATIENCE, STUBBORN, Python, Runners, al
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor import processes
-
-
-@pytest.fixture
-def runners(tmp_path: Path) -> Iterator[Runners]:
-    with Runners(tmp_path) as made:
-        yield made
 
 
 def test_processes_are_found_by_their_tag() -> None:

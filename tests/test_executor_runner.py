@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,13 +28,6 @@ from executor_leases import (
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor import runner as module
-
-
-@pytest.fixture
-def runners(tmp_path: Path) -> Iterator[Runners]:
-    with Runners(tmp_path) as made:
-        yield made
-
 
 # -- claims
 

@@ -34,13 +34,6 @@ from hetopt.executor.processes import tagged
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(files, "now", made)
-    return made
-
-
-@pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A lease under which this process runs."""
     return under(make_lease(tmp_path), monkeypatch)

@@ -137,8 +137,9 @@ class Evidence:
             return False, None, False
         if clean and said is not None and said.get("asked"):
             return False, None, False  # its lease had run out, which it saw before its runner did
-        if said is not None and said.get("problem"):
-            return False, said["problem"], False
+        told = [one["problem"] for one in (said or {}, *self.problems) if one.get("problem")]
+        if told:
+            return False, str(told[0]), False
         own = [code for code in codes if code not in (0, -signal.SIGTERM, -signal.SIGKILL)]
         wrong = next(iter(own), next((code for code in codes if code), 0))  # others were stopped for its sake
         if wrong:
@@ -149,7 +150,14 @@ class Evidence:
     @property
     def out_of_memory(self) -> bool:
         """Whether the job says that the GPU has too little memory."""
-        return bool((files.read_json(self.folder / files.OUTCOME) or {}).get("out_of_memory"))
+        said = [files.read_json(self.folder / files.OUTCOME) or {}, *self.problems]
+        return any(one.get("out_of_memory") for one in said)
+
+    @property
+    def problems(self) -> list[dict[str, Any]]:
+        """What ended ranks of the job other than the first, as far as they have told."""
+        found = [files.read_json(path) for path in sorted(self.folder.glob(files.problem_file("*")))]
+        return [one for one in found if one is not None]
 
 
 def _is_number(value: Any) -> TypeGuard[float]:

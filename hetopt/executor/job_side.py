@@ -240,18 +240,28 @@ class Lease:
         self._stop = True
 
     def _end(self, problem: BaseException | None) -> None:
-        if self.folder is None or self.rank != 0:
+        if self.folder is None or (self.rank != 0 and problem is None):
             return
-        self._tell(files.now())
         content: dict[str, Any] = {"step": self._step, "finished": self._finished, "asked": self._stop}
         if problem is not None:
             content["problem"] = f"{type(problem).__name__}: {problem}"[:2000]
-            content["out_of_memory"] = isinstance(problem, MemoryError) or "OutOfMemory" in type(problem).__name__
+            content["out_of_memory"] = _is_out_of_memory(problem)
+        if self.rank == 0:
+            self._tell(files.now())
+        name = files.OUTCOME if self.rank == 0 else files.problem_file(self.rank)
         try:
-            files.write_json(self.folder / files.OUTCOME, content)
+            files.write_json(self.folder / name, content)
         except OSError:
             if problem is None:
                 raise
+
+
+def _is_out_of_memory(problem: BaseException) -> bool:
+    """Whether host or GPU had too little: PyTorch's own error, or CUDA's, cuBLAS' and XLA's by what they say."""
+    if isinstance(problem, MemoryError) or "OutOfMemory" in type(problem).__name__:
+        return True
+    said = str(problem).lower()
+    return isinstance(problem, RuntimeError) and ("out of memory" in said or "alloc_failed" in said)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ A lease is the right of one job (or one of its copies) to run on some GPUs until
     checkpoints/step-N  published checkpoints
     stop_at             the step at which all ranks stop, once known    by rank 0 of the job
     outcome.json        what the job says of itself at its end
+    problem-R.json      the error that ended rank R of the job (its first is outcome.json's)
     exit-R.json         how node R ended; written when nothing of it runs any more
     log-R               what the job printed
 
@@ -45,6 +46,11 @@ def claim_file(rank: int) -> str:
 def exit_file(rank: int) -> str:
     """Name of the file that says how this node of the gang ended."""
     return f"exit-{rank}.json"
+
+
+def problem_file(rank: int | str) -> str:
+    """Name of the file with the error that ended a rank of the job (not the first, which has the outcome)."""
+    return f"problem-{rank}.json"
 
 
 def log_file(rank: int) -> str:
