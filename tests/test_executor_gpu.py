@@ -1,0 +1,120 @@
+"""On a real NVIDIA GPU: it is found, a CUDA job runs on it, is preempted, goes on elsewhere in time, and is right."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import time
+from array import array
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from executor_cuda_job import NUMBERS
+from executor_job import PRIME, advanced
+from executor_scenes import form, rows
+
+from hetopt.executor import tables
+from hetopt.executor.controller import Controller, Settings
+from hetopt.executor.engines.engine import Node
+from hetopt.executor.engines.local import LocalEngine
+from hetopt.executor.engines.nvidia import find_gpus, why_no_gpus
+from hetopt.executor.queue import drain, submit
+from hetopt.executor.starting import driving
+from hetopt.executor.store import StateStore
+from hetopt.executor.tending import Terms
+from hetopt.models.hadare.unmeasured import estimated
+
+PATIENCE = 300.0
+"""Seconds; the first use of a GPU may take long."""
+
+STEPS = 600
+
+
+@pytest.fixture
+def gpus() -> Node:
+    if (found := find_gpus("here")) is None:
+        pytest.skip(f"no NVIDIA GPU here: {why_no_gpus()}")
+    return found
+
+
+class Driven:
+    """A controller of this machine's GPUs."""
+
+    def __init__(self, folder: Path, node: Node) -> None:
+        self.store = StateStore(folder)
+        settings = Settings("fifo", None, False, Terms())
+        engine = LocalEngine((node,), self.store.cluster)
+        self.controller = Controller(self.store, engine, driving("fifo", {}, None), estimated, settings)
+
+    def until(self, what: Callable[[], Any], meaning: str) -> None:
+        """Look again and again."""
+        deadline = time.monotonic() + PATIENCE
+        while not what():
+            assert time.monotonic() < deadline, f"not within {PATIENCE:g} s: {meaning}; {rows(self.store)}"
+            self.controller.step()
+            time.sleep(0.05)
+
+    def preempted_on_its_way(self, steps: int) -> list[Any]:
+        """Run the one job; when it has done some steps its node is drained, and given back. The leases it had."""
+        self.until(self.ticked, "it trains")
+        drain(self.store, "here")
+        self.until(lambda: not self.controller.tender.leases(), "it has stopped")
+        (job,) = rows(self.store)
+        assert 0 < job["committed"] < steps, "preempted on its way"
+        drain(self.store, "here", undo=True)
+        self.until(lambda: rows(self.store)[0]["state"] != "queued", "it is over")
+        assert rows(self.store)[0]["state"] == "done", rows(self.store)[0]["reason"]
+        with self.store.reading() as connection:
+            return list(connection.execute(tables.leases.select().order_by(tables.leases.c.id)).mappings())
+
+    def ticked(self) -> bool:
+        """Whether the job has told of steps."""
+        return any(lease.row["first_tick"] is not None for lease in self.controller.tender.leases())
+
+
+@pytest.fixture
+def driven(tmp_path: Path, gpus: Node) -> Iterator[Driven]:
+    made = Driven(tmp_path / "state", gpus)
+    yield made
+    made.controller.close()
+
+
+def test_a_cuda_job_is_preempted_and_goes_on(driven: Driven, gpus: Node, tmp_path: Path) -> None:
+    """Each number is what the host computes for so many steps: none was lost, and none made twice."""
+    program, witness = Path(__file__).with_name("executor_cuda_job.py"), tmp_path / "witness"
+    submit(driven.store, form("cuda", command=[sys.executable, str(program), str(witness), "0.005"], steps=STEPS))
+    first, second = driven.preempted_on_its_way(STEPS)
+    assert (first["outcome"], second["outcome"]) == ("stopped", "ended")
+    assert second["from_step"] == first["end_step"]
+    told = [json.loads(line) for line in witness.read_text().splitlines()]
+    assert [line["from"] for line in told] == [0, first["end_step"]]
+    for line in told:
+        assert line["visible"] == 1, "it sees the GPU of its lease alone"
+        assert line["asked"] in {seat.device for seat in gpus.seats}
+        assert line["uuid"] == line["asked"] or line["asked"].startswith("MIG-")
+    numbers = array("Q", (Path(rows(driven.store)[0]["checkpoint"]) / "model.bin").read_bytes())
+    factor, rest = 1, 0  # of the map that so many steps make
+    for _ in range(STEPS):
+        factor, rest = factor * 48271 % PRIME, advanced(rest)
+    assert numbers == array("Q", [(factor * i + rest) % PRIME for i in range(NUMBERS)])
+
+
+@pytest.mark.skipif(
+    not all(importlib.util.find_spec(name) for name in ("torch", "safetensors")), reason="PyTorch is not installed"
+)
+def test_a_pytorch_job_is_preempted_and_learns(driven: Driven) -> None:
+    import torch
+
+    if not torch.cuda.is_available():
+        pytest.skip("this PyTorch has no CUDA")
+    command = [sys.executable, "-m", "hetopt.executor.demos.torch_mlp"]
+    submit(driven.store, form("torch", command=command, steps=3000, grace=60.0))
+    leases = driven.preempted_on_its_way(3000)
+    from hetopt.executor.losses import losses
+
+    told = losses(driven.store, "torch")["loss"]
+    assert len(leases) == 2
+    assert told.iloc[-1] < told.iloc[0] / 2
