@@ -14,6 +14,7 @@ from sqlalchemy import Connection, insert
 
 from hetopt.executor import tables
 from hetopt.executor.clock import Clock
+from hetopt.executor.dashboard.reader import Look, Reader
 from hetopt.executor.lease_directory import LOSSES, PROGRESS
 from hetopt.executor.store import LEASES, StateStore
 
@@ -264,3 +265,12 @@ class _World:
         if any(one["row"] is row for one in self.leases):
             self.books.speed(job, **{kind: base * row["speed"] for kind, base in TYPES.items()})
         return job
+
+
+def seen(books: Books) -> Look:
+    """One look at the books."""
+    reader = Reader(books.store.folder)
+    try:
+        return reader.look()
+    finally:
+        reader.close()

@@ -1,95 +1,32 @@
-"""The dashboard over HTTP: who may read it, what cannot be done with it, and what it says when the books are away."""
+"""The dashboard over HTTP: what cannot be done with it, and what it says when the books are away."""
 
 from __future__ import annotations
 
-import gzip
 import http.client
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from dashboard_books import Books, busy
+from dashboard_server import TOKEN, ask, open_server, raw, served, some_books  # noqa: F401 - fixtures
 
-from hetopt.errors import HetoptError, InvalidOption, UnusableFile
+from hetopt.errors import HetoptError, UnusableFile
 from hetopt.executor import tables
 from hetopt.executor.dashboard import server as serving
-from hetopt.executor.dashboard.access import Access, address, check_token
 from hetopt.executor.dashboard.command import dashboard
 from hetopt.executor.dashboard.reader import Reader
 from hetopt.executor.dashboard.script import POLICY
 from hetopt.executor.dashboard.server import HEADERS, MOST_AT_ONCE, Server
 from hetopt.executor.store import DATABASE, StateStore
-
-TOKEN = "correct-horse.battery_staple~1"
-Answer = tuple[int, dict[str, str], str]
-
-
-@contextmanager
-def served(folder: Path, *, token: str | None = None, kept: float = 0.0, patience: float = 0.3) -> Iterator[Server]:
-    """A server of these books, on a port that is free."""
-    with closing(Reader(folder, patience=patience, kept=kept)) as reader, Server(reader, port=0, token=token) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-def ask(server: Server, path: str = "/", method: str = "GET", body: bytes | None = None, **headers: str) -> Answer:
-    """Status, headers and body of one request."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.where.port, timeout=20)
-    with closing(connection):
-        connection.request(method, path, body, {key.replace("_", "-"): value for key, value in headers.items()})
-        answer = connection.getresponse()
-        said = answer.read()
-        if answer.headers.get("Content-Encoding") == "gzip":
-            said = gzip.decompress(said)
-        return answer.status, dict(answer.headers), said.decode()
-
-
-def raw(server: Server, request: bytes) -> bytes:
-    """What comes back for these bytes."""
-    with socket.create_connection(("127.0.0.1", server.where.port), timeout=20) as connection:
-        connection.sendall(request)
-        found = b""
-        while part := connection.recv(65536):
-            found += part
-        return found
-
-
-@pytest.fixture
-def books(tmp_path: Path) -> Books:
-    made = Books(tmp_path / "state")
-    made.node("n", {"K80": 2})
-    made.lease(made.job("early-bird"), [("n", "K80", 0)], 9900.0)
-    return made
-
-
-@pytest.fixture
-def server(books: Books) -> Iterator[Server]:
-    with served(books.store.folder) as made:
-        yield made
-
-
-@pytest.fixture
-def closed(books: Books) -> Iterator[Server]:
-    """With a token."""
-    with served(books.store.folder, token=TOKEN) as made:
-        yield made
-
 
 # -- places and methods
 
@@ -173,132 +110,6 @@ def test_large_answers_are_packed_for_those_who_can(server: Server) -> None:
     assert headers["Content-Encoding"] == "gzip"
     assert "Content-Encoding" not in ask(server)[1]
     assert "</html>" in text
-
-
-# -- who may read
-
-
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:9", "127.0.0.1", "127.1.2.3:8422", "[::1]:8422", "[::1]"])
-def test_this_machine_may(server: Server, host: str) -> None:
-    assert ask(server, Host=host)[0] == 200
-
-
-@pytest.mark.parametrize(
-    "host",
-    [
-        "evil.example",
-        "evil.example:8422",
-        "127.0.0.1.evil.example",
-        "localhost.evil",
-        "",
-        "10.0.0.1",
-        "[::2]",
-        "2130706433",
-    ],
-)
-def test_names_that_others_let_lead_here_may_not(server: Server, host: str) -> None:
-    """Else any page in the same browser could read this one (DNS rebinding)."""
-    status, _, text = ask(server, Host=host)
-    assert status == 403
-    assert "early-bird" not in text
-    assert "evil" not in text
-    assert b" 403 " in raw(server, b"GET / HTTP/1.0\r\n\r\n").splitlines()[0]
-
-
-def test_with_a_token_nobody_reads_without(closed: Server) -> None:
-    for path in ("/", "/fragment", "/api/snapshot.json", "/nothing"):
-        for method in ("GET", "HEAD", "POST"):
-            status, headers, text = ask(closed, path, method)
-            assert status == 401
-            assert headers["WWW-Authenticate"] == 'Bearer realm="hetopt"'
-            assert "early-bird" not in text
-    for wrong in ("Bearer", "Bearer ", "Bearer x", f"Bearer {TOKEN}x", f"Basic {TOKEN}", TOKEN, "Bearer \xe9"):
-        assert ask(closed, Authorization=wrong)[0] == 401
-    for right in (f"Bearer {TOKEN}", f"bearer {TOKEN}"):
-        assert ask(closed, Authorization=right, Host="lab.example")[0] == 200
-
-
-def test_a_token_in_the_address_becomes_a_cookie(closed: Server) -> None:
-    status, headers, text = ask(closed, f"/?token={TOKEN}")
-    assert (status, text, headers["Location"]) == (303, "", "./")
-    assert ask(closed, f"/api/snapshot.json?token={TOKEN}")[1]["Location"] == "snapshot.json"
-    cookie, *flags = headers["Set-Cookie"].split("; ")
-    assert set(flags) == {"Path=/", "HttpOnly", "SameSite=Strict"}
-    name, _, value = cookie.partition("=")
-    assert name == f"hetopt-{closed.where.port}"
-    assert TOKEN not in value
-    assert ask(closed, Cookie=cookie)[0] == 200
-    assert ask(closed, Cookie=f"a=b; {cookie}; c=d")[0] == 200
-    for wrong in (f"{name}={TOKEN}", f"{name}=", f"{name}x={value}", f"{name}={value[:-1]}0", ";;=", f'{name}="\\'):
-        assert ask(closed, Cookie=wrong)[0] == 401
-    for wrong in ("", "x", f"{TOKEN}x", TOKEN[:-1], "%00", "%F0", "a&token=b"):
-        assert ask(closed, f"/?token={wrong}", Cookie=cookie)[0] == 401
-    assert ask(closed, "/?" + "&".join(f"a{i}=1" for i in range(50)))[0] == 401
-
-
-def test_another_token_means_another_cookie() -> None:
-    assert Access("a" * 9, 1).set_cookie != Access("b" * 9, 1).set_cookie
-    assert Access("a" * 9, 1).set_cookie == Access("a" * 9, 1).set_cookie
-
-
-def test_the_token_is_told_to_nobody(closed: Server, capfd: pytest.CaptureFixture[str]) -> None:
-    said = "".join(
-        str(answer)
-        for answer in (
-            ask(closed, f"/nothing?token={TOKEN}"),
-            ask(closed, f"/?token={TOKEN}", "POST", b""),
-            ask(closed, f"/?token={TOKEN}", "BREW"),
-            ask(closed, f"/?token={TOKEN}x"),
-            raw(closed, f"GET /?token={TOKEN} HTTP/9 9\r\n\r\n".encode()),
-            raw(closed, f"{TOKEN}\r\n\r\n".encode()),
-            ask(closed, Authorization=f"Bearer {TOKEN}"),
-        )
-    )
-    out, err = capfd.readouterr()
-    assert TOKEN not in said + out + err
-    with pytest.raises(InvalidOption) as wrong:
-        check_token("sec ret")
-    assert "sec ret" not in str(wrong.value)
-    assert "it must have 8 to 200" in str(wrong.value)
-
-
-@pytest.mark.parametrize("token", ["", "short", "with space", "pässword1", "a" * 201, "a/b/c/d/e"])
-def test_tokens_that_are_none(books: Books, token: str) -> None:
-    with pytest.raises(InvalidOption, match="letters, digits"):
-        dashboard(state=books.store.folder, port=0, token=token)
-
-
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3"])
-def test_others_are_let_in_with_a_token_only(books: Books, host: str) -> None:
-    with pytest.raises(InvalidOption, match=r"HETOPT_TOKEN \(or --token\).*ssh -L"):
-        dashboard(state=books.store.folder, host=host, port=0)
-    assert not address(host, 0, TOKEN).loopback
-
-
-def test_places_to_listen(books: Books) -> None:
-    assert address("localhost", 80, None).loopback
-    assert address("127.0.0.1", 80, None).shown == "http://127.0.0.1:80/"
-    assert socket.gethostname() in address("0.0.0.0", 80, TOKEN).shown
-    with pytest.raises(InvalidOption, match=r"--port is 65536; it must be from 0"):
-        dashboard(state=books.store.folder, port=65536)
-    with pytest.raises(InvalidOption, match=r"--host is 'no\.such\.host\.invalid', which is no address"):
-        dashboard(state=books.store.folder, host="no.such.host.invalid")
-    with pytest.raises(InvalidOption, match=r"--port 0: .*198\.51\.100\.7"):
-        dashboard(state=books.store.folder, host="198.51.100.7", port=0, token=TOKEN)
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        with pytest.raises(
-            InvalidOption, match=rf"--port {port}: Address already in use \(on 127\.0\.0\.1\); --port 0"
-        ):
-            dashboard(state=books.store.folder, port=port)
-
-
-@pytest.mark.skipif(not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists(), reason="this machine has no IPv6")
-def test_over_ipv6(books: Books) -> None:
-    with closing(Reader(books.store.folder)) as reader, Server(reader, "::1", 0) as server:
-        assert server.url == f"http://[::1]:{server.where.port}/"
 
 
 # -- when the books are away
@@ -472,121 +283,3 @@ def test_the_command_says_what_is_wrong_with_the_state(tmp_path: Path) -> None:
     (tmp_path / "s" / DATABASE).write_bytes(b"rubbish" * 1000)
     with pytest.raises(HetoptError, match="damaged"):
         dashboard(state=tmp_path / "s")
-
-
-# -- in a browser
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-browser = pytest.mark.skipif(CHROMIUM is None, reason="none of chromium, chromium-browser, google-chrome is on PATH")
-
-
-def browse(server: Server, folder: Path, *words: str, query: str = "") -> tuple[str, list[str], set[str]]:
-    """The document after twelve (virtual) seconds, what the console said, and hosts that the page asked for anything.
-
-    What the browser wants for itself finds no host.
-    """
-    assert CHROMIUM is not None
-    log = folder / "net.json"
-    process = subprocess.run(
-        [
-            CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run",
-            "--disable-background-networking",
-            "--disable-component-update", "--disable-sync", "--disable-extensions", "--disable-default-apps",
-            "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--enable-logging=stderr",
-            f"--user-data-dir={folder / 'profile'}", f"--log-net-log={log}",
-            "--window-size=1280,900", "--virtual-time-budget=12000", *words, "--dump-dom", f"{server.url}{query}",
-        ],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    console = re.findall(r"CONSOLE[^ ]*\] (.*)", process.stderr)
-    own = rf'"initiator":"{re.escape(server.url.rstrip("/"))}".*"url":"([a-z]+://[^/"]*)'
-    asked = set(re.findall(own, log.read_text(errors="replace")))
-    return process.stdout, console, asked
-
-
-class Then:
-    """Looks as before, but does something between one look and the next."""
-
-    def __init__(self, server: Server, monkeypatch: pytest.MonkeyPatch, *then: object) -> None:
-        self.look, self.then, self.lock = server.reader.look, list(then), threading.Lock()
-        monkeypatch.setattr(server.reader, "look", self)
-
-    def __call__(self) -> object:
-        with self.lock:
-            found = self.look()
-            if self.then and callable(do := self.then.pop(0)):
-                do()
-            return found
-
-
-@browser
-def test_a_browser_shows_what_has_changed(
-    books: Books, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Then(server, monkeypatch, lambda: books.job("came-later"))
-    dom, console, asked = browse(server, tmp_path, f"--screenshot={tmp_path / 'page.png'}")
-    assert "came-later" in dom
-    assert "<title>1 running, 1 waiting: hetopt</title>" in dom
-    assert "renewed every 3 s" in dom
-    assert console == []
-    assert asked == {server.url.rstrip("/")}
-    assert (tmp_path / "page.png").stat().st_size > 10_000
-
-
-@browser
-def test_a_browser_comes_in_with_the_token_and_goes_on_with_the_cookie(
-    books: Books, closed: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Then(closed, monkeypatch, lambda: books.job("came-later"))
-    dom, console, _ = browse(closed, tmp_path, query=f"?token={TOKEN}")
-    assert "came-later" in dom
-    assert console == []
-    assert TOKEN not in dom
-
-
-@browser
-@pytest.mark.parametrize("what", ["stops", "breaks"])
-def test_a_browser_says_that_nobody_answers(
-    books: Books, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
-    def stops() -> None:
-        server.shutdown()
-        server.socket.close()
-
-    def breaks() -> None:
-        raise UnusableFile("the disk <b>is</b> gone")
-
-    Then(server, monkeypatch, None, {"stops": stops, "breaks": breaks}[what], *[breaks] * 50)
-    dom, _, _ = browse(server, tmp_path)
-    said = {"stops": "The server has not answered since ", "breaks": "the disk &lt;b&gt;is&lt;/b&gt; gone"}[what]
-    assert said in dom
-    assert '<body class="stale">' in dom
-    assert "early-bird" in dom, "what was there before is still shown"
-
-
-@browser
-def test_a_browser_keeps_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page, a table within it and the focus stay where they were, though a line comes in above."""
-    probe = """<script>
-      setTimeout(() => {
-        document.getElementById("scroll-queue").scrollTop = 77;
-        document.getElementById("scroll-queue").focus({preventScroll: true});
-        document.getElementById("over").scrollIntoView();
-        window.before = document.getElementById("over").getBoundingClientRect().top;
-      }, 500);
-      setTimeout(() => {
-        const moved = Math.abs(document.getElementById("over").getBoundingClientRect().top - window.before);
-        document.documentElement.dataset.probe = [
-          document.getElementById("scroll-queue").scrollTop, document.activeElement.id, moved < 2, scrollY > 99].join();
-      }, 9000);
-    </script>"""
-    books = busy(tmp_path / "state")
-    kind, make = serving.PLACES["/"]
-    monkeypatch.setitem(serving.HEADERS, "Content-Security-Policy", "default-src 'unsafe-inline' 'self' data:")
-    monkeypatch.setattr(serving, "PLACES", {**serving.PLACES, "/": (kind, lambda look: f"{make(look)}{probe}")})
-    with served(books.store.folder) as server:
-        Then(server, monkeypatch, lambda: [books.node(f"new-{i}", {"K80": 1}) for i in range(4)])
-        dom, console, _ = browse(server, tmp_path)
-    assert console == []
-    assert "new-3" in dom
-    assert 'data-probe="77,scroll-queue,true,true"' in dom

@@ -9,12 +9,9 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from sqlalchemy import select
 
 from hetopt.executor import lease_directory as files
-from hetopt.executor import tables
-from hetopt.executor.queue import job_row
-from hetopt.executor.snapshot import leases_folder
+from hetopt.executor.snapshot import leases_of
 from hetopt.executor.store import StateStore
 
 COLUMNS = ["step", "loss", "copy", "own", "seconds"]
@@ -35,11 +32,7 @@ def losses(store: StateStore, job: str) -> pd.DataFrame:
     UnknownName
         There is no such job.
     """
-    with store.reading() as connection:
-        row = job_row(connection, job)
-        folder = leases_folder(store, store.fact(connection, "leases"))
-        query = select(tables.leases).where(tables.leases.c.job == row["id"]).order_by(tables.leases.c.id)
-        leases = connection.execute(query).mappings().all()
+    row, folder, leases = leases_of(store, job)
     done: dict[int, int] = {}  # where a round of copies began -> steps of all of them together
     for lease in leases:
         if lease["forked"] and lease["end_step"] is not None:

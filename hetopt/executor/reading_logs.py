@@ -6,11 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
-from sqlalchemy import select
-
-from hetopt.executor import tables
-from hetopt.executor.queue import job_row
-from hetopt.executor.snapshot import leases_folder
+from hetopt.executor.snapshot import leases_of
 from hetopt.executor.store import StateStore
 
 
@@ -22,12 +18,8 @@ def printed(store: StateStore, job: str, *, lines: int, every_lease: bool) -> It
     UnknownName
         There is no such job.
     """
-    with store.reading() as connection:
-        row = job_row(connection, job)
-        folder = leases_folder(store, store.fact(connection, "leases"))
-        query = select(tables.leases.c.tag, tables.leases.c.gpu_types).where(tables.leases.c.job == row["id"])
-        leases = connection.execute(query.order_by(tables.leases.c.id)).all()
-    logs = [(kinds, path) for tag, kinds in leases for path in sorted((folder / tag).glob("log-*"))]
+    _, folder, leases = leases_of(store, job)
+    logs = [(one["gpu_types"], path) for one in leases for path in sorted((folder / one["tag"]).glob("log-*"))]
     if not logs:
         yield f"{job} has printed nothing yet\n"
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from sqlalchemy import RowMapping, select
 from hetopt.executor import tables
 from hetopt.executor.evidence import Evidence
 from hetopt.executor.leases import Open, open_leases
-from hetopt.executor.queue import QUEUED, form_of
+from hetopt.executor.queue import QUEUED, form_of, job_row
 from hetopt.executor.speeds import read_speeds
 from hetopt.executor.store import LEASES, StateStore
 
@@ -52,6 +52,21 @@ class Snapshot:
 def leases_folder(store: StateStore, leases: str | None) -> Path:
     """Where lease directories lie."""
     return Path(leases) if leases else store.folder / LEASES
+
+
+def leases_of(store: StateStore, job: str) -> tuple[RowMapping, Path, Sequence[RowMapping]]:
+    """The row of a job, the folder of lease directories, and all leases that it had, in order.
+
+    Raises
+    ------
+    UnknownName
+        There is no such job.
+    """
+    with store.reading() as connection:
+        row = job_row(connection, job)
+        folder = leases_folder(store, store.fact(connection, "leases"))
+        query = select(tables.leases).where(tables.leases.c.job == row["id"]).order_by(tables.leases.c.id)
+        return row, folder, connection.execute(query).mappings().all()
 
 
 def snapshot(store: StateStore) -> Snapshot:

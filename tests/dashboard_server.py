@@ -1,0 +1,76 @@
+"""A dashboard that is served, with or without a token, and ways to ask it; fixtures to import."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from dashboard_books import Books
+
+from hetopt.executor.dashboard.reader import Reader
+from hetopt.executor.dashboard.server import Server
+
+TOKEN = "correct-horse.battery_staple~1"
+Answer = tuple[int, dict[str, str], str]
+
+
+@contextmanager
+def served(folder: Path, *, token: str | None = None, kept: float = 0.0, patience: float = 0.3) -> Iterator[Server]:
+    """A server of these books, on a port that is free."""
+    with closing(Reader(folder, patience=patience, kept=kept)) as reader, Server(reader, port=0, token=token) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def ask(server: Server, path: str = "/", method: str = "GET", body: bytes | None = None, **headers: str) -> Answer:
+    """Status, headers and body of one request."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.where.port, timeout=20)
+    with closing(connection):
+        connection.request(method, path, body, {key.replace("_", "-"): value for key, value in headers.items()})
+        answer = connection.getresponse()
+        said = answer.read()
+        if answer.headers.get("Content-Encoding") == "gzip":
+            said = gzip.decompress(said)
+        return answer.status, dict(answer.headers), said.decode()
+
+
+def raw(server: Server, request: bytes) -> bytes:
+    """What comes back for these bytes."""
+    with socket.create_connection(("127.0.0.1", server.where.port), timeout=20) as connection:
+        connection.sendall(request)
+        found = b""
+        while part := connection.recv(65536):
+            found += part
+        return found
+
+
+@pytest.fixture(name="books")
+def some_books(tmp_path: Path) -> Books:
+    made = Books(tmp_path / "state")
+    made.node("n", {"K80": 2})
+    made.lease(made.job("early-bird"), [("n", "K80", 0)], 9900.0)
+    return made
+
+
+@pytest.fixture(name="server")
+def open_server(books: Books) -> Iterator[Server]:
+    with served(books.store.folder) as made:
+        yield made
+
+
+@pytest.fixture(name="closed")
+def closed_server(books: Books) -> Iterator[Server]:
+    """With a token."""
+    with served(books.store.folder, token=TOKEN) as made:
+        yield made

@@ -1,0 +1,140 @@
+"""Who may read the dashboard."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from dashboard_books import Books
+from dashboard_server import TOKEN, ask, closed_server, open_server, raw, some_books  # noqa: F401 - fixtures
+
+from hetopt.errors import InvalidOption
+from hetopt.executor.dashboard.access import Access, address, check_token
+from hetopt.executor.dashboard.command import dashboard
+from hetopt.executor.dashboard.reader import Reader
+from hetopt.executor.dashboard.server import Server
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:9", "127.0.0.1", "127.1.2.3:8422", "[::1]:8422", "[::1]"])
+def test_this_machine_may(server: Server, host: str) -> None:
+    assert ask(server, Host=host)[0] == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:8422",
+        "127.0.0.1.evil.example",
+        "localhost.evil",
+        "",
+        "10.0.0.1",
+        "[::2]",
+        "2130706433",
+    ],
+)
+def test_names_that_others_let_lead_here_may_not(server: Server, host: str) -> None:
+    """Else any page in the same browser could read this one (DNS rebinding)."""
+    status, _, text = ask(server, Host=host)
+    assert status == 403
+    assert "early-bird" not in text
+    assert "evil" not in text
+    assert b" 403 " in raw(server, b"GET / HTTP/1.0\r\n\r\n").splitlines()[0]
+
+
+def test_with_a_token_nobody_reads_without(closed: Server) -> None:
+    for path in ("/", "/fragment", "/api/snapshot.json", "/nothing"):
+        for method in ("GET", "HEAD", "POST"):
+            status, headers, text = ask(closed, path, method)
+            assert status == 401
+            assert headers["WWW-Authenticate"] == 'Bearer realm="hetopt"'
+            assert "early-bird" not in text
+    for wrong in ("Bearer", "Bearer ", "Bearer x", f"Bearer {TOKEN}x", f"Basic {TOKEN}", TOKEN, "Bearer \xe9"):
+        assert ask(closed, Authorization=wrong)[0] == 401
+    for right in (f"Bearer {TOKEN}", f"bearer {TOKEN}"):
+        assert ask(closed, Authorization=right, Host="lab.example")[0] == 200
+
+
+def test_a_token_in_the_address_becomes_a_cookie(closed: Server) -> None:
+    status, headers, text = ask(closed, f"/?token={TOKEN}")
+    assert (status, text, headers["Location"]) == (303, "", "./")
+    assert ask(closed, f"/api/snapshot.json?token={TOKEN}")[1]["Location"] == "snapshot.json"
+    cookie, *flags = headers["Set-Cookie"].split("; ")
+    assert set(flags) == {"Path=/", "HttpOnly", "SameSite=Strict"}
+    name, _, value = cookie.partition("=")
+    assert name == f"hetopt-{closed.where.port}"
+    assert TOKEN not in value
+    assert ask(closed, Cookie=cookie)[0] == 200
+    assert ask(closed, Cookie=f"a=b; {cookie}; c=d")[0] == 200
+    for wrong in (f"{name}={TOKEN}", f"{name}=", f"{name}x={value}", f"{name}={value[:-1]}0", ";;=", f'{name}="\\'):
+        assert ask(closed, Cookie=wrong)[0] == 401
+    for wrong in ("", "x", f"{TOKEN}x", TOKEN[:-1], "%00", "%F0", "a&token=b"):
+        assert ask(closed, f"/?token={wrong}", Cookie=cookie)[0] == 401
+    assert ask(closed, "/?" + "&".join(f"a{i}=1" for i in range(50)))[0] == 401
+
+
+def test_another_token_means_another_cookie() -> None:
+    assert Access("a" * 9, 1).set_cookie != Access("b" * 9, 1).set_cookie
+    assert Access("a" * 9, 1).set_cookie == Access("a" * 9, 1).set_cookie
+
+
+def test_the_token_is_told_to_nobody(closed: Server, capfd: pytest.CaptureFixture[str]) -> None:
+    said = "".join(
+        str(answer)
+        for answer in (
+            ask(closed, f"/nothing?token={TOKEN}"),
+            ask(closed, f"/?token={TOKEN}", "POST", b""),
+            ask(closed, f"/?token={TOKEN}", "BREW"),
+            ask(closed, f"/?token={TOKEN}x"),
+            raw(closed, f"GET /?token={TOKEN} HTTP/9 9\r\n\r\n".encode()),
+            raw(closed, f"{TOKEN}\r\n\r\n".encode()),
+            ask(closed, Authorization=f"Bearer {TOKEN}"),
+        )
+    )
+    out, err = capfd.readouterr()
+    assert TOKEN not in said + out + err
+    with pytest.raises(InvalidOption) as wrong:
+        check_token("sec ret")
+    assert "sec ret" not in str(wrong.value)
+    assert "it must have 8 to 200" in str(wrong.value)
+
+
+@pytest.mark.parametrize("token", ["", "short", "with space", "pässword1", "a" * 201, "a/b/c/d/e"])
+def test_tokens_that_are_none(books: Books, token: str) -> None:
+    with pytest.raises(InvalidOption, match="letters, digits"):
+        dashboard(state=books.store.folder, port=0, token=token)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3"])
+def test_others_are_let_in_with_a_token_only(books: Books, host: str) -> None:
+    with pytest.raises(InvalidOption, match=r"HETOPT_TOKEN \(or --token\).*ssh -L"):
+        dashboard(state=books.store.folder, host=host, port=0)
+    assert not address(host, 0, TOKEN).loopback
+
+
+def test_places_to_listen(books: Books) -> None:
+    assert address("localhost", 80, None).loopback
+    assert address("127.0.0.1", 80, None).shown == "http://127.0.0.1:80/"
+    assert socket.gethostname() in address("0.0.0.0", 80, TOKEN).shown
+    with pytest.raises(InvalidOption, match=r"--port is 65536; it must be from 0"):
+        dashboard(state=books.store.folder, port=65536)
+    with pytest.raises(InvalidOption, match=r"--host is 'no\.such\.host\.invalid', which is no address"):
+        dashboard(state=books.store.folder, host="no.such.host.invalid")
+    with pytest.raises(InvalidOption, match=r"--port 0: .*198\.51\.100\.7"):
+        dashboard(state=books.store.folder, host="198.51.100.7", port=0, token=TOKEN)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(
+            InvalidOption, match=rf"--port {port}: Address already in use \(on 127\.0\.0\.1\); --port 0"
+        ):
+            dashboard(state=books.store.folder, port=port)
+
+
+@pytest.mark.skipif(not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists(), reason="this machine has no IPv6")
+def test_over_ipv6(books: Books) -> None:
+    with closing(Reader(books.store.folder)) as reader, Server(reader, "::1", 0) as server:
+        assert server.url == f"http://[::1]:{server.where.port}/"
