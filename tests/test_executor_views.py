@@ -19,7 +19,7 @@ from hetopt.executor import clock as clocks
 from hetopt.executor import tables
 from hetopt.executor.clock import Clock, Wall
 from hetopt.executor.engines.engine import Seat
-from hetopt.executor.leases import Ending, ask_stop, seal
+from hetopt.executor.leases import Ending, ask_stop, seal, set_leases
 from hetopt.executor.log import instance_of, log_of
 from hetopt.executor.prometheus import metrics_of, serve
 from hetopt.executor.queue import submit
@@ -105,6 +105,22 @@ def test_all_metrics_are_those_of_the_log(store: StateStore) -> None:
     assert numbers["makespan"] == 145.0
     # Alone and at once on the fast one a takes 25 s and b too.
     assert numbers["ftf_exclusive_mean"] == pytest.approx((60 / 25 + 125 / 25) / 2)
+
+
+def test_a_job_runs_once_a_process_of_it_was_seen(store: StateStore) -> None:
+    """Before, the engine may hold it in a queue of its own."""
+
+    def state() -> str:
+        return str(snapshot(store).jobs[0]["state"])
+
+    submit(store, form("a"))
+    assert state() == "queued"
+    granted(store, 1, [Seat("n", "slow", 0)])
+    assert state() == "starting"
+    set_leases(store, opened(store), running=store.now())
+    assert state() == "running"
+    ask_stop(store, [(opened(store)[0], "it moves")])
+    assert state() == "stopping"
 
 
 def test_what_was_never_measured_is_no_instance(store: StateStore) -> None:

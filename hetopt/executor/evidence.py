@@ -126,6 +126,9 @@ class Evidence:
         clean = bool(codes) and not any(codes)
         finished = None if said is None else said.get("finished")
         if clean and finished:
+            last, whole = files.checkpoints(self.folder)[:1], files.published(self.folder)[:1]
+            if last != whole:  # the job took it for safe when it said that it is done
+                return False, f"its last checkpoint, of step {last[0][0]}, is damaged", False
             return True, None, False
         if word == "ended" and clean and said is None and not self.progress:
             return True, None, False  # a command that knows nothing of leases

@@ -195,15 +195,17 @@ def _overwrite(path: Path, content: bytes) -> None:
 
 def published(folder: Path) -> list[tuple[int, Path]]:
     """The complete checkpoints of a lease: (step, folder), the last step first."""
-    found = []
+    return [(step, path) for step, path in checkpoints(folder) if is_complete(path)]
+
+
+def checkpoints(folder: Path) -> list[tuple[int, Path]]:
+    """All checkpoints that a lease has published, also those that are damaged: (step, folder), the last step first."""
     try:
         names = os.listdir(folder / CHECKPOINTS)
     except OSError:
         return []
-    for name in names:
-        number = name.removeprefix("step-")
-        if name.startswith("step-") and number.isdecimal() and is_complete(folder / CHECKPOINTS / name):
-            found.append((int(number), folder / CHECKPOINTS / name))
+    numbers = {name: name.removeprefix("step-") for name in names if name.startswith("step-")}
+    found = [(int(step), folder / CHECKPOINTS / name) for name, step in numbers.items() if step.isdecimal()]
     return sorted(found, reverse=True)
 
 

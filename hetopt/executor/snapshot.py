@@ -125,6 +125,8 @@ def _job(
         state = "stopping" if all(lease.row["stop_asked"] is not None for lease in leases) else "running"
         if state == "running" and "profile" in kinds:
             state = "profiling"
+        elif state == "running" and all(lease.row["running"] is None for lease in leases):
+            state = "starting"  # no process of it was seen yet: the engine may still hold it in its queue
     where = [f"{n} {t} on {node}" for lease in leases for node, gpus in lease.held.items() for t, n in gpus.items()]
     finished = row["finished"]
     paces = [rates[lease.row["gpu_types"]] for lease in leases if lease.row["gpu_types"] in rates]

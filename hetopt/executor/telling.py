@@ -13,7 +13,15 @@ from rich.text import Text
 from hetopt import console
 from hetopt.executor.snapshot import Snapshot
 
-STYLES = {"running": "green", "profiling": "cyan", "stopping": "yellow", "failed": "red", "down": "red", "done": "dim"}
+STYLES = {
+    "running": "green",
+    "profiling": "cyan",
+    "starting": "yellow",
+    "stopping": "yellow",
+    "failed": "red",
+    "down": "red",
+    "done": "dim",
+}
 DOTS = 12
 """Width of a progress bar."""
 

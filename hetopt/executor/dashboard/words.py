@@ -18,6 +18,7 @@ KINDS = {
     "up": "good",
     "done": "good",
     "profiling": None,
+    "starting": None,
     "stopping": "caution",
     "draining": "caution",
     "drained": "caution",

@@ -1,0 +1,78 @@
+"""What the files of a lease prove of its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from executor_leases import checkpoint, make_lease, seats
+
+from hetopt.executor import lease_directory as files
+from hetopt.executor.engines.engine import Grant
+from hetopt.executor.evidence import Evidence
+from hetopt.executor.leases import Open
+
+
+def ended(folder: Path, outcome: dict[str, Any] | None, *exits: dict[str, Any], **row: Any) -> Evidence:
+    """Of a lease of one node each that has ended so."""
+    own = seats(**{f"n{i}": 1 for i in range(len(exits))})
+    if outcome is not None:
+        files.write_json(folder / files.OUTCOME, outcome)
+    for rank, said in enumerate(exits):
+        files.write_json(folder / files.exit_file(rank), {"problem": None, "left": []} | said)
+    row = {"forked": False, "kind": "train"} | row
+    made = SimpleNamespace(folder=folder, grant=Grant("t", folder, own), row=row, job={"name": "j"})
+    return Evidence(cast(Open, made))
+
+
+DONE = {"step": 9, "finished": True, "asked": False}
+CLEAN = {"reason": "ended", "codes": [0, 0]}
+
+
+def test_a_job_that_says_so_is_done(tmp_path: Path) -> None:
+    folder = make_lease(tmp_path)
+    checkpoint(folder, {"model": b"abc"}, "step-9")
+    ending = ended(folder, DONE, CLEAN).ending()
+    assert (ending.outcome, ending.finished, ending.step, ending.failure) == ("ended", True, 9, None)
+
+
+def test_a_job_that_keeps_no_checkpoints_is_done_too(tmp_path: Path) -> None:
+    ending = ended(make_lease(tmp_path), DONE, CLEAN).ending()
+    assert (ending.finished, ending.step, ending.failure) == (True, None, None)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_job_whose_last_checkpoint_is_damaged_is_not_done(tmp_path: Path, before: bool) -> None:
+    """What it believed safe is lost: it goes on from the one before, or from where the lease began."""
+    folder = make_lease(tmp_path)
+    if before:
+        checkpoint(folder, {"model": b"abc"}, "step-7")
+    last = checkpoint(folder, {"model": b"abc"}, "step-9")
+    (last / "model").write_bytes(b"a")
+    ending = ended(folder, DONE, CLEAN).ending()
+    assert (ending.finished, ending.step) == (False, 7 if before else None)
+    assert ending.failure == "its last checkpoint, of step 9, is damaged"
+    assert not ending.fatal
+
+
+def test_a_runner_that_was_killed_is_no_failure_of_the_job(tmp_path: Path) -> None:
+    folder = make_lease(tmp_path)
+    checkpoint(folder, {"model": b"abc"}, "step-7")
+    ending = ended(folder, None, {"reason": "lost", "codes": []}).ending()
+    assert (ending.outcome, ending.finished, ending.step, ending.failure) == ("lost", False, 7, None)
+
+
+def test_a_lease_of_another_version_fails_with_the_reason(tmp_path: Path) -> None:
+    problem = "the lease is of another version of hetopt than the one on n1"
+    exits = [{"reason": "failed", "codes": [], "problem": problem}, {"reason": "stopped", "codes": [0]}]
+    ending = ended(make_lease(tmp_path), None, *exits).ending()
+    assert (ending.outcome, ending.finished, ending.failure) == ("failed", False, problem)
+
+
+def test_an_end_with_processes_left_is_none(tmp_path: Path) -> None:
+    folder = make_lease(tmp_path)
+    assert ended(folder, DONE, CLEAN).over
+    assert not ended(folder, DONE, CLEAN | {"left": [4711]}).over
+    assert not ended(folder, DONE, CLEAN, CLEAN | {"left": None}).over
