@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,32 +138,36 @@ class Controller:
 
     def step(self) -> None:
         """Look once. What goes wrong for a while is told once, and tried again at the next look."""
+        went_well = [self._try(self._look), self._try(self.store.write_events)]
+        if all(went_well):
+            self._wrong = None
+
+    def _try(self, do: Callable[[], None]) -> bool:
+        """Whether that went well; what did not is told."""
         try:
-            self._step()
+            do()
         except EngineDown as problem:
-            self._tell_down(problem)
+            self._try(partial(self._tell_down, problem))
         except UnusableFile as problem:
             self._complain(str(problem))
         except OSError as problem:
             self._complain(f"{problem.filename or self.store.folder}: {problem.strerror or problem}")
         else:
-            self._wrong = None
+            return True
+        return False
 
-    def _step(self) -> None:
+    def _look(self) -> None:
         if jump := self.wall.jumped():
             with self.store.writing() as connection:
                 self.store.note(connection, "clock", jumped=jump)
             self.say(f"the clock on the wall was set by {jump:+.0f} s; nothing here goes by it")
         leases, now = self.tender.leases(), files.now()
         ask = now - self._asked >= self.engine.look_seconds
-        try:
-            if ask:
-                self.survey.look()
-            self.tender.tend(leases, self.survey.nodes, ask=ask)
-            self._asked = now if ask else self._asked
-            self._merge_and_decide()
-        finally:
-            self.store.write_events()
+        if ask:
+            self.survey.look()
+        self.tender.tend(leases, self.survey.nodes, ask=ask)
+        self._asked = now if ask else self._asked
+        self._merge_and_decide()
         if self._down:
             self._down = False
             self.say(f"{self.engine.name} answers again")
