@@ -13,8 +13,8 @@ import typer
 from hetopt import console, views
 from hetopt.allocation import Allocation, Plan
 from hetopt.announced import raised
+from hetopt.app import new_app
 from hetopt.arguments import about, check_place, load, named_mapper, named_policy, present, solver_options
-from hetopt.command_line import new_app
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
 from hetopt.files.saving import check_folder, check_free, check_writable

@@ -8,36 +8,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib.metadata import entry_points
-from typing import Annotated
 
 import typer
 
-from hetopt import __version__, console
+from hetopt import console
+from hetopt.app import new_app
 from hetopt.errors import HetoptError, NotSolved
-
-
-def new_app() -> typer.Typer:
-    """``hetopt`` without any command."""
-    app = typer.Typer(
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        help="Who should get which GPU when.",
-    )
-    app.callback()(_options)
-    return app
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        print(f"hetopt {__version__}")
-        raise typer.Exit
-
-
-def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
-) -> None:
-    """Who should get which GPU when."""
 
 
 def app_for(words: Sequence[str]) -> typer.Typer:
