@@ -257,7 +257,10 @@ def test_a_look_that_takes_too_long_is_said_to(books: Books) -> None:
 
 def test_the_command_serves_until_it_is_interrupted(tmp_path: Path) -> None:
     books = busy(tmp_path / "state", jobs=6)
-    program = "import typer; from hetopt.executor.dashboard.command import dashboard; typer.run(dashboard)"
+    program = (  # where the tests run in the background of a shell, SIGINT is ignored at first
+        "import signal, typer; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from hetopt.executor.dashboard.command import dashboard; typer.run(dashboard)"
+    )
     words = [sys.executable, "-c", program, "--state", str(books.store.folder), "--port", "0"]
     environment = os.environ | {"HETOPT_TOKEN": TOKEN, "PYTHONUNBUFFERED": "1", "COLUMNS": "200"}
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
