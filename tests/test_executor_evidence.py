@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -76,3 +78,56 @@ def test_an_end_with_processes_left_is_none(tmp_path: Path) -> None:
     assert ended(folder, DONE, CLEAN).over
     assert not ended(folder, DONE, CLEAN | {"left": [4711]}).over
     assert not ended(folder, DONE, CLEAN, CLEAN | {"left": None}).over
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"reason": None},
+        {"reason": ["ended"]},
+        {"codes": None},
+        {"codes": "00"},
+        {"codes": ["0"]},
+        {"problem": ["no"]},
+        {"left": "none"},
+    ],
+)
+def test_an_exit_that_no_runner_would_write_proves_nothing(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    assert not ended(make_lease(tmp_path), DONE, CLEAN | wrong).over
+
+
+@pytest.mark.parametrize("step", [2**64, -1, 1e300, float("nan"), float("inf"), "9", None, [9]])
+def test_a_step_that_cannot_be_is_not_told(tmp_path: Path, step: Any) -> None:
+    folder = make_lease(tmp_path)
+    files.write_json(folder / files.PROGRESS, {"step": step, "first_step": 1, "seconds": 1.0, "time": 1.0})
+    checkpoint(folder, {"model": b"abc"}, "step-99999999999999999999")
+    checkpoint(folder, {"model": b"abc"}, "step-7")
+    evidence = ended(folder, DONE | {"step": step}, CLEAN)
+    assert evidence.timed == (0.0, 0.0)
+    ending = evidence.ending()
+    assert (ending.ticked, ending.step, ending.checkpoint_bytes) == (None, 7, 3.0)
+
+
+def test_half_letters_of_an_error_can_be_stored(tmp_path: Path) -> None:
+    said = {"step": 1, "finished": None, "asked": False, "problem": "OSError: caf\udce9"}
+    ending = ended(make_lease(tmp_path), said, {"reason": "failed", "codes": [1]}).ending()
+    assert ending.failure == "OSError: caf?"
+
+
+@pytest.mark.parametrize("call", ["listdir", "read_bytes"])
+def test_a_server_that_is_away_does_not_prove_that_there_is_no_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    folder = make_lease(tmp_path)
+    checkpoint(folder, {"model": b"abc"}, "step-9")
+    evidence = ended(folder, DONE, CLEAN)
+    assert evidence.over
+
+    def away(*_: object) -> object:
+        raise OSError(errno.EIO, "away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*((os, call) if call == "listdir" else (Path, call)), away)
+        with pytest.raises(OSError, match="away"):
+            evidence.ending()
+    assert evidence.ending().step == 9

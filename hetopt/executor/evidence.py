@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,8 +17,8 @@ from hetopt.executor.leases import PROFILE, Ending, Open
 CONTROLLER = "controller"
 """Who has claimed a node so that no runner ever will."""
 
-MOST_LOG = 2000
-"""Characters of a log that an error message shows at most."""
+MOST = 2.0**53
+"""Steps, seconds and bytes are fewer."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Evidence:
         for rank in self.ranks:
             there = os.path.exists(f"{self.folder}/{files.exit_file(rank)}")
             said = files.read_json(self.folder / files.exit_file(rank)) if there else None
-            if said is not None and said.get("left") == []:
+            if said is not None and _is_exit(said):
                 found[rank] = said
             elif (who := self.claims.get(rank)) is not None and who.get(CONTROLLER):
                 found[rank] = {"reason": "revoked", "codes": [], "problem": None}
@@ -75,7 +76,7 @@ class Evidence:
     def progress(self) -> dict[str, Any]:
         """What the job last told."""
         said = files.read_json(self.folder / files.PROGRESS) or {}
-        good = all(_is_number(said.get(key)) for key in ("step", "first_step", "seconds", "time"))
+        good = all(is_number(said.get(key)) for key in ("step", "first_step", "seconds", "time"))
         return said if good else {}
 
     @property
@@ -100,24 +101,32 @@ class Evidence:
         return self.over
 
     def ending(self, word: str | None = None) -> Ending:
-        """How it ended: ``word``, where the controller knows better than the runners."""
-        newest = next(iter(files.published(self.folder)), None)
+        """How it ended: ``word``, where the controller knows better than the runners.
+
+        Raises
+        ------
+        OSError
+            The server does not let it be known now.
+        """
+        there = files.checkpoints(self.folder)
+        newest = next((one for one in there if files.is_complete(one[1])), None)
+        damaged = there[0][0] if there and there[0] != newest else None
         said = files.read_json(self.folder / files.OUTCOME)
         reasons = [said["reason"] for said in self.exits.values()]
         word = word or next((r for r in reasons if r not in ("ended", "revoked")), reasons[0] if reasons else "lost")
-        finished, failure, fatal = self._verdict(word, said)
+        finished, failure, fatal = self._verdict(word, said, damaged)
         return Ending(
-            outcome=word,
+            outcome=_text(word),
             step=None if newest is None else newest[0],
             checkpoint=None if newest is None else newest[1],
             checkpoint_bytes=None if newest is None else _size(newest[1]),
-            ticked=max([int(n) for n in (self.ticked, (said or {}).get("step")) if _is_number(n)], default=None),
+            ticked=max([int(n) for n in (self.ticked, (said or {}).get("step")) if is_number(n)], default=None),
             finished=finished,
-            failure=failure,
+            failure=None if failure is None else _text(failure),
             fatal=fatal,
         )
 
-    def _verdict(self, word: str, said: dict[str, Any] | None) -> tuple[bool, str | None, bool]:
+    def _verdict(self, word: str, said: dict[str, Any] | None, damaged: int | None) -> tuple[bool, str | None, bool]:
         """(the job is done, why it failed, trying again is useless)."""
         problems = [exit["problem"] for exit in self.exits.values() if exit.get("problem")]
         if problems:
@@ -126,9 +135,8 @@ class Evidence:
         clean = bool(codes) and not any(codes)
         finished = None if said is None else said.get("finished")
         if clean and finished:
-            last, whole = files.checkpoints(self.folder)[:1], files.published(self.folder)[:1]
-            if last != whole:  # the job took it for safe when it said that it is done
-                return False, f"its last checkpoint, of step {last[0][0]}, is damaged", False
+            if damaged is not None:  # the job took it for safe when it said that it is done
+                return False, f"its last checkpoint, of step {damaged}, is damaged", False
             return True, None, False
         if word == "ended" and clean and said is None and not self.progress:
             return True, None, False  # a command that knows nothing of leases
@@ -163,12 +171,29 @@ class Evidence:
         return [one for one in found if one is not None]
 
 
-def _is_number(value: Any) -> TypeGuard[float]:
-    """Whether a file that may be damaged holds a number there."""
-    return isinstance(value, (int, float)) and math.isfinite(value)
+def _text(said: str) -> str:
+    """As it can be stored: names of files, and so errors, may hold bytes that are no letters."""
+    return said.encode(errors="replace").decode()
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Whether a file that a job has written, or that is damaged, holds a number there that can be."""
+    return isinstance(value, (int, float)) and math.isfinite(value) and 0 <= value < MOST
+
+
+def _is_exit(said: Mapping[str, Any]) -> bool:
+    """Whether that is what a runner writes once nothing is left; else it is damaged, and proves nothing."""
+    codes, problem = said.get("codes"), said.get("problem")
+    return (
+        said.get("left") == []
+        and isinstance(said.get("reason"), str)
+        and isinstance(codes, list)
+        and all(isinstance(code, int) for code in codes)
+        and (problem is None or isinstance(problem, str))
+    )
 
 
 def _size(checkpoint: Path) -> float:
-    """Bytes of a checkpoint."""
-    said = files.read_json(checkpoint / "files.json") or {}
-    return float(sum(said.get("bytes", {}).values()))
+    """Bytes of a complete checkpoint."""
+    sizes = (files.read_json(checkpoint / "files.json") or {}).get("bytes")
+    return float(sum(size for size in sizes.values() if is_number(size))) if isinstance(sizes, dict) else 0.0

@@ -186,8 +186,9 @@ class Lease:
             shutil.rmtree(hidden, ignore_errors=True)
             raise
         files.sync_folder(target.parent)
-        for _, old in files.published(self.folder)[KEPT:]:
-            shutil.rmtree(old, ignore_errors=True)
+        with suppress(OSError):  # they are in nobody's way
+            for _, old in files.published(self.folder)[KEPT:]:
+                shutil.rmtree(old, ignore_errors=True)
 
     def _tell(self, now: float) -> None:
         assert self.folder is not None

@@ -22,6 +22,7 @@ damaged reads None.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -56,6 +57,10 @@ def problem_file(rank: int | str) -> str:
 def log_file(rank: int) -> str:
     """Name of the file with what the job printed on this node."""
     return f"log-{rank}"
+
+
+ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP}
+"""Errors that say that there is no such file; all others may pass."""
 
 
 def now() -> float:
@@ -194,7 +199,13 @@ def _overwrite(path: Path, content: bytes) -> None:
 
 
 def published(folder: Path) -> list[tuple[int, Path]]:
-    """The complete checkpoints of a lease: (step, folder), the last step first."""
+    """The complete checkpoints of a lease: (step, folder), the last step first.
+
+    Raises
+    ------
+    OSError
+        The server does not let it be known; that proves nothing of what is there.
+    """
     return [(step, path) for step, path in checkpoints(folder) if is_complete(path)]
 
 
@@ -202,20 +213,28 @@ def checkpoints(folder: Path) -> list[tuple[int, Path]]:
     """All checkpoints that a lease has published, also those that are damaged: (step, folder), the last step first."""
     try:
         names = os.listdir(folder / CHECKPOINTS)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     numbers = {name: name.removeprefix("step-") for name in names if name.startswith("step-")}
-    found = [(int(step), folder / CHECKPOINTS / name) for name, step in numbers.items() if step.isdecimal()]
-    return sorted(found, reverse=True)
+    good = {name: int(step) for name, step in numbers.items() if step.isdecimal() and len(step) < 16}
+    return sorted(((step, folder / CHECKPOINTS / name) for name, step in good.items()), reverse=True)
 
 
 def is_complete(checkpoint: Path) -> bool:
-    """Whether every file of the checkpoint is there in its full length, as the list says that was written last."""
-    content = read_json(checkpoint / "files.json")
-    sizes = None if content is None else content.get("bytes")
-    if not isinstance(sizes, dict):
-        return False
+    """Whether every file of the checkpoint is there in its full length, as the list says that was written last.
+
+    Raises
+    ------
+    OSError
+        The server does not let it be known.
+    """
     try:
+        content = json.loads((checkpoint / "files.json").read_bytes())
+        sizes = content["bytes"]
         return all((checkpoint / name).stat().st_size == size for name, size in sizes.items())
-    except (OSError, ValueError):  # the last of names that no file can have
+    except OSError as problem:
+        if problem.errno not in ABSENT:
+            raise
+        return False
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):  # it says something else
         return False

@@ -13,7 +13,7 @@ from sqlalchemy.dialects.sqlite import insert
 from hetopt.announced import Announced
 from hetopt.executor import tables
 from hetopt.executor.engines.engine import Node
-from hetopt.executor.evidence import Evidence
+from hetopt.executor.evidence import Evidence, is_number
 from hetopt.executor.job_file import JobForm
 from hetopt.executor.leases import Open
 from hetopt.executor.queue import QUEUED
@@ -127,7 +127,7 @@ def learn(connection: Connection, lease: Open, evidence: Evidence) -> None:
             "feasible": True,
             "steps": steps,
             "seconds": seconds,
-            "memory_bytes": memory if isinstance(memory, (int, float)) else None,
+            "memory_bytes": memory if is_number(memory) else None,
         }
         connection.execute(_ADD, row)
 
