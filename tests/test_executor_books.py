@@ -20,9 +20,10 @@ from sqlalchemy.exc import IntegrityError
 
 from hetopt.errors import InvalidOption, UnknownName, UnusableFile
 from hetopt.executor import tables
-from hetopt.executor.engines.engine import Seat
+from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.leases import MOST_FAILURES, Ending, ask_stop, mark_started, seal
 from hetopt.executor.queue import cancel, drain, retry, submit
+from hetopt.executor.reconciling import free_seats
 from hetopt.executor.store import DATABASE, EVENTS, StateStore
 
 SEATS = [Seat("a", "slow", 0), Seat("a", "slow", 1), Seat("b", "fast", 0)]
@@ -169,6 +170,20 @@ def test_the_database_itself_refuses_a_seat_twice(store: StateStore) -> None:
     row = {"lease": 99, "node": "a", "gpu_type": "slow", "number": 0, "device": "", "held": True}
     with store.writing() as connection, pytest.raises(IntegrityError):
         connection.execute(tables.seats.insert(), [row])
+
+
+def test_a_gpu_whose_number_has_changed_is_still_held(store: StateStore) -> None:
+    """Another was lost, or split into instances: the books, the free seats and the database go by the device too."""
+    lab_of_jobs(store, [form("a"), form("b")])
+    assert granted(store, 1, [Seat("a", "H200", 1, "GPU-B")]) is not None
+    renumbered = Node("a", (Seat("a", "H200", 0, "GPU-B"),))
+    assert free_seats([renumbered], opened(store)) == []
+    assert granted(store, 2, renumbered.seats) is None
+    row = {"lease": 99, "node": "a", "gpu_type": "H200", "number": 0, "device": "GPU-B", "held": True}
+    with store.writing() as connection, pytest.raises(IntegrityError):
+        connection.execute(tables.seats.insert(), [row])
+    seal(store, opened(store)[0], Ending("stopped"))
+    assert granted(store, 2, renumbered.seats) is not None
 
 
 def _submit_many(folder: str, number: int) -> None:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+import shutil
+import time
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from executor_scenes import LAB, form
+from executor_scenes import LAB, form, rows
+from sqlalchemy import select
 
 from hetopt.errors import UnusableFile
+from hetopt.executor import controller as controller_module
+from hetopt.executor import lease_directory as files
+from hetopt.executor import tables
 from hetopt.executor.controller import Controller, Settings
-from hetopt.executor.engines.engine import EngineDown, Grant, Node, Phase
-from hetopt.executor.queue import submit
+from hetopt.executor.engines.engine import EngineDown, Grant, Node, Phase, Refused
+from hetopt.executor.queue import cancel, submit
 from hetopt.executor.starting import driving
 from hetopt.executor.store import EVENTS, StateStore
+from hetopt.executor.tending import Terms
 from hetopt.models.hadare.unmeasured import estimated
 
 
@@ -25,6 +32,8 @@ class Moody:
 
     def __init__(self) -> None:
         self.down: str | None = None
+        self.refuses: str | None = None
+        self.phase = Phase.RUNNING
         self.asked, self.started = 0, list[str]()
 
     def _answer(self) -> None:
@@ -38,11 +47,13 @@ class Moody:
 
     def start(self, grant: Grant) -> None:
         self._answer()
+        if self.refuses is not None:
+            raise EngineDown(self.refuses)
         self.started.append(grant.tag)
 
     def status(self, tags: Collection[str]) -> Mapping[str, Phase]:
         self._answer()
-        return dict.fromkeys(tags, Phase.RUNNING)
+        return dict.fromkeys(tags, self.phase)
 
     def stop(self, tags: Collection[str]) -> None:
         self._answer()
@@ -103,17 +114,14 @@ def test_an_engine_for_which_asking_is_dear_is_asked_now_and_then(
     driven.controller.step()
     assert (driven.engine.asked, len(driven.engine.started)) == (1, 1)
     driven.engine.down = "no wire"
-    submit(driven.store, form("b"))
-    driven.controller.step()
-    assert len(driven.said) == 1, "it was to start b"
-    driven.controller.step()
-    assert driven.engine.asked == 2
+    clock.time += 3.0  # type: ignore[attr-defined]
+    for _ in range(2):
+        driven.controller.step()
+    assert driven.engine.asked == 3, "as long as it does not answer it is asked each time"
     driven.engine.down = None
     driven.controller.step()
-    assert (driven.said[1], len(driven.engine.started)) == ("moody answers again", 2)
-    clock.time += 3.0  # type: ignore[attr-defined]
     driven.controller.step()
-    assert driven.engine.asked == 4
+    assert (driven.said[1], driven.engine.asked) == ("moody answers again", 4)
 
 
 def test_a_log_that_cannot_be_written_stops_nothing(driven: Driven) -> None:
@@ -139,3 +147,152 @@ def test_books_that_cannot_be_written_while_the_engine_is_down(driven: Driven, m
     driven.engine.down = None
     driven.controller.step()
     assert driven.said[-1] == "moody answers again"
+
+
+def test_one_lease_that_the_engine_does_not_take_keeps_nobody_waiting(driven: Driven) -> None:
+    """It is told once; the lease may be cancelled; what has ended is sealed meanwhile."""
+    submit(driven.store, form("a"))
+    driven.controller.step()
+    (first,) = driven.controller.tender.leases()
+    driven.engine.refuses = "violates a policy"
+    submit(driven.store, form("b"))
+    for _ in range(3):
+        driven.controller.step()
+    assert driven.said == ["b: violates a policy"]
+    assert states(driven) == {"a": "started", "b": "intent"}
+    files.claim(first.folder, 0, files.identity())
+    files.write_json(first.folder / files.exit_file(0), {"reason": "ended", "codes": [0], "problem": None, "left": []})
+    cancel(driven.store, "b")
+    for _ in range(3):
+        driven.controller.step()
+    assert states(driven) == {}
+    assert {row["name"]: row["state"] for row in rows(driven.store)} == {"a": "done", "b": "cancelled"}
+
+
+def states(driven: Driven) -> dict[str, str]:
+    """State of each open lease by the name of its job."""
+    return {lease.job["name"]: lease.row["state"] for lease in driven.controller.tender.leases()}
+
+
+def test_a_lease_that_is_not_taken_in_time_is_taken_back(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driven.controller.tender, "terms", Terms(start_seconds=0.0))
+    driven.engine.refuses = "not now"
+    submit(driven.store, form("a"))
+    driven.controller.step()
+    driven.controller.step()
+    with driven.store.reading() as connection:
+        outcomes = list(connection.execute(select(tables.leases.c.outcome)).scalars())
+    assert outcomes[0] == "revoked"
+    assert rows(driven.store)[0]["state"] == "queued"
+
+
+def test_a_start_whose_answer_was_lost_is_known_by_its_claim(driven: Driven) -> None:
+    """Even if the engine then refuses: else the lease would hold its GPUs for ever."""
+    driven.engine.refuses = "answer lost"
+    submit(driven.store, form("a"))
+    driven.controller.step()
+    (lease,) = driven.controller.tender.leases()
+    files.claim(lease.folder, 0, files.identity())
+
+    def refuse(_: Grant) -> None:
+        raise Refused("there is one of that name")
+
+    driven.engine.start = refuse  # type: ignore[method-assign]
+    driven.controller.step()
+    assert states(driven) == {"a": "started"}
+
+
+def test_a_lease_whose_directory_is_gone_is_given_up(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a job that tidies up, say; it is sealed once its time to live is over, and the job goes on."""
+    monkeypatch.setattr(driven.controller.tender, "terms", Terms(ttl_seconds=0.1, margin_seconds=0.1))
+    submit(driven.store, form("a", grace=0.1))
+    submit(driven.store, form("b"))
+    driven.controller.step()
+    gone = next(lease for lease in driven.controller.tender.leases() if lease.job["name"] == "a")
+    shutil.rmtree(gone.folder)
+    deadline = time.monotonic() + 30.0
+    while gone.tag in [lease.tag for lease in driven.controller.tender.leases()]:
+        assert time.monotonic() < deadline, driven.said
+        driven.controller.step()
+        time.sleep(0.05)
+    assert "lost" in driven.logged()
+    driven.controller.step()
+    assert set(states(driven)) == {"a", "b"}, "it runs anew"
+
+
+def test_without_the_folder_of_leases_nothing_is_decided(driven: Driven) -> None:
+    """A file server that is not mounted looks like leases without checkpoints."""
+    submit(driven.store, form("a"))
+    driven.controller.step()
+    folder = driven.controller.tender.folder
+    folder.rename(folder.with_name("away"))
+    folder.mkdir()
+    for _ in range(3):
+        driven.controller.step()
+    assert len(driven.said) == 1
+    assert "is its file server mounted?" in driven.said[0]
+    folder.rmdir()
+    folder.with_name("away").rename(folder)
+    driven.controller.step()
+    assert states(driven) == {"a": "started"}
+
+
+def test_nobody_needs_to_listen(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(_: str) -> None:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr(driven.controller, "say", closed)
+    driven.engine.down = "no wire"
+    driven.controller.step()
+    driven.engine.down = None
+    submit(driven.store, form("a"))
+    driven.controller.step()
+    assert states(driven) == {"a": "started"}
+
+
+@pytest.mark.parametrize("failing", ["writing", "pickle"])
+def test_a_decision_that_was_not_kept_is_taken_again(
+    driven: Driven, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    """Also by a policy without rounds, which decides when something changes; and its memory is that before."""
+    submit(driven.store, form("a"))
+    with monkeypatch.context() as patch:
+
+        def fail(*_: object, **__: object) -> object:
+            raise UnusableFile("the disk is full")
+
+        name = "write_targets" if failing == "writing" else "fitted"
+        patch.setattr(controller_module, name, fail)
+        driven.controller.step()
+    assert driven.said == ["the disk is full"]
+    assert driven.controller.decider.memory is None
+    driven.controller.step()
+    assert states(driven) == {"a": "started"}
+
+
+def test_a_memory_that_cannot_be_kept_is_no_decision(driven: Driven) -> None:
+    submit(driven.store, form("a"))
+    decide = driven.controller.decider.decide
+
+    def odd(*words: object) -> object:
+        found = decide(*words)  # type: ignore[arg-type]
+        driven.controller.decider.memory = lambda: None
+        return found
+
+    driven.controller.decider.decide = odd  # type: ignore[method-assign]
+    driven.controller.step()
+    assert driven.said[0].startswith("fifo cannot decide, so what runs goes on: ")
+    assert states(driven) == {}
+
+
+def test_damaged_books_are_told_of(driven: Driven) -> None:
+    driven.controller.step()
+    driven.store.database.dispose()
+    path = driven.store.folder / "state.db"
+    for more in ("-wal", "-shm"):
+        path.with_name(path.name + more).unlink(missing_ok=True)
+    path.write_bytes(b"rubbish" * 4096)
+    driven.controller.tender.kept._store._watching = None
+    driven.controller.step()
+    assert "state.db" in driven.said[0]
+    assert not driven.controller._is_idle()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from executor_leases import AWAY, Runners, alive, said, told, until
 
+from hetopt.executor import lease_directory as files
 from hetopt.executor.engines.conformance import CHECKS, Bench
-from hetopt.executor.engines.engine import Node, Seat
+from hetopt.executor.engines.engine import Grant, Node, Seat
 from hetopt.executor.engines.local import LocalEngine
 
 HOSTS = (
@@ -20,3 +24,19 @@ HOSTS = (
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_local(check: Callable[[Bench], None], tmp_path: Path) -> None:
     check(Bench(lambda cluster: LocalEngine(HOSTS, cluster), tmp_path))
+
+
+def test_killed_here_nothing_is_left(runners: Runners, tmp_path: Path) -> None:
+    """Also not what has no tag in its environment and no parent of the lease, of a runner that hangs."""
+    book = tmp_path / "book"
+    folder = runners.lease(AWAY, book, "stays")
+    tag = said(folder, files.LEASE)["tag"]
+    engine = LocalEngine(HOSTS, "x")
+    engine.start(Grant(tag, folder, HOSTS[0].seats[:1]))
+    until(lambda: len(told(book)) == 2, "they live")
+    os.kill(said(folder, files.claim_file(0))["pid"], signal.SIGSTOP)
+    engine.kill([tag])
+    assert engine.fenced_after(tag) == 0.0
+    assert [line[1] for line in told(book) if alive(line[1])] == []
+    assert said(folder, files.exit_file(0))["reason"] == "lost"
+    engine.close()

@@ -17,7 +17,7 @@ from hetopt.executor import lease_directory as files
 from hetopt.executor.demos import numpy_mlp
 from hetopt.executor.job_side import list_files
 from hetopt.executor.losses import curve, draw, losses
-from hetopt.executor.merge_checkpoints import main, merge, read_arrays, write_arrays
+from hetopt.executor.merge_checkpoints import UNFIT, main, merge, read_arrays, write_arrays
 from hetopt.executor.store import StateStore
 
 Run = Callable[..., tuple[int, str, str]]
@@ -63,7 +63,7 @@ def test_what_cannot_be_merged(tmp_path: Path, capsys: pytest.CaptureFixture[str
     np.savez(other / "model.npz", w=np.array([object()], dtype=object))
     with pytest.raises(InvalidOption, match="holds no plain arrays"):  # nothing is unpickled
         merge([(one, 2.0), (other, 1.0)], tmp_path / "merged")
-    assert main([json.dumps([[str(one), 2.0], [str(other), 1.0]]), str(tmp_path / "merged")]) == 1
+    assert main([json.dumps([[str(one), 2.0], [str(other), 1.0]]), str(tmp_path / "merged")]) == UNFIT
     assert "holds no plain arrays" in capsys.readouterr().err
 
 

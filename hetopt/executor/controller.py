@@ -8,6 +8,7 @@ import math
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ from hetopt.executor.engines.engine import Engine, EngineDown
 from hetopt.executor.evidence import Evidence
 from hetopt.executor.leases import SEALED
 from hetopt.executor.merging import Merges
-from hetopt.executor.queue import QUEUED
+from hetopt.executor.queue import FAILED, QUEUED
 from hetopt.executor.reconciling import Reconciler, read_targets, write_targets
 from hetopt.executor.speeds import Estimator
 from hetopt.executor.store import StateStore
@@ -120,7 +121,7 @@ class Controller:
         if before is not None and before != settings.policy:
             self.next = 0.0  # another policy decides at once
         if state is not None and not self.decider.recall(state):
-            self.say(f"what {settings.policy} remembered is of another version of hetopt; it starts anew")
+            self._say(f"what {settings.policy} remembered is of another version of hetopt; it starts anew")
 
     # -- life
 
@@ -132,14 +133,16 @@ class Controller:
         gc.freeze()  # what is there by now stays: it need not be searched for garbage for ever
         while not stop():
             self.step()
-            if until_idle and self.idle():
+            if until_idle and self._is_idle():
                 return
             time.sleep(poll)
 
     def step(self) -> None:
         """Look once. What goes wrong for a while is told once, and tried again at the next look."""
         went_well = [self._try(self._look), self._try(self.store.write_events)]
-        if all(went_well):
+        if self.tender.problems:
+            self._complain("; ".join(self.tender.problems[:3]))
+        elif all(went_well):
             self._wrong = None
 
     def _try(self, do: Callable[[], None]) -> bool:
@@ -160,7 +163,7 @@ class Controller:
         if jump := self.wall.jumped():
             with self.store.writing() as connection:
                 self.store.note(connection, "clock", jumped=jump)
-            self.say(f"the clock on the wall was set by {jump:+.0f} s; nothing here goes by it")
+            self._say(f"the clock on the wall was set by {jump:+.0f} s; nothing here goes by it")
         leases, now = self.tender.leases(), files.now()
         ask = now - self._asked >= self.engine.look_seconds
         if ask:
@@ -170,7 +173,7 @@ class Controller:
         self._merge_and_decide()
         if self._down:
             self._down = False
-            self.say(f"{self.engine.name} answers again")
+            self._say(f"{self.engine.name} answers again")
 
     def _merge_and_decide(self) -> None:
         self.merges.step()
@@ -197,11 +200,13 @@ class Controller:
         now = self.store.now()
         if self.settings.round_seconds is not None:
             return now >= self.next or (idle and bool(scene.jobs) and scene.jobs[-1]["id"] not in self._refused)
+        return self._now(scene) != self._seen or now >= self.decider.wake
+
+    @staticmethod
+    def _now(scene: Scene) -> object:
+        """What a decision without rounds goes by."""
         nodes = [(node.name, len(node.seats)) for node in scene.nodes]
-        seen = (nodes, [row["id"] for row in scene.jobs])
-        due = seen != self._seen or now >= self.decider.wake
-        self._seen = seen
-        return due
+        return nodes, [row["id"] for row in scene.jobs]
 
     def _decide(self, scene: Scene) -> None:
         """Ask the policy, and write down what it wants, with what it remembers, at once."""
@@ -211,13 +216,14 @@ class Controller:
         self.decider.system = fitted(self.base, seconds, cost)
         if seconds is not None and cost is not None and cost > seconds / 2 and not self._told_short:
             self._told_short = True
-            self.say(f"a restart takes {cost:.1f} s here, more than half a round; take longer rounds (--round)")
+            self._say(f"a restart takes {cost:.1f} s here, more than half a round; take longer rounds (--round)")
         evidence = {lease.tag: Evidence(lease) for lease in scene.leases}
         scene = replace(scene, evidence=evidence, speeds=scene.speeds.with_progress(evidence.values()))
         number, took, gpus = self.round + 1, 0.0, 0
         targets: list[Target] = []
         ids = {row["name"]: row["id"] for row in scene.jobs}
-        before = self.decider.memory
+        before = self.decider.memory, self.decider.wake
+        state = b""
         try:
             instance, waits = self.decider.instance(scene)
             if instance is not None:
@@ -225,14 +231,20 @@ class Controller:
                 gpus = int(decision.gpus.sum())
                 if decision.placement is not None:
                     waits |= {ids[name]: why for name, why in decision.placement.waiting.items()}
+            state = self.decider.remembered()
         except Exception as problem:  # a policy may be anybody's
-            self.decider.memory = before
+            self.decider.memory, self.decider.wake = before
             why = str(problem) if isinstance(problem, HetoptError) else raised(problem)
             self._complain(f"{self.settings.policy} cannot decide, so what runs goes on: {why}")
-            self._refused = set(ids.values())
+            self._refused, self._seen = set(ids.values()), self._now(scene)
             self._postpone(seconds)
             return
-        self._keep(scene, number, targets, took, gpus, waits)
+        try:
+            self._keep(scene, number, targets, state, took, gpus, waits)
+        except BaseException:  # nothing of it is in the books
+            self.decider.memory, self.decider.wake = before
+            raise
+        self._seen = self._now(scene)
 
     def _postpone(self, seconds: float | None) -> None:
         self.next = self._after(seconds)
@@ -246,7 +258,14 @@ class Controller:
         return (math.floor(self.store.now() / seconds) + 1) * seconds
 
     def _keep(
-        self, scene: Scene, number: int, targets: list[Target], took: float, gpus: int, waits: Mapping[int, str]
+        self,
+        scene: Scene,
+        number: int,
+        targets: list[Target],
+        state: bytes,
+        took: float,
+        gpus: int,
+        waits: Mapping[int, str],
     ) -> None:
         following = self._after(self.settings.round_seconds)
         placed = {target.job for target in targets}
@@ -255,7 +274,6 @@ class Controller:
             write_targets(connection, targets)
             self.store.say(connection, "round", str(number))
             self.store.say(connection, "next_round", repr(following))
-            state = self.decider.remembered()
             connection.exec_driver_sql(
                 "INSERT OR REPLACE INTO memories (policy, state) VALUES (?, ?)", (self.settings.policy, state)
             )
@@ -289,6 +307,11 @@ class Controller:
             runs = connection.execute(select(tables.leases.c.id).where(tables.leases.c.state != SEALED)).first()
         return left is None and runs is None
 
+    def _is_idle(self) -> bool:
+        """Whether certainly nothing is left to do."""
+        found: list[bool] = []
+        return self._try(lambda: found.append(self.idle())) and found[0]
+
     def _clear_away(self) -> None:
         """Remove checkpoints that nothing will be resumed from any more."""
         self.merges.clear_away()
@@ -303,7 +326,7 @@ class Controller:
                 select(tables.leases.c.id, tables.leases.c.tag, tables.leases.c.checkpoint, tables.jobs.c.checkpoint)
                 .join(tables.jobs, tables.jobs.c.id == tables.leases.c.job)
                 .where(tables.leases.c.state == SEALED, tables.leases.c.checkpoint.is_not(None))
-                .where(~tables.leases.c.forked | tables.leases.c.merged)
+                .where(~tables.leases.c.forked | tables.leases.c.merged, tables.jobs.c.state != FAILED)
                 .where(tables.jobs.c.checkpoint != tables.leases.c.checkpoint)
             )
             return [(number, str(tag)) for number, tag, _, _ in rows]
@@ -312,13 +335,17 @@ class Controller:
         self._asked = -math.inf  # at the next look, whether it answers again
         if not self._down:
             self._down = True
-            self.say(f"{self.engine.name} does not answer, so nothing is decided and what runs goes on: {problem}")
+            self._say(f"{self.engine.name} does not answer, so nothing is decided and what runs goes on: {problem}")
             with self.store.writing() as connection:
                 self.store.note(connection, "engine", down=str(problem))
 
     def _complain(self, text: str) -> None:
         if text != self._wrong:
             self._wrong = text
+            self._say(text)
+
+    def _say(self, text: str) -> None:
+        with suppress(OSError, ValueError):  # nobody may listen any more, or the disk with the log be full
             self.say(text)
 
     def close(self) -> None:

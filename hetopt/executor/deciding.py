@@ -15,6 +15,7 @@ from sqlalchemy import RowMapping
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, JobType, Tenant
+from hetopt.errors import InvalidPlan
 from hetopt.executor.engines.engine import Node
 from hetopt.executor.evidence import Evidence
 from hetopt.executor.job_file import JobForm
@@ -301,6 +302,11 @@ def targets_of(decision: Decision, ids: Mapping[str, int], whole: Collection[str
     ----------
     whole:
         Jobs that are never forked: a single copy of one is the job itself, and goes on from round to round.
+
+    Raises
+    ------
+    InvalidPlan
+        Copies of a job are to do no work, or none that can be.
     """
     placement = decision.placement
     assert placement is not None, "the system places no jobs"
@@ -311,6 +317,9 @@ def targets_of(decision: Decision, ids: Mapping[str, int], whole: Collection[str
         seats = {server: {t: int(n) for t, n in gpus.items() if n} for server, gpus in hosts.items()}
         seats = {server: gpus for server, gpus in seats.items() if gpus}
         if name in placement.dispatch and name not in whole:
+            parts = [float(work) for work in placement.dispatch[name].values()]
+            if not (min(parts) >= 0 and 0 < math.fsum(parts) < math.inf):
+                raise InvalidPlan(f"{name}: its copies are to do {parts} of its work")
             for i, (server, work) in enumerate(placement.dispatch[name].items(), start=1):
                 targets.append(Target(ids[name], i, {server: seats[server]}, float(work)))
         elif seats:

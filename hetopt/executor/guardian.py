@@ -39,10 +39,13 @@ def guarded(work: Callable[[], None], asked: Callable[[], bool]) -> tuple[dict[s
     """
     own = os.getpid()
     processes.adopt_orphans()
+    ready, tell = os.pipe()
     child = os.fork()
     if child == 0:
         code = 1
         try:
+            os.close(ready)
+            os.close(tell)  # what comes before would be lost: Python forgets signals that arrive within a fork
             processes.die_with(own, signal.SIGTERM)
             work()
             code = 0
@@ -51,6 +54,10 @@ def guarded(work: Callable[[], None], asked: Callable[[], bool]) -> tuple[dict[s
         finally:
             sys.stderr.flush()
             os._exit(code)
+
+    os.close(tell)
+    os.read(ready, 1)  # until the child hears signals, or is dead
+    os.close(ready)
 
     def forward(number: int, _: FrameType | None) -> None:
         processes.send([child], number)

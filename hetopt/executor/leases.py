@@ -33,7 +33,7 @@ _COPIES = select(tables.leases.c.copy, tables.leases.c.forked).where(
     tables.leases.c.job == _WANTED, tables.leases.c.state != SEALED
 )
 _MERGING = select(tables.merges.c.id).where(tables.merges.c.job == _WANTED, ~tables.merges.c.done)
-_TAKEN = select(tables.seats.c.node, tables.seats.c.gpu_type, tables.seats.c.number).where(
+_TAKEN = select(tables.seats.c.node, tables.seats.c.gpu_type, tables.seats.c.number, tables.seats.c.device).where(
     tables.seats.c.held, tables.seats.c.node.in_(bindparam("nodes", expanding=True))
 )
 _NEW, _TAKE = insert(tables.leases), insert(tables.seats)
@@ -117,12 +117,16 @@ def grant(
     if row["state"] != QUEUED or row["cancelled"]:
         return None
     nodes = list({seat.node for seat in seats})
-    taken = {(node, kind, number) for node, kind, number in connection.execute(_TAKEN, {"nodes": nodes})}
+    held = connection.execute(_TAKEN, {"nodes": nodes}).all()
+    taken = {(node, kind, number) for node, kind, number, _ in held}
+    devices = {(node, device) for node, _, _, device in held if device}
     others = connection.execute(_COPIES, {"wanted": job}).all()
     merging = connection.execute(_MERGING, {"wanted": job}).first()
     if merging or any(other == copy or not (forked and one) for other, one in others):
         return None
     if any((seat.node, seat.gpu_type, seat.index) in taken for seat in seats):
+        return None
+    if any((seat.node, seat.device) in devices for seat in seats):
         return None
     epoch = row["epoch"] + 1
     tag = f"hetopt-{store.cluster}-{job}-{copy}-{epoch}"

@@ -20,6 +20,10 @@ from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor.averaging import consolidate
 from hetopt.executor.job_side import list_files
+from hetopt.executor.processes import die_with
+
+UNFIT = 3
+"""Exit code: the checkpoints do not fit together."""
 
 
 def merge(parts: Sequence[tuple[Path, float]], target: Path) -> None:
@@ -55,6 +59,7 @@ def merge(parts: Sequence[tuple[Path, float]], target: Path) -> None:
             states.append(read_arrays(folder / name))
         write_arrays(hidden / name, consolidate(states, weights))
     list_files(hidden)
+    shutil.rmtree(target, ignore_errors=True)  # what is there is not complete
     os.rename(hidden, target)
     files.sync_folder(target.parent)
 
@@ -74,6 +79,10 @@ def read_arrays(path: Path) -> Mapping[str, Any]:
         from safetensors.numpy import load_file
     except ImportError:
         raise InvalidOption(f"{path.name}: to merge .safetensors, pip install 'hetopt[torch]'") from None
+    except (OSError, MemoryError) as problem:
+        if isinstance(problem, MemoryError) or problem.errno not in (None, *files.ABSENT):
+            raise  # it may pass
+        raise InvalidOption(f"{path} holds no plain arrays: {problem}") from None
     except Exception as problem:  # numpy and zipfile raise many kinds for a damaged file
         raise InvalidOption(f"{path} holds no plain arrays: {problem}") from None
     loaded: Mapping[str, Any] = load_file(path)
@@ -91,11 +100,16 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
 
 
 def main(words: list[str]) -> int:
-    """Merge, and say in a line what is wrong."""
+    """Merge, and say in a line what is wrong; :data:`UNFIT` where trying again is useless."""
+    if len(words) > 2:
+        die_with(int(words[2]))  # the next controller starts a process of its own
     parts = [(Path(folder), float(weight)) for folder, weight in json.loads(words[0])]
     try:
         merge(parts, Path(words[1]))
-    except (InvalidOption, OSError) as problem:
+    except InvalidOption as problem:
+        print(problem, file=sys.stderr)
+        return UNFIT
+    except OSError as problem:
         print(problem, file=sys.stderr)
         return 1
     return 0

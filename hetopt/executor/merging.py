@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -16,11 +17,12 @@ from hetopt.executor import lease_directory as files
 from hetopt.executor import tables
 from hetopt.executor.kept import Kept
 from hetopt.executor.leases import SEALED, steps_of
+from hetopt.executor.merge_checkpoints import UNFIT
 from hetopt.executor.queue import CANCELLED, DONE, FAILED, QUEUED
 from hetopt.executor.store import StateStore
 
-MOST_FAILURES = 3
-"""A merge is tried so often."""
+MOST_PAUSE = 60.0
+"""Seconds at most between two attempts at a merge that fails, say of a full disk."""
 
 
 class Merges:
@@ -40,6 +42,7 @@ class Merges:
         self.store, self.folder, self.kept = store, folder, kept
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         self._failures: dict[int, int] = {}
+        self._again: dict[int, float] = {}
         self._cleared: set[str] = set()
 
     def step(self) -> None:
@@ -95,20 +98,22 @@ class Merges:
                 job = connection.execute(select(tables.jobs).where(tables.jobs.c.id == row["job"])).mappings().one()
                 self._commit(connection, job, row["step"], row["folder"])
                 connection.execute(update(tables.merges).where(tables.merges.c.id == row["id"]).values(done=True))
-        elif process is None:
+        elif process is None and files.now() >= self._again.get(row["id"], 0.0):
             folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             words = [sys.executable, "-P", "-m", "hetopt.executor.merge_checkpoints", row["parts"], row["folder"]]
+            words.append(str(os.getpid()))
             log = folder.parent / "merge.log"
             with log.open("wb") as file:
                 self._running[row["id"]] = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
-        elif process.poll() is not None:
+        elif process is not None and process.poll() is not None:
             del self._running[row["id"]]
-            self._failed(row, folder.parent / "merge.log")
+            self._failed(row, process.returncode, folder.parent / "merge.log")
 
-    def _failed(self, row: RowMapping, log: Path) -> None:
-        """Try again; in the end the copy that has done the most stands for all, or, if its files do not fit, fail."""
-        self._failures[row["id"]] = self._failures.get(row["id"], 0) + 1
-        if self._failures[row["id"]] < MOST_FAILURES:
+    def _failed(self, row: RowMapping, code: int, log: Path) -> None:
+        """Try again later, for ever, unless the copies do not fit together: then the job has failed."""
+        failures = self._failures[row["id"]] = self._failures.get(row["id"], 0) + 1
+        if code != UNFIT:
+            self._again[row["id"]] = files.now() + min(MOST_PAUSE, 2.0**failures)
             return
         why = (files.read_text(log) or "").strip().rpartition("\n")[2] or "the merging process died"
         with self.store.writing() as connection:

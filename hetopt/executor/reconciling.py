@@ -219,9 +219,15 @@ class Reconciler:
 
 def free_seats(nodes: Iterable[Node], leases: Iterable[Open]) -> list[Seat]:
     """Seats of nodes that are up which no lease holds, in order."""
-    taken = {(seat.node, seat.gpu_type, seat.index) for lease in leases for seat in lease.seats}
+    held = [seat for lease in leases for seat in lease.seats]
+    taken = {(seat.node, seat.gpu_type, seat.index) for seat in held}
+    devices = {(seat.node, seat.device) for seat in held if seat.device}  # whose number may be another one by now
     return [
-        seat for node in nodes if node.up for seat in node.seats if (seat.node, seat.gpu_type, seat.index) not in taken
+        seat
+        for node in nodes
+        if node.up
+        for seat in node.seats
+        if (seat.node, seat.gpu_type, seat.index) not in taken and (seat.node, seat.device) not in devices
     ]
 
 

@@ -32,8 +32,12 @@ class Renewer:
             if new:
                 _renew(folder)
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as problem:  # this user has too many processes now
+                raise OSError(f"leases cannot be renewed: {problem}") from None
+            self._thread = thread
 
     def drop(self, tag: str) -> None:
         """Renew it no longer; once this returns it is not renewed again."""

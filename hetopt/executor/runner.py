@@ -296,8 +296,8 @@ def main(words: list[str]) -> int:
     who, code = guarded(runner.try_to_run, lambda: runner.reason is not None)
     if code == 0:
         return 0
-    if files.read_json(folder / files.claim_file(rank)) != who:  # it has begun nothing, or another runs the node
-        return 1
+    if files.read_json(folder / files.claim_file(rank)) != who or (folder / files.exit_file(rank)).exists():
+        return 1  # it has begun nothing, or another runs the node; or its end was told already
     _tell(folder, rank, reason="lost", left=processes.kill_all(runner.tag))
     return 1
 

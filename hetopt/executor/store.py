@@ -147,10 +147,19 @@ class StateStore:
             raise UnusableFile(f"{self.folder / DATABASE} is damaged: {problem.orig}") from None
 
     def version(self) -> int:
-        """A number that is another one as soon as anybody has changed the books."""
-        if self._watching is None:
-            self._watching = sqlite3.connect(self.folder / DATABASE, timeout=WAIT_SECONDS, check_same_thread=False)
-        return int(self._watching.execute("PRAGMA data_version").fetchone()[0])
+        """A number that is another one as soon as anybody has changed the books.
+
+        Raises
+        ------
+        UnusableFile
+            The file is damaged.
+        """
+        try:
+            if self._watching is None:
+                self._watching = sqlite3.connect(self.folder / DATABASE, timeout=WAIT_SECONDS, check_same_thread=False)
+            return int(self._watching.execute("PRAGMA data_version").fetchone()[0])
+        except sqlite3.Error as problem:
+            raise UnusableFile(f"{self.folder / DATABASE} cannot be read: {problem}") from None
 
     def now(self) -> float:
         """The cluster's seconds."""

@@ -95,6 +95,8 @@ seats = Table(
     Column("held", Boolean, nullable=False),
 )
 Index("one_lease_on_a_seat", seats.c.node, seats.c.gpu_type, seats.c.number, unique=True, sqlite_where=text("held = 1"))
+HELD_DEVICE = text("held = 1 AND device != ''")  # a GPU's number changes where another one is lost, or split
+Index("one_lease_on_a_device", seats.c.node, seats.c.device, unique=True, sqlite_where=HELD_DEVICE)
 
 targets = Table(
     "targets",

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
-from hetopt.executor.engines.engine import Engine, Node, Phase, Refused
+from hetopt.executor.engines.engine import Engine, EngineDown, Node, Phase, Refused
 from hetopt.executor.evidence import Evidence
 from hetopt.executor.kept import Kept
 from hetopt.executor.lease_file import written
@@ -33,6 +35,12 @@ from hetopt.executor.queue import form_of
 from hetopt.executor.renewing import Renewer
 from hetopt.executor.speeds import learn
 from hetopt.executor.store import LEASES, StateStore
+
+MARK = ".hetopt"
+"""A file in the folder of lease directories: where it is not, the folder is another one, or its server is away."""
+
+SLOW_SECONDS = 2.0
+"""An engine's answer that takes longer is not waited for again and again."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +79,11 @@ class Tender:
         The books, who runs the processes, and the times.
     folder:
         Where lease directories lie.
+
+    Attributes
+    ----------
+    problems:
+        What went wrong with single leases at the last look; it is tried again.
     """
 
     store: StateStore
@@ -80,9 +93,11 @@ class Tender:
     renewer: Renewer
     kept: Kept
     addresses: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
     _ended: dict[str, float] = field(default_factory=dict)
     _asked: dict[str, float] = field(default_factory=dict)
     _strays: set[str] = field(default_factory=set)
+    _tried: set[str] = field(default_factory=set)
     _claims: dict[str, dict[int, dict[str, Any]]] = field(default_factory=dict)
 
     @classmethod
@@ -115,7 +130,15 @@ class Tender:
         ------
         EngineDown
             The engine does not answer; what was done before stays done.
+        UnusableFile
+            The folder of all leases is gone.
         """
+        self.problems, self._tried = [], set()
+        if not (self.folder / MARK).exists():
+            raise UnusableFile(
+                f"{self.folder} is not there as it was, so nothing is decided: is its file server mounted? "
+                "If it was removed, start `hetopt run` again"
+            )
         self.addresses = {node.name: node.address for node in nodes}
         self.begin([lease for lease in leases if lease.row["state"] == INTENT])
         for lease in leases:
@@ -125,7 +148,7 @@ class Tender:
         found = [Evidence(lease, self._claims.setdefault(lease.tag, {})) for lease in leases]
         self._observe(found)
         for evidence in found:
-            self._tend(evidence, phases)
+            self._apart(evidence.lease, partial(self._tend, evidence, phases))
         known = {lease.tag for lease in leases}
         others = [tag for tag, phase in (phases or {}).items() if tag not in known and phase is not Phase.ENDED]
         if others:
@@ -134,11 +157,32 @@ class Tender:
     def begin(self, leases: Collection[Open]) -> None:
         """Write the directories, ask the engine, note that they have begun; in this order, and again after a crash."""
         begun: list[Open] = []
+        new = [lease for lease in leases if lease.tag not in self._tried]  # once a look
+        self._tried.update(lease.tag for lease in new)
         try:
-            begun.extend(lease for lease in leases if self._begin(lease))
+            begun.extend(lease for lease in new if self._apart(lease, partial(self._begin, lease)))
         finally:
             if begun:
                 mark_started(self.store, begun)
+
+    def _apart(self, lease: Open, do: Callable[[], bool]) -> bool:
+        """Do something with one lease; what goes wrong there keeps no other one waiting.
+
+        Raises
+        ------
+        EngineDown
+            It took so long that the same with all others would take too long.
+        """
+        began, name = files.now(), lease.job["name"]
+        try:
+            return do()
+        except EngineDown as problem:
+            if files.now() - began > SLOW_SECONDS:
+                raise
+            self.problems.append(f"{name}: {problem}")
+        except OSError as problem:
+            self.problems.append(f"{name}: {problem.filename or lease.folder}: {problem.strerror or problem}")
+        return False
 
     def _begin(self, lease: Open) -> bool:
         """Whether the engine has taken it."""
@@ -162,8 +206,8 @@ class Tender:
             if evidence.revoke():
                 self.renewer.drop(lease.tag)
                 seal(self.store, lease, Ending("refused", failure=str(problem)))
-            return False
-        return True
+                return False
+        return True  # also of a start that was refused, but had come through before
 
     def _said(self, lease: Open) -> dict[str, Any]:
         """The content of ``lease.json``."""
@@ -196,35 +240,54 @@ class Tender:
         if asked:
             ask_stop(self.store, asked)
         for lease, reason in asked:
-            if lease.folder.is_dir():
-                (lease.folder / files.STOP).write_text(reason, encoding="utf-8")
+            with suppress(OSError):  # it is written again when the engine is asked
+                if lease.folder.is_dir():
+                    (lease.folder / files.STOP).write_text(reason, encoding="utf-8")
 
-    def _tend(self, evidence: Evidence, phases: Mapping[str, Phase] | None) -> None:
+    def _tend(self, evidence: Evidence, phases: Mapping[str, Phase] | None) -> bool:
+        """Whether it is sealed now."""
         lease, row = evidence.lease, evidence.lease.row
+        late = self.store.now() - row["granted"] > self.terms.start_seconds
         if evidence.over:
             self._seal(lease, evidence)
-            return
+            return True
         if row["state"] == INTENT:
-            return
+            if lease.job["cancelled"] or row["stop_asked"] is not None or late:
+                return self._take_back(lease, evidence)
+            return False
+        if not lease.folder.is_dir():
+            if row["lost_since"] is None:
+                self._lose(lease, "its directory is gone")
+                return False
+            return phases is not None and self._fence(lease, evidence)
         if lease.job["cancelled"] and row["stop_asked"] is None:
             self.stop([(lease, "cancelled")])
         if evidence.exits and row["stop_asked"] is None:
             self.stop([(lease, "part of the gang has ended")])
         if row["stop_asked"] is not None and self._ask(lease, evidence):
-            return
+            return True
         if phases is None:
-            return
+            return False
         if row["lost_since"] is not None:
-            self._fence(lease, evidence)
-        elif phases.get(lease.tag, Phase.ENDED) is Phase.ENDED:
+            return self._fence(lease, evidence)
+        if phases.get(lease.tag, Phase.ENDED) is Phase.ENDED:
             self._ended.setdefault(lease.tag, files.now())
             if files.now() - self._ended[lease.tag] >= self._patience():
-                self._give_up(lease, evidence, "the engine has no such process any more")
+                return self._give_up(lease, evidence, "the engine has no such process any more")
         else:
             self._ended.pop(lease.tag, None)
-            late = self.store.now() - row["granted"] > self.terms.start_seconds
             if late and not evidence.claims and row["stop_asked"] is None:
                 self.stop([(lease, "the engine has not begun it in time")])
+        return False
+
+    def _take_back(self, lease: Open, evidence: Evidence) -> bool:
+        """What the engine has not taken yet shall not begin any more; where it has begun all the same, it is known."""
+        if evidence.revoke():
+            self.engine.kill([lease.tag])
+            self._seal(lease, evidence)
+            return True
+        mark_started(self.store, [lease])
+        return False
 
     def _patience(self) -> float:
         """Where the engine is this machine, what was written is seen at once."""
@@ -244,7 +307,7 @@ class Tender:
                 set_leases(self.store, leases, **{column: self.store.now()})
 
     def _ask(self, lease: Open, evidence: Evidence) -> bool:
-        """Have it stop: by the file and by the engine, again from time to time; True where it never began."""
+        """Have it stop: by the file and by the engine, again from time to time; True where it is sealed now."""
         now = files.now()
         if not evidence.claims and evidence.revoke():
             self.engine.kill([lease.tag])
@@ -252,36 +315,45 @@ class Tender:
             return True
         if now - self._asked.get(lease.tag, -1e18) > max(1.0, self.terms.visible_seconds):
             self._asked[lease.tag] = now
-            (lease.folder / files.STOP).write_text(str(lease.row["stop_reason"]), encoding="utf-8")
+            with suppress(OSError):  # the engine's signal says the same
+                (lease.folder / files.STOP).write_text(str(lease.row["stop_reason"]), encoding="utf-8")
             self.engine.stop([lease.tag])
         grace = form_of(lease.job).grace
         waited = self.store.now() - (lease.row["stop_asked"] or self.store.now())
         if lease.row["lost_since"] is None and waited > grace + self.terms.margin_seconds:
-            self._give_up(lease, evidence, "it does not stop")
+            return self._give_up(lease, evidence, "it does not stop")
         return False
 
-    def _give_up(self, lease: Open, evidence: Evidence, why: str) -> None:
-        """Renew it no longer, and have it killed; its GPUs stay taken until it is certainly dead."""
+    def _give_up(self, lease: Open, evidence: Evidence, why: str) -> bool:
+        """Let it go; True where it is sealed already."""
         if evidence.revoke():  # also of a gang of which some have begun: nobody else shall
             self.engine.kill([lease.tag])
             self._seal(lease, evidence)
-            return
+            return True
+        self._lose(lease, why)
+        return False
+
+    def _lose(self, lease: Open, why: str) -> None:
+        """Renew it no longer, and have it killed; its GPUs stay taken until it is certainly dead."""
         self.renewer.drop(lease.tag)
         set_leases(self.store, [lease], lost_since=self.store.now())
         with self.store.writing() as connection:
             self.store.note(connection, "lost", lease.job["name"], tag=lease.tag, why=why)
         self.engine.kill([lease.tag])
 
-    def _fence(self, lease: Open, evidence: Evidence) -> None:
-        """Seal it once it is certainly dead: the engine says so, or its time to live has run out."""
+    def _fence(self, lease: Open, evidence: Evidence) -> bool:
+        """Seal it once it is certainly dead: the engine says so, or its time to live has run out. Whether it is."""
         self.engine.kill([lease.tag])
         waited = self.store.now() - lease.row["lost_since"]
         certain = self.engine.fenced_after(lease.tag)
         grace = form_of(lease.job).grace
         expires = self.terms.ttl_seconds + grace + self.terms.margin_seconds
-        if waited >= (expires if certain is None else certain):
-            evidence.revoke()
-            self._seal(lease, Evidence(lease), "lost")
+        if waited < (expires if certain is None else certain):
+            return False
+        lease.folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # the job may have removed it
+        evidence.revoke()
+        self._seal(lease, Evidence(lease), "lost")
+        return True
 
     def _seal(self, lease: Open, evidence: Evidence, word: str | None = None) -> None:
         for unfinished in (lease.folder / files.CHECKPOINTS).glob(".step-*"):
@@ -304,3 +376,4 @@ def make_leases_folder(folder: Path) -> None:
     """A folder for lease directories, for its owner alone."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.chmod(folder, 0o700)
+    (folder / MARK).touch()

@@ -185,6 +185,8 @@ def a_killed_lease_is_dead(bench: Bench) -> None:
     grant = bench.lease(one_seat(engine), STUBBORN, engine)
     engine.start(grant)
     bench.wait(lambda: len(bench.told(grant)) > 1, "the job lives")
+    certain = engine.fenced_after(grant.tag)
+    assert certain is None or certain > 0, "the engine is certain that a job is dead that lives"
     engine.kill([grant.tag])
     engine.kill([grant.tag])
     bench.ended(engine, grant)

@@ -91,11 +91,12 @@ class LocalEngine:
         send([pid for pid, own in tagged() if own in wanted] if wanted else [], signal.SIGTERM)
 
     def kill(self, tags: Collection[str]) -> None:
-        """Kill the runners and all processes that have inherited the tag."""
-        wanted, deadline = set(tags), files.now() + KILL_SECONDS
-        while wanted and files.now() < deadline:
-            found = [pid for pid, own in tagged() if own.rpartition(".")[0] in wanted]
-            send(found, signal.SIGKILL)
+        """Kill the runners and all that they have started; guardians last, so that no orphan of theirs is lost."""
+        wanted, began = set(tags), files.now()
+        while wanted and (waited := files.now() - began) < KILL_SECONDS:
+            found = {pid: own for pid, own in tagged() if own.rpartition(".")[0] in wanted}
+            last = {pid for pid, own in found.items() if own.endswith(".runner") and files.parent(pid) not in found}
+            send(set(found) - last if waited < KILL_SECONDS / 2 else found, signal.SIGKILL)
             for tag in wanted:
                 for child in self._children.get(tag, ()):
                     child.poll()
