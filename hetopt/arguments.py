@@ -101,7 +101,7 @@ def parse_settings(pairs: list[str] | None, word: str = "--set") -> dict[str, An
 def named_mapper(name: str, settings: list[str] | None = None, time_limit: float | None = None) -> Mapper:
     """What maps stages to GPUs under that name, for at most so many seconds per job; as :func:`named_policy`."""
     given = parse_settings(settings)
-    _look_here(name, *given.values())
+    look_here(name, *given.values())
     if time_limit is not None:
         settable = parameters(MAPPERS.factory(name))
         options = given.get("options", {})
@@ -138,11 +138,11 @@ def check_place(policy: str | None, method: str | None, plot: Path | None, **oth
 def named_policy(name: str, settings: list[str] | None = None) -> Formulation | Policy:
     """The policy of that name; ``module:Name`` is also looked for in the current folder."""
     given = parse_settings(settings)
-    _look_here(name, *given.values())
+    look_here(name, *given.values())
     return make_policy(name, given)
 
 
-def _look_here(*names: object) -> None:
+def look_here(*names: object) -> None:
     """Let ``module:Name`` find modules of the current folder."""
     if any(isinstance(name, str) and ":" in name for name in names) and "" not in sys.path:
         sys.path.insert(0, "")

@@ -14,42 +14,10 @@ from typing import Any
 
 import pytest
 from executor_job import model_after
+from executor_lab import QUICK, Run, job_file, jobs_of, some_lab  # noqa: F401 - the last a fixture
 
 from hetopt.executor.processes import tagged
 from hetopt.executor.store import StateStore
-
-Run = Callable[..., tuple[int, str, str]]
-QUICK = ("--slots", "slots.yaml", "--poll", "0.05s", "--profile-seconds", "0.3s", "--ttl", "5s", "--until-idle")
-
-
-@pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with declared slots, and a state of its own."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HETOPT_STATE", str(tmp_path / "state"))
-    (tmp_path / "slots.yaml").write_text("nodes:\n  a: {slots: {slow: 2}}\n  b: {slots: {fast: 1}}\n")
-    return tmp_path
-
-
-def job_file(folder: Path, name: str = "train", **settings: Any) -> Path:
-    """A file of a job that counts."""
-    program = Path(__file__).parent / "executor_job.py"
-    said = {
-        "name": name,
-        "command": [sys.executable, str(program), str(folder / "witness"), "0.01"],
-        "steps": 60,
-        "grace": "2s",
-        **settings,
-    }
-    path = folder / f"{name}.yaml"
-    path.write_text(json.dumps(said))  # JSON is YAML
-    return path
-
-
-def jobs_of(run: Run) -> dict[str, Any]:
-    code, out, err = run("status", "--json")
-    assert code == 0, err
-    return {job["name"]: job for job in json.loads(out)["jobs"]}
 
 
 @pytest.mark.parametrize("policy", ["fft", "gavel", "oef-noncooperative", "hadar", "tiresias"])
@@ -185,7 +153,7 @@ def test_drain_cancel_and_take_over_while_it_runs(lab: Path, run: Run) -> None:
     assert set(processes(lab)) & set(pids), "the job was started anew"
     assert run("drain", "a")[1] == "a: is being drained\n"
     until(lambda: jobs_of(run)["long"]["state"] == "queued")
-    assert "too few are up now" in jobs_of(run)["long"]["reason"]
+    until(lambda: "too few are up now" in (jobs_of(run)["long"]["reason"] or ""))
     assert run("drain", "a", "--undo")[1] == "a: in use again\n"
     until(lambda: jobs_of(run)["long"]["state"] == "running")
     assert run("cancel", "long")[1] == "long: is being stopped\n"
@@ -236,16 +204,18 @@ def test_jobs_that_could_never_run(lab: Path, run: Run, settings: dict[str, Any]
 
 
 FILES = [
-    ("", "holds None; it must be a mapping"),
+    ("", "holds nothing; it must be a mapping"),
     ("name: x\nsteps: 5\n", "command is missing"),
     ("name: x\ncommand: []\nsteps: 5\n", "line 2: command is []"),
     ("name: x\ncommand: python train.py\nsteps: 5\n", "line 2: command is 'python train.py'; it must be a list"),
-    ("name: ../x\ncommand: [a]\nsteps: 5\n", "line 1: name is '../x'; it must be a name begins"),
+    ("name: ../x\ncommand: [a]\nsteps: 5\n", "line 1: name is '../x'; it must be a name of at most"),
     ("name: x\ncommand: [a]\nsteps: -5\n", "line 3: steps is -5; it must be a whole number >= 1"),
     ("name: x\ncommand: [a]\nsteps: 5\nmemory: lots\n", "line 4: memory is 'lots'; it must be a number, or one with"),
     ("name: x\ncommand: [a]\nstep: 5\n", "line 3: has the unknown key 'step'; did you mean 'steps'?"),
     ("name: x\ncommand: [a]\nsteps: 5\ncwd: nowhere\n", "cwd is 'nowhere', and"),
     ("name: x\ncommand: [a]\nsteps: 5\nenvironment: {a b: c}\n", "environment has 'a b'"),
+    ("name: x\ncommand: ['']\nsteps: 5\n", "line 2: command is ['']; it must be a program and its arguments"),
+    ("name: x\ncommand: [a]\nsteps: 9223372036854775807\n", "it must be 1e+09 at most"),
     ("name: [\n", "is not YAML"),
 ]
 
@@ -271,7 +241,7 @@ def test_files_that_are_no_jobs(lab: Path, run: Run, text: str, words: str) -> N
         (("run", "--partition", "gpu"), "--partition is for --engine slurm"),
         (("run", "--slots", "slots.yaml", "--leases", "/proc/nowhere"), "--leases /proc/nowhere"),
         (("run", "--slots", "slots.yaml", "--state", "/proc/nowhere"), "/proc/nowhere cannot be made"),
-        (("submit", "job.yaml", "--name", "a b"), "--name is 'a b'; a name begins"),
+        (("submit", "job.yaml", "--name", "a b"), "--name is 'a b'; it must be a name of"),
         (("submit", "absent.yaml"), "absent.yaml cannot be read: No such file or directory"),
         (("logs", "nobody", "-n", "-1"), "--lines is -1"),
     ],
@@ -288,6 +258,12 @@ def test_a_cluster_that_others_may_read_is_refused(lab: Path, run: Run) -> None:
     code, _, err = run("submit", job_file(lab, "job"))
     assert code == 2
     assert "chmod 700" in err
+    (lab / "state").rmdir()
+    (lab / "open").mkdir(mode=0o755)
+    code, _, err = run("run", "--leases", "open", *QUICK)
+    assert code == 2
+    assert "open may be entered by others (mode 755)" in err
+    assert (lab / "open").stat().st_mode & 0o777 == 0o755
 
 
 def test_what_others_must_not_read_they_cannot(lab: Path, run: Run) -> None:

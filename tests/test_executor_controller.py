@@ -241,7 +241,7 @@ def test_nobody_needs_to_listen(driven: Driven, monkeypatch: pytest.MonkeyPatch)
     def closed(_: str) -> None:
         raise BrokenPipeError(32, "Broken pipe")
 
-    monkeypatch.setattr(driven.controller, "say", closed)
+    monkeypatch.setattr(driven.controller.complaints, "_say", closed)
     driven.engine.down = "no wire"
     driven.controller.step()
     driven.engine.down = None

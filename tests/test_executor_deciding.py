@@ -16,8 +16,11 @@ from hypothesis import strategies as st
 from hetopt.errors import HetoptError, InvalidOption
 from hetopt.executor.deciding import Decider, Target, cluster_of, fitted, shares
 from hetopt.executor.engines.engine import Seat
+from hetopt.executor.engines.local import LocalEngine
+from hetopt.executor.reconciling import Reconciler
 from hetopt.executor.starting import driving
 from hetopt.executor.store import StateStore
+from hetopt.executor.tending import Tender, Terms
 from hetopt.models.fft import FFT
 from hetopt.models.hadare import HadarE
 from hetopt.models.hadare.unmeasured import estimated
@@ -212,3 +215,17 @@ def test_a_tenant_may_be_called_like_a_job(store: StateStore) -> None:
     assert instance is not None
     assert [tenant.name for tenant in instance.tenants] == ["ann'"]
     assert {job.tenant for job in instance.jobs} == {"ann'"}
+
+
+def test_a_node_that_is_drained_is_emptied_at_once(store: StateStore) -> None:
+    """Also of what has not come to its first step, and before the next round begins."""
+    lab_of_jobs(store, [form("a"), form("b")])
+    granted(store, 1, [Seat("n1", "K80", 0)])
+    granted(store, 2, [Seat("n3", "V100", 0)])
+    leases = opened(store)
+    targets = [Target(1, 0, {"n1": {"K80": 1}}), Target(2, 0, {"n3": {"V100": 1}})]
+    reconciler = Reconciler(store, Tender.of(store, LocalEngine(LAB, store.cluster), Terms()))
+    reconciler.stop(leases, targets, 0)
+    assert [lease.row["stop_reason"] for lease in opened(store)] == [None, None]
+    reconciler.stop(leases, targets, 0, {"n3"})
+    assert [lease.row["stop_reason"] for lease in opened(store)] == [None, "its node shall be emptied"]

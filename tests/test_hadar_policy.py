@@ -183,7 +183,7 @@ def test_selections_by_name() -> None:
 
 
 def test_bad_jobs_are_refused() -> None:
-    with pytest.raises(UnknownName, match="there is no utility 'dedline'; did you mean 'deadline'"):
+    with pytest.raises(UnknownName, match=r"jobs\['j'\]\.utility is 'dedline'; did you mean 'deadline'"):
         hetopt.solve(hadar.Hadar(), Instance(MANY, jobs=(Job("j", {"A": 1, "B": 1}, 1, utility="dedline"),)))
     with pytest.raises(InvalidInstance, match="has no deadline"):
         hetopt.solve(hadar.Hadar(utility="deadline"), Instance(MANY, jobs=jobs_of(1)))

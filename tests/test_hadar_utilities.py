@@ -51,7 +51,7 @@ def test_a_job_says_which_is_its_own() -> None:
     named = Job("k", {"A": 1.0}, 1, utility="deadline", deadline=3)
     assert utility_of(named, hadar.Finished()) == hadar.Deadline()
     assert utility_of(JOB, hadar.Finished()) == hadar.Finished()
-    with pytest.raises(UnknownName, match="there is no utility 'dead'; did you mean 'deadline'"):
+    with pytest.raises(UnknownName, match=r"jobs\['k'\]\.utility is 'dead'; did you mean 'deadline'"):
         utility_of(Job("k", {"A": 1.0}, 1, utility="dead"), hadar.Finished())
     assert as_utility("weight", "utility") is hadar.UTILITIES["weight"]
     with pytest.raises(UnknownName, match="there is no utility 'weigth'"):

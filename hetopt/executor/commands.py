@@ -110,11 +110,13 @@ def run(
 
                 serve(store, metrics_port)
             driver.run(until_idle=until_idle, poll=times["--poll"], stop=stop)
+            left = bool(driver.tender.leases())
         finally:
             driver.close()
             stop.undo()
     if stop():
-        console.note(f"stopped; jobs go on for {times['--ttl']:g} s, and `hetopt run` takes them over until then")
+        goes_on = f"; jobs go on for {times['--ttl']:g} s, and `hetopt run` takes them over until then"
+        console.note("stopped" + goes_on * left)
         raise typer.Exit(130)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import gc
 import json
 import math
+import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from hetopt.errors import HetoptError, InvalidOption, UnusableFile
 from hetopt.executor import lease_directory as files
 from hetopt.executor import tables
 from hetopt.executor.clock import Wall
+from hetopt.executor.complaints import Complaints
 from hetopt.executor.deciding import Decider, Scene, Target, fitted
 from hetopt.executor.engines.engine import Engine, EngineDown
 from hetopt.executor.evidence import Evidence
@@ -34,6 +35,9 @@ from hetopt.executor.surveying import Survey
 from hetopt.executor.switching import restart_seconds
 from hetopt.executor.tending import Tender, Terms, make_leases_folder
 from hetopt.simulation.system import System
+
+OF_A_JOB = re.compile(r"jobs\['(.*?)'\]")
+"""How messages about a job begin."""
 
 POLL_SECONDS = 1.0
 """How often the controller looks by default."""
@@ -93,7 +97,7 @@ class Controller:
         say: Callable[[str], None] = print,
     ) -> None:
         store.lock()
-        self.store, self.engine, self.settings, self.say = store, engine, settings, say
+        self.store, self.engine, self.settings, self.complaints = store, engine, settings, Complaints(say)
         self.tender = Tender.of(store, engine, settings.terms, settings.leases)
         make_leases_folder(self.tender.folder)
         self.reconciler = Reconciler(store, self.tender)
@@ -104,7 +108,6 @@ class Controller:
         self.survey = Survey(store, engine, self.tender.kept, profile=settings.profile)
         self._asked = -math.inf
         self._down = False
-        self._wrong: str | None = None
         self._told_short = False
         self._seen: Any = None
         self._refused: set[int] = set()  # jobs that the last decision gave nothing
@@ -114,14 +117,15 @@ class Controller:
             state = connection.execute(
                 select(tables.memories.c.state).where(tables.memories.c.policy == settings.policy)
             ).scalar()
-            before = store.fact(connection, "policy")
-            store.say(connection, "policy", settings.policy)
-            store.say(connection, "round_seconds", json.dumps(settings.round_seconds))
+            chosen = {"policy": settings.policy, "round_seconds": json.dumps(settings.round_seconds)}
+            before = {key: store.fact(connection, key) for key in chosen}
+            for key, value in chosen.items():
+                store.say(connection, key, value)
             store.note(connection, "controller", policy=settings.policy, engine=engine.name)
-        if before is not None and before != settings.policy:
-            self.next = 0.0  # another policy decides at once
+        if before != chosen:
+            self.next = 0.0  # another policy, or rounds of another length: it decides at once
         if state is not None and not self.decider.recall(state):
-            self._say(f"what {settings.policy} remembered is of another version of hetopt; it starts anew")
+            self.complaints.say(f"what {settings.policy} remembered is of another version of hetopt; it starts anew")
 
     # -- life
 
@@ -139,23 +143,25 @@ class Controller:
 
     def step(self) -> None:
         """Look once. What goes wrong for a while is told once, and tried again at the next look."""
-        went_well = [self._try(self._look), self._try(self.store.write_events)]
+        self._try("look", self._look)
+        self._try("log", self.store.write_events)
         if self.tender.problems:
-            self._complain("; ".join(self.tender.problems[:3]))
-        elif all(went_well):
-            self._wrong = None
+            self.complaints.tell("leases", "; ".join(self.tender.problems[:3]))
+        else:
+            self.complaints.over("leases")
 
-    def _try(self, do: Callable[[], None]) -> bool:
+    def _try(self, what: str, do: Callable[[], object]) -> bool:
         """Whether that went well; what did not is told."""
         try:
             do()
         except EngineDown as problem:
-            self._try(partial(self._tell_down, problem))
+            self._try("down", partial(self._tell_down, problem))
         except UnusableFile as problem:
-            self._complain(str(problem))
+            self.complaints.tell(what, str(problem))
         except OSError as problem:
-            self._complain(f"{problem.filename or self.store.folder}: {problem.strerror or problem}")
+            self.complaints.tell(what, f"{problem.filename or self.store.folder}: {problem.strerror or problem}")
         else:
+            self.complaints.over(what)
             return True
         return False
 
@@ -163,7 +169,7 @@ class Controller:
         if jump := self.wall.jumped():
             with self.store.writing() as connection:
                 self.store.note(connection, "clock", jumped=jump)
-            self._say(f"the clock on the wall was set by {jump:+.0f} s; nothing here goes by it")
+            self.complaints.say(f"the clock on the wall was set by {jump:+.0f} s; nothing here goes by it")
         leases, now = self.tender.leases(), files.now()
         ask = now - self._asked >= self.engine.look_seconds
         if ask:
@@ -173,7 +179,7 @@ class Controller:
         self._merge_and_decide()
         if self._down:
             self._down = False
-            self._say(f"{self.engine.name} answers again")
+            self.complaints.say(f"{self.engine.name} answers again")
 
     def _merge_and_decide(self) -> None:
         self.merges.step()
@@ -183,7 +189,7 @@ class Controller:
             self._decide(scene)
         targets = self._targets()
         usable = scene.nodes
-        self.reconciler.stop(leases, targets, self.round)
+        self.reconciler.stop(leases, targets, self.round, self.survey.drained)
         blocked = self.reconciler.profile(trials, leases, usable, pause=True)
         self.reconciler.start(targets, self.tender.leases(), usable, blocked=blocked, round_number=self.round)
         fresh = [lease for lease in self.tender.leases() if lease.row["state"] == "intent"]
@@ -216,29 +222,38 @@ class Controller:
         self.decider.system = fitted(self.base, seconds, cost)
         if seconds is not None and cost is not None and cost > seconds / 2 and not self._told_short:
             self._told_short = True
-            self._say(f"a restart takes {cost:.1f} s here, more than half a round; take longer rounds (--round)")
+            self.complaints.say(f"a restart takes {cost:.1f} s here, more than half a round; take longer ones")
         evidence = {lease.tag: Evidence(lease) for lease in scene.leases}
         scene = replace(scene, evidence=evidence, speeds=scene.speeds.with_progress(evidence.values()))
         number, took, gpus = self.round + 1, 0.0, 0
         targets: list[Target] = []
         ids = {row["name"]: row["id"] for row in scene.jobs}
         before = self.decider.memory, self.decider.wake
-        state = b""
-        try:
-            instance, waits = self.decider.instance(scene)
-            if instance is not None:
-                targets, decision, took = self.decider.decide(instance, ids)
-                gpus = int(decision.gpus.sum())
-                if decision.placement is not None:
-                    waits |= {ids[name]: why for name, why in decision.placement.waiting.items()}
-            state = self.decider.remembered()
-        except Exception as problem:  # a policy may be anybody's
-            self.decider.memory, self.decider.wake = before
-            why = str(problem) if isinstance(problem, HetoptError) else raised(problem)
-            self._complain(f"{self.settings.policy} cannot decide, so what runs goes on: {why}")
-            self._refused, self._seen = set(ids.values()), self._now(scene)
-            self._postpone(seconds)
-            return
+        state, left_out = b"", dict[int, str]()
+        while True:
+            able = replace(scene, jobs=[row for row in scene.jobs if row["id"] not in left_out])
+            try:
+                instance, waits = self.decider.instance(able)
+                if instance is not None:
+                    targets, decision, took = self.decider.decide(instance, ids)
+                    gpus = int(decision.gpus.sum())
+                    if decision.placement is not None:
+                        waits |= {ids[name]: why for name, why in decision.placement.waiting.items()}
+                state = self.decider.remembered()
+                break
+            except Exception as problem:  # a policy may be anybody's
+                self.decider.memory, self.decider.wake = before
+                why = str(problem) if isinstance(problem, HetoptError) else raised(problem)
+                culprit = ids.get(named[1]) if (named := OF_A_JOB.match(why)) else None
+                if culprit is not None and culprit not in left_out:
+                    left_out[culprit] = why  # what is wrong with one job is not the others' trouble
+                    continue
+                self.complaints.tell("policy", f"{self.settings.policy} cannot decide, so what runs goes on: {why}")
+                self._refused, self._seen = set(ids.values()), self._now(scene)
+                self._postpone(seconds, why)
+                return
+        self.complaints.over("policy")
+        waits |= left_out
         try:
             self._keep(scene, number, targets, state, took, gpus, waits)
         except BaseException:  # nothing of it is in the books
@@ -246,10 +261,11 @@ class Controller:
             raise
         self._seen = self._now(scene)
 
-    def _postpone(self, seconds: float | None) -> None:
+    def _postpone(self, seconds: float | None, why: str) -> None:
         self.next = self._after(seconds)
         with self.store.writing() as connection:
             self.store.say(connection, "next_round", repr(self.next))
+            self.store.say(connection, "undecided", why)
 
     def _after(self, seconds: float | None) -> float:
         """When the next round begins: on a grid, so that a late look does not shift all that follow."""
@@ -273,6 +289,7 @@ class Controller:
         with self.store.writing() as connection:
             write_targets(connection, targets)
             self.store.say(connection, "round", str(number))
+            self.store.say(connection, "undecided", "")
             self.store.say(connection, "next_round", repr(following))
             connection.exec_driver_sql(
                 "INSERT OR REPLACE INTO memories (policy, state) VALUES (?, ?)", (self.settings.policy, state)
@@ -305,12 +322,13 @@ class Controller:
         with self.store.reading() as connection:
             left = connection.execute(select(tables.jobs.c.id).where(tables.jobs.c.state == QUEUED)).first()
             runs = connection.execute(select(tables.leases.c.id).where(tables.leases.c.state != SEALED)).first()
-        return left is None and runs is None
+            merges = connection.execute(select(tables.merges.c.id).where(~tables.merges.c.done)).first()
+        return left is None and runs is None and merges is None
 
     def _is_idle(self) -> bool:
         """Whether certainly nothing is left to do."""
         found: list[bool] = []
-        return self._try(lambda: found.append(self.idle())) and found[0]
+        return self._try("books", lambda: found.append(self.idle())) and found[0]
 
     def _clear_away(self) -> None:
         """Remove checkpoints that nothing will be resumed from any more."""
@@ -335,18 +353,10 @@ class Controller:
         self._asked = -math.inf  # at the next look, whether it answers again
         if not self._down:
             self._down = True
-            self._say(f"{self.engine.name} does not answer, so nothing is decided and what runs goes on: {problem}")
+            what = "does not answer, so nothing is decided and what runs goes on"
+            self.complaints.say(f"{self.engine.name} {what}: {problem}")
             with self.store.writing() as connection:
                 self.store.note(connection, "engine", down=str(problem))
-
-    def _complain(self, text: str) -> None:
-        if text != self._wrong:
-            self._wrong = text
-            self._say(text)
-
-    def _say(self, text: str) -> None:
-        with suppress(OSError, ValueError):  # nobody may listen any more, or the disk with the log be full
-            self.say(text)
 
     def close(self) -> None:
         """Stop looking; leases go on until they run out, and another controller takes them over before."""
@@ -356,14 +366,20 @@ class Controller:
         self.store.close()
 
 
-def check_same_leases(store: StateStore, folder: Path | None) -> None:
-    """Raise :class:`InvalidOption` where open leases have their directories elsewhere than in ``folder``."""
-    wanted = "" if folder is None else str(folder.absolute())
+def check_same(store: StateStore, engine: str, leases: Path | None) -> None:
+    """Raise :class:`InvalidOption` where open leases are another engine's, or have their directories elsewhere.
+
+    An engine knows nothing of the processes of another, and would take them for dead.
+    """
+    wanted = {"engine": engine, "leases": "" if leases is None else str(leases.absolute())}
     with store.writing() as connection:
-        before = store.fact(connection, "leases")
-        opened = connection.execute(select(tables.leases.c.id).where(tables.leases.c.state != SEALED)).first()
-        if before is not None and before != wanted and opened is not None:
-            raise InvalidOption(
-                f"--leases is {wanted or 'the default'}, but leases that run lie in {before or 'the default'}"
-            )
-        store.say(connection, "leases", wanted)
+        before = {key: store.fact(connection, key) for key in wanted}
+        if connection.execute(select(tables.leases.c.id).where(tables.leases.c.state != SEALED)).first() is not None:
+            for key, value in wanted.items():
+                if before[key] is not None and before[key] != value:
+                    raise InvalidOption(
+                        f"--{key} is {value or 'the default'}, but leases that run are of --{key} "
+                        f"{before[key] or 'by default'}; let them end with that first"
+                    )
+        for key, value in wanted.items():
+            store.say(connection, key, value)

@@ -175,7 +175,7 @@ class Decider:
             allowed = [t for t in allowed if speed[form.name].get(t, 0.0) > 0]
             there = [cluster.capacity[t] for t in allowed]
             if (sum(there) if self.pipeline.mixes else max(there, default=0)) < form.workers:
-                waits[row["id"]] = f"of the GPU types on which it can run too few are up now for {form.workers} workers"
+                waits[row["id"]] = _too_few(form, cluster.type_names)
                 continue
             rates = {t: speed[form.name][t] if t in allowed else 0.0 for t in cluster.type_names}
             jobs.append(self._job(row, form, rates))
@@ -293,6 +293,14 @@ def _tenants(jobs: Iterable[Job]) -> tuple[Tenant, ...]:
 def _relative(job: Job) -> dict[str, float]:
     slowest = min(v for v in job.throughput.values() if v > 0)
     return {t: v / slowest for t, v in job.throughput.items()}
+
+
+def _too_few(form: JobForm, types: Collection[str]) -> str:
+    """Why a job cannot have its GPUs."""
+    if form.gpu_types is not None and not set(form.gpu_types) & set(types):
+        return f"gpu_types names {', '.join(form.gpu_types)}, which the cluster does not have now"
+    plural = "s" if form.workers > 1 else ""
+    return f"of the GPU types on which it can run too few are up now for {form.workers} worker{plural}"
 
 
 def targets_of(decision: Decision, ids: Mapping[str, int], whole: Collection[str] = ()) -> list[Target]:

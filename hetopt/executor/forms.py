@@ -52,7 +52,8 @@ def as_form(form: type[Form], content: Any) -> Form:
         They are something else.
     """
     if not isinstance(content, dict):
-        raise Fault(f"holds {shown(content)}; it must be a mapping with the keys {', '.join(form.model_fields)}")
+        held = "nothing" if content is None else shown(content)
+        raise Fault(f"holds {held}; it must be a mapping with the keys {', '.join(form.model_fields)}")
     try:
         return form.model_validate(content)
     except ValidationError as problem:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from hetopt.checks import MOST_COUNTED
 from hetopt.errors import InvalidOption
@@ -43,7 +43,7 @@ def _named(value: Any) -> Any:
     try:
         return check_name(value, "it")
     except InvalidOption as problem:
-        raise wrong(str(problem).partition("; ")[2]) from None
+        raise wrong(str(problem).partition("; it must be ")[2]) from None
 
 
 def _word(value: Any) -> Any:
@@ -53,6 +53,13 @@ def _word(value: Any) -> Any:
     if "\0" in str(value):
         raise wrong("a word without null characters")
     return str(value)
+
+
+def _program(words: list[str]) -> list[str]:
+    """A command begins with the name of a program."""
+    if not words[0].strip():
+        raise wrong("a program and its arguments")
+    return words
 
 
 Named = Annotated[str, BeforeValidator(_named)]
@@ -72,7 +79,7 @@ class JobForm(Part):
 
     name: Named
     """Used once; a number is added where the same file is submitted again with ``--again``."""
-    command: Annotated[list[Word], Field(min_length=1)]
+    command: Annotated[list[Word], Field(min_length=1), AfterValidator(_program)]
     """Program and arguments. No shell is between: for one, say ``[bash, -c, …]``."""
     workers: Natural = 1
     """GPUs of the gang; it runs on all of them or not at all."""

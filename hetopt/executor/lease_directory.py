@@ -194,6 +194,8 @@ def _overwrite(path: Path, content: bytes) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     try:
         os.pwrite(handle, content, 0)
+    except OSError as problem:  # which says of no file what is wrong
+        raise OSError(problem.errno, problem.strerror, str(path)) from None
     finally:
         os.close(handle)
 

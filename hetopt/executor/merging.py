@@ -122,9 +122,11 @@ class Merges:
             mine = tables.leases.c.job == row["job"]
             connection.execute(update(tables.leases).where(mine, tables.leases.c.forked).values(merged=True))
             values = {"state": FAILED, "finished": self.store.now(), "reason": f"its copies cannot be merged: {why}"}
+            if job["cancelled"]:
+                values |= {"state": CANCELLED, "reason": "cancelled"}
             connection.execute(update(tables.jobs).where(tables.jobs.c.id == job["id"]).values(values))
             connection.execute(tables.targets.delete().where(tables.targets.c.job == job["id"]))
-            self.store.note(connection, "failed", job["name"], reason=values["reason"])
+            self.store.note(connection, str(values["state"]), job["name"], reason=values["reason"])
 
     def _commit(self, connection: Any, job: RowMapping, step: int, checkpoint: str | None) -> None:
         """The steps of all copies count, once; the job goes on from what was merged."""

@@ -20,7 +20,7 @@ def check_name(value: object, key: str) -> str:
     """
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise InvalidOption(
-            f"{key} is {shown(value)}; a name begins with a letter or digit and has letters, digits, '.', '_', '+' "
-            "and '-', at most 63 of them"
+            f"{key} is {shown(value)}; it must be a name of at most 63 letters, digits, '.', '_', '+' and '-' that "
+            "begins with a letter or digit"
         )
     return value

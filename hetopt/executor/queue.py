@@ -107,7 +107,8 @@ def cancel(store: StateStore, name: str) -> str:
         runs = connection.execute(
             select(tables.leases.c.id).where(tables.leases.c.job == row["id"], tables.leases.c.state != "sealed")
         ).first()
-        changed = {"cancelled": True} if runs else {"cancelled": True, "state": CANCELLED, "finished": store.now()}
+        over = {"state": CANCELLED, "finished": store.now(), "reason": "cancelled"}
+        changed = {"cancelled": True} | ({} if runs else over)
         connection.execute(update(tables.jobs).where(tables.jobs.c.id == row["id"]).values(changed))
         if not runs:
             connection.execute(tables.targets.delete().where(tables.targets.c.job == row["id"]))
@@ -129,7 +130,7 @@ def retry(store: StateStore, name: str) -> int:
         row = job_row(connection, name)
         if row["state"] != FAILED:
             raise InvalidOption(f"job {name!r} is {row['state']}; only one that has failed can be tried again")
-        values = {"state": QUEUED, "failures": 0, "finished": None, "reason": None}
+        values = {"state": QUEUED, "failures": 0, "finished": None, "reason": None, "cancelled": False}
         connection.execute(update(tables.jobs).where(tables.jobs.c.id == row["id"]).values(values))
         infeasible = (tables.speeds.c.job == row["id"]) & ~tables.speeds.c.feasible
         connection.execute(tables.speeds.delete().where(infeasible))

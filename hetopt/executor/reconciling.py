@@ -64,8 +64,10 @@ class Reconciler:
     store: StateStore
     tender: Tender
 
-    def stop(self, leases: Sequence[Open], targets: Sequence[Target], round_number: int) -> None:
-        """Stop the leases that the targets do not want as they are.
+    def stop(
+        self, leases: Sequence[Open], targets: Sequence[Target], round_number: int, drained: Collection[str] = ()
+    ) -> None:
+        """Stop the leases that the targets do not want as they are, and at once those on nodes that shall be emptied.
 
         One that is just starting is let come to its first step: otherwise rounds that are shorter than a start would
         keep everybody starting for ever.
@@ -74,6 +76,9 @@ class Reconciler:
         asked: list[tuple[Open, str]] = []
         for lease in leases:
             row = lease.row
+            if row["stop_asked"] is None and any(node in drained for node in lease.held):
+                asked.append((lease, "its node shall be emptied"))
+                continue
             if row["kind"] != TRAIN or row["stop_asked"] is not None or row["lost_since"] is not None:
                 continue
             if row["first_tick"] is None and self._is_starting(row):

@@ -30,6 +30,8 @@ class Snapshot:
         Its process, None where no one decides now.
     policy, round, round_seconds, next_round:
         Who decides, how often, and when next (the cluster's second).
+    undecided:
+        Why the policy could not decide when it was last asked; None where it could.
     nodes, jobs, leases:
         Rows with plain values; leases are those that are open.
     """
@@ -43,6 +45,7 @@ class Snapshot:
     nodes: list[dict[str, Any]]
     jobs: list[dict[str, Any]]
     leases: list[dict[str, Any]]
+    undecided: str | None = None
 
     def plain(self) -> dict[str, Any]:
         """For JSON."""
@@ -73,7 +76,8 @@ def snapshot(store: StateStore) -> Snapshot:
     """Read the books and the progress of what runs."""
     with store.reading() as connection:
         facts = {
-            key: store.fact(connection, key) for key in ("policy", "round", "round_seconds", "next_round", "leases")
+            key: store.fact(connection, key)
+            for key in ("policy", "round", "round_seconds", "next_round", "leases", "undecided")
         }
         folder = leases_folder(store, facts["leases"])
         opened = open_leases(connection, folder)
@@ -97,6 +101,7 @@ def snapshot(store: StateStore) -> Snapshot:
         nodes=[_node(row, opened) for row in nodes],
         jobs=[_job(row, by_job.get(row["id"], []), evidence, speeds.rates(row["id"]), now) for row in jobs],
         leases=[_lease(lease, evidence[lease.tag]) for lease in opened],
+        undecided=facts["undecided"] or None,
     )
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from hetopt import console
+from hetopt.arguments import look_here
 from hetopt.checks import choices
 from hetopt.errors import InvalidOption, UnusableFile
-from hetopt.executor.controller import Controller, Settings, check_same_leases
+from hetopt.executor.controller import Controller, Settings, check_same
 from hetopt.executor.deciding import fitted
 from hetopt.executor.engines.engine import Engine, Node
 from hetopt.executor.engines.local import LocalEngine
@@ -55,7 +56,8 @@ def controller(
     if leases is not None:
         leases = leases.expanduser().absolute()
         _check_leases(leases)
-    check_same_leases(store, leases)
+    store.lock()
+    check_same(store, made.name, leases)
     said = ",".join(f"{key}={value}" for key, value in sorted(settings.items()))
     terms = replace(Terms(), ttl_seconds=ttl_seconds, profile_seconds=profile_seconds)
     chosen = Settings(f"{policy}[{said}]" if said else policy, system.seconds, profile, terms, leases)
@@ -70,6 +72,7 @@ def driving(policy: str, settings: Mapping[str, Any], round_seconds: float | Non
     InvalidOption
         It runs shares of jobs as rates, which no host can.
     """
+    look_here(policy, *settings.values())
     system = make_system(policy, settings)
     if system.fluid:
         raise InvalidOption(f"{policy} runs shares of jobs as rates, which hosts cannot; take a policy with rounds")
@@ -116,8 +119,14 @@ def _hosts(slots: Path | None) -> tuple[Node, ...]:
 def _check_leases(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        mode = folder.stat().st_mode & 0o777
         probe = folder / ".probe"
         probe.write_text("")
         probe.unlink()
     except OSError as problem:
         raise UnusableFile(f"--leases {folder}: {problem.strerror}") from None
+    if mode & 0o077:
+        raise UnusableFile(
+            f"--leases {folder} may be entered by others (mode {mode:o}), and would hold what jobs are given; "
+            f"name a folder of its own, or chmod 700 {folder}"
+        )

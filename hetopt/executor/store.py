@@ -198,6 +198,8 @@ class StateStore:
         InvalidOption
             Another process is.
         """
+        if self._lock is not None:
+            return
         handle = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -116,8 +116,10 @@ class Survey:
                     trials.append(Trial(row["id"], left[0], form.workers))
                 elif speeds.rates(row["id"]) or form.workers > max(capacity.values(), default=0):
                     ready.append(row)
-                elif capacity and not any(speed.feasible for speed in known.values()):
+                elif capacity and known and not any(speed.feasible for speed in known.values()):
                     self._impossible(connection, row)
+                elif capacity:
+                    ready.append(row)  # the decision says of which type there is none
         return ready, trials, speeds
 
     def _impossible(self, connection: Connection, row: RowMapping) -> None:

@@ -39,7 +39,10 @@ def _head(now: Snapshot) -> Text:
     said = f"{now.policy}, round {now.round}"
     if now.round_seconds is not None and now.next_round is not None:
         said += f", the next in {max(0.0, now.next_round - now.now):.0f} s"
-    return Text(said)
+    head = Text(said)
+    if now.undecided is not None:
+        head.append(f"\nit cannot decide, so what runs goes on: {now.undecided}", style="red")
+    return head
 
 
 def _nodes(now: Snapshot) -> Table:

@@ -5,7 +5,6 @@ Everything here may be repeated after a crash at any point: the books say what i
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -180,6 +179,8 @@ class Tender:
             if files.now() - began > SLOW_SECONDS:
                 raise
             self.problems.append(f"{name}: {problem}")
+        except UnusableFile:
+            raise  # of the books
         except OSError as problem:
             self.problems.append(f"{name}: {problem.filename or lease.folder}: {problem.strerror or problem}")
         return False
@@ -375,5 +376,4 @@ class Tender:
 def make_leases_folder(folder: Path) -> None:
     """A folder for lease directories, for its owner alone."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    os.chmod(folder, 0o700)
     (folder / MARK).touch()

@@ -61,6 +61,7 @@ WANTED = {
     "list_type": "a list",
     "dict_type": "a mapping",
     "model_type": "a mapping",
+    "too_short": "one that is not empty",
 }
 
 

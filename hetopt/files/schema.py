@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from functools import partial
@@ -59,7 +60,9 @@ def _checked(value: Any, check: Callable[..., Any], wanted: str, **limits: Any) 
     try:
         return check(value, "", **limits)
     except InvalidInstance:
-        raise wrong(wanted) from None
+        most = checks.MOST_COUNTED if check is checks.count else checks.MOST
+        beyond = isinstance(value, (int, float)) and not isinstance(value, bool) and most < value < math.inf
+        raise wrong(f"{most:g} at most" if beyond else wanted) from None
 
 
 def _real(strict: bool) -> Any:

@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hetopt.checks import at_least, lookup, shown
+from hetopt.checks import at_least, choices, lookup, shown
 from hetopt.data.entities import Floats
 from hetopt.data.workload import Job
-from hetopt.errors import HetoptError, InvalidInstance, InvalidOption
+from hetopt.errors import HetoptError, InvalidInstance, InvalidOption, UnknownName
 from hetopt.tolerances import EQUAL, scale
 
 
@@ -145,7 +145,11 @@ def utility_of(job: Job, default: Utility) -> Utility:
     UnknownName
         The job names one that does not exist.
     """
-    return default if job.utility is None else lookup(UTILITIES, job.utility, "utility")
+    if job.utility is None:
+        return default
+    if job.utility not in UTILITIES:
+        raise UnknownName(f"jobs[{job.name!r}].utility is {job.utility!r}; {choices(job.utility, UTILITIES)}")
+    return UTILITIES[job.utility]
 
 
 def as_utility(given: Any, key: str) -> Utility:

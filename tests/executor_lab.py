@@ -1,0 +1,45 @@
+"""A cluster of declared slots with a state of its own, driven by commands."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., tuple[int, str, str]]
+QUICK = ("--slots", "slots.yaml", "--poll", "0.05s", "--profile-seconds", "0.3s", "--ttl", "5s", "--until-idle")
+
+
+@pytest.fixture(name="lab")
+def some_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with declared slots, and a state of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HETOPT_STATE", str(tmp_path / "state"))
+    (tmp_path / "slots.yaml").write_text("nodes:\n  a: {slots: {slow: 2}}\n  b: {slots: {fast: 1}}\n")
+    return tmp_path
+
+
+def job_file(folder: Path, name: str = "train", **settings: Any) -> Path:
+    """A file of a job that counts."""
+    program = Path(__file__).parent / "executor_job.py"
+    said = {
+        "name": name,
+        "command": [sys.executable, str(program), str(folder / "witness"), "0.01"],
+        "steps": 60,
+        "grace": "2s",
+        **settings,
+    }
+    path = folder / f"{name}.yaml"
+    path.write_text(json.dumps(said))  # JSON is YAML
+    return path
+
+
+def jobs_of(run: Run) -> dict[str, Any]:
+    """What is known of each job."""
+    code, out, err = run("status", "--json")
+    assert code == 0, err
+    return {job["name"]: job for job in json.loads(out)["jobs"]}

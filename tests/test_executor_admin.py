@@ -1,0 +1,176 @@
+"""What changes under a cluster that runs, and what one job or policy does wrong: nobody else suffers of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from executor_lab import QUICK, Run, job_file, jobs_of, some_lab  # noqa: F401 - the last a fixture
+from executor_scenes import granted
+from sqlalchemy import insert, select
+
+from hetopt.errors import InvalidOption
+from hetopt.executor import tables
+from hetopt.executor.controller import check_same
+from hetopt.executor.engines.engine import Seat
+from hetopt.executor.kept import Kept
+from hetopt.executor.merging import Merges
+from hetopt.executor.queue import retry
+from hetopt.executor.store import StateStore
+
+SLOW = [*QUICK[:-1]]
+
+
+def status(run: Run) -> dict[str, Any]:
+    """All that is known."""
+    said: dict[str, Any] = json.loads(run("status", "--json")[1])
+    return said
+
+
+def test_another_engine_does_not_take_leases_over(lab: Path, run: Run) -> None:
+    """It knows nothing of their processes, and would take them for dead."""
+    run("submit", job_file(lab))
+    with StateStore(lab / "state") as store:
+        check_same(store, "slurm", None)
+        granted(store, 1, [Seat("a", "slow", 0)])
+    code, _, err = run("run", *QUICK)
+    assert code == 2
+    assert "--engine is local, but leases that run are of --engine slurm" in err
+    with StateStore(lab / "state") as store:
+        with pytest.raises(
+            InvalidOption, match="--leases is /elsewhere, but leases that run are of --leases by default"
+        ):
+            check_same(store, "slurm", Path("/elsewhere"))
+        check_same(store, "slurm", None)
+
+
+def test_who_comes_second_is_told_so_whatever_he_says(lab: Path, run: Run) -> None:
+    with StateStore(lab / "state") as store:
+        store.lock()
+        code, _, err = run("run", "--leases", "mine", *QUICK)
+    assert code == 2
+    assert "has a controller already" in err
+
+
+POLICIES = r"""
+from hetopt import Plan
+import numpy as np
+
+class First:
+    def __call__(self, instance, state=None):
+        jobs = instance.entities("jobs")
+        x = np.zeros(jobs.shape)
+        x[0, jobs.speed[0].argmax()] = jobs.demand[0]
+        return Plan(jobs, x), None
+
+class Unkept(First):
+    def __call__(self, instance, state=None):
+        return super().__call__(instance)[0], lambda: 1
+
+class Crash:
+    def __call__(self, instance, state=None):
+        raise ValueError("boom\nsecond line")
+"""
+
+
+def test_a_policy_of_the_folder(lab: Path, run: Run) -> None:
+    (lab / "my_policies.py").write_text(POLICIES)
+    run("submit", job_file(lab))
+    code, _, err = run("run", "--policy", "my_policies:First", "--round", "1s", "--no-profile", *QUICK)
+    assert code == 0, err
+    assert jobs_of(run)["train"]["state"] == "done"
+    sys.modules.pop("my_policies", None)
+
+
+@pytest.mark.parametrize(("policy", "why"), [("Crash", "ValueError: boom second line"), ("Unkept", "pickle")])
+def test_a_policy_that_cannot_decide_is_told_of_once(lab: Path, run: Run, policy: str, why: str) -> None:
+    """And those who look see it too; with another policy all goes on."""
+    (lab / "my_policies.py").write_text(POLICIES)
+    run("submit", job_file(lab))
+    began = time.monotonic()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hetopt.executor.commands._Interrupt.__call__", lambda _: time.monotonic() - began > 4.0)
+        code, _, err = run("run", "--policy", f"my_policies:{policy}", "--round", "0.5s", "--no-profile", *SLOW)
+    assert code == 130
+    assert err.count("\n") == 2, err
+    assert "cannot decide, so what runs goes on: " in err
+    assert why in err
+    assert "stopped\n" in err
+    assert why.split(":")[-1].split()[0] in status(run)["undecided"]
+    assert "it cannot decide" in run("status")[1] or "no controller runs" in run("status")[1]
+    assert run("run", "--policy", "fifo", "--no-profile", *QUICK)[0] == 0
+    assert jobs_of(run)["train"]["state"] == "done"
+    assert status(run)["undecided"] is None
+    sys.modules.pop("my_policies", None)
+
+
+def test_what_is_wrong_with_one_job_is_not_the_trouble_of_others(lab: Path, run: Run) -> None:
+    run("submit", job_file(lab, "odd", utility="nonsense"))
+    run("submit", job_file(lab, "good"))
+    began = time.monotonic()
+
+    def over(_: object) -> bool:
+        return jobs_of(run)["good"]["state"] == "done" or time.monotonic() - began > 60
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hetopt.executor.commands._Interrupt.__call__", over)
+        run("run", "--policy", "hadar", "--round", "0.5s", "--no-profile", *SLOW)
+    jobs = jobs_of(run)
+    assert (jobs["good"]["state"], jobs["odd"]["state"]) == ("done", "queued")
+    assert jobs["odd"]["reason"].startswith("jobs['odd'].utility is 'nonsense'")
+    assert status(run)["undecided"] is None
+
+
+def test_a_type_that_the_cluster_does_not_have_is_named(lab: Path, run: Run) -> None:
+    """Submitted before anybody knew the cluster; the job waits for such a node."""
+    run("submit", job_file(lab, "late", gpu_types=["h100"]))
+    run("submit", job_file(lab, "good"))
+
+    def over(_: object) -> bool:
+        jobs = jobs_of(run)
+        return jobs["good"]["state"] == "done" and jobs["late"]["reason"] is not None
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hetopt.executor.commands._Interrupt.__call__", over)
+        run("run", "--round", "0.5s", *SLOW)
+    late = jobs_of(run)["late"]
+    assert (late["state"], late["reason"]) == ("queued", "gpu_types names h100, which the cluster does not have now")
+
+
+def test_rounds_of_another_length_begin_at_once(lab: Path, run: Run) -> None:
+    run("submit", job_file(lab, "first", command=["true"]))
+    assert run("run", "--round", "600s", "--no-profile", *QUICK)[0] == 0
+    run("submit", job_file(lab, "second", command=["true"]))
+    run("submit", job_file(lab, "third", command=["true"]))
+    assert run("run", "--round", "1s", "--no-profile", *QUICK)[0] == 0
+    assert [job["state"] for job in jobs_of(run).values()] == ["done"] * 3
+
+
+def test_a_cancelled_job_whose_copies_do_not_fit_is_cancelled(lab: Path, run: Run) -> None:
+    run("submit", job_file(lab))
+    with StateStore(lab / "state") as store:
+        with store.writing() as connection:
+            connection.execute(tables.jobs.update().values(cancelled=True))
+            parts = json.dumps([[str(lab / "a"), 1.0], [str(lab / "b"), 1.0]])
+            row = {"job": 1, "step": 5, "parts": parts, "folder": str(lab / "m" / "step-5")}
+            connection.execute(insert(tables.merges).values(row))
+        for name, file in (("a", "x.npz"), ("b", "y.npz")):
+            (lab / name).mkdir()
+            (lab / name / file).write_bytes(b"")
+        merges, deadline = Merges(store, lab / "leases", Kept(store)), time.monotonic() + 60
+        while jobs_of(run)["train"]["state"] == "queued":
+            assert time.monotonic() < deadline
+            merges.step()
+            time.sleep(0.05)
+        merges.close()
+        job = jobs_of(run)["train"]
+        assert (job["state"], job["reason"]) == ("cancelled", "cancelled")
+        with store.writing() as connection:
+            connection.execute(tables.jobs.update().values(state="failed"))
+        retry(store, "train")
+        with store.reading() as connection:
+            assert connection.execute(select(tables.jobs.c.cancelled)).scalar() is False
