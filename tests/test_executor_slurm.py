@@ -329,3 +329,14 @@ def test_clusters_stand_side_by_side_and_leave_nothing(
     assert other.processes() == []
     assert not other.folder.exists()
     assert cluster.processes()
+
+
+@needs_slurm
+def test_options_that_slurm_does_not_know_are_told_at_once(cluster: SlurmCluster) -> None:
+    """Before any job fails of them; good ones, and none, pass, and nothing was submitted."""
+    for options in ({"nonsense": "1"}, {"qos": "nowhere", "partition": "nowhere"}):
+        with pytest.raises(InvalidOption, match="--engine-set: Slurm refuses: "):
+            SlurmEngine("abc", options=options).check_options()
+    for options in ({}, {"comment": "ours", "time": "10"}):
+        SlurmEngine("abc", options=options).check_options()
+    assert cluster.call("squeue", "-h", "-n", "sbatch").strip() == ""

@@ -95,7 +95,8 @@ def _engine(
         if cpus is not None and not (isinstance(cpus, int) and not isinstance(cpus, bool)):
             raise InvalidOption(f"--engine-set cpus_per_gpu={cpus}; it must be a whole number")
         options = {key: str(value) for key, value in settings.items() if key != "cpus_per_gpu"}
-        slurm: Engine = SlurmEngine(store.cluster, partition=partition, cpus_per_gpu=cpus, options=options)
+        slurm = SlurmEngine(store.cluster, partition=partition, cpus_per_gpu=cpus, options=options)
+        slurm.check_options()
         return slurm
     if settings:
         raise InvalidOption("--engine-set is for --engine slurm")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from hetopt.checks import choices
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
-from hetopt.executor.engines.engine import EngineDown, Grant, Node, Phase, Seat
+from hetopt.executor.engines.engine import EngineDown, Grant, Node, Phase, Refused, Seat
 from hetopt.executor.engines.slurm_commands import OVER, Commands, failure
 from hetopt.executor.engines.slurm_nodes import Host, Partition, hosts, partitions
 from hetopt.executor.names import check_name
@@ -89,6 +89,25 @@ class SlurmEngine:
             self._look()
         except EngineDown:
             return  # what is wrong with the partition is told once Slurm answers
+
+    def check_options(self) -> None:
+        """Ask Slurm whether it knows the options at all: else each job would fail of them.
+
+        Raises
+        ------
+        InvalidOption
+            It does not, and says why.
+        """
+        if not self._options:
+            return
+        words = [f"--{option}={value}" for option, value in self._options.items()]
+        where = [] if self._partition is None else [f"--partition={self._partition.name}"]
+        try:
+            answer = self._commands.call("sbatch", "--test-only", *where, *words, stdin=SCRIPT)
+        except EngineDown:
+            return  # nobody knows now
+        if answer.code and isinstance(problem := failure(answer), Refused):
+            raise InvalidOption(f"--engine-set: {problem}")
 
     # -- nodes
 
