@@ -182,7 +182,8 @@ def test_jobs_stop_by_themselves_when_nobody_renews(lab: Path, run: Run) -> None
     assert (job["state"], job["lost"]) == ("done", 0)
     with StateStore(lab / "state") as store, store.reading() as connection:
         first_lease = connection.exec_driver_sql("SELECT outcome, end_step FROM leases ORDER BY id LIMIT 1").one()
-    assert tuple(first_lease) == ("fenced", step)
+    assert first_lease[0] in ("fenced", "ended"), "the runner or the job itself has seen it first"
+    assert first_lease[1] == step
 
 
 BAD = [
