@@ -12,10 +12,9 @@ import pytest
 from executor_scenes import LAB, form, rows
 from sqlalchemy import select
 
-from hetopt.errors import UnusableFile
-from hetopt.executor import controller as controller_module
+from hetopt.errors import InvalidPlan, UnusableFile
 from hetopt.executor import lease_directory as files
-from hetopt.executor import tables
+from hetopt.executor import rounds, tables
 from hetopt.executor.controller import Controller, Settings
 from hetopt.executor.engines.engine import EngineDown, Grant, Node, Phase, Refused
 from hetopt.executor.queue import cancel, submit
@@ -262,27 +261,47 @@ def test_a_decision_that_was_not_kept_is_taken_again(
             raise UnusableFile("the disk is full")
 
         name = "write_targets" if failing == "writing" else "fitted"
-        patch.setattr(controller_module, name, fail)
+        patch.setattr(rounds, name, fail)
         driven.controller.step()
     assert driven.said == ["the disk is full"]
-    assert driven.controller.decider.memory is None
+    assert driven.controller.rounds.decider.memory is None
     driven.controller.step()
     assert states(driven) == {"a": "started"}
 
 
 def test_a_memory_that_cannot_be_kept_is_no_decision(driven: Driven) -> None:
     submit(driven.store, form("a"))
-    decide = driven.controller.decider.decide
+    decide = driven.controller.rounds.decider.decide
 
     def odd(*words: object) -> object:
         found = decide(*words)  # type: ignore[arg-type]
-        driven.controller.decider.memory = lambda: None
+        driven.controller.rounds.decider.memory = lambda: None
         return found
 
-    driven.controller.decider.decide = odd  # type: ignore[method-assign]
+    driven.controller.rounds.decider.decide = odd  # type: ignore[method-assign]
     driven.controller.step()
     assert driven.said[0].startswith("fifo cannot decide, so what runs goes on: ")
     assert states(driven) == {}
+
+
+def test_nothing_is_left_of_a_decision_that_was_begun_with_a_job_that_is_left_out(driven: Driven) -> None:
+    submit(driven.store, form("a"))
+    decider = driven.controller.rounds.decider
+    remembered, tried = decider.remembered, list[object]()
+
+    def once() -> bytes:
+        if not tried:
+            tried.append(decider.memory)
+            raise InvalidPlan("jobs['a'] cannot be remembered")
+        return remembered()
+
+    decider.remembered = once  # type: ignore[method-assign]
+    driven.controller.step()
+    assert tried
+    assert states(driven) == {}
+    with driven.store.reading() as connection:
+        assert connection.execute(select(tables.rounds.c.placed, tables.rounds.c.gpus)).all() == [(0, 0)]
+        assert connection.execute(select(tables.jobs.c.reason)).all() == [("jobs['a'] cannot be remembered",)]
 
 
 def test_damaged_books_are_told_of(driven: Driven) -> None:

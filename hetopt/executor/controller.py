@@ -3,41 +3,33 @@
 from __future__ import annotations
 
 import gc
-import json
 import math
-import re
 import shutil
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import select, update
 
-from hetopt.announced import raised
-from hetopt.errors import HetoptError, InvalidOption, UnusableFile
+from hetopt.errors import InvalidOption, UnusableFile
 from hetopt.executor import lease_directory as files
 from hetopt.executor import tables
 from hetopt.executor.clock import Wall
 from hetopt.executor.complaints import Complaints
-from hetopt.executor.deciding import Decider, Scene, Target, fitted
+from hetopt.executor.deciding import Decider, Target
 from hetopt.executor.engines.engine import Engine, EngineDown
-from hetopt.executor.evidence import Evidence
 from hetopt.executor.leases import SEALED
 from hetopt.executor.merging import Merges
 from hetopt.executor.queue import FAILED, QUEUED
-from hetopt.executor.reconciling import Reconciler, read_targets, write_targets
+from hetopt.executor.reconciling import Reconciler, read_targets
+from hetopt.executor.rounds import Rounds
 from hetopt.executor.speeds import Estimator
 from hetopt.executor.store import StateStore
 from hetopt.executor.surveying import Survey
-from hetopt.executor.switching import restart_seconds
 from hetopt.executor.tending import Tender, Terms, make_leases_folder
 from hetopt.simulation.system import System
-
-OF_A_JOB = re.compile(r"jobs\['(.*?)'\]")
-"""How messages about a job begin."""
 
 POLL_SECONDS = 1.0
 """How often the controller looks by default."""
@@ -102,30 +94,16 @@ class Controller:
         make_leases_folder(self.tender.folder)
         self.reconciler = Reconciler(store, self.tender)
         self.merges = Merges(store, self.tender.folder, self.tender.kept)
-        self.base = system
-        self.decider = Decider(system, estimator)
+        self.rounds = Rounds(
+            store, Decider(system, estimator), settings.policy, settings.round_seconds, self.complaints
+        )
         self.wall = Wall()
         self.survey = Survey(store, engine, self.tender.kept, profile=settings.profile)
         self._asked = -math.inf
         self._down = False
-        self._told_short = False
-        self._seen: Any = None
-        self._refused: set[int] = set()  # jobs that the last decision gave nothing
+        self.rounds.resume()
         with store.writing() as connection:
-            self.round = int(store.fact(connection, "round") or 0)
-            self.next = float(store.fact(connection, "next_round") or 0.0)
-            state = connection.execute(
-                select(tables.memories.c.state).where(tables.memories.c.policy == settings.policy)
-            ).scalar()
-            chosen = {"policy": settings.policy, "round_seconds": json.dumps(settings.round_seconds)}
-            before = {key: store.fact(connection, key) for key in chosen}
-            for key, value in chosen.items():
-                store.say(connection, key, value)
             store.note(connection, "controller", policy=settings.policy, engine=engine.name)
-        if before != chosen:
-            self.next = 0.0  # another policy, or rounds of another length: it decides at once
-        if state is not None and not self.decider.recall(state):
-            self.complaints.say(f"what {settings.policy} remembered is of another version of hetopt; it starts anew")
 
     # -- life
 
@@ -185,135 +163,19 @@ class Controller:
         self.merges.step()
         leases = self.tender.leases()
         scene, trials = self.survey.scene(leases)
-        if self._due(scene, idle=not self._targets() and not leases):
-            self._decide(scene)
+        if self.rounds.due(scene, idle=not self._targets() and not leases):
+            self.rounds.decide(scene)
         targets = self._targets()
         usable = scene.nodes
-        self.reconciler.stop(leases, targets, self.round, self.survey.drained)
+        self.reconciler.stop(leases, targets, self.rounds.number, self.survey.drained)
         blocked = self.reconciler.profile(trials, leases, usable, pause=True)
-        self.reconciler.start(targets, self.tender.leases(), usable, blocked=blocked, round_number=self.round)
+        self.reconciler.start(targets, self.tender.leases(), usable, blocked=blocked, round_number=self.rounds.number)
         fresh = [lease for lease in self.tender.leases() if lease.row["state"] == "intent"]
         self.tender.begin(fresh)
         self._clear_away()
 
     def _targets(self) -> list[Target]:
         return self.tender.kept.get("targets", lambda: read_targets(self.store))
-
-    # -- deciding
-
-    def _due(self, scene: Scene, *, idle: bool) -> bool:
-        """Whether it is time to ask the policy; where nothing runs, whoever comes need not wait for the next round."""
-        now = self.store.now()
-        if self.settings.round_seconds is not None:
-            return now >= self.next or (idle and bool(scene.jobs) and scene.jobs[-1]["id"] not in self._refused)
-        return self._now(scene) != self._seen or now >= self.decider.wake
-
-    @staticmethod
-    def _now(scene: Scene) -> object:
-        """What a decision without rounds goes by."""
-        nodes = [(node.name, len(node.seats)) for node in scene.nodes]
-        return nodes, [row["id"] for row in scene.jobs]
-
-    def _decide(self, scene: Scene) -> None:
-        """Ask the policy, and write down what it wants, with what it remembers, at once."""
-        seconds = self.settings.round_seconds
-        with self.store.reading() as connection:
-            cost = restart_seconds(connection)
-        self.decider.system = fitted(self.base, seconds, cost)
-        if seconds is not None and cost is not None and cost > seconds / 2 and not self._told_short:
-            self._told_short = True
-            self.complaints.say(f"a restart takes {cost:.1f} s here, more than half a round; take longer ones")
-        evidence = {lease.tag: Evidence(lease) for lease in scene.leases}
-        scene = replace(scene, evidence=evidence, speeds=scene.speeds.with_progress(evidence.values()))
-        number, took, gpus = self.round + 1, 0.0, 0
-        targets: list[Target] = []
-        ids = {row["name"]: row["id"] for row in scene.jobs}
-        before = self.decider.memory, self.decider.wake
-        state, left_out = b"", dict[int, str]()
-        while True:
-            able = replace(scene, jobs=[row for row in scene.jobs if row["id"] not in left_out])
-            try:
-                instance, waits = self.decider.instance(able)
-                if instance is not None:
-                    targets, decision, took = self.decider.decide(instance, ids)
-                    gpus = int(decision.gpus.sum())
-                    if decision.placement is not None:
-                        waits |= {ids[name]: why for name, why in decision.placement.waiting.items()}
-                state = self.decider.remembered()
-                break
-            except Exception as problem:  # a policy may be anybody's
-                self.decider.memory, self.decider.wake = before
-                why = str(problem) if isinstance(problem, HetoptError) else raised(problem)
-                culprit = ids.get(named[1]) if (named := OF_A_JOB.match(why)) else None
-                if culprit is not None and culprit not in left_out:
-                    left_out[culprit] = why  # what is wrong with one job is not the others' trouble
-                    continue
-                self.complaints.tell("policy", f"{self.settings.policy} cannot decide, so what runs goes on: {why}")
-                self._refused, self._seen = set(ids.values()), self._now(scene)
-                self._postpone(seconds, why)
-                return
-        self.complaints.over("policy")
-        waits |= left_out
-        try:
-            self._keep(scene, number, targets, state, took, gpus, waits)
-        except BaseException:  # nothing of it is in the books
-            self.decider.memory, self.decider.wake = before
-            raise
-        self._seen = self._now(scene)
-
-    def _postpone(self, seconds: float | None, why: str) -> None:
-        self.next = self._after(seconds)
-        with self.store.writing() as connection:
-            self.store.say(connection, "next_round", repr(self.next))
-            self.store.say(connection, "undecided", why)
-
-    def _after(self, seconds: float | None) -> float:
-        """When the next round begins: on a grid, so that a late look does not shift all that follow."""
-        if seconds is None:
-            return 0.0
-        return (math.floor(self.store.now() / seconds) + 1) * seconds
-
-    def _keep(
-        self,
-        scene: Scene,
-        number: int,
-        targets: list[Target],
-        state: bytes,
-        took: float,
-        gpus: int,
-        waits: Mapping[int, str],
-    ) -> None:
-        following = self._after(self.settings.round_seconds)
-        placed = {target.job for target in targets}
-        capacity = sum(len(node.seats) for node in scene.nodes)
-        with self.store.writing() as connection:
-            write_targets(connection, targets)
-            self.store.say(connection, "round", str(number))
-            self.store.say(connection, "undecided", "")
-            self.store.say(connection, "next_round", repr(following))
-            connection.exec_driver_sql(
-                "INSERT OR REPLACE INTO memories (policy, state) VALUES (?, ?)", (self.settings.policy, state)
-            )
-            row: dict[str, Any] = {
-                "number": number,
-                "time": scene.now,
-                "policy": self.settings.policy,
-                "jobs": len(scene.jobs),
-                "placed": len(placed),
-                "gpus": gpus,
-                "capacity": capacity,
-                "seconds": took,
-            }
-            connection.execute(insert(tables.rounds).values(row))
-            self.store.note(connection, "round", **row)
-            for job in scene.jobs:
-                if job["id"] not in placed and not job["failures"]:
-                    why = waits.get(job["id"], "others come first this round")
-                    if why != job["reason"]:
-                        connection.execute(update(tables.jobs).where(tables.jobs.c.id == job["id"]).values(reason=why))
-
-        self.round, self.next = number, following
-        self._refused = {row["id"] for row in scene.jobs} - placed
 
     # -- the rest
 

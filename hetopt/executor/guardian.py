@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -52,7 +53,8 @@ def guarded(work: Callable[[], None], asked: Callable[[], bool]) -> tuple[dict[s
         except Exception:
             sys.excepthook(*sys.exc_info())
         finally:
-            sys.stderr.flush()
+            with suppress(OSError, ValueError):  # a full disk
+                sys.stderr.flush()
             os._exit(code)
 
     os.close(tell)

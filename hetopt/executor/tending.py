@@ -5,6 +5,7 @@ Everything here may be repeated after a crash at any point: the books say what i
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -314,7 +315,7 @@ class Tender:
             self.engine.kill([lease.tag])
             self._seal(lease, evidence)
             return True
-        if now - self._asked.get(lease.tag, -1e18) > max(1.0, self.terms.visible_seconds):
+        if now - self._asked.get(lease.tag, -math.inf) > max(1.0, self.terms.visible_seconds):
             self._asked[lease.tag] = now
             with suppress(OSError):  # the engine's signal says the same
                 (lease.folder / files.STOP).write_text(str(lease.row["stop_reason"]), encoding="utf-8")

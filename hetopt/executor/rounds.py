@@ -1,0 +1,220 @@
+"""When a round begins, and what comes of it: the policy's answer, written into the books in one transaction."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sqlalchemy import insert, select, update
+
+from hetopt.announced import raised
+from hetopt.errors import HetoptError
+from hetopt.executor import tables
+from hetopt.executor.complaints import Complaints
+from hetopt.executor.deciding import Decider, Scene, Target, fitted
+from hetopt.executor.evidence import Evidence
+from hetopt.executor.reconciling import write_targets
+from hetopt.executor.store import StateStore
+from hetopt.executor.switching import restart_seconds
+
+OF_A_JOB = re.compile(r"jobs\['(.*?)'\]")
+"""How messages about a job begin."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a round brings.
+
+    Parameters
+    ----------
+    targets:
+        Who shall have what.
+    state:
+        What the policy remembers from now on.
+    waits:
+        Number of a job that gets nothing -> why.
+    gpus:
+        How many are given.
+    seconds:
+        That the decision took.
+    """
+
+    targets: list[Target]
+    state: bytes
+    waits: Mapping[int, str]
+    gpus: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
+class Rounds:
+    """The rounds of a controller.
+
+    Parameters
+    ----------
+    store:
+        The books.
+    decider:
+        Asks the policy.
+    policy:
+        Its name with its settings, under which its memory is kept.
+    seconds:
+        Length of a round; None: decisions when jobs or nodes come or go.
+    complaints:
+        Told where the policy cannot decide.
+
+    Attributes
+    ----------
+    number:
+        The last round's.
+    next:
+        The cluster's second at which the next begins.
+    """
+
+    store: StateStore
+    decider: Decider
+    policy: str
+    seconds: float | None
+    complaints: Complaints
+    number: int = 0
+    next: float = 0.0
+    _told_short: bool = False
+    _seen: object = None
+    _refused: set[int] = field(default_factory=set)  # jobs that the last decision gave nothing
+
+    def __post_init__(self) -> None:
+        self._base = self.decider.system
+
+    def resume(self) -> None:
+        """Go on where the books say, with what the policy remembered; another policy or length decides at once."""
+        chosen = {"policy": self.policy, "round_seconds": json.dumps(self.seconds)}
+        with self.store.writing() as connection:
+            self.number = int(self.store.fact(connection, "round") or 0)
+            self.next = float(self.store.fact(connection, "next_round") or 0.0)
+            if {key: self.store.fact(connection, key) for key in chosen} != chosen:
+                self.next = 0.0
+            for key, value in chosen.items():
+                self.store.say(connection, key, value)
+            query = select(tables.memories.c.state).where(tables.memories.c.policy == self.policy)
+            state = connection.execute(query).scalar()
+        if state is not None and not self.decider.recall(state):
+            self.complaints.say(f"what {self.policy} remembered is of another version of hetopt; it starts anew")
+
+    def due(self, scene: Scene, *, idle: bool) -> bool:
+        """Whether it is time to ask the policy; where nothing runs, whoever comes need not wait for the next round."""
+        now = self.store.now()
+        if self.seconds is not None:
+            return now >= self.next or (idle and bool(scene.jobs) and scene.jobs[-1]["id"] not in self._refused)
+        return _shown(scene) != self._seen or now >= self.decider.wake
+
+    def decide(self, scene: Scene) -> None:
+        """Ask the policy, and write down what it wants, with what it remembers, at once."""
+        self._fit()
+        evidence = {lease.tag: Evidence(lease) for lease in scene.leases}
+        scene = replace(scene, evidence=evidence, speeds=scene.speeds.with_progress(evidence.values()))
+        before, kept = (self.decider.memory, self.decider.wake), False
+        try:
+            answer, why = self._answer(scene)
+            if answer is not None:
+                self._keep(scene, answer)
+                kept = True
+        finally:
+            if not kept:  # nothing of it is in the books
+                self.decider.memory, self.decider.wake = before
+        self._seen = _shown(scene)
+        if answer is None:
+            self.complaints.tell("policy", f"{self.policy} cannot decide, so what runs goes on: {why}")
+            self._refused = {row["id"] for row in scene.jobs}
+            self._postpone(why)
+        else:
+            self.complaints.over("policy")
+
+    def _fit(self) -> None:
+        """Tell the policy how long a round is, and what a restart was measured to cost."""
+        with self.store.reading() as connection:
+            cost = restart_seconds(connection)
+        self.decider.system = fitted(self._base, self.seconds, cost)
+        if self.seconds is not None and cost is not None and cost > self.seconds / 2 and not self._told_short:
+            self._told_short = True
+            self.complaints.say(f"a restart takes {cost:.1f} s here, more than half a round; take longer ones")
+
+    def _answer(self, scene: Scene) -> tuple[Answer | None, str]:
+        """The policy's, or why there is none. A job that it cannot take is left out: it is not the others' trouble."""
+        ids = {row["name"]: row["id"] for row in scene.jobs}
+        before = self.decider.memory, self.decider.wake
+        left_out: dict[int, str] = {}
+        while True:
+            able = replace(scene, jobs=[row for row in scene.jobs if row["id"] not in left_out])
+            try:
+                answer = self._ask(able, ids)
+            except Exception as problem:  # a policy may be anybody's
+                self.decider.memory, self.decider.wake = before
+                why = str(problem) if isinstance(problem, HetoptError) else raised(problem)
+                culprit = ids.get(named[1]) if (named := OF_A_JOB.match(why)) else None
+                if culprit is None or culprit in left_out:
+                    return None, why
+                left_out[culprit] = why
+            else:
+                return replace(answer, waits={**answer.waits, **left_out}), ""
+
+    def _ask(self, scene: Scene, ids: Mapping[str, int]) -> Answer:
+        instance, waits = self.decider.instance(scene)
+        if instance is None:
+            return Answer([], self.decider.remembered(), waits)
+        targets, decision, took = self.decider.decide(instance, ids)
+        if decision.placement is not None:
+            waits = {**waits, **{ids[name]: why for name, why in decision.placement.waiting.items()}}
+        return Answer(targets, self.decider.remembered(), waits, int(decision.gpus.sum()), took)
+
+    def _keep(self, scene: Scene, answer: Answer) -> None:
+        number, following = self.number + 1, self._after()
+        placed = {target.job for target in answer.targets}
+        row: dict[str, Any] = {
+            "number": number,
+            "time": scene.now,
+            "policy": self.policy,
+            "jobs": len(scene.jobs),
+            "placed": len(placed),
+            "gpus": answer.gpus,
+            "capacity": sum(len(node.seats) for node in scene.nodes),
+            "seconds": answer.seconds,
+        }
+        with self.store.writing() as connection:
+            write_targets(connection, answer.targets)
+            self.store.say(connection, "round", str(number))
+            self.store.say(connection, "undecided", "")
+            self.store.say(connection, "next_round", repr(following))
+            connection.exec_driver_sql(
+                "INSERT OR REPLACE INTO memories (policy, state) VALUES (?, ?)", (self.policy, answer.state)
+            )
+            connection.execute(insert(tables.rounds).values(row))
+            self.store.note(connection, "round", **row)
+            for job in scene.jobs:
+                if job["id"] not in placed and not job["failures"]:
+                    why = answer.waits.get(job["id"], "others come first this round")
+                    if why != job["reason"]:
+                        connection.execute(update(tables.jobs).where(tables.jobs.c.id == job["id"]).values(reason=why))
+        self.number, self.next = number, following
+        self._refused = {job["id"] for job in scene.jobs} - placed
+
+    def _postpone(self, why: str) -> None:
+        self.next = self._after()
+        with self.store.writing() as connection:
+            self.store.say(connection, "next_round", repr(self.next))
+            self.store.say(connection, "undecided", why)
+
+    def _after(self) -> float:
+        """When the next round begins: on a grid, so that a late look does not shift all that follow."""
+        if self.seconds is None:
+            return 0.0
+        return (math.floor(self.store.now() / self.seconds) + 1) * self.seconds
+
+
+def _shown(scene: Scene) -> object:
+    """What a decision without rounds goes by."""
+    nodes = [(node.name, len(node.seats)) for node in scene.nodes]
+    return nodes, [row["id"] for row in scene.jobs]
