@@ -235,11 +235,11 @@ def test_files_that_are_no_jobs(lab: Path, run: Run, text: str, words: str) -> N
     [
         (("run", "--policy", "ftf"), "there is no system or policy 'ftf'"),
         (("run", "--policy", "isolated"), "isolated runs shares of jobs as rates"),
-        (("run", "--engine", "slrum"), "--engine is 'slrum'; did you mean 'slurm'?"),
+        (("run", "--engine", "slrum"), "there is no engine 'slrum'; did you mean 'slurm'?"),
         (("run", "--round", "5 parsecs"), "--round is '5 parsecs'; it must be a time above zero"),
         (("run", "--slots", "absent.yaml"), "absent.yaml cannot be read: No such file or directory"),
         (("run", "--slots", "job.yaml"), "job.yaml, line 1: has the unknown key 'name'"),
-        (("run", "--partition", "gpu"), "--partition is for --engine slurm"),
+        (("run", "--partition", "gpu"), "--partition is not for --engine local"),
         (("run", "--slots", "slots.yaml", "--leases", "/proc/nowhere"), "--leases /proc/nowhere"),
         (("run", "--slots", "slots.yaml", "--state", "/proc/nowhere"), "/proc/nowhere cannot be made"),
         (("submit", "job.yaml", "--name", "a b"), "--name is 'a b'; it must be a name of"),

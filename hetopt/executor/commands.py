@@ -56,7 +56,9 @@ def run(
         str, typer.Option("--policy", "-p", help="A name that `hetopt systems` or `policies` lists.")
     ] = "fft",
     settings: Annotated[list[str] | None, typer.Option("--set", help="A setting of it, key=value; repeatable.")] = None,
-    engine: Annotated[str, typer.Option("--engine", "-e", help="local or slurm.")] = "local",
+    engine: Annotated[
+        str, typer.Option("--engine", "-e", help="local, slurm, or module:Name of one of your own.")
+    ] = "local",
     round_length: Annotated[
         str | None, typer.Option("--round", help="Length of a round, e.g. 300s or 5min; default: the policy's own.")
     ] = None,
@@ -65,7 +67,7 @@ def run(
     partition: Annotated[str | None, typer.Option(help="slurm: partition; default: Slurm's default one.")] = None,
     engine_settings: Annotated[
         list[str] | None,
-        typer.Option("--engine-set", help="slurm: cpus_per_gpu=8, account=…, qos=…; repeatable."),
+        typer.Option("--engine-set", help="A setting of it; slurm: cpus_per_gpu=8, account=…, qos=…; repeatable."),
     ] = None,
     leases: Annotated[
         Path | None, typer.Option(help="Folder of lease directories, which all hosts see; default: with the state.")

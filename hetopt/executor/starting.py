@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,21 +9,15 @@ from typing import Any
 
 from hetopt import console
 from hetopt.arguments import look_here
-from hetopt.checks import choices
 from hetopt.errors import InvalidOption, UnusableFile
 from hetopt.executor.controller import Controller, Settings, check_same
 from hetopt.executor.deciding import fitted
-from hetopt.executor.engines.engine import Engine, Node
-from hetopt.executor.engines.local import LocalEngine
-from hetopt.executor.engines.slots import read_slots
-from hetopt.executor.names import check_name
+from hetopt.executor.engines.by_name import make_engine
 from hetopt.executor.speeds import ESTIMATORS
 from hetopt.executor.store import StateStore
 from hetopt.executor.tending import Terms
 from hetopt.registry import make_system
 from hetopt.simulation.system import System
-
-ENGINES = ("local", "slurm")
 
 
 def controller(
@@ -52,12 +45,13 @@ def controller(
         No such policy or engine.
     """
     system = driving(policy, settings, round_seconds)
-    made = _engine(store, engine, slots, partition, engine_settings)
+    look_here(engine)
+    made = make_engine(engine, store.cluster, engine_settings, {"slots": slots, "partition": partition})
     if leases is not None:
         leases = leases.expanduser().absolute()
         _check_leases(leases)
     store.lock()
-    check_same(store, made.name, leases)
+    check_same(store, engine, leases)
     said = ",".join(f"{key}={value}" for key, value in sorted(settings.items()))
     terms = replace(Terms(), ttl_seconds=ttl_seconds, profile_seconds=profile_seconds)
     chosen = Settings(f"{policy}[{said}]" if said else policy, system.seconds, profile, terms, leases)
@@ -79,42 +73,6 @@ def driving(policy: str, settings: Mapping[str, Any], round_seconds: float | Non
     if round_seconds is None:
         return system
     return fitted(replace(system, round_seconds=round_seconds), round_seconds, None)
-
-
-def _engine(
-    store: StateStore, name: str, slots: Path | None, partition: str | None, settings: Mapping[str, Any]
-) -> Engine:
-    if name not in ENGINES:
-        raise InvalidOption(f"--engine is {name!r}; {choices(name, ENGINES)}")
-    if name == "slurm":
-        from hetopt.executor.engines.slurm import SlurmEngine
-
-        if slots is not None:
-            raise InvalidOption("--slots is for --engine local; Slurm knows its own nodes")
-        cpus = settings.get("cpus_per_gpu")
-        if cpus is not None and not (isinstance(cpus, int) and not isinstance(cpus, bool)):
-            raise InvalidOption(f"--engine-set cpus_per_gpu={cpus}; it must be a whole number")
-        options = {key: str(value) for key, value in settings.items() if key != "cpus_per_gpu"}
-        slurm = SlurmEngine(store.cluster, partition=partition, cpus_per_gpu=cpus, options=options)
-        slurm.check_options()
-        return slurm
-    if settings:
-        raise InvalidOption("--engine-set is for --engine slurm")
-    if partition is not None:
-        raise InvalidOption("--partition is for --engine slurm")
-    return LocalEngine(_hosts(slots), store.cluster)
-
-
-def _hosts(slots: Path | None) -> tuple[Node, ...]:
-    """Declared slots, else this machine's GPUs."""
-    if slots is not None:
-        return read_slots(slots)
-    from hetopt.executor.engines.nvidia import find_gpus, why_no_gpus
-
-    host = check_name(socket.gethostname().partition(".")[0], "this machine's name")
-    if (found := find_gpus(host)) is None:
-        raise InvalidOption(f"{why_no_gpus()}; declare CPU slots in a file and name it by --slots")
-    return (found,)
 
 
 def _check_leases(folder: Path) -> None:

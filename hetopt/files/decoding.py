@@ -51,7 +51,7 @@ def _model(document: Any) -> schema.InstancePart:
     except ValidationError as problem:
         raise fault_of(problem) from None
     except RecursionError:
-        raise Fault("has too many levels of mappings and lists; an instance needs fewer") from None
+        raise Fault("has too many levels of mappings and lists; no file of hetopt needs so many") from None
 
 
 AT: Path = ("cluster",)

@@ -91,7 +91,9 @@ class _Builder:
             self.put(box, "", line)
             self.frames.append(_Frame(box))
             if len(self.frames) > DEEPEST:
-                raise Fault(f"more than {DEEPEST} levels of mappings and lists; an instance needs fewer", (), line)
+                raise Fault(
+                    f"more than {DEEPEST} levels of mappings and lists; no file of hetopt needs so many", (), line
+                )
 
     def put(self, value: Any, raw: str, line: int) -> None:
         """A value, or a key, into the innermost mapping or list."""
@@ -156,7 +158,7 @@ def from_json(text: str) -> Any:
     except json.JSONDecodeError as problem:
         raise Fault(f"is not JSON: {problem.msg}", line=problem.lineno) from None
     except RecursionError:
-        raise Fault("has too many levels of mappings and lists; an instance needs fewer") from None
+        raise Fault("has too many levels of mappings and lists; no file of hetopt needs so many") from None
     except ValueError as problem:  # an integer of thousands of digits
         raise Fault(f"is not JSON that can be read: {problem}") from None
 

@@ -5,13 +5,19 @@ from __future__ import annotations
 import math
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Collection, Mapping
+from pathlib import Path
 
+from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor.engines.engine import EngineDown, Grant, Node, Phase
+from hetopt.executor.engines.nvidia import find_gpus, why_no_gpus
+from hetopt.executor.engines.slots import read_slots
+from hetopt.executor.names import check_name
 from hetopt.executor.processes import send, tagged, with_tag
 
 KILL_SECONDS = 5.0
@@ -115,3 +121,19 @@ class LocalEngine:
                 child.poll()
                 child.returncode = child.returncode if child.returncode is not None else 0  # no warning: it goes on
         self._children.clear()
+
+
+def this_machine(cluster: str, slots: Path | None = None) -> LocalEngine:
+    """This machine, with its GPUs by NVML, or with CPU slots that a file declares.
+
+    Raises
+    ------
+    UnusableFile, InvalidOption
+        See :func:`~hetopt.executor.engines.slots.read_slots`; or there are no GPUs.
+    """
+    if slots is not None:
+        return LocalEngine(read_slots(Path(slots)), cluster)
+    host = check_name(socket.gethostname().partition(".")[0], "this machine's name")
+    if (found := find_gpus(host)) is None:
+        raise InvalidOption(f"{why_no_gpus()}; declare CPU slots in a file and name it by --slots")
+    return LocalEngine((found,), cluster)

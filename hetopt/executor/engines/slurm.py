@@ -282,3 +282,21 @@ class SlurmEngine:
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def slurm(
+    cluster: str, partition: str | None = None, cpus_per_gpu: int | None = None, **options: object
+) -> SlurmEngine:
+    """Slurm, with any further options of sbatch such as ``account=vision``.
+
+    Raises
+    ------
+    InvalidOption
+        See :class:`SlurmEngine`; or Slurm does not know the options.
+    """
+    if cpus_per_gpu is not None and not (isinstance(cpus_per_gpu, int) and not isinstance(cpus_per_gpu, bool)):
+        raise InvalidOption(f"--engine-set cpus_per_gpu={cpus_per_gpu}; it must be a whole number")
+    words = {key: str(value) for key, value in options.items()}
+    engine = SlurmEngine(cluster, partition, cpus_per_gpu=cpus_per_gpu, options=words)
+    engine.check_options()
+    return engine

@@ -1,0 +1,84 @@
+"""Engines by name: what is announced, one of somebody's own, and what is said where it is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from executor_lab import QUICK, Run, job_file, some_lab  # noqa: F401 - the last a fixture
+
+from hetopt.executor.engines.by_name import ENGINES, make_engine
+from hetopt.executor.engines.local import LocalEngine
+from hetopt.executor.store import StateStore
+
+OWN = """
+from pathlib import Path
+from hetopt.executor.engines.local import LocalEngine
+from hetopt.executor.engines.slots import read_slots
+
+class Own(LocalEngine):
+    name = "own"
+
+    def __init__(self, cluster, slots, book="book"):
+        super().__init__(read_slots(Path(slots)), cluster)
+        self.book = Path(book)
+
+    def start(self, grant):
+        with self.book.open("a") as file:
+            file.write(f"{grant.tag}\\n")
+        super().start(grant)
+
+def half(cluster):
+    class Half:
+        name, exact_slots = "half", True
+        nodes = start = status = stop = kill = fenced_after = close = lambda self: None
+    return Half()
+
+def broken(cluster):
+    return 1 / 0
+"""
+
+
+def test_the_engines_of_hetopt_are_announced() -> None:
+    assert list(ENGINES.points) == ["local", "slurm"]
+
+
+def test_an_engine_of_the_folder_drives_a_cluster(lab: Path, run: Run) -> None:
+    (lab / "own.py").write_text(OWN)
+    run("submit", job_file(lab))
+    code, _, err = run("run", "--engine", "own:Own", "--engine-set", "book=begun", *QUICK)
+    assert code == 0, err
+    with StateStore(lab / "state") as store:
+        cluster = store.cluster
+    assert (lab / "begun").read_text().startswith(f"hetopt-{cluster}-1-0-1\n")
+    assert json.loads(run("status", "--json", "--all")[1])["jobs"][0]["state"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--engine", "slrum"), "there is no engine 'slrum'; did you mean 'slurm'?"),
+        (("--engine", "own:Nobody"), "engine 'own:Nobody' cannot be loaded"),
+        (("--engine", "own:half"), "'own:half' makes Half, which is not an engine: it has no look_seconds"),
+        (("--engine", "own:broken"), "engine 'own:broken' cannot be made with {}: ZeroDivisionError: division by zero"),
+        (("--engine", "own:Own"), "engine 'own:Own' cannot be made with {}: TypeError"),
+        (("--engine", "own:Own", "--partition", "gpu"), "--partition is not for --engine own:Own"),
+        (("--engine-set", "slot=a"), "--engine-set slot: engine 'local' has no such setting; did you mean 'slots'?"),
+        (("--engine", "own:half", "--engine-set", "a=1"), "engine 'own:half' has no such setting; it has none"),
+        (("--slots", "a", "--engine-set", "slots=b"), "--slots and --engine-set slots=… say the same; leave out one"),
+        (("--engine", "slurm", "--slots", "a"), "--slots is not for --engine slurm"),
+    ],
+)
+def test_what_is_wrong_with_an_engine_is_said(lab: Path, run: Run, words: tuple[str, ...], told: str) -> None:
+    (lab / "own.py").write_text(OWN)
+    code, out, err = run("run", *words)
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert told in err
+
+
+def test_settings_are_those_of_the_factory(lab: Path) -> None:
+    (lab / "slots.yaml").write_text("nodes: {desk: {slots: {slow: 2}}}\n")
+    engine = make_engine("local", "x", {"slots": str(lab / "slots.yaml")}, {"partition": None})
+    assert isinstance(engine, LocalEngine)
+    assert [node.name for node in engine.nodes()] == ["desk"]
