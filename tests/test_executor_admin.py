@@ -14,7 +14,7 @@ from executor_scenes import granted
 from sqlalchemy import insert, select
 
 from hetopt.errors import InvalidOption
-from hetopt.executor import tables
+from hetopt.executor import leases, tables
 from hetopt.executor.controller import check_same
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.kept import Kept
@@ -174,3 +174,31 @@ def test_a_cancelled_job_whose_copies_do_not_fit_is_cancelled(lab: Path, run: Ru
         retry(store, "train")
         with store.reading() as connection:
             assert connection.execute(select(tables.jobs.c.cancelled)).scalar() is False
+
+
+SABOTAGE = {
+    "takes its directory away": "shutil.rmtree(folder); time.sleep(0.5)",
+    "asks itself to stop": "(folder / 'stop').write_text('now'); time.sleep(5)",
+    "ends without a word": "exec('from hetopt.executor import lease\\nwith lease() as job: job.done(False)')",
+}
+
+
+@pytest.mark.parametrize(("what", "profile"), [*((what, True) for what in SABOTAGE), ("asks itself to stop", False)])
+def test_a_job_whose_leases_are_lost_again_and_again_is_given_up(
+    lab: Path, run: Run, monkeypatch: pytest.MonkeyPatch, what: str, profile: bool
+) -> None:
+    """It rests longer each time; the others go on."""
+    monkeypatch.setattr(leases, "MOST_REST", 0.05)
+    monkeypatch.setattr(leases, "MOST_LOSSES", 4)
+    program = "import os, pathlib, shutil, time; folder = pathlib.Path(os.environ['HETOPT_LEASE']);" + SABOTAGE[what]
+    run("submit", job_file(lab, "odd", command=[sys.executable, "-c", program]))
+    run("submit", job_file(lab, "good"))
+    code, _, err = run("run", "--policy", "fifo", *([] if profile else ["--no-profile"]), *QUICK)
+    assert code == 0, err
+    jobs = jobs_of(run)
+    assert jobs["good"]["state"] == "done"
+    assert jobs["odd"]["state"] == "failed"
+    assert "leases in a row ended without a checkpoint though nobody asked" in jobs["odd"]["reason"]
+    code, _, err = run("retry", "odd")
+    assert code == 0, err
+    assert (jobs_of(run)["odd"]["losses"], jobs_of(run)["odd"]["state"]) == (0, "queued")

@@ -21,7 +21,7 @@ from sqlalchemy.exc import IntegrityError
 from hetopt.errors import InvalidOption, UnknownName, UnusableFile
 from hetopt.executor import tables
 from hetopt.executor.engines.engine import Node, Seat
-from hetopt.executor.leases import MOST_FAILURES, Ending, ask_stop, mark_started, seal
+from hetopt.executor.leases import MOST_FAILURES, MOST_LOSSES, Ending, ask_stop, mark_started, seal
 from hetopt.executor.queue import cancel, drain, retry, submit
 from hetopt.executor.reconciling import free_seats
 from hetopt.executor.store import DATABASE, EVENTS, StateStore
@@ -48,7 +48,9 @@ class Books(RuleBasedStateMachine):
         self.committed = {1: 0, 2: 0}
         self.failures = {1: 0, 2: 0}
         self.state = dict.fromkeys((1, 2), "queued")
+        self.losses = {1: 0, 2: 0}
         self.asked: set[int] = set()
+        self.stopped: set[str] = set()
         self.tags: set[str] = set()
 
     def teardown(self) -> None:
@@ -88,13 +90,15 @@ class Books(RuleBasedStateMachine):
             self.state[job] = "cancelled"
         elif ending.finished:
             self.committed[job], self.state[job] = STEPS, "done"
-        elif failure:
-            moved = self.committed[job] > before
-            self.failures[job] = 1 if moved else self.failures[job] + 1
-            if self.failures[job] >= MOST_FAILURES:
+            self.failures[job] = self.losses[job] = 0
+        else:
+            if self.committed[job] > before:
+                self.failures[job] = self.losses[job] = 0
+            elif not failure and lease.tag not in self.stopped:
+                self.losses[job] += 1
+            self.failures[job] += failure
+            if self.failures[job] >= MOST_FAILURES or self.losses[job] >= MOST_LOSSES:
                 self.state[job] = "failed"
-        elif self.committed[job] > before:
-            self.failures[job] = 0
 
     @rule(job=st.sampled_from([1, 2]))
     def cancels(self, job: int) -> None:
@@ -117,7 +121,7 @@ class Books(RuleBasedStateMachine):
                 retry(self.store, f"j{job - 1}")
             return
         assert retry(self.store, f"j{job - 1}") == self.committed[job]
-        self.state[job], self.failures[job] = "queued", 0
+        self.state[job], self.failures[job], self.losses[job] = "queued", 0, 0
 
     @precondition(lambda self: opened(self.store))
     @rule(data=st.data())
@@ -125,6 +129,7 @@ class Books(RuleBasedStateMachine):
         """Notes that may come at any time, and again."""
         lease = data.draw(st.sampled_from(opened(self.store)), label="lease")
         mark_started(self.store, [lease])
+        self.stopped.add(lease.tag)
         ask_stop(self.store, [(lease, "one reason")])
         ask_stop(self.store, [(lease, "another")])
         again = next(one for one in opened(self.store) if one.tag == lease.tag)
@@ -157,6 +162,7 @@ class Books(RuleBasedStateMachine):
         for row in rows(self.store):
             assert row["committed"] == self.committed[row["id"]]
             assert row["state"] == self.state[row["id"]], row["reason"]
+            assert (row["failures"], row["losses"]) == (self.failures[row["id"]], self.losses[row["id"]])
 
 
 Books.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)

@@ -22,6 +22,15 @@ TRAIN, PROFILE = "train", "profile"
 MOST_FAILURES = 3
 """A job that fails so often in a row, without a new checkpoint between, is not started again."""
 
+MOST_LOSSES = 10
+"""The same of leases that were lost, or ended by nobody's wish: a host's fault, or the job's own."""
+
+LOSSES_AT_ONCE = 2
+"""After so many of them in a row the job rests before it is started again."""
+
+MOST_REST = 60.0
+"""Seconds that it rests at most."""
+
 
 # Statements of what happens to each lease in each round: put together once, they cost half as much.
 _WANTED: BindParameter[int] = bindparam("wanted")
@@ -288,6 +297,10 @@ def seal(store: StateStore, lease: Open, ending: Ending, learn: Callable[[Connec
     return True
 
 
+FRESH = {"failures": 0, "losses": 0, "not_before": 0.0}
+"""Of a job that gets on."""
+
+
 def _state_after(
     store: StateStore, connection: Connection, job: RowMapping, row: RowMapping, ending: Ending, end: int
 ) -> dict[str, Any]:
@@ -301,13 +314,33 @@ def _state_after(
         ).scalar()
         return {} if others else {"state": CANCELLED, "finished": now, "reason": "cancelled"}
     if not row["forked"] and ending.finished:
-        return {"state": DONE, "finished": now, "reason": None, "failures": 0}
-    if ending.failure is None:
-        return {"failures": 0} if end > row["from_step"] else {}
-    failures = 1 if end > row["from_step"] else job["failures"] + 1
+        return {"state": DONE, "finished": now, "reason": None, **FRESH}
+    fresh = FRESH if end > row["from_step"] else {}
+    if ending.failure is not None:
+        return fresh | _failed(store, ending, (0 if fresh else job["failures"]) + 1)
+    if fresh or row["stop_asked"] is not None or ending.outcome == "revoked":
+        return fresh
+    if ending.outcome == "profiled" and ending.ticked is not None:
+        return {}  # that was all it was for
+    return _lost(store, ending, job["losses"] + 1)
+
+
+def _failed(store: StateStore, ending: Ending, failures: int) -> dict[str, Any]:
+    """Of a job that has failed so often in a row."""
     if ending.fatal or failures >= MOST_FAILURES:
-        return {"failures": failures, "state": FAILED, "finished": now, "reason": ending.failure}
+        return {"failures": failures, "state": FAILED, "finished": store.now(), "reason": ending.failure}
     return {"failures": failures, "reason": f"failed {failures} of {MOST_FAILURES} times: {ending.failure}"}
+
+
+def _lost(store: StateStore, ending: Ending, losses: int) -> dict[str, Any]:
+    """Of a job whose leases have ended early so often in a row; the trouble may pass, so it rests longer each time."""
+    often = f"{losses} leases in a row ended without a checkpoint though nobody asked (the last one: {ending.outcome})"
+    if losses >= MOST_LOSSES:
+        return {"losses": losses, "state": FAILED, "finished": store.now(), "reason": f"{often}; events.jsonl has more"}
+    if losses <= LOSSES_AT_ONCE:
+        return {"losses": losses}
+    rest = min(MOST_REST, 2.0 ** (losses - LOSSES_AT_ONCE))
+    return {"losses": losses, "not_before": store.now() + rest, "reason": f"{often}; it rests for {rest:g} s"}
 
 
 def steps_of(job: RowMapping | Mapping[str, Any]) -> int:

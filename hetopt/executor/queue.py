@@ -130,7 +130,8 @@ def retry(store: StateStore, name: str) -> int:
         row = job_row(connection, name)
         if row["state"] != FAILED:
             raise InvalidOption(f"job {name!r} is {row['state']}; only one that has failed can be tried again")
-        values = {"state": QUEUED, "failures": 0, "finished": None, "reason": None, "cancelled": False}
+        values = {"state": QUEUED, "failures": 0, "losses": 0, "not_before": 0.0}
+        values |= {"finished": None, "reason": None, "cancelled": False}
         connection.execute(update(tables.jobs).where(tables.jobs.c.id == row["id"]).values(values))
         infeasible = (tables.speeds.c.job == row["id"]) & ~tables.speeds.c.feasible
         connection.execute(tables.speeds.delete().where(infeasible))

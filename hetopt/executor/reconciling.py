@@ -107,7 +107,7 @@ class Reconciler:
             GPU types for which a run waits: nothing else is to be started there.
         """
         waiting: set[str] = set()
-        busy = {lease.row["job"] for lease in leases}
+        busy = {lease.row["job"] for lease in leases} | self._resting()
         free = free_seats(nodes, leases)
         for trial in trials:
             if trial.job in busy:
@@ -153,9 +153,11 @@ class Reconciler:
         open_jobs = defaultdict[int, list[Open]](list)
         for lease in leases:
             open_jobs[lease.row["job"]].append(lease)
-        wanted = []
+        wanted, resting = [], self._resting()
         for target in targets:
             others = open_jobs.get(target.job, ())
+            if target.job in resting:
+                continue
             if (target.job, target.copy) in open_copies or (others and not target.forked):
                 continue
             if any(not one.row["forked"] or one.row["round"] != round_number for one in others):
@@ -167,6 +169,17 @@ class Reconciler:
             with self.store.writing() as connection:
                 for target in able:
                     self._grant(connection, target, free, round_number)
+
+    def _resting(self) -> set[int]:
+        """Jobs whose leases were lost again and again, and which are to be started later."""
+        until = self.tender.kept.get("resting", self._rests)
+        return {job for job, second in until.items() if second > self.store.now()} if until else set()
+
+    def _rests(self) -> dict[int, float]:
+        own = tables.jobs.c
+        with self.store.reading() as connection:
+            rows = connection.execute(select(own.id, own.not_before).where(own.state == QUEUED, own.not_before > 0))
+            return {int(job): float(until) for job, until in rows}
 
     def _grant(self, connection: Connection, target: Target, free: list[Seat], round_number: int) -> None:
         """Grant a target if that is possible; what it takes is ``free`` no longer."""

@@ -194,7 +194,7 @@ class Rounds:
             connection.execute(insert(tables.rounds).values(row))
             self.store.note(connection, "round", **row)
             for job in scene.jobs:
-                if job["id"] not in placed and not job["failures"]:
+                if job["id"] not in placed and not job["failures"] and job["not_before"] <= scene.now:
                     why = answer.waits.get(job["id"], "others come first this round")
                     if why != job["reason"]:
                         connection.execute(update(tables.jobs).where(tables.jobs.c.id == job["id"]).values(reason=why))

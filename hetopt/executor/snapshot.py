@@ -156,6 +156,7 @@ def _job(
         "finished": finished,
         "seconds": (now if finished is None else finished) - row["submitted"],
         "failures": row["failures"],
+        "losses": row["losses"],
         "reason": row["reason"],
     }
 

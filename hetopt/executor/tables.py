@@ -44,6 +44,8 @@ jobs = Table(
     Column("lost", Integer, nullable=False, default=0),  # steps done and lost
     Column("epoch", Integer, nullable=False, default=0),  # of its newest lease
     Column("failures", Integer, nullable=False, default=0),  # in a row
+    Column("losses", Integer, nullable=False, default=0),  # in a row: leases that ended early, by nobody's wish
+    Column("not_before", Float, nullable=False, default=0.0),  # it rests until then
     Column("cancelled", Boolean, nullable=False, default=False),  # asked for
     sqlite_autoincrement=True,
 )
