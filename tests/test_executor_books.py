@@ -21,7 +21,7 @@ from sqlalchemy.exc import IntegrityError
 from hetopt.errors import InvalidOption, UnknownName, UnusableFile
 from hetopt.executor import tables
 from hetopt.executor.engines.engine import Node, Seat
-from hetopt.executor.leases import MOST_FAILURES, MOST_LOSSES, Ending, ask_stop, mark_started, seal
+from hetopt.executor.leases import MOST_FAILURES, MOST_LOSSES, PART_ENDED, Ending, ask_stop, mark_started, seal
 from hetopt.executor.queue import cancel, drain, retry, submit
 from hetopt.executor.reconciling import free_seats
 from hetopt.executor.store import DATABASE, EVENTS, StateStore
@@ -50,7 +50,7 @@ class Books(RuleBasedStateMachine):
         self.state = dict.fromkeys((1, 2), "queued")
         self.losses = {1: 0, 2: 0}
         self.asked: set[int] = set()
-        self.stopped: set[str] = set()
+        self.stopped: dict[str, str] = {}
         self.tags: set[str] = set()
 
     def teardown(self) -> None:
@@ -94,7 +94,7 @@ class Books(RuleBasedStateMachine):
         else:
             if self.committed[job] > before:
                 self.failures[job] = self.losses[job] = 0
-            elif not failure and lease.tag not in self.stopped:
+            elif not failure and self.stopped.get(lease.tag, PART_ENDED) == PART_ENDED:
                 self.losses[job] += 1
             self.failures[job] += failure
             if self.failures[job] >= MOST_FAILURES or self.losses[job] >= MOST_LOSSES:
@@ -124,16 +124,16 @@ class Books(RuleBasedStateMachine):
         self.state[job], self.failures[job], self.losses[job] = "queued", 0, 0
 
     @precondition(lambda self: opened(self.store))
-    @rule(data=st.data())
-    def starts_and_stops(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), reason=st.sampled_from(["one reason", PART_ENDED]))
+    def starts_and_stops(self, data: st.DataObject, reason: str) -> None:
         """Notes that may come at any time, and again."""
         lease = data.draw(st.sampled_from(opened(self.store)), label="lease")
         mark_started(self.store, [lease])
-        self.stopped.add(lease.tag)
-        ask_stop(self.store, [(lease, "one reason")])
+        reason = self.stopped.setdefault(lease.tag, reason)
+        ask_stop(self.store, [(lease, reason)])
         ask_stop(self.store, [(lease, "another")])
         again = next(one for one in opened(self.store) if one.tag == lease.tag)
-        assert (again.row["state"], again.row["stop_reason"]) == ("started", "one reason")
+        assert (again.row["state"], again.row["stop_reason"]) == ("started", reason)
 
     @rule()
     def another_process(self) -> None:

@@ -66,6 +66,15 @@ def test_a_runner_that_was_killed_is_no_failure_of_the_job(tmp_path: Path) -> No
     assert (ending.outcome, ending.finished, ending.step, ending.failure) == ("lost", False, 7, None)
 
 
+def test_what_a_host_lacks_is_no_failure_of_the_job(tmp_path: Path) -> None:
+    host = {"reason": "ended", "codes": [], "problem": "the engine gave 0 GPUs", "host": True}
+    ending = ended(make_lease(tmp_path), None, host, {"reason": "stopped", "codes": [-15]}).ending()
+    assert (ending.finished, ending.failure, ending.trouble) == (False, None, "the engine gave 0 GPUs")
+    job = {"reason": "ended", "codes": [], "problem": "'x' cannot be started"}
+    ending = ended(make_lease(tmp_path), None, host, job).ending()
+    assert (ending.finished, ending.failure) == (False, "'x' cannot be started")
+
+
 def test_a_lease_of_another_version_fails_with_the_reason(tmp_path: Path) -> None:
     problem = "the lease is of another version of hetopt than the one on n1"
     exits = [{"reason": "failed", "codes": [], "problem": problem}, {"reason": "stopped", "codes": [0]}]

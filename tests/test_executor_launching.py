@@ -48,7 +48,15 @@ def test_a_job_that_cannot_be_started(settings: dict[str, Any], problem: str, ru
     folder = runners.lease("", **{"command": ["true"], **settings})
     content = runners.run(folder)
     assert content["problem"].startswith(problem)
-    assert (content["codes"], content["left"]) == ([], [])
+    assert (content["codes"], content["left"], "host" in content) == ([], [], False)
+
+
+@pytest.mark.parametrize(("error", "host"), [("EAGAIN", True), ("ENOMEM", True), ("ENOENT", False)])
+def test_a_host_that_has_too_little_of_something(error: str, host: bool, runners: Runners) -> None:
+    folder = runners.lease("", command=["true"])
+    raises = f"import errno\ndef refuse(*_):\n    raise OSError(errno.{error}, 'no')\nrunner.Runner._launch = refuse"
+    content = runners.run(folder, before=raises)
+    assert (content["problem"], content.get("host", False)) == ("'true' cannot be started: no", host)
 
 
 def test_only_one_of_its_workers_can_be_started(runners: Runners, tmp_path: Path) -> None:
@@ -129,7 +137,7 @@ def test_gpus_that_the_engine_picks(visible: str, problem: str | None, runners: 
         assert {mine["CUDA_VISIBLE_DEVICES"] for mine in environments(tmp_path, 2)} == {visible}
     else:
         assert content["problem"] == f"the engine gave {problem} on a; the lease is for 2"
-        assert content["codes"] == []
+        assert (content["codes"], content["host"]) == ([], True)
         assert not (tmp_path / "told0").exists()
 
 

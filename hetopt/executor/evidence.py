@@ -116,6 +116,7 @@ class Evidence:
         finished, failure, fatal = self._verdict(word, said, damaged)
         return Ending(
             outcome=_text(word),
+            trouble=None if self.trouble is None else _text(self.trouble),
             step=None if newest is None else newest[0],
             checkpoint=None if newest is None else newest[1],
             checkpoint_bytes=None if newest is None else _size(newest[1]),
@@ -125,11 +126,19 @@ class Evidence:
             fatal=fatal,
         )
 
+    @property
+    def trouble(self) -> str | None:
+        """What was wrong with a host, so that the job could not begin there."""
+        said = [one["problem"] for one in self.exits.values() if one.get("problem") and one.get("host") is True]
+        return said[0] if said else None
+
     def _verdict(self, word: str, said: dict[str, Any] | None, damaged: int | None) -> tuple[bool, str | None, bool]:
         """(the job is done, why it failed, trying again is useless)."""
-        problems = [exit["problem"] for exit in self.exits.values() if exit.get("problem")]
-        if problems:
-            return False, problems[0], False
+        own = [one["problem"] for one in self.exits.values() if one.get("problem") and one.get("host") is not True]
+        if own:
+            return False, own[0], False
+        if self.trouble is not None:
+            return False, None, False
         codes = [code for exit in self.exits.values() for code in exit["codes"]]
         clean = bool(codes) and not any(codes)
         finished = None if said is None else said.get("finished")

@@ -19,6 +19,9 @@ from hetopt.executor.store import StateStore
 INTENT, STARTED, SEALED = "intent", "started", "sealed"
 TRAIN, PROFILE = "train", "profile"
 
+PART_ENDED = "part of the gang has ended"
+"""Why a lease is stopped though nobody wishes it."""
+
 MOST_FAILURES = 3
 """A job that fails so often in a row, without a new checkpoint between, is not started again."""
 
@@ -238,6 +241,8 @@ class Ending:
         Why it counts as a failure of the job itself; None where it does not.
     fatal:
         It need not be tried again.
+    trouble:
+        Of a host that could not begin it.
     """
 
     outcome: str
@@ -248,6 +253,7 @@ class Ending:
     finished: bool = False
     failure: str | None = None
     fatal: bool = False
+    trouble: str | None = None
 
 
 def seal(store: StateStore, lease: Open, ending: Ending, learn: Callable[[Connection], None] | None = None) -> bool:
@@ -318,7 +324,8 @@ def _state_after(
     fresh = FRESH if end > row["from_step"] else {}
     if ending.failure is not None:
         return fresh | _failed(store, ending, (0 if fresh else job["failures"]) + 1)
-    if fresh or row["stop_asked"] is not None or ending.outcome == "revoked":
+    wished = row["stop_asked"] is not None and row["stop_reason"] != PART_ENDED
+    if fresh or wished or ending.outcome == "revoked":
         return fresh
     if ending.outcome == "profiled" and ending.ticked is not None:
         return {}  # that was all it was for
@@ -334,7 +341,8 @@ def _failed(store: StateStore, ending: Ending, failures: int) -> dict[str, Any]:
 
 def _lost(store: StateStore, ending: Ending, losses: int) -> dict[str, Any]:
     """Of a job whose leases have ended early so often in a row; the trouble may pass, so it rests longer each time."""
-    often = f"{losses} leases in a row ended without a checkpoint though nobody asked (the last one: {ending.outcome})"
+    last = ending.trouble or ending.outcome
+    often = f"{losses} leases in a row ended without a checkpoint though nobody asked (the last one: {last})"
     if losses >= MOST_LOSSES:
         return {"losses": losses, "state": FAILED, "finished": store.now(), "reason": f"{often}; events.jsonl has more"}
     if losses <= LOSSES_AT_ONCE:

@@ -7,6 +7,7 @@ of the job runs here any more.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -30,6 +31,9 @@ LOOK_SECONDS = 0.1
 PATIENCE = 10.0
 """Seconds in which a shared directory must show what was written elsewhere."""
 
+SCARCE = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EIO, errno.ESTALE}
+"""Errors of a host that has too little of something now, not of the command."""
+
 
 class Runner:
     """One node of a gang.
@@ -48,6 +52,7 @@ class Runner:
         self.folder, self.said, self.rank, self.node = folder, said, rank, said["nodes"][rank]
         self.workers: list[subprocess.Popen[bytes]] = []
         self.reason: str | None = None
+        self.host = False  # what keeps the job from starting is the host's trouble, not its own
         self.asked: float | None = None
         self.told: set[int] = set()
         self.tag = f"{said['tag']}.{rank}"
@@ -80,11 +85,12 @@ class Runner:
             reason = "stopped"  # the job has seen it before this process did
         if reason is None:
             reason = "failed" if any(codes) else "ended"
-        _tell(self.folder, self.rank, reason=reason, codes=codes, problem=problem, left=left)
+        _tell(self.folder, self.rank, reason=reason, codes=codes, problem=problem, host=self.host, left=left)
 
     def _start(self) -> str | None:
         """Start the job; what is wrong if it cannot be."""
         if (problem := self._missing_gpus()) is not None:
+            self.host = True
             return problem
         if not os.path.isdir(self.said["cwd"]):
             return f"the working directory {self.said['cwd']!r} is not there on {socket.gethostname()}"
@@ -96,6 +102,7 @@ class Runner:
             try:
                 self.workers.append(self._launch(local, number))
             except (OSError, ValueError, subprocess.SubprocessError) as refused:
+                self.host = getattr(refused, "errno", None) in SCARCE
                 why = getattr(refused, "strerror", None) or refused
                 return f"{self.said['command'][0]!r} cannot be started: {why}"
         self.watch.start()  # after the last fork
@@ -309,10 +316,13 @@ def _tell(
     reason: str,
     codes: Sequence[int] = (),
     problem: str | None = None,
+    host: bool = False,
     left: Sequence[int] = (),
 ) -> None:
     """Write how the node ended."""
-    content = {"reason": reason, "codes": list(codes), "problem": problem, "left": list(left)}
+    content: dict[str, Any] = {"reason": reason, "codes": list(codes), "problem": problem, "left": list(left)}
+    if host:
+        content["host"] = True
     _insist(lambda: files.write_json(folder / files.exit_file(rank), content))
 
 

@@ -22,6 +22,7 @@ from hetopt.executor.kept import Kept
 from hetopt.executor.lease_file import written
 from hetopt.executor.leases import (
     INTENT,
+    PART_ENDED,
     PROFILE,
     Ending,
     Open,
@@ -265,7 +266,7 @@ class Tender:
         if lease.job["cancelled"] and row["stop_asked"] is None:
             self.stop([(lease, "cancelled")])
         if evidence.exits and row["stop_asked"] is None:
-            self.stop([(lease, "part of the gang has ended")])
+            self.stop([(lease, PART_ENDED)])
         if row["stop_asked"] is not None and self._ask(lease, evidence):
             return True
         if phases is None:
