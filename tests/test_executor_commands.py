@@ -153,7 +153,7 @@ def test_drain_cancel_and_take_over_while_it_runs(lab: Path, run: Run) -> None:
     assert set(processes(lab)) & set(pids), "the job was started anew"
     assert run("drain", "a")[1] == "a: is being drained\n"
     until(lambda: jobs_of(run)["long"]["state"] == "queued")
-    until(lambda: "too few are up now" in (jobs_of(run)["long"]["reason"] or ""))
+    until(lambda: "too few are there now" in (jobs_of(run)["long"]["reason"] or ""))
     assert run("drain", "a", "--undo")[1] == "a: in use again\n"
     until(lambda: jobs_of(run)["long"]["state"] == "running")
     assert run("cancel", "long")[1] == "long: is being stopped\n"

@@ -151,7 +151,7 @@ class Controller:
         leases, now = self.tender.leases(), files.now()
         ask = now - self._asked >= self.engine.look_seconds
         if ask:
-            self.survey.look()
+            self.survey.look(leases)
         self.tender.tend(leases, self.survey.nodes, ask=ask)
         self._asked = now if ask else self._asked
         self._merge_and_decide()

@@ -244,11 +244,14 @@ class Decider:
 
 
 def _placed(leases: Iterable[Open], names: Collection[str], cluster: Cluster) -> dict[str, dict[str, dict[str, int]]]:
+    """Job -> host -> GPU type -> GPUs, of leases whose GPUs are there; not of those that wait for what others hold."""
     placed: dict[str, dict[str, dict[str, int]]] = {}
-    for lease in leases:
-        there = {node: dict(gpus) for node, gpus in lease.held.items() if node in cluster.by_name}
-        if lease.job["name"] in names and len(there) == len(lease.held):
-            placed.setdefault(lease.job["name"], {}).update(there)
+    left = {(server.name, t): n for server in cluster.servers for t, n in server.gpus.items()}
+    for lease in sorted(leases, key=lambda lease: lease.row["running"] is None):
+        wanted = {(node, t): n for node, gpus in lease.held.items() for t, n in gpus.items()}
+        if lease.job["name"] in names and all(left.get(key, 0) >= n for key, n in wanted.items()):
+            placed.setdefault(lease.job["name"], {}).update({node: dict(gpus) for node, gpus in lease.held.items()})
+            left |= {key: left[key] - n for key, n in wanted.items()}
     return placed
 
 
@@ -300,7 +303,8 @@ def _too_few(form: JobForm, types: Collection[str]) -> str:
     if form.gpu_types is not None and not set(form.gpu_types) & set(types):
         return f"gpu_types names {', '.join(form.gpu_types)}, which the cluster does not have now"
     plural = "s" if form.workers > 1 else ""
-    return f"of the GPU types on which it can run too few are up now for {form.workers} worker{plural}"
+    why = "too few are there now (down, drained or in use by others)"
+    return f"of the GPU types on which it can run {why} for {form.workers} worker{plural}"
 
 
 def targets_of(decision: Decision, ids: Mapping[str, int], whole: Collection[str] = ()) -> list[Target]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from sqlalchemy import Connection, RowMapping, insert, select, update
 
@@ -43,13 +44,15 @@ class Survey:
         self.store, self.engine, self.kept, self.profile = store, engine, kept, profile
         self.nodes: tuple[Node, ...] = ()
         self.drained: frozenset[str] = frozenset()
+        self._others: Mapping[tuple[str, str], int] | None = None
+        self._held_by_others: Mapping[tuple[str, str], int] = {}
 
-    @property
-    def usable(self) -> list[Node]:
-        """Hosts on which something may be started now."""
-        return [node for node in self.nodes if node.up and node.name not in self.drained]
+    def usable(self, leases: Sequence[Open]) -> list[Node]:
+        """Hosts on which something may be started now, without the GPUs that others use."""
+        there = [node for node in self.nodes if node.up and node.name not in self.drained]
+        return [self._without_others(node, leases) for node in there]
 
-    def look(self) -> None:
+    def look(self, leases: Sequence[Open]) -> None:
         """Ask the engine for its hosts, and write down what is new of them.
 
         Raises
@@ -63,7 +66,41 @@ class Survey:
             gpus = dict(Counter(seat.gpu_type for seat in node.seats))
             said[node.name] = json.dumps({"gpus": gpus, "up": node.up, "note": node.note})
         self.nodes = nodes
+        self._count_others(leases)
         self.drained = self.kept.get(("nodes", tuple(said.items())), lambda: self._write_down(said))
+
+    def _count_others(self, leases: Sequence[Open]) -> None:
+        """GPUs that are in use though no lease runs there, now and at the last look: between two looks leases come."""
+        own = Counter((seat.node, seat.gpu_type) for lease in leases if _runs(lease) for seat in lease.seats)
+        others = {
+            (node.name, gpu_type): number - own[node.name, gpu_type]
+            for node in self.nodes
+            for gpu_type, number in node.used.items()
+            if number > own[node.name, gpu_type]
+        }
+        before = others if self._others is None else self._others
+        self._held_by_others = {key: min(number, before[key]) for key, number in others.items() if key in before}
+        self._others = others
+
+    def _without_others(self, node: Node, leases: Sequence[Open]) -> Node:
+        """The node with as many GPUs fewer as others use: free ones, then those for which a lease waits."""
+        left = {t: n for (name, t), n in self._held_by_others.items() if name == node.name}
+        if not left:
+            return node
+        mine = {
+            (seat.gpu_type, seat.index): _runs(lease)
+            for lease in leases
+            for seat in lease.seats
+            if seat.node == node.name
+        }
+        gone = set()
+        for lease in (None, False):
+            for seat in reversed(node.seats):
+                key = (seat.gpu_type, seat.index)
+                if left.get(seat.gpu_type, 0) > 0 and key not in gone and mine.get(key) is lease:
+                    left[seat.gpu_type] -= 1
+                    gone.add(key)
+        return replace(node, seats=tuple(seat for seat in node.seats if (seat.gpu_type, seat.index) not in gone))
 
     def _write_down(self, said: Mapping[str, str]) -> frozenset[str]:
         """Write down what is new; names of the hosts that are drained."""
@@ -86,7 +123,7 @@ class Survey:
 
     def scene(self, leases: Sequence[Open]) -> tuple[Scene, list[Trial]]:
         """What a decision would rest on now, and the profiling runs that are wanted first."""
-        usable = self.usable
+        usable = self.usable(leases)
         capacity = dict(Counter(seat.gpu_type for node in usable for seat in node.seats))
         memory = memory_of(self.nodes)
         key = ("jobs", tuple(capacity.items()), tuple(memory.items()))
@@ -128,3 +165,8 @@ class Survey:
         values = {"state": FAILED, "finished": self.store.now(), "reason": reason}
         connection.execute(update(tables.jobs).where(tables.jobs.c.id == row["id"]).values(values))
         self.store.note(connection, "failed", row["name"], reason=reason)
+
+
+def _runs(lease: Open) -> bool:
+    """Whether a process of it was seen, so that it has its GPUs."""
+    return lease.row["running"] is not None

@@ -59,6 +59,8 @@ class Node:
         GPU type -> memory of one GPU in bytes, where known.
     address:
         Where other hosts reach it.
+    used:
+        GPU type -> GPUs that somebody uses now, leases or others; empty where the engine knows of no others.
     """
 
     name: str
@@ -67,10 +69,12 @@ class Node:
     note: str = ""
     memory_bytes: Mapping[str, float] = field(default_factory=dict)
     address: str = "127.0.0.1"
+    used: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seats", tuple(self.seats))
         object.__setattr__(self, "memory_bytes", FrozenDict(self.memory_bytes))
+        object.__setattr__(self, "used", FrozenDict(self.used))
 
 
 @dataclass(frozen=True)

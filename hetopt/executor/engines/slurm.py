@@ -119,14 +119,14 @@ class SlurmEngine:
             for job in jobs:
                 for node, number in job.gpus.items() if job.phase is Phase.RUNNING else ():
                     ours[node] = ours.get(node, 0) + number
-        return tuple(self._node(host, host.used - ours.get(host.name, 0)) for host in found)
+        return tuple(self._node(host, sum(host.used.values()) - ours.get(host.name, 0)) for host in found)
 
     def _node(self, host: Host, others: int) -> Node:
         notes = [host.note]
         if others > 0:
             notes.append(f"{others} of {sum(host.gpus.values())} GPUs are in use by others")
         seats = tuple(Seat(host.name, kind, i) for kind, number in host.gpus.items() for i in range(number))
-        return Node(host.name, seats, host.up, "; ".join(filter(None, notes)), address=host.address)
+        return Node(host.name, seats, host.up, "; ".join(filter(None, notes)), address=host.address, used=host.used)
 
     def _look(self) -> dict[str, Host]:
         """The hosts by their names, as Slurm sees them now."""

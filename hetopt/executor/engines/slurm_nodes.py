@@ -43,7 +43,7 @@ class Host:
     gpus:
         Type -> number.
     used:
-        GPUs that jobs hold.
+        Type -> number that jobs hold.
     state:
         Words, such as IDLE and DRAIN.
     cpus, threads, megabytes:
@@ -52,7 +52,7 @@ class Host:
 
     name: str
     gpus: Mapping[str, int]
-    used: int
+    used: Mapping[str, int]
     state: tuple[str, ...]
     reason: str
     address: str
@@ -119,7 +119,7 @@ def _host(said: Mapping[str, str]) -> Host:
     return Host(
         name=said["NodeName"],
         gpus=gpus(said.get("Gres", "")),
-        used=sum(gpus(said.get("GresUsed", "")).values()),
+        used=gpus(said.get("GresUsed", "")),
         state=states(said.get("State", "")),
         reason=said["Reason"],
         address=said.get("NodeAddr", said["NodeName"]),

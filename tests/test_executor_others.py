@@ -1,0 +1,135 @@
+"""GPUs that others use, on hosts that are not hetopt's alone: nothing is decided onto them or waits for them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+from executor_lab import Run, job_file, jobs_of, some_lab  # noqa: F401 - the last a fixture
+from executor_scenes import form, granted, lab_of_jobs, node, opened, scene
+from hypothesis import given
+from hypothesis import strategies as st
+from slurm_cluster import SlurmCluster, missing
+
+from hetopt.executor.deciding import Decider
+from hetopt.executor.engines.engine import Engine, Node, Seat
+from hetopt.executor.kept import Kept
+from hetopt.executor.leases import mark_started, set_leases
+from hetopt.executor.reconciling import free_seats
+from hetopt.executor.starting import driving
+from hetopt.executor.store import StateStore
+from hetopt.executor.surveying import Survey
+from hetopt.models.hadare.unmeasured import estimated
+
+
+class Host:
+    """An engine with one host, which somebody else uses too."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.used = total, 0
+
+    def nodes(self) -> tuple[Node, ...]:
+        """As it is now."""
+        return (node("n", {"V100": self.total, "K80": 2}, used={"V100": self.used, "K80": 0}),)
+
+
+@st.composite
+def hosts(draw: st.DrawFn) -> tuple[int, set[int], set[int], int]:
+    """GPUs, those of leases that run, those of leases that wait, and how many others use; at most all together."""
+    total = draw(st.integers(1, 6))
+    kinds = draw(st.lists(st.sampled_from(["free", "runs", "waits"]), min_size=total, max_size=total))
+    runs, waits = ({i for i, kind in enumerate(kinds) if kind == which} for which in ("runs", "waits"))
+    return total, runs, waits, draw(st.integers(0, total - len(runs)))
+
+
+def lease(store: StateStore, job: int, numbers: set[int], *, runs: bool) -> None:
+    """Of these GPUs, if there are any."""
+    if granted(store, job, [Seat("n", "V100", i) for i in sorted(numbers)]) is None:
+        return
+    mine = opened(store)[-1]
+    mark_started(store, [mine])
+    if runs:
+        set_leases(store, [mine], running=store.now())
+
+
+def numbers(usable: list[Node], gpu_type: str = "V100") -> set[int]:
+    return {seat.index for one in usable for seat in one.seats if seat.gpu_type == gpu_type}
+
+
+@given(host=hosts(), earlier=st.integers(0, 6))
+def test_what_others_use_is_not_there(host: tuple[int, set[int], set[int], int], earlier: int) -> None:
+    """What runs keeps its GPUs; of the rest so many are gone as others have used at two looks, free ones first."""
+    total, runs, waits, others = host
+    engine = Host(total)
+    with tempfile.TemporaryDirectory() as folder, StateStore(Path(folder) / "state") as store:
+        lab_of_jobs(store, [form("a"), form("b")])
+        for job, own in ((1, runs), (2, waits)):
+            if own:
+                lease(store, job, own, runs=job == 1)
+        survey = Survey(store, cast(Engine, engine), Kept(store), profile=False)
+        engine.used = len(runs) + min(earlier, total - len(runs))
+        survey.look(opened(store))
+        engine.used = len(runs) + others
+        survey.look(opened(store))
+        usable = survey.usable(opened(store))
+        gone = min(others, engine.total - len(runs), earlier)
+        kept = numbers(usable)
+        assert runs <= kept
+        assert len(kept) == total - gone
+        free = set(range(total)) - runs - waits
+        assert kept.isdisjoint(free) or waits <= kept, "nothing is taken from who waits as long as one is free"
+        assert numbers(usable, "K80") == {0, 1}
+        startable = {seat.index for seat in free_seats(usable, opened(store)) if seat.gpu_type == "V100"}
+        assert startable == kept - runs - waits
+        engine.used = len(runs)
+        survey.look(opened(store))
+        assert numbers(survey.usable(opened(store))) == set(range(total))
+
+
+def test_a_job_that_waits_for_gpus_of_others_is_placed_elsewhere(tmp_path: Path) -> None:
+    engine = Host(2)
+    with StateStore(tmp_path / "state") as store:
+        lab_of_jobs(store, [form("a", workers=2)])
+        lease(store, 1, {0, 1}, runs=False)
+        survey = Survey(store, cast(Engine, engine), Kept(store), profile=False)
+        decider = Decider(driving("fifo", {}, None), estimated)
+        placed = []
+        for engine.used in (0, 2):
+            survey.look(opened(store))
+            survey.look(opened(store))
+            now = scene(store, {"a": {"V100": 9.0, "K80": 1.0}}, survey.usable(opened(store)), opened(store))
+            instance, waits = decider.instance(now)
+            assert instance is not None
+            assert waits == {}
+            targets, _, _ = decider.decide(instance, {"a": 1})
+            placed.append((dict(instance.placed), [dict(target.seats) for target in targets]))
+    assert placed[0][0] == {"a": {"n": {"V100": 2}}}
+    assert placed[1] == ({}, [{"n": {"K80": 2}}])
+
+
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlurmCluster]:
+    """A cluster of which somebody else has all fast GPUs but one."""
+    if why := missing():
+        pytest.skip(why)
+    with SlurmCluster({"v100-0": ("v100", 2), "p100-0": ("p100", 2), "k80-0": ("k80", 2)}) as made:
+        monkeypatch.setenv("SLURM_CONF", str(made.configuration))
+        made.submit("--nodelist=v100-0", "--gres=gpu:v100:2", "--mem=100M")
+        made.submit("--nodelist=p100-0", "--gres=gpu:p100:1", "--mem=100M")
+        yield made
+
+
+@pytest.mark.parametrize("profile", [True, False])
+def test_on_a_slurm_cluster_that_is_shared(shared: SlurmCluster, lab: Path, run: Run, profile: bool) -> None:
+    """A gang of two is neither profiled nor started where others are, and done on what is left."""
+    shared._wait(lambda: len(shared.call("squeue", "-h", "-t", "RUNNING").splitlines()) == 2, "somebody else's jobs")
+    run("submit", job_file(lab, "gang", workers=2))
+    words = ["--policy", "fifo", "--profile-seconds", "0.3s", "--poll", "0.2s", "--until-idle"]
+    code, _, err = run("run", "--engine", "slurm", *words, *([] if profile else ["--no-profile"]))
+    assert code == 0, err
+    job = jobs_of(run)["gang"]
+    assert job["state"] == "done", job
+    assert set(job["speeds"]) == {"k80"}
