@@ -107,9 +107,8 @@ def test_the_instance_is_what_is_known(store: StateStore) -> None:
     now = scene(store, {"a": RATES, "b": RATES, "c": RATES}, lab, opened(store))
     instance, waits = Decider(driving("fft", {}, None), estimated).instance(now)
     assert instance is not None
-    assert waits == {
-        3: "of the GPU types on which it can run too few are there now (down, drained or in use by others) for 8 workers"
-    }
+    why = "too few are there now (down, drained or in use by others)"
+    assert waits == {3: f"of the GPU types on which it can run {why} for 8 workers"}
     assert instance.cluster.capacity == {"K80": 4, "P100": 2, "V100": 3}
     assert dict(instance.job["a"].throughput) == {"K80": 1.0, "P100": 0.0, "V100": 6.0}  # 8 GB are too few
     assert dict(instance.job["b"].throughput) == {"K80": 0.0, "P100": 0.0, "V100": 6.0}
