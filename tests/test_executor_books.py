@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import multiprocessing
 import os
@@ -9,6 +10,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Timer
 
 import pytest
 from executor_scenes import form, granted, lab_of_jobs, opened, rows
@@ -24,7 +26,7 @@ from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.leases import MOST_FAILURES, MOST_LOSSES, PART_ENDED, Ending, ask_stop, mark_started, seal
 from hetopt.executor.queue import cancel, drain, retry, submit
 from hetopt.executor.reconciling import free_seats
-from hetopt.executor.store import DATABASE, EVENTS, StateStore
+from hetopt.executor.store import DATABASE, EVENTS, LOCK, StateStore
 
 SEATS = [Seat("a", "slow", 0), Seat("a", "slow", 1), Seat("b", "fast", 0)]
 STEPS = 100
@@ -223,6 +225,27 @@ def test_one_controller_by_lock(store: StateStore) -> None:
         other.lock()
 
 
+def test_who_only_looks_for_the_controller_keeps_nobody_from_being_it(store: StateStore) -> None:
+    """It holds the lock for a moment."""
+    store.lock()
+    store.close()
+    handle = os.open(store.folder / LOCK, os.O_RDWR)
+    fcntl.flock(handle, fcntl.LOCK_SH)
+    Timer(0.05, os.close, (handle,)).start()
+    with StateStore(store.folder) as other:
+        other.lock()
+        assert store.controller() == os.getpid()
+
+
+@pytest.mark.parametrize("name", ["q?x=1", "p%41b", "h#b", "sp ace", "é"])
+def test_folders_of_any_name(tmp_path: Path, name: str) -> None:
+    with StateStore(tmp_path / name) as store:
+        submit(store, form("a"))
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    with StateStore(tmp_path / name, make=False) as store:
+        assert [row["name"] for row in rows(store)] == ["a"]
+
+
 @pytest.mark.parametrize("cut", [1, 7, 40, 10**6])
 def test_the_event_log_has_every_event_once(store: StateStore, cut: int) -> None:
     """Also where a crash has cut it off in the middle of a line."""
@@ -268,6 +291,9 @@ def test_requests_that_name_nothing(store: StateStore) -> None:
     with pytest.raises(InvalidOption, match="there is a job 'train' already"):
         submit(store, form("train"))
     assert submit(store, form("train"), again=True) == "train.2"
+    submit(store, form("x" * 62))
+    with pytest.raises(InvalidOption, match=r"the name with its number is 'x+.*it must be a name of at most 63"):
+        submit(store, form("x" * 62), again=True)
     with pytest.raises(UnknownName, match="did you mean 'train'"):
         cancel(store, "trian")
     with pytest.raises(UnknownName, match="no engine has told of any yet"):

@@ -218,6 +218,9 @@ FILES = [
     ("name: x\ncommand: ['']\nsteps: 5\n", "line 2: command is ['']; it must be a program and its arguments"),
     ("name: x\ncommand: [a]\nsteps: 9223372036854775807\n", "it must be 1e+09 at most"),
     ("name: [\n", "is not YAML"),
+    ("name: x\ncommand: [a]\nsteps: 5\ncwd: ~nobodyhere\n", "cwd is '~nobodyhere', and"),
+    ("name: x\ncommand: [a]\nsteps: 5\nfork: maybe\n", "line 4: fork is 'maybe'; it must be true or false"),
+    (f"name: {'x' * 1_100_000}\n", "job.yaml has more than 1000000 bytes"),
 ]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from executor_lab import QUICK, Run, job_file, some_lab  # noqa: F401 - the last a fixture
 
-from hetopt.executor.engines.by_name import ENGINES, make_engine
+from hetopt.executor.engines.by_name import ENGINES, Shielded, make_engine
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.store import StateStore
 
@@ -80,5 +80,6 @@ def test_what_is_wrong_with_an_engine_is_said(lab: Path, run: Run, words: tuple[
 def test_settings_are_those_of_the_factory(lab: Path) -> None:
     (lab / "slots.yaml").write_text("nodes: {desk: {slots: {slow: 2}}}\n")
     engine = make_engine("local", "x", {"slots": str(lab / "slots.yaml")}, {"partition": None})
-    assert isinstance(engine, LocalEngine)
+    assert isinstance(engine, Shielded)
+    assert isinstance(engine.engine, LocalEngine)
     assert [node.name for node in engine.nodes()] == ["desk"]

@@ -66,6 +66,12 @@ def test_a_runner_that_was_killed_is_no_failure_of_the_job(tmp_path: Path) -> No
     assert (ending.outcome, ending.finished, ending.step, ending.failure) == ("lost", False, 7, None)
 
 
+def test_what_a_job_says_steers_no_terminal(tmp_path: Path) -> None:
+    said = {"step": 3, "finished": False, "asked": False, "problem": "ValueError: \x1b[2J\x07\ud800 two\nlines é"}
+    ending = ended(make_lease(tmp_path), said, {"reason": "failed", "codes": [1]}).ending()
+    assert ending.failure == "ValueError: \ufffd[2J\ufffd? two\nlines é"
+
+
 def test_what_a_host_lacks_is_no_failure_of_the_job(tmp_path: Path) -> None:
     host = {"reason": "ended", "codes": [], "problem": "the engine gave 0 GPUs", "host": True}
     ending = ended(make_lease(tmp_path), None, host, {"reason": "stopped", "codes": [-15]}).ending()

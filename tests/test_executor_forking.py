@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -65,6 +66,49 @@ def test_what_cannot_be_merged(tmp_path: Path, capsys: pytest.CaptureFixture[str
         merge([(one, 2.0), (other, 1.0)], tmp_path / "merged")
     assert main([json.dumps([[str(one), 2.0], [str(other), 1.0]]), str(tmp_path / "merged")]) == UNFIT
     assert "holds no plain arrays" in capsys.readouterr().err
+
+
+def test_what_is_no_file_is_left_out(tmp_path: Path) -> None:
+    """Of a checkpoint: links that lead nowhere or in a ring, and pipes."""
+    parts = [(checkpoint(tmp_path / name, weight), weight) for name, weight in (("a", 2.0), ("b", 1.0))]
+    for folder, _ in parts:
+        (folder / "nowhere").symlink_to(folder / "absent")
+        (folder / "ring").symlink_to(folder / "ring")
+        os.mkfifo(folder / "pipe")
+    merge(parts, tmp_path / "merged")
+    assert files.is_complete(tmp_path / "merged")
+    assert sorted(path.name for path in (tmp_path / "merged").iterdir()) == ["files.json", "model.npz"]
+
+
+@pytest.mark.parametrize(("error", "code"), [(TypeError("odd"), UNFIT), (MemoryError(), 1), (OSError("full"), 1)])
+def test_whether_trying_again_may_help(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+    code: int,
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("hetopt.executor.merge_checkpoints.merge", fail)
+    assert main(["[]", str(tmp_path)]) == code
+    assert capsys.readouterr().err.startswith(f"{type(error).__name__}: {error}")
+
+
+def test_types_that_numpy_lacks_are_merged_by_torch(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    save, load = (getattr(pytest.importorskip("safetensors.torch"), name) for name in ("save_file", "load_file"))
+    parts = []
+    for name, value, steps in (("a", 1.0, 3.0), ("b", 5.0, 1.0)):
+        (tmp_path / name).mkdir()
+        save({"w": torch.full((3,), value, dtype=torch.bfloat16)}, tmp_path / name / "m.safetensors")
+        parts.append((tmp_path / name, steps))
+    merge(parts, tmp_path / "merged")
+    assert load(tmp_path / "merged" / "m.safetensors")["w"].tolist() == [2.0, 2.0, 2.0]
+    (tmp_path / "a" / "m.safetensors").write_bytes(b"rubbish")
+    with pytest.raises(InvalidOption, match="holds no plain arrays"):
+        merge(parts, tmp_path / "again")
 
 
 def job(folder: Path, kind: str, name: str, **settings: Any) -> Path:

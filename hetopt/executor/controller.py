@@ -20,7 +20,7 @@ from hetopt.executor.clock import Wall
 from hetopt.executor.complaints import Complaints
 from hetopt.executor.deciding import Decider, Target
 from hetopt.executor.engines.engine import Engine, EngineDown
-from hetopt.executor.leases import SEALED
+from hetopt.executor.leases import SEALED, directory
 from hetopt.executor.merging import Merges
 from hetopt.executor.queue import FAILED, QUEUED
 from hetopt.executor.reconciling import Reconciler, read_targets
@@ -33,6 +33,9 @@ from hetopt.simulation.system import System
 
 POLL_SECONDS = 1.0
 """How often the controller looks by default."""
+
+STOP_SECONDS = 0.5
+"""How soon it sees that it shall end."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,9 @@ class Controller:
             self.step()
             if until_idle and self._is_idle():
                 return
-            time.sleep(poll)
+            until = time.monotonic() + poll
+            while not stop() and (left := until - time.monotonic()) > 0:
+                time.sleep(min(left, STOP_SECONDS))
 
     def step(self) -> None:
         """Look once. What goes wrong for a while is told once, and tried again at the next look."""
@@ -195,21 +200,21 @@ class Controller:
     def _clear_away(self) -> None:
         """Remove checkpoints that nothing will be resumed from any more."""
         self.merges.clear_away()
-        for number, tag in self.tender.kept.get("passed", self._passed):
-            shutil.rmtree(self.tender.folder / tag / "checkpoints", ignore_errors=True)
+        for number, folder in self.tender.kept.get("passed", self._passed):
+            shutil.rmtree(folder / files.CHECKPOINTS, ignore_errors=True)
             with self.store.writing() as connection:
                 connection.execute(update(tables.leases).where(tables.leases.c.id == number).values(checkpoint=None))
 
-    def _passed(self) -> list[tuple[int, str]]:
+    def _passed(self) -> list[tuple[int, Path]]:
         with self.store.reading() as connection:
             rows = connection.execute(
-                select(tables.leases.c.id, tables.leases.c.tag, tables.leases.c.checkpoint, tables.jobs.c.checkpoint)
+                select(tables.leases.c.id, tables.leases.c.tag, tables.leases.c.folder)
                 .join(tables.jobs, tables.jobs.c.id == tables.leases.c.job)
                 .where(tables.leases.c.state == SEALED, tables.leases.c.checkpoint.is_not(None))
                 .where(~tables.leases.c.forked | tables.leases.c.merged, tables.jobs.c.state != FAILED)
                 .where(tables.jobs.c.checkpoint != tables.leases.c.checkpoint)
             )
-            return [(number, str(tag)) for number, tag, _, _ in rows]
+            return [(row["id"], directory(row, self.tender.folder)) for row in rows.mappings()]
 
     def _tell_down(self, problem: EngineDown) -> None:
         self._asked = -math.inf  # at the next look, whether it answers again

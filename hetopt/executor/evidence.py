@@ -116,6 +116,7 @@ class Evidence:
         finished, failure, fatal = self._verdict(word, said, damaged)
         return Ending(
             outcome=_text(word),
+            out_of_memory=self.out_of_memory,
             trouble=None if self.trouble is None else _text(self.trouble),
             step=None if newest is None else newest[0],
             checkpoint=None if newest is None else newest[1],
@@ -180,8 +181,9 @@ class Evidence:
 
 
 def _text(said: str) -> str:
-    """As it can be stored: names of files, and so errors, may hold bytes that are no letters."""
-    return said.encode(errors="replace").decode()
+    """As it can be stored and shown: errors may hold bytes that are no letters, and what steers a terminal."""
+    shown = said.encode(errors="replace").decode()
+    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in shown)
 
 
 def is_number(value: Any) -> TypeGuard[float]:

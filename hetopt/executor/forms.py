@@ -28,9 +28,11 @@ def read_form(form: type[Form], path: Path) -> Form:
         It is no such file.
     """
     try:
-        if path.is_file() and path.stat().st_size > MOST_BYTES:
-            raise InvalidOption(f"{path} has {path.stat().st_size} bytes; such a file is never above {MOST_BYTES}")
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise InvalidOption(f"{path} has more than {MOST_BYTES} bytes; such a file never has")
+        text = content.decode()
     except OSError as problem:
         raise UnusableFile(f"{path} cannot be read: {problem.strerror}") from None
     except UnicodeDecodeError:

@@ -126,7 +126,7 @@ def read_job(path: Path) -> JobForm:
     """
     form = read_form(JobForm, path)
     folder = Path(os.path.abspath(path)).parent
-    cwd = Path(os.path.normpath(folder / Path(form.cwd).expanduser())) if form.cwd else folder
+    cwd = Path(os.path.normpath(folder / os.path.expanduser(form.cwd))) if form.cwd else folder  # never raises
     if not cwd.is_dir():
         raise InvalidOption(f"{path}: cwd is {form.cwd!r}, and {cwd} is no folder")
     for name, value in form.environment.items():

@@ -87,7 +87,7 @@ def by_node(seats: Sequence[Seat]) -> dict[str, dict[str, int]]:
 
 
 def open_leases(connection: Connection, folder: Path) -> list[Open]:
-    """All leases that are not sealed, in the order in which they were granted; ``folder`` has their directories."""
+    """All leases that are not sealed, in the order in which they were granted; for ``folder`` see :func:`directory`."""
     rows = connection.execute(
         select(tables.leases).where(tables.leases.c.state != SEALED).order_by(tables.leases.c.id)
     ).mappings()
@@ -106,7 +106,12 @@ def open_leases(connection: Connection, folder: Path) -> list[Open]:
     for seat in connection.execute(select(tables.seats).where(tables.seats.c.held)).mappings():
         own = Seat(seat["node"], seat["gpu_type"], seat["number"], seat["device"])
         seats.setdefault(seat["lease"], []).append(own)
-    return [Open(row, jobs[row["job"]], tuple(seats.get(row["id"], ())), folder / row["tag"]) for row in found]
+    return [Open(row, jobs[row["job"]], tuple(seats.get(row["id"], ())), directory(row, folder)) for row in found]
+
+
+def directory(row: RowMapping, folder: Path) -> Path:
+    """Of a lease; ``folder`` has those that were not told to lie elsewhere."""
+    return Path(row["folder"] or folder) / str(row["tag"])
 
 
 def grant(
@@ -156,6 +161,7 @@ def grant(
         "from_step": row["committed"],
         "until_step": steps if until_step is None else min(steps, until_step),
         "resume_dir": row["checkpoint"],
+        "folder": store.fact(connection, "leases") or None,
         "round": round_number,
         "granted": now,
     }
@@ -243,6 +249,8 @@ class Ending:
         It need not be tried again.
     trouble:
         Of a host that could not begin it.
+    out_of_memory:
+        The GPU has too little memory, or the host.
     """
 
     outcome: str
@@ -254,6 +262,7 @@ class Ending:
     failure: str | None = None
     fatal: bool = False
     trouble: str | None = None
+    out_of_memory: bool = False
 
 
 def seal(store: StateStore, lease: Open, ending: Ending, learn: Callable[[Connection], None] | None = None) -> bool:
@@ -322,6 +331,8 @@ def _state_after(
     if not row["forked"] and ending.finished:
         return {"state": DONE, "finished": now, "reason": None, **FRESH}
     fresh = FRESH if end > row["from_step"] else {}
+    if ending.out_of_memory and "+" not in row["gpu_types"]:  # it goes to another type, if there is one
+        return fresh | {"reason": f"it ran out of memory on {row['gpu_types']}"}
     if ending.failure is not None:
         return fresh | _failed(store, ending, (0 if fresh else job["failures"]) + 1)
     wished = row["stop_asked"] is not None and row["stop_reason"] != PART_ENDED

@@ -32,17 +32,17 @@ def losses(store: StateStore, job: str) -> pd.DataFrame:
     UnknownName
         There is no such job.
     """
-    row, folder, leases = leases_of(store, job)
+    row, leases = leases_of(store, job)
     done: dict[int, int] = {}  # where a round of copies began -> steps of all of them together
-    for lease in leases:
+    for lease, _ in leases:
         if lease["forked"] and lease["end_step"] is not None:
             done[lease["from_step"]] = done.get(lease["from_step"], 0) + lease["end_step"] - lease["from_step"]
     found = []
-    for lease in leases:
+    for lease, folder in leases:
         base = lease["from_step"]
         mine = (lease["end_step"] or base) - base
         stretch = done.get(base, mine) / mine if lease["forked"] and mine > 0 else 1.0
-        for step, loss in _told(folder / lease["tag"]):
+        for step, loss in _told(folder):
             own = step - base
             found.append((base + own * stretch, loss, lease["copy"], own, lease["granted"] - row["submitted"]))
     return pd.DataFrame(found, columns=COLUMNS).sort_values("step", kind="stable", ignore_index=True)
@@ -83,5 +83,6 @@ def draw(tables_of: Sequence[tuple[str, pd.DataFrame]]) -> Figure:
     axes.set_ylabel("loss")
     axes.set_yscale("log")
     axes.grid(alpha=0.3)
-    axes.legend()
+    if axes.has_data():
+        axes.legend()
     return figure

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from hetopt.announced import raised
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor.averaging import consolidate
@@ -45,7 +46,7 @@ def merge(parts: Sequence[tuple[Path, float]], target: Path) -> None:
     for old in target.parent.glob(f".{target.name}.*"):
         shutil.rmtree(old, ignore_errors=True)
     most = max(parts, key=lambda part: part[1])[0]
-    shutil.copytree(most, hidden)
+    shutil.copytree(most, hidden, ignore=_no_files)
     (hidden / "files.json").unlink(missing_ok=True)
     weights = [weight for _, weight in parts]
     for path in sorted(most.rglob("*")):
@@ -64,6 +65,11 @@ def merge(parts: Sequence[tuple[Path, float]], target: Path) -> None:
     files.sync_folder(target.parent)
 
 
+def _no_files(folder: str, names: Sequence[str]) -> list[str]:
+    """Links that lead nowhere, pipes and the like: :func:`~hetopt.executor.job_side.list_files` leaves them out too."""
+    return [name for name in names if not (os.path.isfile(f"{folder}/{name}") or os.path.isdir(f"{folder}/{name}"))]
+
+
 def read_arrays(path: Path) -> Mapping[str, Any]:
     """Arrays by name; nothing in the file is executed.
 
@@ -76,17 +82,28 @@ def read_arrays(path: Path) -> Mapping[str, Any]:
         if path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as archive:
                 return {name: archive[name] for name in archive.files}
-        from safetensors.numpy import load_file
+        return _read_safetensors(path)
     except ImportError:
         raise InvalidOption(f"{path.name}: to merge .safetensors, pip install 'hetopt[torch]'") from None
     except (OSError, MemoryError) as problem:
         if isinstance(problem, MemoryError) or problem.errno not in (None, *files.ABSENT):
             raise  # it may pass
         raise InvalidOption(f"{path} holds no plain arrays: {problem}") from None
-    except Exception as problem:  # numpy and zipfile raise many kinds for a damaged file
+    except Exception as problem:  # numpy, zipfile and safetensors raise many kinds for a damaged file
         raise InvalidOption(f"{path} holds no plain arrays: {problem}") from None
-    loaded: Mapping[str, Any] = load_file(path)
-    return loaded
+
+
+def _read_safetensors(path: Path) -> Mapping[str, Any]:
+    """As NumPy arrays, or, where NumPy has no such type (bfloat16), as tensors of PyTorch."""
+    from safetensors import numpy
+
+    try:
+        arrays: Mapping[str, Any] = numpy.load_file(path)
+    except (TypeError, KeyError):
+        from safetensors import torch
+
+        arrays = torch.load_file(path)
+    return arrays
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
@@ -94,9 +111,14 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
     if path.suffix == ".npz":
         np.savez(path, **arrays)
         return
-    from safetensors.numpy import save_file
+    if all(isinstance(value, (np.ndarray, np.generic)) for value in arrays.values()):
+        from safetensors import numpy
 
-    save_file({name: np.require(value, requirements="C") for name, value in arrays.items()}, path)
+        numpy.save_file({name: np.require(value, requirements="C") for name, value in arrays.items()}, path)
+    else:
+        from safetensors import torch
+
+        torch.save_file({name: value.contiguous() for name, value in arrays.items()}, path)
 
 
 def main(words: list[str]) -> int:
@@ -109,9 +131,12 @@ def main(words: list[str]) -> int:
     except InvalidOption as problem:
         print(problem, file=sys.stderr)
         return UNFIT
-    except OSError as problem:
-        print(problem, file=sys.stderr)
+    except (OSError, MemoryError) as problem:
+        print(raised(problem), file=sys.stderr)
         return 1
+    except Exception as problem:
+        print(raised(problem), file=sys.stderr)
+        return UNFIT
     return 0
 
 

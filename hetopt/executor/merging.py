@@ -53,8 +53,10 @@ class Merges:
             self._advance(row)
 
     def _begun(self) -> Sequence[RowMapping]:
+        query = select(tables.merges, tables.jobs.c.state.label("job_state"))
+        query = query.join(tables.jobs, tables.jobs.c.id == tables.merges.c.job).where(~tables.merges.c.done)
         with self.store.reading() as connection:
-            return connection.execute(select(tables.merges).where(~tables.merges.c.done)).mappings().all()
+            return connection.execute(query).mappings().all()
 
     def _due(self) -> list[int]:
         """Forked jobs of which copies have ended, and none has a lease."""
@@ -98,6 +100,8 @@ class Merges:
                 job = connection.execute(select(tables.jobs).where(tables.jobs.c.id == row["job"])).mappings().one()
                 self._commit(connection, job, row["step"], row["folder"])
                 connection.execute(update(tables.merges).where(tables.merges.c.id == row["id"]).values(done=True))
+        elif process is None and row["job_state"] == CANCELLED and row["id"] in self._failures:
+            self._give_up(row, "")
         elif process is None and files.now() >= self._again.get(row["id"], 0.0):
             folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             words = [sys.executable, "-P", "-m", "hetopt.executor.merge_checkpoints", row["parts"], row["folder"]]
@@ -112,10 +116,19 @@ class Merges:
     def _failed(self, row: RowMapping, code: int, log: Path) -> None:
         """Try again later, for ever, unless the copies do not fit together: then the job has failed."""
         failures = self._failures[row["id"]] = self._failures.get(row["id"], 0) + 1
-        if code != UNFIT:
-            self._again[row["id"]] = files.now() + min(MOST_PAUSE, 2.0**failures)
-            return
         why = (files.read_text(log) or "").strip().rpartition("\n")[2] or "the merging process died"
+        if code == UNFIT or row["job_state"] == CANCELLED:
+            self._give_up(row, why)
+            return
+        pause = min(MOST_PAUSE, 2.0 ** min(failures, 10))
+        self._again[row["id"]] = files.now() + pause
+        values: dict[str, Any] = {"reason": f"its copies cannot be merged now, which is tried again: {why}"}
+        values |= {"not_before": self.store.now() + pause}  # until then others may have its GPUs
+        with self.store.writing() as connection:
+            waits = (tables.jobs.c.id == row["job"]) & (tables.jobs.c.state == QUEUED)
+            connection.execute(update(tables.jobs).where(waits).values(values))
+
+    def _give_up(self, row: RowMapping, why: str) -> None:
         with self.store.writing() as connection:
             job = connection.execute(select(tables.jobs).where(tables.jobs.c.id == row["job"])).mappings().one()
             connection.execute(update(tables.merges).where(tables.merges.c.id == row["id"]).values(done=True))
@@ -123,7 +136,7 @@ class Merges:
             connection.execute(update(tables.leases).where(mine, tables.leases.c.forked).values(merged=True))
             values = {"state": FAILED, "finished": self.store.now(), "reason": f"its copies cannot be merged: {why}"}
             if job["cancelled"]:
-                values |= {"state": CANCELLED, "reason": "cancelled"}
+                values |= {"state": CANCELLED, "finished": job["finished"] or self.store.now(), "reason": "cancelled"}
             connection.execute(update(tables.jobs).where(tables.jobs.c.id == job["id"]).values(values))
             connection.execute(tables.targets.delete().where(tables.targets.c.job == job["id"]))
             self.store.note(connection, str(values["state"]), job["name"], reason=values["reason"])
@@ -136,6 +149,8 @@ class Merges:
         values: dict[str, Any] = {"committed": step}
         if checkpoint is not None:
             values["checkpoint"] = checkpoint
+        if job["state"] == QUEUED:
+            values |= {"reason": None, "not_before": 0.0}
         if job["state"] == QUEUED and step >= steps_of(job):
             values |= {"state": DONE, "finished": self.store.now(), "reason": None}
         elif job["state"] == QUEUED and job["cancelled"]:

@@ -14,6 +14,7 @@ from hetopt.errors import InvalidOption, UnknownName
 from hetopt.executor import tables
 from hetopt.executor.clock import today
 from hetopt.executor.job_file import JobForm
+from hetopt.executor.names import check_name
 from hetopt.executor.store import StateStore
 
 QUEUED, DONE, FAILED, CANCELLED = "queued", "done", "failed", "cancelled"
@@ -41,7 +42,7 @@ def submit(store: StateStore, form: JobForm, *, again: bool = False) -> str:
                     f"there is a job {form.name!r} already; give this one another name, or --again for {form.name}.N"
                 )
             number = next(n for n in range(2, len(taken) + 3) if f"{form.name}.{n}" not in taken)
-            form = form.model_copy(update={"name": f"{form.name}.{number}"})
+            form = form.model_copy(update={"name": check_name(f"{form.name}.{number}", "the name with its number")})
         check_runnable(form, known_nodes(connection))
         row = {
             "name": form.name,

@@ -18,8 +18,8 @@ def printed(store: StateStore, job: str, *, lines: int, every_lease: bool) -> It
     UnknownName
         There is no such job.
     """
-    _, folder, leases = leases_of(store, job)
-    logs = [(one["gpu_types"], path) for one in leases for path in sorted((folder / one["tag"]).glob("log-*"))]
+    _, leases = leases_of(store, job)
+    logs = [(one["gpu_types"], path) for one, folder in leases for path in sorted(folder.glob("log-*"))]
     if not logs:
         yield f"{job} has printed nothing yet\n"
         return

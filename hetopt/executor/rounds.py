@@ -151,7 +151,7 @@ class Rounds:
             able = replace(scene, jobs=[row for row in scene.jobs if row["id"] not in left_out])
             try:
                 answer = self._ask(able, ids)
-            except Exception as problem:  # a policy may be anybody's
+            except (Exception, SystemExit) as problem:  # a policy may be anybody's
                 self.decider.memory, self.decider.wake = before
                 why = str(problem) if isinstance(problem, HetoptError) else raised(problem)
                 culprit = ids.get(named[1]) if (named := OF_A_JOB.match(why)) else None
@@ -194,7 +194,7 @@ class Rounds:
             connection.execute(insert(tables.rounds).values(row))
             self.store.note(connection, "round", **row)
             for job in scene.jobs:
-                if job["id"] not in placed and not job["failures"] and job["not_before"] <= scene.now:
+                if job["id"] not in placed and not (job["failures"] and (job["reason"] or "").startswith("failed ")):
                     why = answer.waits.get(job["id"], "others come first this round")
                     if why != job["reason"]:
                         connection.execute(update(tables.jobs).where(tables.jobs.c.id == job["id"]).values(reason=why))
@@ -217,4 +217,4 @@ class Rounds:
 def _shown(scene: Scene) -> object:
     """What a decision without rounds goes by."""
     nodes = [(node.name, len(node.seats)) for node in scene.nodes]
-    return nodes, [row["id"] for row in scene.jobs]
+    return nodes, [(row["id"], scene.speeds.impossible(row["id"])) for row in scene.jobs]

@@ -12,7 +12,7 @@ from sqlalchemy import RowMapping, select
 
 from hetopt.executor import tables
 from hetopt.executor.evidence import Evidence
-from hetopt.executor.leases import Open, open_leases
+from hetopt.executor.leases import Open, directory, open_leases
 from hetopt.executor.queue import QUEUED, form_of, job_row
 from hetopt.executor.speeds import read_speeds
 from hetopt.executor.store import LEASES, StateStore
@@ -52,13 +52,8 @@ class Snapshot:
         return dict(vars(self))
 
 
-def leases_folder(store: StateStore, leases: str | None) -> Path:
-    """Where lease directories lie."""
-    return Path(leases) if leases else store.folder / LEASES
-
-
-def leases_of(store: StateStore, job: str) -> tuple[RowMapping, Path, Sequence[RowMapping]]:
-    """The row of a job, the folder of lease directories, and all leases that it had, in order.
+def leases_of(store: StateStore, job: str) -> tuple[RowMapping, Sequence[tuple[RowMapping, Path]]]:
+    """The row of a job, and all leases that it had, in order, with their directories.
 
     Raises
     ------
@@ -67,20 +62,18 @@ def leases_of(store: StateStore, job: str) -> tuple[RowMapping, Path, Sequence[R
     """
     with store.reading() as connection:
         row = job_row(connection, job)
-        folder = leases_folder(store, store.fact(connection, "leases"))
         query = select(tables.leases).where(tables.leases.c.job == row["id"]).order_by(tables.leases.c.id)
-        return row, folder, connection.execute(query).mappings().all()
+        own = connection.execute(query).mappings().all()
+    return row, [(lease, directory(lease, store.folder / LEASES)) for lease in own]
 
 
 def snapshot(store: StateStore) -> Snapshot:
     """Read the books and the progress of what runs."""
     with store.reading() as connection:
         facts = {
-            key: store.fact(connection, key)
-            for key in ("policy", "round", "round_seconds", "next_round", "leases", "undecided")
+            key: store.fact(connection, key) for key in ("policy", "round", "round_seconds", "next_round", "undecided")
         }
-        folder = leases_folder(store, facts["leases"])
-        opened = open_leases(connection, folder)
+        opened = open_leases(connection, store.folder / LEASES)
         jobs = connection.execute(select(tables.jobs).order_by(tables.jobs.c.id)).mappings().all()
         nodes = connection.execute(select(tables.nodes).order_by(tables.nodes.c.name)).mappings().all()
         speeds = read_speeds(connection, all_jobs=True)
@@ -106,7 +99,7 @@ def snapshot(store: StateStore) -> Snapshot:
 
 
 def _node(row: RowMapping, opened: list[Open]) -> dict[str, Any]:
-    said = json.loads(row["content"] or '{"gpus": {}, "up": false, "note": ""}')
+    said = json.loads(row["content"] or '{"gpus": {}, "up": false, "note": "no engine knows it now"}')
     used: dict[str, int] = {}
     for lease in opened:
         for gpu_type, number in lease.held.get(row["name"], {}).items():

@@ -75,6 +75,10 @@ class Speeds:
         """GPU type -> steps per second, of those measured."""
         return {t: speed.measured for t, speed in self.of(job).items() if speed.measured is not None}
 
+    def impossible(self, job: int) -> tuple[str, ...]:
+        """GPU types on which it has run out of memory."""
+        return tuple(t for t, speed in self.of(job).items() if not speed.feasible)
+
     def with_progress(self, evidence: Iterable[Evidence]) -> Speeds:
         """The same with what leases that still run have told."""
         known = {job: dict(own) for job, own in self.known.items()}
@@ -120,6 +124,7 @@ def learn(connection: Connection, lease: Open, evidence: Evidence) -> None:
     memory = evidence.progress.get("memory_bytes")
     if evidence.out_of_memory:
         _infeasible(connection, lease.row["job"], kind, "out of memory")
+        connection.execute(tables.targets.delete().where(tables.targets.c.job == lease.row["job"]))  # not there again
     elif steps > 0 and seconds > 0:
         row = {
             "job": lease.row["job"],

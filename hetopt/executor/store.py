@@ -7,12 +7,13 @@ import json
 import os
 import secrets
 import sqlite3
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from sqlalchemy import Connection, create_engine, event, func, insert, select
+from sqlalchemy import URL, Connection, create_engine, event, func, insert, select
 from sqlalchemy import Engine as Database
 from sqlalchemy.exc import DatabaseError, OperationalError
 
@@ -201,14 +202,12 @@ class StateStore:
         if self._lock is not None:
             return
         handle = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _locked(handle):
             who = os.read(handle, 100).decode(errors="replace").strip()
             os.close(handle)
             raise InvalidOption(
                 f"{self.folder} has a controller already (process {who or '?'}); a cluster has one at a time"
-            ) from None
+            )
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
         self._lock = handle
@@ -267,7 +266,7 @@ class StateStore:
 
 def _connected(path: Path) -> Database:
     """SQLite as it must be: every commit on the disk, every transaction exclusive from its begin."""
-    database = create_engine(f"sqlite:///{path}", connect_args={"timeout": WAIT_SECONDS})
+    database = create_engine(URL.create("sqlite", database=str(path)), connect_args={"timeout": WAIT_SECONDS})
 
     @event.listens_for(database, "connect")
     def _open(connection: Any, _: object) -> None:
@@ -282,6 +281,18 @@ def _connected(path: Path) -> Database:
         connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
     return database
+
+
+def _locked(handle: int) -> bool:
+    """Whether the lock could be taken; who only looks for the controller holds it for a moment."""
+    for pause in (0.001, 0.01, 0.05, 0.2, 0.0):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(pause)
+        else:
+            return True
+    return False
 
 
 def _private(path: str, flags: int) -> int:

@@ -12,11 +12,12 @@ from sqlalchemy import Connection, RowMapping, insert, select, update
 from hetopt.executor import tables
 from hetopt.executor.deciding import Scene
 from hetopt.executor.engines.engine import Engine, Node
+from hetopt.executor.job_file import JobForm
 from hetopt.executor.kept import Kept
 from hetopt.executor.leases import TRAIN, Open
 from hetopt.executor.queue import FAILED, QUEUED, form_of
 from hetopt.executor.reconciling import Trial
-from hetopt.executor.speeds import Speeds, alike, memory_of, read_speeds, take_over, to_profile
+from hetopt.executor.speeds import Speed, Speeds, alike, allowed_types, memory_of, read_speeds, take_over, to_profile
 from hetopt.executor.store import StateStore
 
 
@@ -116,9 +117,14 @@ class Survey:
                 if known.get(name) != content:
                     self.store.note(connection, "node", node=name, **json.loads(content))
             for name in known.keys() - said.keys():
-                if name not in drained:
-                    connection.execute(tables.nodes.delete().where(tables.nodes.c.name == name))
-                    self.store.note(connection, "node", node=name, gone=True)
+                if known[name] is None:
+                    continue
+                own = tables.nodes.c.name == name
+                if name in drained:  # which it still is should it come back
+                    connection.execute(update(tables.nodes).where(own).values(content=None))
+                else:
+                    connection.execute(tables.nodes.delete().where(own))
+                self.store.note(connection, "node", node=name, gone=True)
         return drained
 
     def scene(self, leases: Sequence[Open]) -> tuple[Scene, list[Trial]]:
@@ -128,9 +134,11 @@ class Survey:
         memory = memory_of(self.nodes)
         key = ("jobs", tuple(capacity.items()), tuple(memory.items()))
         ready, trials, speeds = self.kept.get(key, lambda: self._jobs(capacity, memory))
+        now = self.store.now()
+        ready = [row for row in ready if row["not_before"] <= now]  # the others rest; nobody waits for them
         training = [lease for lease in leases if lease.row["kind"] == TRAIN and lease.row["stop_asked"] is None]
         types = tuple(dict.fromkeys(seat.gpu_type for node in self.nodes for seat in node.seats))
-        return Scene(self.store.now(), usable, ready, training, speeds, types=types), trials
+        return Scene(now, usable, ready, training, speeds, types=types), trials
 
     def _jobs(
         self, capacity: Mapping[str, int], memory: Mapping[str, float]
@@ -140,11 +148,15 @@ class Survey:
             query = select(tables.jobs).where(tables.jobs.c.state == QUEUED, ~tables.jobs.c.cancelled)
             jobs = connection.execute(query.order_by(tables.jobs.c.id)).mappings().all()
             speeds = read_speeds(connection)
-            if not self.profile:
-                return list(jobs), [], speeds
             ready, trials = [], []
             for row in jobs:
                 form = form_of(row)
+                if self._is_impossible(form, speeds.of(row["id"]), memory):
+                    self._impossible(connection, row)
+                    continue
+                if not self.profile:
+                    ready.append(row)
+                    continue
                 if not speeds.of(row["id"]) and (other := alike(connection, row["id"], form)) is not None:
                     take_over(connection, row["id"], other)
                     speeds = read_speeds(connection)
@@ -153,11 +165,16 @@ class Survey:
                     trials.append(Trial(row["id"], left[0], form.workers))
                 elif speeds.rates(row["id"]) or form.workers > max(capacity.values(), default=0):
                     ready.append(row)
-                elif capacity and known and not any(speed.feasible for speed in known.values()):
-                    self._impossible(connection, row)
                 elif capacity:
                     ready.append(row)  # the decision says of which type there is none
         return ready, trials, speeds
+
+    def _is_impossible(self, form: JobForm, known: Mapping[str, Speed], memory: Mapping[str, float]) -> bool:
+        """Whether it has run out of memory, and there is no GPU type left, not even on hosts that are down."""
+        if all(speed.feasible for speed in known.values()):
+            return False
+        types = {seat.gpu_type for node in self.nodes for seat in node.seats}
+        return bool(types) and not allowed_types(form, known, memory, types)
 
     def _impossible(self, connection: Connection, row: RowMapping) -> None:
         """A job that has run out of memory on every GPU type there is."""

@@ -65,6 +65,7 @@ leases = Table(
     Column("from_step", Integer, nullable=False),
     Column("until_step", Integer, nullable=False),
     Column("resume_dir", Text),
+    Column("folder", Text),  # in which its directory is; NULL: with the state
     Column("round", Integer, nullable=False),
     Column("granted", Float, nullable=False),
     Column("running", Float),  # when a process was first seen

@@ -58,6 +58,8 @@ AT: Path = ("cluster",)
 
 WANTED = {
     "string_type": "text",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
     "list_type": "a list",
     "dict_type": "a mapping",
     "model_type": "a mapping",

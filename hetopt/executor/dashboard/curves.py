@@ -13,7 +13,7 @@ from sqlalchemy import Connection, func, select
 
 from hetopt.executor import tables
 from hetopt.executor.lease_directory import LOSSES
-from hetopt.executor.leases import TRAIN
+from hetopt.executor.leases import TRAIN, directory
 
 POINTS = 60
 """Of a curve."""
@@ -37,15 +37,17 @@ def parts(connection: Connection, jobs: Sequence[str], folder: Path) -> dict[str
     """Job -> its newest leases that train, the oldest first; of a forked job those of one copy."""
     newest = func.row_number().over(partition_by=tables.leases.c.job, order_by=tables.leases.c.id.desc())
     own = (
-        select(tables.leases.c.job, tables.leases.c.tag, tables.leases.c.from_step, newest.label("place"))
+        select(*(tables.leases.c[key] for key in ("job", "tag", "folder", "from_step")), newest.label("place"))
         .where(tables.leases.c.kind == TRAIN, tables.leases.c.copy <= 1)
         .subquery()
     )
-    query = select(tables.jobs.c.name, own.c.tag, own.c.from_step).join(own, own.c.job == tables.jobs.c.id)
+    query = select(tables.jobs.c.name, own.c.tag, own.c.folder, own.c.from_step).join(
+        own, own.c.job == tables.jobs.c.id
+    )
     query = query.where(tables.jobs.c.name.in_(jobs), own.c.place <= LEASES).order_by(own.c.job, own.c.place.desc())
     found: dict[str, list[Part]] = {}
-    for name, tag, step in connection.execute(query):
-        found.setdefault(name, []).append(Part(folder / tag, step))
+    for row in connection.execute(query).mappings():
+        found.setdefault(row["name"], []).append(Part(directory(row, folder), row["from_step"]))
     return found
 
 

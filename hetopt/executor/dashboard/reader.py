@@ -17,8 +17,8 @@ from hetopt.executor import tables
 from hetopt.executor.clock import Clock
 from hetopt.executor.dashboard import curves, fairness, history
 from hetopt.executor.lease_directory import boot_id
-from hetopt.executor.snapshot import Snapshot, leases_folder, snapshot
-from hetopt.executor.store import DATABASE, StateStore
+from hetopt.executor.snapshot import Snapshot, snapshot
+from hetopt.executor.store import DATABASE, LEASES, StateStore
 
 PATIENCE = 3.0
 """Seconds for which a look waits for others that use the books."""
@@ -139,9 +139,8 @@ class Reader:
             held = history.held(connection, since, now.now)
             engine = history.engine(connection)
             unmeasured = history.unmeasured(connection)
-            folder = leases_folder(self.store, self.store.fact(connection, "leases"))
             running = [job["name"] for job in now.jobs if job["where"]]
-            parts = curves.parts(connection, running[:MOST_CURVES], folder)
+            parts = curves.parts(connection, running[:MOST_CURVES], self.store.folder / LEASES)
         rho = fairness.fairness(now, unmeasured)
         told = {name: curves.curve(own) for name, own in parts.items()}
         return Look(now, engine, whole, spans, rounds, held, rho, told)

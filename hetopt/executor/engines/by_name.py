@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from hetopt.announced import Announced, parameters, raised
-from hetopt.checks import choices
+from hetopt.checks import choices, shown
 from hetopt.errors import HetoptError, InvalidOption
-from hetopt.executor.engines.engine import Engine
+from hetopt.executor.engines.engine import Engine, EngineDown, Grant, Node, Phase
+
+T = TypeVar("T")
 
 ENGINES = Announced("engine", "hetopt.engines", ("grant",), method="start")
 """Each entry point is a function or class ``(cluster, setting=…, …)`` that makes an engine for the cluster's tags."""
@@ -68,5 +71,66 @@ def make_engine(
     lacks += [key for key in ATTRIBUTES if not hasattr(engine, key)]
     if lacks:
         raise InvalidOption(f"{name!r} makes {type(engine).__name__}, which is not an engine: it has no {lacks[0]}")
-    ready: Engine = engine
-    return ready
+    return Shielded(engine, name)
+
+
+class Shielded:
+    """An engine of anybody, of which a mistake is told as if it gave no answer: the controller and the jobs go on.
+
+    Parameters
+    ----------
+    engine:
+        What does the work.
+    name:
+        As ``hetopt run --engine`` says it.
+    """
+
+    def __init__(self, engine: Engine, name: str) -> None:
+        self.engine = engine
+        self.name: str = name
+        self.exact_slots: bool = engine.exact_slots
+        self.look_seconds: float = engine.look_seconds
+
+    def nodes(self) -> tuple[Node, ...]:
+        """See :class:`~hetopt.executor.engines.engine.Engine`, for this and all other methods."""
+        found = self._told("nodes", self.engine.nodes)
+        if not (isinstance(found, (tuple, list)) and all(isinstance(node, Node) for node in found)):
+            raise EngineDown(f"nodes() returns {shown(found)}; it must be a tuple of Node")
+        return tuple(found)
+
+    def start(self, grant: Grant) -> None:
+        """Start a lease."""
+        self._told("start", self.engine.start, grant)
+
+    def status(self, tags: Collection[str]) -> Mapping[str, Phase]:
+        """How far they are."""
+        found = self._told("status", self.engine.status, tags)
+        if not (isinstance(found, Mapping) and set(tags) <= set(found)):
+            raise EngineDown(f"status() returns {shown(found)}; it must be a mapping with a phase for each tag")
+        return found
+
+    def stop(self, tags: Collection[str]) -> None:
+        """Ask them to stop."""
+        self._told("stop", self.engine.stop, tags)
+
+    def kill(self, tags: Collection[str]) -> None:
+        """End them."""
+        self._told("kill", self.engine.kill, tags)
+
+    def fenced_after(self, tag: str) -> float | None:
+        """When it is certainly dead."""
+        return self._told("fenced_after", self.engine.fenced_after, tag)
+
+    def close(self) -> None:
+        """Let go."""
+        with suppress(HetoptError):
+            self._told("close", self.engine.close)
+
+    @staticmethod
+    def _told(method: str, do: Callable[..., T], *words: object) -> T:
+        try:
+            return do(*words)
+        except (HetoptError, OSError):
+            raise
+        except (Exception, SystemExit) as problem:  # whatever the code of somebody else does
+            raise EngineDown(f"{method}() raises {raised(problem)}") from problem

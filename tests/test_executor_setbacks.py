@@ -1,0 +1,218 @@
+"""What goes wrong for a while, or with one job, one engine or one policy: the job gets on elsewhere, others get on."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from executor_lab import QUICK, Run, job_file, jobs_of, some_lab  # noqa: F401 - the last a fixture
+from executor_leases import PATIENCE, until
+from executor_scenes import form, granted, lab_of_jobs, node, opened, rows
+from sqlalchemy import insert, update
+
+from hetopt.executor import tables
+from hetopt.executor.engines.engine import Seat
+from hetopt.executor.kept import Kept
+from hetopt.executor.leases import Ending, seal
+from hetopt.executor.merging import Merges
+from hetopt.executor.queue import cancel, drain
+from hetopt.executor.snapshot import snapshot
+from hetopt.executor.store import EVENTS, StateStore
+from hetopt.executor.surveying import Survey
+
+LARGE = """
+import sys
+from hetopt.executor import lease
+with lease() as job:
+    if set(job.gpu_types) & set(sys.argv[1].split(",")):
+        raise MemoryError("too large")
+    job.tick(1)
+    job.done(True)
+"""
+
+
+class Hosts:
+    """An engine of which only the hosts are asked."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def nodes(self) -> tuple[object, ...]:
+        """As they are now."""
+        return tuple(node(name, {"slow": 1}) for name in self.names)
+
+
+@pytest.mark.parametrize("policy", ["fifo", "fft"])
+@pytest.mark.parametrize("profile", [True, False])
+def test_what_is_too_large_for_a_gpu_type_goes_to_another(lab: Path, run: Run, policy: str, profile: bool) -> None:
+    """And is no failure of the job; with no type left it has failed, at once."""
+    (lab / "slots.yaml").write_text("nodes: {a: {slots: {slow: 1, fast: 1, old: 1, new: 1, odd: 1}}}\n")
+    where = {"fits": "new,fast,slow,old", "large": "slow,fast,old,new,odd"}
+    for name, types in where.items():
+        run("submit", job_file(lab, name, command=[sys.executable, "-c", LARGE, types]))
+    words = [
+        "--policy",
+        policy,
+        *(["--round", "1s"] if policy == "fft" else []),
+        *([] if profile else ["--no-profile"]),
+    ]
+    code, _, err = run("run", *words, *QUICK)
+    assert code == 0, err
+    jobs = jobs_of(run)
+    assert (jobs["fits"]["state"], jobs["fits"]["failures"]) == ("done", 0)
+    assert (jobs["large"]["state"], jobs["large"]["failures"]) == ("failed", 0)
+    assert jobs["large"]["reason"] == "it ran out of memory on every GPU type that it may run on"
+
+
+def test_a_job_that_rests_keeps_nothing_from_others(tmp_path: Path) -> None:
+    with StateStore(tmp_path / "state") as store:
+        lab_of_jobs(store, [form("a"), form("b")])
+        survey = Survey(store, Hosts("n"), Kept(store), profile=False)  # type: ignore[arg-type]
+        survey.look([])
+        for _ in range(3):
+            granted(store, 1, [Seat("n", "slow", 0)])
+            seal(store, opened(store)[0], Ending("lost"))
+        assert rows(store)[0]["not_before"] > store.now()
+        assert [row["name"] for row in survey.scene([])[0].jobs] == ["b"]
+        with store.writing() as connection:
+            connection.execute(update(tables.jobs).values(not_before=store.now()))
+        assert [row["name"] for row in survey.scene([])[0].jobs] == ["a", "b"]
+
+
+MERGING = {"job": 1, "step": 9, "done": False}
+
+
+def test_a_merge_that_may_come_through_later_says_so_and_ends_with_the_job(tmp_path: Path) -> None:
+    """Here because a file is where the merged checkpoint belongs."""
+    with StateStore(tmp_path / "state") as store:
+        lab_of_jobs(store, [form("a")])
+        parts = json.dumps([[str(tmp_path / name), 1.0] for name in ("x", "y")])
+        with store.writing() as connection:
+            folder = tmp_path / "merged" / "step-9"
+            connection.execute(insert(tables.merges).values(**MERGING, parts=parts, folder=str(folder)))
+        (tmp_path / "x").mkdir()
+        (tmp_path / "y").mkdir()
+        folder.parent.mkdir()
+        folder.write_text("a file")
+        merges, deadline = Merges(store, tmp_path / "leases", Kept(store)), time.monotonic() + 60
+        while rows(store)[0]["reason"] is None:
+            assert time.monotonic() < deadline
+            merges.step()
+            time.sleep(0.05)
+        row = rows(store)[0]
+        assert row["state"] == "queued"
+        assert row["reason"].startswith("its copies cannot be merged now, which is tried again: ")
+        assert row["not_before"] > store.now()
+        assert cancel(store, "a") == "queued"
+        merges.step()
+        with store.reading() as connection:
+            assert connection.execute(tables.merges.select()).mappings().one()["done"]
+        assert (rows(store)[0]["state"], rows(store)[0]["reason"]) == ("cancelled", "cancelled")
+        merges.close()
+
+
+ENGINE = """
+import os
+from pathlib import Path
+from hetopt.executor.engines.local import LocalEngine
+from hetopt.executor.engines.slots import read_slots
+
+class Odd(LocalEngine):
+    def __init__(self, cluster, slots, method, error):
+        super().__init__(read_slots(Path(slots)), cluster)
+        self.method, self.error, self.asked = method, error, 0
+
+    def __getattribute__(self, name):
+        found = super().__getattribute__(name)
+        if not callable(found) or name.startswith("_") or name != self.method:
+            return found
+        def odd(*words):
+            self.asked += 1
+            if self.asked > 2:
+                return found(*words)
+            if self.error == "none":
+                return None
+            raise {"runtime": RuntimeError, "exit": SystemExit}[self.error]("what\\nnow")
+        return odd
+"""
+
+
+@pytest.mark.parametrize(
+    ("method", "error"),
+    [("nodes", "runtime"), ("nodes", "none"), ("status", "none"), ("status", "exit"), ("start", "runtime")],
+)
+def test_an_engine_with_a_mistake_is_told_of_and_asked_again(lab: Path, run: Run, method: str, error: str) -> None:
+    (lab / "oddities.py").write_text(ENGINE)
+    run("submit", job_file(lab))
+    words = ["--engine-set", f"method={method}", "--engine-set", f"error={error}", "--policy", "fifo", "--no-profile"]
+    code, _, err = run("run", "--engine", "oddities:Odd", *words, *QUICK)
+    assert code == 0, err
+    assert jobs_of(run)["train"]["state"] == "done"
+    told = [line for line in err.splitlines() if f"{method}() " in line]
+    assert len(told) == 1, err
+    assert ("what now" in told[0]) == (error != "none")
+
+
+EXITS = """
+import os
+from hetopt.models.queues import FIFO
+class Exits(FIFO):
+    def __call__(self, *words):
+        if not os.path.exists("told"):
+            open("told", "w").close()
+            raise SystemExit(7)
+        return super().__call__(*words)
+"""
+
+
+def test_a_policy_that_ends_the_program_does_not(lab: Path, run: Run) -> None:
+    (lab / "exits.py").write_text(EXITS)
+    run("submit", job_file(lab))
+    code, _, err = run("run", "--policy", "exits:Exits", "--round", "1s", "--no-profile", *QUICK)
+    assert code == 0, err
+    assert "cannot decide, so what runs goes on: SystemExit: 7" in err
+    assert jobs_of(run)["train"]["state"] == "done"
+
+
+def test_what_lies_in_another_leases_folder_is_still_found(lab: Path, run: Run) -> None:
+    run("submit", job_file(lab, "one"))
+    assert run("run", "--no-profile", "--leases", "elsewhere", *QUICK)[0] == 0
+    before = run("logs", "one", "--all"), run("losses", "one")
+    assert before[0][1].startswith("==> hetopt-")
+    run("submit", job_file(lab, "two"))
+    assert run("run", "--no-profile", *QUICK)[0] == 0
+    assert (run("logs", "one", "--all"), run("losses", "one")) == before
+    left = {path.parts[-4] for path in lab.rglob("checkpoints/step-*")}
+    assert left == {"elsewhere", "leases"}, "the last checkpoints of both jobs, and no other"
+
+
+def test_a_drained_node_that_is_gone_counts_for_nothing(tmp_path: Path) -> None:
+    """Should it come back, it is still drained."""
+    with StateStore(tmp_path / "state") as store:
+        engine = Hosts("a", "b")
+        survey = Survey(store, engine, Kept(store), profile=False)  # type: ignore[arg-type]
+        survey.look([])
+        drain(store, "b")
+        engine.names = ("a",)
+        survey.look([])
+        gone = next(one for one in snapshot(store).nodes if one["name"] == "b")
+        assert (gone["state"], gone["gpus"], gone["note"]) == ("down", {}, "no engine knows it now")
+        engine.names = ("a", "b")
+        survey.look([])
+        assert [one["state"] for one in snapshot(store).nodes] == ["up", "drained"]
+        assert [one.name for one in survey.usable([])] == ["a"]
+
+
+def test_it_ends_though_it_looks_rarely(lab: Path) -> None:
+    """A day passes between two looks."""
+    words = [sys.executable, "-m", "hetopt", "run", "--slots", "slots.yaml", "--poll", "24h"]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    until((lab / "state" / EVENTS).exists, "it has looked")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, err) == (130, "hetopt: stopped\n")
