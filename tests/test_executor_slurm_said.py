@@ -105,6 +105,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
         ("gpu:v100:0(IDX:N/A)", {}),
         ("craynetwork:4,gpu:p100:3", {"p100": 3}),
         ("(null)", {}),
+        ("gpu:(null):1(IDX:0)", {"gpu": 1}),  # without a type
         ("N/A", {}),
         ("", {}),
     ],

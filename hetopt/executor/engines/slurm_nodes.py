@@ -134,7 +134,7 @@ def gpus(gres: str) -> dict[str, int]:
     """Type -> number of the GPUs among generic resources such as ``gpu:v100:2(S:0-1),gpu:4,shard:8``."""
     found: dict[str, int] = {}
     for part in re.sub(r"\([^)]*\)", "", gres).split(","):  # sockets and indices in brackets may hold commas
-        name, *words = (word for word in part.strip().split(":") if word != "no_consume")
+        name, *words = [word for word in part.strip().split(":") if word not in ("", "no_consume")] or [""]
         if name != "gpu":
             continue
         number = _number(words.pop(), 1) if words and re.fullmatch(r"\d+[kKmMgG]?", words[-1]) else 1
