@@ -14,7 +14,7 @@ from sqlalchemy import select
 
 from hetopt.errors import InvalidPlan, UnusableFile
 from hetopt.executor import lease_directory as files
-from hetopt.executor import rounds, tables
+from hetopt.executor import rounds, tables, tending
 from hetopt.executor.controller import Controller, Settings
 from hetopt.executor.engines.engine import EngineDown, Grant, Node, Phase, Refused
 from hetopt.executor.queue import cancel, submit
@@ -166,6 +166,35 @@ def test_one_lease_that_the_engine_does_not_take_keeps_nobody_waiting(driven: Dr
         driven.controller.step()
     assert states(driven) == {}
     assert {row["name"]: row["state"] for row in rows(driven.store)} == {"a": "done", "b": "cancelled"}
+
+
+def test_of_many_leases_that_just_train_each_has_its_turn(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of whom somebody wants something, or whom the engine does not know any more, are looked at each time."""
+    names = ["a", "b", "c", "d", "e"]
+    for name in names:
+        submit(driven.store, form(name))
+    driven.controller.step()
+    leases = driven.controller.tender.leases()
+    for lease in leases:
+        files.claim(lease.folder, 0, files.identity())
+        files.write_json(lease.folder / files.PROGRESS, {"step": 2, "first_step": 1, "seconds": 1.0, "time": 1.0})
+    driven.controller.step()
+    assert all(lease.trains for lease in driven.controller.tender.leases())
+    monkeypatch.setattr(tending, "MOST_QUIET", 1)
+    for lease in leases:
+        ended = {"reason": "ended", "codes": [0], "problem": None, "left": []}
+        files.write_json(lease.folder / files.exit_file(0), ended)
+    cancel(driven.store, "a")
+    left = []
+    for _ in range(2):
+        driven.controller.tender.tend(driven.controller.tender.leases(), LAB)
+        left.append(len(states(driven)))
+    assert left[0] in (3, 4), "the one that is cancelled, and whose turn it is"
+    assert left[1] == left[0] - 1
+    assert "a" not in states(driven)
+    driven.engine.phase = Phase.ENDED
+    driven.controller.tender.tend(driven.controller.tender.leases(), LAB)
+    assert states(driven) == {}
 
 
 def states(driven: Driven) -> dict[str, str]:

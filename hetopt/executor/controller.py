@@ -250,3 +250,4 @@ def check_same(store: StateStore, engine: str, leases: Path | None) -> None:
                     )
         for key, value in wanted.items():
             store.say(connection, key, value)
+    store.leases = wanted["leases"] or None

@@ -66,6 +66,13 @@ class Open:
         """Its name."""
         return str(self.row["tag"])
 
+    @property
+    def trains(self) -> bool:
+        """Whether it is past its first step, and nobody wants anything else of it."""
+        row = self.row
+        asked = row["stop_asked"] is not None or row["lost_since"] is not None or self.job["cancelled"]
+        return row["first_tick"] is not None and not asked
+
     @cached_property
     def grant(self) -> Grant:
         """As engines know it."""
@@ -111,7 +118,8 @@ def open_leases(connection: Connection, folder: Path) -> list[Open]:
 
 def directory(row: RowMapping, folder: Path) -> Path:
     """Of a lease; ``folder`` has those that were not told to lie elsewhere."""
-    return Path(row["folder"] or folder) / str(row["tag"])
+    told = row["folder"]
+    return (Path(told) if told else folder) / str(row["tag"])
 
 
 def grant(
@@ -161,7 +169,7 @@ def grant(
         "from_step": row["committed"],
         "until_step": steps if until_step is None else min(steps, until_step),
         "resume_dir": row["checkpoint"],
-        "folder": store.fact(connection, "leases") or None,
+        "folder": store.leases,
         "round": round_number,
         "granted": now,
     }

@@ -75,6 +75,7 @@ class StateStore:
         if rows["version"] != str(tables.VERSION):
             raise InvalidOption(f"{path} is of version {rows['version']}; this hetopt reads {tables.VERSION}")
         self.cluster = rows["cluster"]
+        self.leases: str | None = None  # folder of the directories of new leases; None: with the state
         self.clock = Clock.of(rows["clock"], float(latest))
         self._lock: int | None = None
         self._watching: sqlite3.Connection | None = None

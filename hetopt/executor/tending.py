@@ -40,6 +40,9 @@ from hetopt.executor.store import LEASES, StateStore
 MARK = ".hetopt"
 """A file in the folder of lease directories: where it is not, the folder is another one, or its server is away."""
 
+MOST_QUIET = 100
+"""Leases at most, of those that just train, whose files are read at one look; of more each has its turn."""
+
 SLOW_SECONDS = 2.0
 """An engine's answer that takes longer is not waited for again and again."""
 
@@ -99,6 +102,8 @@ class Tender:
     _asked: dict[str, float] = field(default_factory=dict)
     _strays: set[str] = field(default_factory=set)
     _tried: set[str] = field(default_factory=set)
+    _looks: int = 0
+    _troubled: set[str] = field(default_factory=set)
     _claims: dict[str, dict[int, dict[str, Any]]] = field(default_factory=dict)
 
     @classmethod
@@ -146,7 +151,11 @@ class Tender:
             if lease.row["state"] != INTENT and lease.row["lost_since"] is None:
                 self.renewer.keep(lease.tag, lease.folder)
         phases = self.engine.status([lease.tag for lease in leases]) if ask else None
-        found = [Evidence(lease, self._claims.setdefault(lease.tag, {})) for lease in leases]
+        ended = {tag for tag, phase in (phases or {}).items() if phase is Phase.ENDED} | self._troubled
+        self._looks, self._troubled, turns = self._looks + 1, set(), -(-len(leases) // MOST_QUIET) or 1
+        turn = [(one.row["id"] + self._looks) % turns == 0 for one in leases]
+        due = [one for one, now in zip(leases, turn, strict=True) if now or not one.trains or one.tag in ended]
+        found = [Evidence(lease, self._claims.setdefault(lease.tag, {})) for lease in due]
         self._observe(found)
         for evidence in found:
             self._apart(evidence.lease, partial(self._tend, evidence, phases))
@@ -185,6 +194,7 @@ class Tender:
             raise  # of the books
         except OSError as problem:
             self.problems.append(f"{name}: {problem.filename or lease.folder}: {problem.strerror or problem}")
+        self._troubled.add(lease.tag)
         return False
 
     def _begin(self, lease: Open) -> bool:
