@@ -57,7 +57,7 @@ def run_for_real(folder: Path, jobs: list[tuple[float, JobForm]], policy: str, r
     store = StateStore(folder / "state")
     system = driving(policy, {}, round_seconds)
     engine = LocalEngine(HOSTS, store.cluster)
-    settings = Settings(policy, round_seconds, profile=False, terms=Terms(ttl_seconds=20.0))
+    settings = Settings(policy, round_seconds, profile=False, terms=Terms(ttl_seconds=20.0), strict_rounds=True)
     began = store.now()
 
     def hand_in() -> None:

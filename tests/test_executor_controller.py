@@ -197,6 +197,16 @@ def test_of_many_leases_that_just_train_each_has_its_turn(driven: Driven, monkey
     assert states(driven) == {}
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_where_nothing_runs_whoever_comes_need_not_wait(driven: Driven, strict: bool) -> None:
+    """Unless rounds are to be as in simulations."""
+    driven.controller.rounds.seconds, driven.controller.rounds.strict = 1e6, strict
+    driven.controller.step()
+    submit(driven.store, form("a"))
+    driven.controller.step()
+    assert states(driven) == ({} if strict else {"a": "started"})
+
+
 def states(driven: Driven) -> dict[str, str]:
     """State of each open lease by the name of its job."""
     return {lease.job["name"]: lease.row["state"] for lease in driven.controller.tender.leases()}

@@ -54,6 +54,8 @@ class Settings:
         Times of the leases.
     leases:
         Where lease directories lie; None: with the state.
+    strict_rounds:
+        Whoever comes waits for the next round, as in simulations, also where nothing runs.
     """
 
     policy: str
@@ -61,6 +63,7 @@ class Settings:
     profile: bool = True
     terms: Terms = field(default_factory=Terms)
     leases: Path | None = None
+    strict_rounds: bool = False
 
 
 class Controller:
@@ -97,9 +100,8 @@ class Controller:
         make_leases_folder(self.tender.folder)
         self.reconciler = Reconciler(store, self.tender)
         self.merges = Merges(store, self.tender.folder, self.tender.kept)
-        self.rounds = Rounds(
-            store, Decider(system, estimator), settings.policy, settings.round_seconds, self.complaints
-        )
+        often, decider = (settings.round_seconds, settings.strict_rounds), Decider(system, estimator)
+        self.rounds = Rounds(store, decider, settings.policy, *often, self.complaints)
         self.wall = Wall()
         self.survey = Survey(store, engine, self.tender.kept, profile=settings.profile)
         self._asked = -math.inf

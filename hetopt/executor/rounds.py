@@ -64,6 +64,8 @@ class Rounds:
         Its name with its settings, under which its memory is kept.
     seconds:
         Length of a round; None: decisions when jobs or nodes come or go.
+    strict:
+        Whoever comes waits for the next round, also where nothing runs.
     complaints:
         Told where the policy cannot decide.
 
@@ -79,6 +81,7 @@ class Rounds:
     decider: Decider
     policy: str
     seconds: float | None
+    strict: bool
     complaints: Complaints
     number: int = 0
     next: float = 0.0
@@ -108,7 +111,8 @@ class Rounds:
         """Whether it is time to ask the policy; where nothing runs, whoever comes need not wait for the next round."""
         now = self.store.now()
         if self.seconds is not None:
-            return now >= self.next or (idle and bool(scene.jobs) and scene.jobs[-1]["id"] not in self._refused)
+            comes = idle and not self.strict and bool(scene.jobs) and scene.jobs[-1]["id"] not in self._refused
+            return now >= self.next or comes
         return _shown(scene) != self._seen or now >= self.decider.wake
 
     def decide(self, scene: Scene) -> None:
