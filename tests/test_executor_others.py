@@ -26,14 +26,24 @@ from hetopt.models.hadare.unmeasured import estimated
 
 
 class Host:
-    """An engine with one host, which somebody else uses too."""
+    """An engine with one host, which somebody else uses too.
 
-    def __init__(self, total: int) -> None:
-        self.total, self.used = total, 0
+    Parameters
+    ----------
+    total:
+        Its V100s; it has two K80s too, which nobody uses.
+    zeros:
+        Whether it tells of types of which none is in use.
+    """
+
+    def __init__(self, total: int, *, zeros: bool = True) -> None:
+        self.total, self.zeros, self.used = total, zeros, 0
 
     def nodes(self) -> tuple[Node, ...]:
         """As it is now."""
-        return (node("n", {"V100": self.total, "K80": 2}, used={"V100": self.used, "K80": 0}),)
+        used = {"V100": self.used, "K80": 0}
+        told = used if self.zeros else {gpu_type: number for gpu_type, number in used.items() if number}
+        return (node("n", {"V100": self.total, "K80": 2}, used=told),)
 
 
 @st.composite
@@ -59,11 +69,11 @@ def numbers(usable: list[Node], gpu_type: str = "V100") -> set[int]:
     return {seat.index for one in usable for seat in one.seats if seat.gpu_type == gpu_type}
 
 
-@given(host=hosts(), earlier=st.integers(0, 6))
-def test_what_others_use_is_not_there(host: tuple[int, set[int], set[int], int], earlier: int) -> None:
+@given(host=hosts(), earlier=st.integers(0, 6), zeros=st.booleans())
+def test_what_others_use_is_not_there(host: tuple[int, set[int], set[int], int], earlier: int, zeros: bool) -> None:
     """What runs keeps its GPUs; of the rest so many are gone as others have used at two looks, free ones first."""
     total, runs, waits, others = host
-    engine = Host(total)
+    engine = Host(total, zeros=zeros)
     with tempfile.TemporaryDirectory() as folder, StateStore(Path(folder) / "state") as store:
         lab_of_jobs(store, [form("a"), form("b")])
         for job, own in ((1, runs), (2, waits)):
@@ -87,6 +97,18 @@ def test_what_others_use_is_not_there(host: tuple[int, set[int], set[int], int],
         engine.used = len(runs)
         survey.look(opened(store))
         assert numbers(survey.usable(opened(store))) == set(range(total))
+
+
+def test_who_comes_after_all_was_free_is_seen_twice_before_it_counts(tmp_path: Path) -> None:
+    """Between two looks at Slurm a lease of one's own may come."""
+    engine = Host(2, zeros=False)
+    with StateStore(tmp_path / "state") as store:
+        survey = Survey(store, cast(Engine, engine), Kept(store), profile=False)
+        seen = []
+        for engine.used in (0, 1, 1, 0):
+            survey.look([])
+            seen.append(len(numbers(survey.usable([]))))
+    assert seen == [2, 2, 1, 2]
 
 
 def test_a_job_that_waits_for_gpus_of_others_is_placed_elsewhere(tmp_path: Path) -> None:

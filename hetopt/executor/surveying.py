@@ -72,8 +72,9 @@ class Survey:
 
     def _count_others(self, leases: Sequence[Open]) -> None:
         """GPUs that are in use though no lease runs there, now and at the last look: between two looks leases come."""
-        if not any(node.used for node in self.nodes):
-            return  # the engine knows of no others
+        if not any(node.used for node in self.nodes):  # or the engine does not tell
+            self._others, self._held_by_others = {}, {}
+            return
         own = Counter((seat.node, seat.gpu_type) for lease in leases if _runs(lease) for seat in lease.seats)
         others = {
             (node.name, gpu_type): number - own[node.name, gpu_type]
