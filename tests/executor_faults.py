@@ -9,20 +9,20 @@ import signal
 import subprocess
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from executor_job import model_after
+from executor_invariants import violations_of
 from slurm_cluster import SlurmCluster
 from sqlalchemy import select
 
+from hetopt.errors import UnknownName
 from hetopt.executor import lease_directory as files
 from hetopt.executor import tables
 from hetopt.executor.job_file import JobForm
 from hetopt.executor.processes import tagged
-from hetopt.executor.queue import submit
+from hetopt.executor.queue import drain, submit
 from hetopt.executor.snapshot import snapshot
 from hetopt.executor.store import EVENTS, StateStore
 
@@ -31,6 +31,9 @@ STEPS = {"job0": 150, "job1": 250, "job2": 600}
 TTL = 1.5
 PATIENCE = 120.0
 """Seconds within which everything must be over once nothing goes wrong any more."""
+
+OTHERS = "others"
+"""What the jobs of somebody else on a Slurm cluster are called."""
 
 SLOTS = "nodes:\n  a: {slots: {slow: 2}}\n  b: {slots: {fast: 1, slow: 1}}\n"
 
@@ -114,6 +117,12 @@ class Trial:
     def alive(self) -> bool:
         """Whether the controller lives."""
         return self.pid is not None and files.started(self.pid) is not None
+
+    def close(self) -> None:
+        """Leave nothing behind that runs."""
+        self._others_go()
+        self.kill()
+        self.store.close()
 
     def kill(self) -> None:
         """Kill the controller."""
@@ -243,6 +252,38 @@ class Trial:
         except OSError:
             return  # gone meanwhile
 
+    def fault_drain(self) -> None:
+        """An administrator empties a node; often it is in use again soon, at the latest in the end."""
+        self._running_controller()
+        self.pause()
+        node = self.draw.choice(sorted(self.slurm.nodes) if self.slurm is not None else ["a", "b"])
+        self.faults[-1] += f" {node}"
+        try:
+            drain(self.store, node)
+        except UnknownName:
+            return  # no controller has come so far as to see it
+        self.pause(2.0)
+        if self.draw.random() < 0.7:
+            drain(self.store, node, undo=True)
+
+    def slurm_fault_others(self) -> None:
+        """Somebody else's jobs want all GPUs of a node, have them as soon as they are free, and go."""
+        assert self.slurm is not None
+        self._running_controller()
+        self.pause()
+        node = self.draw.choice(sorted(self.slurm.nodes))
+        kind, number = self.slurm.nodes[node]
+        self.faults[-1] += f" {node}"
+        for _ in range(number):
+            self.slurm.submit(f"--nodelist={node}", f"--gres=gpu:{kind}:1", "--mem=10M", name=OTHERS)
+        self.pause(8.0)
+        if self.draw.random() < 0.7:
+            self._others_go()
+
+    def _others_go(self) -> None:
+        if self.slurm is not None:
+            self.slurm.call("scancel", f"--name={OTHERS}", check=False)
+
     def slurm_fault_kill_slurmctld(self) -> None:
         """Kill -9; it comes back after a while, and has forgotten or invented jobs."""
         assert self.slurm is not None
@@ -293,6 +334,11 @@ class Trial:
     def finish(self) -> None:
         """Nothing goes wrong any more: all jobs come to their end."""
         self._running_controller()
+        self._others_go()
+        with self.store.reading() as connection:
+            drained = connection.execute(select(tables.nodes.c.name).where(tables.nodes.c.drained)).scalars().all()
+        for node in drained:
+            drain(self.store, node, undo=True)
 
         def over() -> bool:
             if not self.alive():
@@ -317,70 +363,5 @@ class Trial:
 
     def check(self) -> None:
         """Every invariant; what is violated is said with the seed."""
-        violations = self.violations()
+        violations = violations_of(self.store, self.witness, STEPS)
         assert not violations, f"seed {self.seed}: {violations}\n{self.told()}"
-
-    def violations(self) -> list[str]:
-        """What does not hold."""
-        with self.store.reading() as connection:
-            jobs = connection.execute(select(tables.jobs)).mappings().all()
-            leases = connection.execute(select(tables.leases).order_by(tables.leases.c.id)).mappings().all()
-            seats = connection.execute(select(tables.seats)).mappings().all()
-            events = connection.execute(select(tables.events).order_by(tables.events.c.id)).mappings().all()
-        found = []
-        for job in jobs:
-            steps = STEPS[job["name"]]
-            if job["state"] != "done" or job["committed"] != steps:
-                found.append(f"{job['name']} is {job['state']} at step {job['committed']}: {job['reason']}")
-            elif job["checkpoint"] is None:
-                found.append(f"{job['name']} is done without a checkpoint")
-            else:
-                said = json.loads((Path(job["checkpoint"]) / "model.json").read_text())
-                if said != {"step": steps, "model": model_after(steps)}:
-                    found.append(f"the model of {job['name']} is {said}")
-        found += [f"{lease['tag']} is {lease['state']}" for lease in leases if lease["state"] != "sealed"]
-        found += [f"a seat of lease {seat['lease']} is still held" for seat in seats if seat["held"]]
-        found += _going_back(leases) + self._overlaps(leases, seats)
-        own = [tag for _, tag in tagged() if tag.startswith(f"hetopt-{self.store.cluster}-")]
-        found += [f"a process of {tag} lives" for tag in own]
-        written = (self.store.folder / EVENTS).read_text().splitlines()
-        numbers = [json.loads(line)["id"] for line in written]
-        if numbers != [event["id"] for event in events]:
-            found.append("the event log differs from the books")
-        return found
-
-    def _overlaps(self, leases: Any, seats: Any) -> list[str]:
-        """Two live processes of one (job, copy), or on one seat; by what the jobs have written down themselves."""
-        number = {lease["tag"]: lease for lease in leases}
-        held = defaultdict(set)
-        for seat in seats:
-            held[seat["lease"]].add((seat["node"], seat["gpu_type"], seat["number"]))
-        last: dict[Any, tuple[int, str]] = {}
-        found, process = set(), dict[Any, int]()
-        lines = [json.loads(line) for line in self.witness.read_text().splitlines()]
-        for line in sorted(lines, key=lambda line: line["time"]):
-            tag = line["tag"].rpartition(".")[0]
-            lease = number.get(tag)
-            if lease is None:
-                found.add(f"{tag} ran and is not in the books")
-                continue
-            if process.setdefault((tag, line["rank"]), line["pid"]) != line["pid"]:
-                found.add(f"{tag} has run twice")
-            for what in [("job", lease["job"], lease["copy"]), *held[lease["id"]]]:
-                newest, other = last.get(what, (0, ""))
-                if lease["id"] < newest:
-                    found.add(f"{tag} lives on {what} after {other} has begun there")
-                last[what] = max((newest, other), (lease["id"], tag))
-        return sorted(found)
-
-
-def _going_back(leases: Any) -> list[str]:
-    """Committed steps that go back, or count twice: each lease begins where the one before it ended."""
-    found, at = [], dict[int, int]()
-    for lease in leases:
-        before = at.get(lease["job"], 0)
-        if lease["from_step"] != before:
-            found.append(f"{lease['tag']} begins at step {lease['from_step']}; committed were {before}")
-        if lease["end_step"] is not None:
-            at[lease["job"]] = max(before, lease["end_step"])
-    return found

@@ -38,8 +38,7 @@ def _try(zygote: Zygote, folder: Path, seed: int, slurm: SlurmCluster | None = N
         print(trial.faults)
         trial.check()
     finally:
-        trial.kill()
-        trial.store.close()
+        trial.close()
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -55,8 +54,7 @@ def test_every_write_of_the_controller(zygote: Zygote, tmp_path: Path) -> None:
         trial.finish()
         trial.check()
     finally:
-        trial.kill()
-        trial.store.close()
+        trial.close()
 
 
 @pytest.mark.long

@@ -9,7 +9,7 @@ import pytest
 from executor_twin import run_for_real, side_by_side, trace
 
 JOBS, ROUND = 40, 10.0
-BOUND = 0.15
+BOUND = 0.05
 """The paper that this is compared with says 4.9 % at most for its own simulator [FFT, section 6.1.6]."""
 
 
