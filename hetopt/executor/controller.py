@@ -21,6 +21,7 @@ from hetopt.executor.complaints import Complaints
 from hetopt.executor.deciding import Decider, Target
 from hetopt.executor.engines.engine import Engine, EngineDown
 from hetopt.executor.leases import SEALED, directory
+from hetopt.executor.leases_folder import make_leases_folder
 from hetopt.executor.merging import Merges
 from hetopt.executor.queue import FAILED, QUEUED
 from hetopt.executor.reconciling import Reconciler, read_targets
@@ -28,7 +29,7 @@ from hetopt.executor.rounds import Rounds
 from hetopt.executor.speeds import Estimator
 from hetopt.executor.store import StateStore
 from hetopt.executor.surveying import Survey
-from hetopt.executor.tending import Tender, Terms, make_leases_folder
+from hetopt.executor.tending import Tender, Terms
 from hetopt.simulation.system import System
 
 POLL_SECONDS = 1.0
@@ -97,7 +98,7 @@ class Controller:
         store.lock()
         self.store, self.engine, self.settings, self.complaints = store, engine, settings, Complaints(say)
         self.tender = Tender.of(store, engine, settings.terms, settings.leases)
-        make_leases_folder(self.tender.folder)
+        make_leases_folder(store, self.tender.folder)
         self.reconciler = Reconciler(store, self.tender)
         self.merges = Merges(store, self.tender.folder, self.tender.kept)
         often, decider = (settings.round_seconds, settings.strict_rounds), Decider(system, estimator)
@@ -157,6 +158,7 @@ class Controller:
             self.complaints.say(f"the clock on the wall was set by {jump:+.0f} s; nothing here goes by it")
         leases, now = self.tender.leases(), files.now()
         ask = now - self._asked >= self.engine.look_seconds
+        self.tender.renew(leases)
         if ask:
             self.survey.look(leases)
         self.tender.tend(leases, self.survey.nodes, ask=ask)
@@ -170,9 +172,10 @@ class Controller:
         self.merges.step()
         leases = self.tender.leases()
         scene, trials = self.survey.scene(leases)
-        if self.rounds.due(scene, idle=not self._targets() and not leases):
-            self.rounds.decide(scene)
         targets = self._targets()
+        if self.rounds.due(scene, targets, idle=not targets and not leases):
+            self.rounds.decide(scene)
+            targets = self._targets()
         usable = scene.nodes
         self.reconciler.stop(leases, targets, self.rounds.number, self.survey.drained)
         blocked = self.reconciler.profile(trials, leases, usable, pause=True)

@@ -30,6 +30,10 @@ UNDONE = 0.5
 """Steps that an unfinished job has left at least in the eyes of a policy: its last may be done, but not sealed."""
 
 
+SPEED_FACTOR = 1.2
+"""A policy whose result is kept from round to round is asked again when a measured speed has changed by so much."""
+
+
 @dataclass(frozen=True)
 class Target:
     """What one copy of a job shall have.
@@ -109,7 +113,8 @@ def fitted(system: System, round_seconds: float | None, restart_seconds: float |
 def _with(policy: Any, settings: Mapping[str, float]) -> Any:
     if isinstance(policy, OnChange):
         own = {k: v for k, v in settings.items() if k == "round_seconds"}
-        return replace(policy, policy=_with(policy.policy, settings), **own)
+        factor = policy.factor or SPEED_FACTOR
+        return replace(policy, policy=_with(policy.policy, settings), factor=factor, **own)
     if not dataclasses.is_dataclass(policy) or isinstance(policy, type):
         return policy
     fields = {f.name for f in dataclasses.fields(policy) if f.init}

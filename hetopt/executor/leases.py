@@ -22,6 +22,9 @@ TRAIN, PROFILE = "train", "profile"
 PART_ENDED = "part of the gang has ended"
 """Why a lease is stopped though nobody wishes it."""
 
+NOT_BEGUN = "the engine has not begun it in time"
+"""Why one is taken back that waits for something, such as cores that jobs of others have."""
+
 MOST_FAILURES = 3
 """A job that fails so often in a row, without a new checkpoint between, is not started again."""
 

@@ -110,7 +110,7 @@ class Reconciler:
         busy = {lease.row["job"] for lease in leases} | self._resting()
         free = free_seats(nodes, leases)
         for trial in trials:
-            if trial.job in busy:
+            if trial.job in busy or trial.gpu_type in waiting:  # who waits there came before
                 continue
             if (chosen := gang(free, trial.gpu_type, trial.workers)) is not None:
                 with self.store.writing() as connection:
@@ -122,15 +122,17 @@ class Reconciler:
                 continue
             waiting.add(trial.gpu_type)
             if pause:
-                self._make_way(trial, leases, free)
+                self._make_way(trial, leases, nodes, free)
         return waiting
 
-    def _make_way(self, trial: Trial, leases: Sequence[Open], free: Collection[Seat]) -> None:
+    def _make_way(self, trial: Trial, leases: Sequence[Open], nodes: Sequence[Node], free: Collection[Seat]) -> None:
         """Stop the fewest leases that hold enough GPUs of the type; they go on when the run is over."""
         there = sum(seat.gpu_type == trial.gpu_type for seat in free)
+        usable = {(seat.node, seat.gpu_type, seat.index) for node in nodes for seat in node.seats}
         holders, coming = [], 0
         for lease in leases:
-            number = sum(seat.gpu_type == trial.gpu_type for seat in lease.seats)
+            own = [seat for seat in lease.seats if (seat.node, seat.gpu_type, seat.index) in usable]
+            number = sum(seat.gpu_type == trial.gpu_type for seat in own)
             if number and (lease.row["kind"] == PROFILE or lease.row["stop_asked"] is not None):
                 coming += number  # free soon by itself
             elif number:

@@ -31,7 +31,7 @@ class Renewer:
             self._folders[tag] = folder
             if new:
                 _renew(folder)
-        if self._thread is None:
+        if self._thread is None or not self._thread.is_alive():
             thread = threading.Thread(target=self._run, daemon=True)
             try:
                 thread.start()

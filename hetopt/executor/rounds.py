@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,6 +24,13 @@ from hetopt.executor.switching import restart_seconds
 
 OF_A_JOB = re.compile(r"jobs\['(.*?)'\]")
 """How messages about a job begin."""
+
+
+AGAIN_SECONDS = 60.0
+"""After so long a policy that could not decide is asked again where there are no rounds."""
+
+TRIES = 2
+"""After so many decisions in a row that failed a policy is asked without what it remembers."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +95,8 @@ class Rounds:
     next: float = 0.0
     _told_short: bool = False
     _seen: object = None
+    _placed: frozenset[int] = frozenset()  # jobs to which the last decision gave something
+    _failures: int = 0  # of the policy, in a row
     _refused: set[int] = field(default_factory=set)  # jobs that the last decision gave nothing
 
     def __post_init__(self) -> None:
@@ -107,13 +117,15 @@ class Rounds:
         if state is not None and not self.decider.recall(state):
             self.complaints.say(f"what {self.policy} remembered is of another version of hetopt; it starts anew")
 
-    def due(self, scene: Scene, *, idle: bool) -> bool:
+    def due(self, scene: Scene, targets: Collection[Target], *, idle: bool) -> bool:
         """Whether it is time to ask the policy; where nothing runs, whoever comes need not wait for the next round."""
         now = self.store.now()
         if self.seconds is not None:
             comes = idle and not self.strict and bool(scene.jobs) and scene.jobs[-1]["id"] not in self._refused
             return now >= self.next or comes
-        return _shown(scene) != self._seen or now >= self.decider.wake
+        dropped = self._placed - {target.job for target in targets}  # since then, such as those that have failed
+        back = any(row["id"] in dropped for row in scene.jobs)
+        return back or _shown(scene) != self._seen or now >= self.decider.wake
 
     def decide(self, scene: Scene) -> None:
         """Ask the policy, and write down what it wants, with what it remembers, at once."""
@@ -132,9 +144,12 @@ class Rounds:
         self._seen = _shown(scene)
         if answer is None:
             self.complaints.tell("policy", f"{self.policy} cannot decide, so what runs goes on: {why}")
-            self._refused = {row["id"] for row in scene.jobs}
+            self._failures += 1
+            self.decider.wake = self.store.now() + AGAIN_SECONDS
+            self._refused, self._placed = {row["id"] for row in scene.jobs}, frozenset()
             self._postpone(why)
         else:
+            self._failures = 0
             self.complaints.over("policy")
 
     def _fit(self) -> None:
@@ -159,15 +174,21 @@ class Rounds:
                 self.decider.memory, self.decider.wake = before
                 why = str(problem) if isinstance(problem, HetoptError) else raised(problem)
                 culprit = ids.get(named[1]) if (named := OF_A_JOB.match(why)) else None
-                if culprit is None or culprit in left_out:
+                if culprit is not None and culprit not in left_out:
+                    left_out[culprit] = why
+                elif self._failures >= TRIES and self.decider.memory is not None:  # say, of GPUs that are gone
+                    self.complaints.say(f"{self.policy} begins without what it remembered: {why}")
+                    self.decider.memory = None
+                    before = self.decider.memory, self.decider.wake
+                else:
                     return None, why
-                left_out[culprit] = why
             else:
                 return replace(answer, waits={**answer.waits, **left_out}), ""
 
     def _ask(self, scene: Scene, ids: Mapping[str, int]) -> Answer:
         instance, waits = self.decider.instance(scene)
         if instance is None:
+            self.decider.wake = math.inf
             return Answer([], self.decider.remembered(), waits)
         targets, decision, took = self.decider.decide(instance, ids)
         if decision.placement is not None:
@@ -203,7 +224,7 @@ class Rounds:
                     if why != job["reason"]:
                         connection.execute(update(tables.jobs).where(tables.jobs.c.id == job["id"]).values(reason=why))
         self.number, self.next = number, following
-        self._refused = {job["id"] for job in scene.jobs} - placed
+        self._refused, self._placed = {job["id"] for job in scene.jobs} - placed, frozenset(placed)
 
     def _postpone(self, why: str) -> None:
         self.next = self._after()
@@ -220,5 +241,5 @@ class Rounds:
 
 def _shown(scene: Scene) -> object:
     """What a decision without rounds goes by."""
-    nodes = [(node.name, len(node.seats)) for node in scene.nodes]
+    nodes = [(node.name, Counter(seat.gpu_type for seat in node.seats)) for node in scene.nodes]
     return nodes, [(row["id"], scene.speeds.impossible(row["id"])) for row in scene.jobs]

@@ -191,7 +191,7 @@ def alike(connection: Connection, job: int, form: JobForm) -> int | None:
     rows = connection.execute(
         select(tables.jobs.c.id, tables.jobs.c.form)
         .where(tables.jobs.c.tenant == form.tenant, tables.jobs.c.id != job)
-        .where(tables.jobs.c.id.in_(select(tables.speeds.c.job)))
+        .where(tables.jobs.c.id.in_(select(tables.speeds.c.job).where(tables.speeds.c.feasible)))
         .order_by(tables.jobs.c.id.desc())
     )
     for other, text in rows:
@@ -202,8 +202,12 @@ def alike(connection: Connection, job: int, form: JobForm) -> int | None:
 
 
 def take_over(connection: Connection, job: int, other: int) -> None:
-    """Let one job have the speeds that were measured of another."""
-    rows = connection.execute(select(tables.speeds).where(tables.speeds.c.job == other)).mappings().all()
+    """Let one job have the speeds that were measured of another.
+
+    Where that one ran out of memory this one may not: a batch size that was too large is what people change.
+    """
+    query = select(tables.speeds).where(tables.speeds.c.job == other, tables.speeds.c.feasible)
+    rows = connection.execute(query).mappings().all()
     for row in rows:
         copied = {**row, "job": job, "note": row["note"] or "as measured of another job of this kind"}
         connection.execute(insert(tables.speeds).values(copied).on_conflict_do_nothing())

@@ -13,6 +13,7 @@ from hetopt.errors import InvalidOption, UnusableFile
 from hetopt.executor.controller import Controller, Settings, check_same
 from hetopt.executor.deciding import fitted
 from hetopt.executor.engines.by_name import make_engine
+from hetopt.executor.leases_folder import check_not_away
 from hetopt.executor.speeds import ESTIMATORS
 from hetopt.executor.store import StateStore
 from hetopt.executor.tending import Terms
@@ -47,11 +48,12 @@ def controller(
     system = driving(policy, settings, round_seconds)
     look_here(engine)
     made = make_engine(engine, store.cluster, engine_settings, {"slots": slots, "partition": partition})
-    if leases is not None:
-        leases = leases.expanduser().absolute()
-        _check_leases(leases)
+    leases = None if leases is None else leases.expanduser().absolute()
     store.lock()
     check_same(store, engine, leases)
+    if leases is not None:
+        check_not_away(store, leases)
+        _check_leases(leases)
     said = ",".join(f"{key}={value}" for key, value in sorted(settings.items()))
     terms = replace(Terms(), ttl_seconds=ttl_seconds, profile_seconds=profile_seconds)
     chosen = Settings(f"{policy}[{said}]" if said else policy, system.seconds, profile, terms, leases)
@@ -64,12 +66,16 @@ def driving(policy: str, settings: Mapping[str, Any], round_seconds: float | Non
     Raises
     ------
     InvalidOption
-        It runs shares of jobs as rates, which no host can.
+        It runs shares of jobs as rates, which no host can, or runs nobody after a number of rounds.
     """
     look_here(policy, *settings.values())
     system = make_system(policy, settings)
     if system.fluid:
         raise InvalidOption(f"{policy} runs shares of jobs as rates, which hosts cannot; take a policy with rounds")
+    if getattr(system.policy, "ends", False):
+        raise InvalidOption(
+            f"{policy} promises GPUs for a number of rounds, and after them to nobody; it is for simulations"
+        )
     if round_seconds is None:
         return system
     return fitted(replace(system, round_seconds=round_seconds), round_seconds, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from sqlalchemy import Connection, RowMapping, insert, select, update
@@ -14,11 +14,14 @@ from hetopt.executor.deciding import Scene
 from hetopt.executor.engines.engine import Engine, Node
 from hetopt.executor.job_file import JobForm
 from hetopt.executor.kept import Kept
-from hetopt.executor.leases import TRAIN, Open
+from hetopt.executor.leases import NOT_BEGUN, TRAIN, Open
 from hetopt.executor.queue import FAILED, QUEUED, form_of
 from hetopt.executor.reconciling import Trial
 from hetopt.executor.speeds import Speed, Speeds, alike, allowed_types, memory_of, read_speeds, take_over, to_profile
 from hetopt.executor.store import StateStore
+
+IN_VAIN_SECONDS = 300.0
+"""For so long nothing is granted where a lease has waited in vain: cores or memory there are others', for instance."""
 
 
 class Survey:
@@ -49,9 +52,39 @@ class Survey:
         self._held_by_others: Mapping[tuple[str, str], int] = {}
 
     def usable(self, leases: Sequence[Open]) -> list[Node]:
-        """Hosts on which something may be started now, without the GPUs that others use."""
+        """Hosts on which something may be started now, with the GPUs that are, or soon will be, free for it.
+
+        Left out are those that others use, those on which a process that was given up may still live (nobody knows for
+        how long), and as many as a lease has waited for in vain.
+        """
         there = [node for node in self.nodes if node.up and node.name not in self.drained]
-        return [self._without_others(node, leases) for node in there]
+        stuck = {
+            (seat.node, seat.gpu_type, seat.index)
+            for lease in leases
+            if lease.row["lost_since"] is not None
+            for seat in lease.seats
+        }
+        gone = Counter(self._held_by_others) + self._waited_in_vain()
+        return [self._without(node, stuck, gone, leases) for node in there]
+
+    def _waited_in_vain(self) -> Counter[tuple[str, str]]:
+        """(node, GPU type) -> GPUs that a lease was granted and the engine did not give it in time, not long ago."""
+        since = self.store.now() - IN_VAIN_SECONDS
+        found: Counter[tuple[str, str]] = Counter()
+        for sealed, *where in self.kept.get("in vain", self._read_in_vain):
+            if sealed > since:
+                found[where[0], where[1]] += 1
+        return found
+
+    def _read_in_vain(self) -> list[tuple[float, str, str]]:
+        own, seats = tables.leases.c, tables.seats.c
+        with self.store.reading() as connection:
+            rows = connection.execute(
+                select(own.sealed, seats.node, seats.gpu_type)
+                .join(tables.seats, seats.lease == own.id)
+                .where(own.sealed > self.store.now() - IN_VAIN_SECONDS, own.stop_reason == NOT_BEGUN)
+            )
+            return [(sealed, node, gpu_type) for sealed, node, gpu_type in rows]
 
     def look(self, leases: Sequence[Open]) -> None:
         """Ask the engine for its hosts, and write down what is new of them.
@@ -86,9 +119,18 @@ class Survey:
         self._held_by_others = {key: min(number, before[key]) for key, number in others.items() if key in before}
         self._others = others
 
-    def _without_others(self, node: Node, leases: Sequence[Open]) -> Node:
-        """The node with as many GPUs fewer as others use: free ones, then those for which a lease waits."""
-        left = {t: n for (name, t), n in self._held_by_others.items() if name == node.name}
+    def _without(
+        self,
+        node: Node,
+        stuck: Collection[tuple[str, str, int]],
+        others: Mapping[tuple[str, str], int],
+        leases: Sequence[Open],
+    ) -> Node:
+        """The node without those GPUs, and as many fewer as others use: free ones, then those a lease waits for."""
+        left = {t: n for (name, t), n in others.items() if name == node.name}
+        if stuck:
+            seats = tuple(seat for seat in node.seats if (seat.node, seat.gpu_type, seat.index) not in stuck)
+            node = node if len(seats) == len(node.seats) else replace(node, seats=seats)
         if not left:
             return node
         mine = {
@@ -150,7 +192,7 @@ class Survey:
         with self.store.writing() as connection:
             query = select(tables.jobs).where(tables.jobs.c.state == QUEUED, ~tables.jobs.c.cancelled)
             jobs = connection.execute(query.order_by(tables.jobs.c.id)).mappings().all()
-            speeds = read_speeds(connection)
+            speeds, begun = read_speeds(connection), self._begun(connection)
             ready, trials = [], []
             for row in jobs:
                 form = form_of(row)
@@ -163,14 +205,20 @@ class Survey:
                 if not speeds.of(row["id"]) and (other := alike(connection, row["id"], form)) is not None:
                     take_over(connection, row["id"], other)
                     speeds = read_speeds(connection)
-                known = speeds.of(row["id"])
-                if left := to_profile(form, known, memory, capacity):
+                left = to_profile(form, speeds.of(row["id"]), memory, capacity)
+                if left and row["id"] not in begun:
                     trials.append(Trial(row["id"], left[0], form.workers))
-                elif speeds.rates(row["id"]) or form.workers > max(capacity.values(), default=0):
+                else:
                     ready.append(row)
-                elif capacity:
-                    ready.append(row)  # the decision says of which type there is none
         return ready, trials, speeds
+
+    @staticmethod
+    def _begun(connection: Connection) -> set[int]:
+        """Jobs that have trained: they were profiled when they came, and other types are measured as they train."""
+        own = tables.leases.c
+        trained = select(own.id).where(own.job == tables.jobs.c.id, own.kind == TRAIN, own.first_tick.is_not(None))
+        query = select(tables.jobs.c.id).where(tables.jobs.c.state == QUEUED, trained.exists())
+        return set(connection.execute(query).scalars())
 
     def _is_impossible(self, form: JobForm, known: Mapping[str, Speed], memory: Mapping[str, float]) -> bool:
         """Whether it has run out of memory, and there is no GPU type left, not even on hosts that are down."""

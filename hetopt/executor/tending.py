@@ -22,6 +22,7 @@ from hetopt.executor.kept import Kept
 from hetopt.executor.lease_file import written
 from hetopt.executor.leases import (
     INTENT,
+    NOT_BEGUN,
     PART_ENDED,
     PROFILE,
     Ending,
@@ -32,13 +33,11 @@ from hetopt.executor.leases import (
     seal,
     set_leases,
 )
+from hetopt.executor.leases_folder import check_there
 from hetopt.executor.queue import form_of
 from hetopt.executor.renewing import Renewer
 from hetopt.executor.speeds import learn
 from hetopt.executor.store import LEASES, StateStore
-
-MARK = ".hetopt"
-"""A file in the folder of lease directories: where it is not, the folder is another one, or its server is away."""
 
 MOST_QUIET = 100
 """Leases at most, of those that just train, whose files are read at one look; of more each has its turn."""
@@ -122,6 +121,13 @@ class Tender:
 
     # -- one look at everything
 
+    def renew(self, leases: Iterable[Open]) -> None:
+        """Renew all that may run, whether or not the engine answers."""
+        for lease in leases:
+            begun = lease.row["state"] != INTENT or lease.folder.is_dir()
+            if begun and lease.row["lost_since"] is None:
+                self.renewer.keep(lease.tag, lease.folder)
+
     def tend(self, leases: Collection[Open], nodes: Collection[Node], *, ask: bool = True) -> None:
         """Bring every lease one step forward.
 
@@ -140,18 +146,14 @@ class Tender:
             The folder of all leases is gone.
         """
         self.problems, self._tried = [], set()
-        if not (self.folder / MARK).exists():
-            raise UnusableFile(
-                f"{self.folder} is not there as it was, so nothing is decided: is its file server mounted? "
-                "If it was removed, start `hetopt run` again"
-            )
+        check_there(self.folder)
         self.addresses = {node.name: node.address for node in nodes}
         self.begin([lease for lease in leases if lease.row["state"] == INTENT])
-        for lease in leases:
-            if lease.row["state"] != INTENT and lease.row["lost_since"] is None:
-                self.renewer.keep(lease.tag, lease.folder)
         phases = self.engine.status([lease.tag for lease in leases]) if ask else None
         ended = {tag for tag, phase in (phases or {}).items() if phase is Phase.ENDED} | self._troubled
+        for tag, phase in (phases or {}).items():
+            if phase is not Phase.ENDED:
+                self._ended.pop(tag, None)
         self._looks, self._troubled, turns = self._looks + 1, set(), -(-len(leases) // MOST_QUIET) or 1
         turn = [(one.row["id"] + self._looks) % turns == 0 for one in leases]
         due = [one for one, now in zip(leases, turn, strict=True) if now or not one.trains or one.tag in ended]
@@ -265,6 +267,8 @@ class Tender:
             self._seal(lease, evidence)
             return True
         if row["state"] == INTENT:
+            if late and row["stop_asked"] is None:
+                ask_stop(self.store, [(lease, NOT_BEGUN)])
             if lease.job["cancelled"] or row["stop_asked"] is not None or late:
                 return self._take_back(lease, evidence)
             return False
@@ -287,10 +291,8 @@ class Tender:
             self._ended.setdefault(lease.tag, files.now())
             if files.now() - self._ended[lease.tag] >= self._patience():
                 return self._give_up(lease, evidence, "the engine has no such process any more")
-        else:
-            self._ended.pop(lease.tag, None)
-            if late and not evidence.claims and row["stop_asked"] is None:
-                self.stop([(lease, "the engine has not begun it in time")])
+        elif late and not evidence.claims and row["stop_asked"] is None:
+            self.stop([(lease, NOT_BEGUN)])
         return False
 
     def _take_back(self, lease: Open, evidence: Evidence) -> bool:
@@ -356,11 +358,15 @@ class Tender:
 
     def _fence(self, lease: Open, evidence: Evidence) -> bool:
         """Seal it once it is certainly dead: the engine says so, or its time to live has run out. Whether it is."""
-        self.engine.kill([lease.tag])
         waited = self.store.now() - lease.row["lost_since"]
-        certain = self.engine.fenced_after(lease.tag)
-        grace = form_of(lease.job).grace
-        expires = self.terms.ttl_seconds + grace + self.terms.margin_seconds
+        expires = self.terms.ttl_seconds + form_of(lease.job).grace + self.terms.margin_seconds
+        try:
+            self.engine.kill([lease.tag])
+            certain = self.engine.fenced_after(lease.tag)
+        except EngineDown:
+            if waited < expires:
+                raise
+            certain = None
         if waited < (expires if certain is None else certain):
             return False
         lease.folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # the job may have removed it
@@ -378,14 +384,11 @@ class Tender:
 
     def _kill_strays(self, tags: Collection[str]) -> None:
         """Processes under a tag of ours whose lease is sealed, or was never written: they must not run."""
-        self.engine.kill(tags)
         with self.store.writing() as connection:
             for tag in set(tags) - self._strays:
                 self.store.note(connection, "stray", tag=tag)
-        self._strays.update(tags)
-
-
-def make_leases_folder(folder: Path) -> None:
-    """A folder for lease directories, for its owner alone."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    (folder / MARK).touch()
+        self._strays = set(tags)
+        try:
+            self.engine.kill(tags)
+        except EngineDown as problem:  # which is no trouble of those that have leases
+            self.problems.append(f"{', '.join(sorted(tags))}: {problem}")

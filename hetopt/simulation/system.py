@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from hetopt.allocation import Allocation, Plan
 from hetopt.checks import at_least
 from hetopt.data.cluster import Cluster
+from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
 from hetopt.placement import Placer
@@ -84,6 +87,7 @@ class Kept:
 
     names: tuple[str, ...]
     cluster: Cluster
+    speed: Floats = field(repr=False)
     result: Allocation | Plan
     state: Any = field(repr=False)
 
@@ -93,7 +97,7 @@ class OnChange:
     """Ask a policy again only when someone has come or gone, or the cluster has changed, as Gavel does.
 
     In the rounds between, its last result holds; a rounder goes on sharing it in time. What changes without anyone
-    coming or going (the work left, the time) is not seen until then.
+    coming or going (the work left, the time) is not seen until then; on which GPU types who can run is.
 
     Parameters
     ----------
@@ -101,6 +105,8 @@ class OnChange:
         A formulation or any policy.
     round_seconds:
         Length of a round in seconds; None: what ``policy`` says, if it says anything.
+    factor:
+        Ask again, too, when a speed has become so many times what it was, or that part of it; None: never.
 
     Raises
     ------
@@ -110,9 +116,12 @@ class OnChange:
 
     policy: Policy
     round_seconds: float | None = None
+    factor: float | None = None
 
     def __post_init__(self) -> None:
         check_policy(self.policy)
+        if self.factor is not None:
+            at_least(self.factor, "OnChange.factor", 1.0, InvalidOption)
         if self.round_seconds is None:
             object.__setattr__(self, "round_seconds", getattr(self.policy, "round_seconds", None))
         else:
@@ -120,9 +129,19 @@ class OnChange:
 
     def __call__(self, instance: Instance, state: Kept | None = None) -> tuple[Allocation | Plan, Kept]:
         """The policy's result, new or kept."""
-        names = instance.entities("jobs" if instance.jobs else "tenants").names
-        if state is not None and state.cluster == instance.cluster and state.names == names:
+        now = instance.entities("jobs" if instance.jobs else "tenants")
+        same = state is not None and state.cluster == instance.cluster and state.names == now.names
+        if state is not None and same and self._alike(state.speed, now.speed):
             return state.result, state
         result, own = ask(self.policy, instance, None if state is None else state.state)
-        kept = Kept(names, instance.cluster, result, own)
+        kept = Kept(now.names, instance.cluster, now.speed, result, own)
         return result, kept
+
+    def _alike(self, before: Floats, after: Floats) -> bool:
+        if np.array_equal(before, after):
+            return True
+        runs = before > 0
+        if not np.array_equal(runs, after > 0):
+            return False
+        ratio = after[runs] / before[runs]
+        return self.factor is None or bool(np.all((ratio < self.factor) & (ratio * self.factor > 1)))

@@ -104,6 +104,11 @@ class Committing:
         """It chooses servers itself."""
         return True
 
+    @property
+    def ends(self) -> bool:
+        """After its last slot it runs nobody any more."""
+        return True
+
     def __call__(self, instance: Instance, state: Commitments | None = None) -> tuple[Plan, Commitments | None]:
         """Who runs where in the round that begins now, as promised; the state holds the promises.
 

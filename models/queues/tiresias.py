@@ -177,7 +177,7 @@ class Tiresias:
             service=np.where(np.isnan(known), spent(jobs), known + passed * held),
             waited=np.array(waited),
             start=np.array(start),
-            kind=np.array([-1 if t is None else jobs.types.index(t) for t in types], dtype=np.intp),
+            kind=np.array([jobs.types.index(t) if t in jobs.types else -1 for t in types], dtype=np.intp),
         )
         begun = np.isnan(past.start) & (runs | (past.service > 0))
         past.start[begun] = instance.job_array("arrival")[begun]

@@ -1,0 +1,48 @@
+"""The folder in which the directories of leases lie: whether it is the one that it was, or a file server is away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy import select
+
+from hetopt.errors import UnusableFile
+from hetopt.executor import tables
+from hetopt.executor.leases import SEALED, directory
+from hetopt.executor.queue import QUEUED
+from hetopt.executor.store import StateStore
+
+MARK = ".hetopt"
+"""A file in it: where it is not, the folder is another one, or its server is away."""
+
+
+def check_there(folder: Path) -> None:
+    """Raise :class:`UnusableFile` where the folder is not the one that it was."""
+    if not (folder / MARK).exists():
+        raise UnusableFile(
+            f"{folder} is not there as it was, so nothing is decided: is its file server mounted? "
+            f"If all in it is lost for good: mkdir -p {folder} && touch {folder / MARK}"
+        )
+
+
+def check_not_away(store: StateStore, folder: Path) -> None:
+    """Raise :class:`UnusableFile` where leases run in it, or jobs go on from checkpoints in it, and it is not there."""
+    if not (folder / MARK).exists() and _is_used(store, folder):
+        check_there(folder)
+
+
+def make_leases_folder(store: StateStore, folder: Path) -> None:
+    """Make it, for its owner alone; for errors see :func:`check_not_away`."""
+    check_not_away(store, folder)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    (folder / MARK).touch()
+
+
+def _is_used(store: StateStore, folder: Path) -> bool:
+    own = tables.leases.c
+    with store.reading() as connection:
+        opened = connection.execute(select(own.tag, own.folder).where(own.state != SEALED)).mappings()
+        used = [directory(row, folder) for row in opened]
+        jobs = select(tables.jobs.c.checkpoint).where(tables.jobs.c.state == QUEUED)
+        used += [Path(path) for path in connection.execute(jobs).scalars() if path is not None]
+    return any(path.is_relative_to(folder) for path in used)

@@ -1,0 +1,183 @@
+"""A controller on a stage: an engine without processes, jobs that do as a test says, time that a test lets pass."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from executor_scenes import rows
+
+from hetopt.executor import lease_directory as files
+from hetopt.executor.controller import Controller, Settings
+from hetopt.executor.engines.engine import EngineDown, Grant, Node, Phase
+from hetopt.executor.leases import PROFILE, Open
+from hetopt.executor.queue import form_of
+from hetopt.executor.starting import driving
+from hetopt.executor.store import StateStore
+from hetopt.executor.tending import Terms
+from hetopt.models.hadare.unmeasured import estimated
+
+
+class Puppet:
+    """An engine that starts nothing.
+
+    Attributes
+    ----------
+    hosts:
+        That it tells of.
+    down:
+        Why it does not answer, if it does not.
+    waits:
+        Nodes on which it begins nothing.
+    stuck:
+        Tags of leases whose processes cannot die.
+    fails:
+        Tags that it fails to kill.
+    strays:
+        Tags under which something runs though nobody asked for it.
+    """
+
+    name, exact_slots, look_seconds = "puppet", False, 0.0
+
+    def __init__(self, *hosts: Node) -> None:
+        self.hosts, self.down = list(hosts), ""
+        self.waits, self.stuck, self.fails, self.strays = set[str](), set[str](), set[str](), set[str]()
+        self.live: dict[str, Grant] = {}
+
+    def _answer(self) -> None:
+        if self.down:
+            raise EngineDown(self.down)
+
+    def nodes(self) -> tuple[Node, ...]:
+        """The hosts."""
+        self._answer()
+        return tuple(self.hosts)
+
+    def start(self, grant: Grant) -> None:
+        """It is in the queue."""
+        self._answer()
+        self.live[grant.tag] = grant
+
+    def begins(self, grant: Grant) -> bool:
+        """Whether it begins where it was granted."""
+        return self.waits.isdisjoint(grant.nodes)
+
+    def status(self, tags: Collection[str]) -> Mapping[str, Phase]:
+        """Of these leases and the strays."""
+        self._answer()
+        found = dict.fromkeys(tags, Phase.ENDED)
+        for tag, grant in self.live.items():
+            found[tag] = Phase.RUNNING if self.begins(grant) else Phase.WAITING
+        return found | dict.fromkeys(self.strays, Phase.RUNNING)
+
+    def stop(self, tags: Collection[str]) -> None:
+        """They see it."""
+        self._answer()
+
+    def kill(self, tags: Collection[str]) -> None:
+        """They are gone, unless they cannot die."""
+        self._answer()
+        if not self.fails.isdisjoint(tags):
+            raise EngineDown("it cannot be killed")
+        for tag in set(tags) - self.stuck:
+            self.live.pop(tag, None)
+
+    def fenced_after(self, tag: str) -> float | None:
+        """Nobody knows, or never."""
+        return float("inf") if tag in self.stuck else None
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Stage:
+    """A controller with that engine, and jobs that train ``looks`` looks long and stop when they are asked to."""
+
+    def __init__(
+        self, folder: Path, *hosts: Node, policy: str = "fifo", seconds: float | None = None, profile: bool = False
+    ) -> None:
+        self.folder, self.engine, self.said = folder, Puppet(*hosts), list[str]()
+        self.policy, self.settings = policy, Settings(policy, seconds, profile, Terms(ttl_seconds=20.0))
+        self.looks: float = 3
+        self.too_small: dict[str, set[str]] = {}
+        self.store = StateStore(folder)
+        self.controller = self._controller()
+
+    def _controller(self) -> Controller:
+        system = driving(self.policy, {}, self.settings.round_seconds)
+        return Controller(self.store, self.engine, system, estimated, self.settings, say=self.said.append)
+
+    def restart(self) -> None:
+        """Another controller comes; the cluster's second stays."""
+        base = self.store.now()
+        self.controller.close()
+        self.store = StateStore(self.folder)
+        self.store.clock.base += base - self.store.now()
+        try:
+            self.controller = self._controller()
+        except BaseException:
+            self.store.close()
+            raise
+
+    def leases(self) -> list[Open]:
+        """That are open."""
+        return self.controller.tender.leases()
+
+    def held(self) -> dict[str, dict[str, dict[str, int]]]:
+        """Job -> node -> GPU type -> GPUs, of open leases."""
+        return {lease.job["name"]: lease.held for lease in self.leases()}
+
+    def states(self) -> dict[str, str]:
+        """Job -> its state."""
+        return {row["name"]: row["state"] for row in rows(self.store)}
+
+    def play(self, number: int = 1, seconds: float = 1.0) -> None:
+        """So many looks, so long apart; jobs do their part between."""
+        for _ in range(number):
+            self.controller.step()
+            self.store.clock.base += seconds
+            for lease in self.leases():
+                if lease.tag in self.engine.live and self.engine.begins(lease.grant):
+                    self._act(lease)
+
+    def _act(self, lease: Open) -> None:
+        """What a lease's processes do between two looks."""
+        ranks = range(len(lease.grant.nodes))
+        for rank in ranks:
+            files.claim(lease.folder, rank, files.identity())
+        told = files.read_json(lease.folder / files.PROGRESS)
+        looks = 1 if told is None else int(told["step"]) + 1
+        type_small = lease.row["gpu_types"] in self.too_small.get(lease.job["name"], ())
+        asked = lease.row["stop_asked"] is not None
+        if lease.tag in self.engine.stuck:
+            return
+        if type_small:
+            self.end(lease, "failed", 1, out_of_memory=True)
+        elif lease.row["kind"] == PROFILE and looks > 2:
+            self.end(lease, "profiled")
+        elif asked:
+            self.end(lease, "stopped")
+        elif looks > self.looks:
+            self.end(lease, "ended", finished=True, step=form_of(lease.job).steps)
+        else:
+            progress = {"step": looks, "first_step": 1, "seconds": float(looks), "time": 1.0}
+            files.write_json(lease.folder / files.PROGRESS, progress, durable=False)
+
+    def end(self, lease: Open, reason: str, code: int = 0, **outcome: Any) -> None:
+        """A lease ends."""
+        if outcome:
+            files.write_json(lease.folder / files.OUTCOME, outcome, durable=False)
+        for rank in range(len(lease.grant.nodes)):
+            said = {"reason": reason, "codes": [code], "problem": None, "left": []}
+            files.write_json(lease.folder / files.exit_file(rank), said, durable=False)
+        self.engine.live.pop(lease.tag, None)
+
+    def host(self, name: str, **changed: Any) -> None:
+        """Change a host."""
+        self.engine.hosts = [replace(h, **changed) if h.name == name else h for h in self.engine.hosts]
+
+    def close(self) -> None:
+        """Let go of the books."""
+        self.controller.close()

@@ -1,0 +1,403 @@
+"""Nothing stands still that could run: no GPU, no job and no policy is stuck for what is long over."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from executor_scenes import form, node, rows, with_speeds
+from executor_stage import Stage
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import func, select
+
+from hetopt.errors import InvalidOption, UnusableFile
+from hetopt.executor import lease_directory as files
+from hetopt.executor import tables, tending
+from hetopt.executor.leases import NOT_BEGUN
+from hetopt.executor.leases_folder import MARK
+from hetopt.executor.queue import cancel, drain, retry, submit
+from hetopt.executor.starting import driving
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
+    """Makes stages."""
+    made: list[Stage] = []
+
+    def make(*hosts: Any, **named: Any) -> Stage:
+        made.append(Stage(tmp_path / f"state{len(made)}", *hosts, **named))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+Make = Callable[..., Stage]
+
+
+# -- leases
+
+
+def test_leases_are_renewed_by_a_controller_that_comes_while_the_engine_is_down(stage: Make) -> None:
+    """Otherwise all training would stop because Slurm's controller is away."""
+    lab = stage(node("n", {"V100": 1}))
+    lab.looks = float("inf")
+    submit(lab.store, form("a"))
+    lab.play(3)
+    (lease,) = lab.leases()
+    lab.engine.down = "away"
+    lab.restart()
+    before = files.read_text(lease.folder / files.RENEWED)
+    time.sleep(0.01)
+    lab.play()
+    assert files.read_text(lease.folder / files.RENEWED) != before
+
+
+def test_who_was_seen_again_has_all_the_patience_anew(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of leases whose files have their turn only at looks at which the engine is not asked."""
+    monkeypatch.setattr(tending, "MOST_QUIET", 1)
+    lab = stage(node("n", {"V100": 3}))
+    lab.looks = float("inf")
+    for name in "abc":
+        submit(lab.store, form(name))
+    lab.play(5)
+    gone, lab.engine.live = lab.engine.live, {}
+    lab.controller.tender.tend(lab.leases(), lab.engine.hosts)
+    assert lab.controller.tender._ended
+    lab.engine.live = gone
+    for number in range(3):
+        lab.controller.tender.tend(lab.leases(), lab.engine.hosts, ask=number == 2)
+    assert not lab.controller.tender._ended
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_what_cannot_be_killed_is_over_once_its_time_has_run_out(stage: Make, fails: bool) -> None:
+    lab = stage(node("n", {"V100": 1}))
+    submit(lab.store, form("a"))
+    lab.play(2)
+    (lease,) = lab.leases()
+    lab.engine.live.clear()
+    lab.engine.fails = {lease.tag} if fails else set()
+    lab.controller.tender._ended[lease.tag] = -1000.0
+    lab.play(6, 60.0)
+    assert lab.states() == {"a": "done"}
+
+
+def test_a_stray_that_cannot_be_killed_keeps_nobody_waiting(stage: Make) -> None:
+    lab = stage(node("n", {"V100": 1}))
+    lab.engine.strays = lab.engine.fails = {f"hetopt-{lab.store.cluster}-9-0-9"}
+    submit(lab.store, form("a"))
+    lab.play(6)
+    assert lab.states() == {"a": "done"}
+    assert [line for line in lab.said if "it cannot be killed" in line]
+
+
+def test_gpus_of_a_process_that_cannot_die_are_nobody_s(stage: Make) -> None:
+    """What fits on the others runs there; what does not keeps nobody waiting."""
+    lab = stage(node("n", {"V100": 3}), seconds=60.0, profile=True)
+    lab.looks = float("inf")
+    submit(lab.store, form("stuck"))
+    with_speeds(lab.store, 1, {"V100": 1.0})
+    lab.play(4)
+    lab.engine.stuck = {lab.leases()[0].tag}
+    cancel(lab.store, "stuck")
+    lab.play(4, 60.0)
+    assert lab.leases()[0].row["lost_since"] is not None
+    submit(lab.store, form("big", workers=3))
+    submit(lab.store, form("two", workers=2))
+    with_speeds(lab.store, 3, {"V100": 1.0})
+    lab.play(6, 60.0)
+    assert lab.held() == {"stuck": {"n": {"V100": 1}}, "two": {"n": {"V100": 2}}}
+    assert rows(lab.store)[1]["reason"].startswith("of the GPU types on which it can run too few are there now")
+
+
+def test_the_folder_of_leases_that_is_away_at_the_start_is_not_made_anew(stage: Make) -> None:
+    """A file server that is mounted late would cost all that runs, and its checkpoints."""
+    lab = stage(node("n", {"V100": 1}))
+    lab.looks = float("inf")
+    submit(lab.store, form("a"))
+    lab.play(3)
+    folder = lab.controller.tender.folder
+    away = folder.rename(folder.with_name("away"))
+    with pytest.raises(UnusableFile, match=r"is its file server mounted\? .* touch"):
+        lab.restart()
+    assert not folder.exists()
+    away.rename(folder)
+    lab.restart()
+    lab.looks = 3
+    lab.play(4)
+    assert lab.states() == {"a": "done"}
+    (folder / MARK).unlink()
+    lab.restart()  # nothing goes on from there
+    assert (folder / MARK).exists()
+
+
+# -- where the engine begins nothing
+
+
+@pytest.mark.parametrize("profile", [True, False])
+@pytest.mark.parametrize("seconds", [None, 60.0])
+def test_what_is_not_begun_in_time_goes_elsewhere(stage: Make, profile: bool, seconds: float | None) -> None:
+    """Say, all cores of the host are others'; it is tried there again only after a while."""
+    lab = stage(node("v", {"V100": 1}), node("k", {"K80": 1}), policy="fft", seconds=seconds, profile=profile)
+    lab.engine.waits = {"v"}
+    submit(lab.store, form("a"))
+    with_speeds(lab.store, 1, {} if profile else {"V100": 4.0, "K80": 3.0})
+    lab.play(25, 30.0)
+    assert lab.states() == {"a": "done"}
+    with lab.store.reading() as connection:
+        leases = connection.execute(select(tables.leases.c.gpu_types, tables.leases.c.stop_reason)).all()
+    assert leases.count(("V100", NOT_BEGUN)) == 1
+    lab.engine.waits = set()
+    submit(lab.store, form("b", gpu_types=["V100"]))
+    lab.play(20, 30.0)
+    assert lab.states()["b"] == "done"
+
+
+# -- profiling
+
+
+def test_who_has_trained_is_not_stopped_to_be_profiled_on_a_type_that_comes(stage: Make) -> None:
+    """Its speed there is estimated until it has trained there."""
+    lab = stage(node("k", {"K80": 4}), node("v", {"V100": 1}, up=False), policy="fft", seconds=60.0, profile=True)
+    lab.looks = float("inf")
+    for i in range(4):
+        submit(lab.store, form(f"j{i}"))
+    lab.play(40, 5.0)
+    assert len(lab.leases()) == 4
+    lab.host("v", up=True)
+    for _ in range(20):
+        lab.play(1, 10.0)
+        assert {lease.row["kind"] for lease in lab.leases()} == {"train"}
+        assert len(lab.leases()) >= 3, "at most one moves"
+
+
+def test_out_of_memory_is_of_one_job_alone(stage: Make) -> None:
+    """The next of its model, or itself once its owner has changed it, is tried."""
+    lab = stage(node("v", {"V100": 1}), node("k", {"K80": 1}), profile=True)
+    lab.too_small = {"a": {"V100", "K80"}, "c": {"V100"}}
+    for name in "abcd":
+        submit(lab.store, form(name, model="gpt", tenant="ann"))
+        lab.play(20)
+    assert lab.states() == {"a": "failed", "b": "done", "c": "done", "d": "done"}
+    lab.too_small = {}
+    retry(lab.store, "a")
+    lab.play(20)
+    assert lab.states()["a"] == "done"
+
+
+def test_who_waits_to_be_profiled_is_not_overtaken(stage: Make) -> None:
+    lab = stage(node("v", {"V100": 2}), profile=True, seconds=600.0)
+    lab.looks = float("inf")
+    submit(lab.store, form("old"))
+    lab.play(4)
+    submit(lab.store, form("big", workers=2))
+    for i in range(4):
+        submit(lab.store, form(f"small{i}"))
+    lab.play(1)
+    lab.play(8)
+    with lab.store.reading() as connection:
+        order = list(connection.execute(select(tables.leases.c.job).where(tables.leases.c.kind == "profile")).scalars())
+    assert order[:2] == [1, 2]
+
+
+# -- policies
+
+
+@pytest.mark.parametrize("policy", ["gavel", "oef-cooperative", "oef-noncooperative", "fft", "hadar", "fifo"])
+def test_a_kept_result_is_not_kept_where_a_job_cannot_run(stage: Make, policy: str) -> None:
+    lab = stage(node("v", {"V100": 1}), node("k", {"K80": 2}), policy=policy, seconds=60.0)
+    lab.too_small, lab.looks = {"a": {"V100"}}, float("inf")
+    for number, name in enumerate("ab", start=1):
+        submit(lab.store, form(name, tenant=name))
+        with_speeds(lab.store, number, {"V100": 4.0, "K80": 1.0})
+    lab.play(12, 20.0)
+    assert "k" in lab.held()["a"]
+
+
+def test_a_policy_that_has_failed_is_asked_again(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not at every look, and though nobody comes or goes."""
+    lab = stage(node("n", {"V100": 1}))
+    decider, asked = lab.controller.rounds.decider, list[float]()
+    decide = decider.decide
+
+    def fails(*words: Any) -> Any:
+        asked.append(lab.store.now())
+        if len(asked) < 3:
+            raise MemoryError("for a moment")
+        return decide(*words)
+
+    monkeypatch.setattr(decider, "decide", fails)
+    submit(lab.store, form("a"))
+    lab.play(150)
+    assert lab.states() == {"a": "done"}
+    assert min(after - before for before, after in pairwise(asked[:3])) >= 60.0
+
+
+def test_a_job_that_comes_back_between_two_looks_is_decided_anew(stage: Make) -> None:
+    """It fails, and its owner is quick."""
+    lab = stage(node("n", {"V100": 1}))
+    lab.looks = float("inf")
+    submit(lab.store, form("a"))
+    for number in range(3):
+        lab.play(2)
+        (lease,) = lab.leases()
+        lab.end(lease, "failed", 1)
+        lab.controller.tender.tend(lab.leases(), lab.engine.hosts)
+        assert (rows(lab.store)[0]["state"] == "failed") == (number == 2)
+    retry(lab.store, "a")
+    lab.looks = 3
+    lab.play(8)
+    assert lab.states() == {"a": "done"}
+
+
+def test_gpus_that_turn_into_others_are_decided_on(stage: Make) -> None:
+    lab = stage(node("n", {"K80": 1}))
+    submit(lab.store, form("a", gpu_types=["V100"]))
+    lab.play(3)
+    lab.engine.hosts = [node("n", {"V100": 1})]
+    lab.play(8)
+    assert lab.states() == {"a": "done"}
+
+
+def test_an_idle_cluster_is_not_decided_on_at_each_look(stage: Make) -> None:
+    """A-SRPT wants to be asked again later; by then nobody may be there."""
+    lab = stage(node("n", {"V100": 4}), policy="asrpt")
+    for name in "ab":
+        submit(lab.store, form(name, workers=3))
+    lab.play(2)
+    for name in "ab":
+        cancel(lab.store, name)
+    lab.play(20, 100.0)
+    number = lab.controller.rounds.number
+    lab.play(20, 100.0)
+    assert lab.controller.rounds.number == number
+
+
+def test_what_a_policy_remembers_of_another_cluster_does_not_stop_it(stage: Make) -> None:
+    """After some decisions that have failed it begins anew, and says so."""
+
+    class Grudging:
+        """Fails on another cluster than its first."""
+
+        def __call__(self, instance: Any, state: Any = None) -> Any:
+            plan, _ = inner(instance, None)
+            if state is not None and state != instance.cluster:
+                raise KeyError("V100")
+            return plan, instance.cluster
+
+    lab = stage(node("n", {"V100": 1}), seconds=60.0)
+    inner, rounds = lab.controller.rounds.decider.system.policy, lab.controller.rounds
+    rounds._base = replace(rounds._base, policy=Grudging())
+    lab.looks = float("inf")
+    submit(lab.store, form("a"))
+    lab.play(3, 20.0)
+    assert lab.held() == {"a": {"n": {"V100": 1}}}
+    lab.engine.hosts = [node("n", {"V100": 1}), node("m", {"K80": 1})]
+    submit(lab.store, form("b"))
+    lab.play(12, 60.0)
+    assert set(lab.held()) == {"a", "b"}
+    assert [line for line in lab.said if "begins without what it remembered" in line] != []
+
+
+def test_tiresias_goes_on_where_a_type_is_gone(stage: Make) -> None:
+    lab = stage(node("n", {"V100": 1}), node("k", {"K80": 1}), policy="tiresias-per-type", seconds=60.0)
+    lab.looks = float("inf")
+    for name in "ab":
+        submit(lab.store, form(name))
+    lab.play(4, 30.0)
+    lab.engine.hosts = [node("n", {"V100": 1}), node("p", {"P100": 1})]
+    lab.play(20, 60.0)
+    assert lab.held()
+    assert not [line for line in lab.said if "cannot decide" in line]
+
+
+def test_a_policy_that_ends_drives_no_cluster() -> None:
+    with pytest.raises(InvalidOption, match="for a number of rounds, and after them to nobody"):
+        driving("hadar-commit", {}, None)
+
+
+# -- all at once
+
+HOSTS = (node("a", {"V100": 2}), node("b", {"K80": 2}), node("c", {"V100": 1, "P100": 1}))
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[tuple[str, int]]:
+    """What happens, and to whom (a number to choose by)."""
+    kinds = ["submit", "submit", "play", "play", "play", "wait", "cancel", "down", "up", "drain", "undrain", "others"]
+    kinds += ["alone", "engine", "answers", "waits", "begins", "lose", "small", "restart"]
+    return draw(st.lists(st.tuples(st.sampled_from(kinds), st.integers(0, 11)), max_size=30))
+
+
+def happen(lab: Stage, what: str, n: int) -> None:
+    """One thing."""
+    host, jobs = HOSTS[n % len(HOSTS)].name, rows(lab.store)
+    known = {one.name for one in lab.controller.survey.nodes}
+    queued = [row["name"] for row in jobs if row["state"] == "queued"]
+    if what == "submit" and len(jobs) < 6:
+        name = f"j{len(jobs)}"
+        submit(lab.store, form(name, workers=1 + n % 2, model=f"m{n % 2}", tenant=f"t{n % 3}"))
+    elif what in ("play", "wait"):
+        lab.play(1 + n, 1.0 if what == "play" else 45.0)
+    elif what == "cancel" and queued:
+        cancel(lab.store, queued[n % len(queued)])
+    elif what in ("down", "up"):
+        lab.host(host, up=what == "up")
+    elif what in ("drain", "undrain") and host in known:
+        drain(lab.store, host, undo=what == "undrain")
+    elif what in ("others", "alone"):
+        lab.host(host, used={"V100": 1, "K80": 1} if what == "others" else {})
+    elif what in ("engine", "answers"):
+        lab.engine.down = "away" if what == "engine" else ""
+    elif what == "waits":
+        lab.engine.waits.add(host)
+    elif what == "begins":
+        lab.engine.waits.discard(host)
+    elif what == "lose" and lab.engine.live:
+        del lab.engine.live[sorted(lab.engine.live)[n % len(lab.engine.live)]]
+    elif what == "small" and queued:
+        lab.too_small[queued[n % len(queued)]] = {("V100", "K80", "P100")[n % 3]}
+    elif what == "restart":
+        lab.restart()
+
+
+@settings(max_examples=80, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(
+    history=histories(),
+    policy=st.sampled_from(["fifo", "fft", "gavel", "oef-cooperative", "hadar", "hadare", "srtf", "tiresias-per-type"]),
+    seconds=st.sampled_from([None, 30.0]),
+    profile=st.booleans(),
+)
+def test_once_all_is_well_all_jobs_come_to_their_end(
+    history: list[tuple[str, int]], policy: str, seconds: float | None, profile: bool
+) -> None:
+    """Whatever was before: hosts away, drained or in use by others, a silent engine, leases that were lost."""
+    with tempfile.TemporaryDirectory() as folder:
+        lab = Stage(Path(folder) / "state", *HOSTS, policy=policy, seconds=seconds, profile=profile)
+        try:
+            lab.play()
+            for what, n in history:
+                happen(lab, what, n)
+            lab.engine.down, lab.engine.waits, lab.engine.hosts = "", set(), list(HOSTS)
+            lab.play()
+            for host in HOSTS:
+                drain(lab.store, host.name, undo=True)
+            for _ in range(60):
+                if lab.controller.idle():
+                    break
+                lab.play(10, 15.0)
+            assert set(lab.states().values()) <= {"done", "cancelled"}, [dict(row) for row in rows(lab.store)]
+            with lab.store.reading() as connection:
+                held = connection.execute(select(func.count()).where(tables.seats.c.held)).scalar()
+            assert held == 0
+        finally:
+            lab.close()
