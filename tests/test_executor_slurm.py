@@ -13,6 +13,7 @@ from slurm_cluster import SlurmCluster, missing
 
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
+from hetopt.executor.engines import slurm
 from hetopt.executor.engines.conformance import CHECKS, COUNT, TELL, Bench
 from hetopt.executor.engines.engine import Engine, EngineDown, Grant, Node, Phase, Refused, Seat
 from hetopt.executor.engines.slurm import SlurmEngine
@@ -227,6 +228,26 @@ def test_a_request_that_cannot_be_is_refused(
     with pytest.raises(Refused, match=f"^Slurm refuses: .*{said}"):
         engine.start(Grant("hetopt-abc-1-0-1", tmp_path, (wanted,)))
     assert engine.status([]) == {}
+
+
+@needs_slurm
+def test_what_a_partition_allows_is_known_when_it_changes(
+    fragile: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that asks for more waits for ever."""
+    bench, engine = bench_of(tmp_path)
+    fragile.call("scontrol", "update", "partition=gpu", "MaxCPUsPerNode=2")
+    monkeypatch.setattr(slurm, "CHOOSE_SECONDS", 0.0)
+    grant = bench.lease(seats(engine, v100_0=2), COUNT, engine)
+    engine.start(grant)
+    bench.wait(lambda: bench.told(grant), "it lives")
+    engine.stop([grant.tag])
+    bench.ended(engine, grant)
+    fragile.call("scontrol", "delete", "partition=gpu")
+    with pytest.raises(EngineDown, match="Slurm has no partition 'gpu' any more; known: plain"):
+        engine.nodes()
+    fragile.call("scontrol", "create", "partition=gpu", "nodes=v100-0,p100-0")
+    assert len(engine.nodes()) == 2, "it is back"
 
 
 @needs_slurm

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -12,79 +11,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from slurm_fake import NODE, PARTITION, Fake, some_slurm  # noqa: F401 - the last a fixture
 
 from hetopt.errors import InvalidOption
+from hetopt.executor.engines import slurm as engines
 from hetopt.executor.engines import slurm_nodes as said
 from hetopt.executor.engines.engine import EngineDown, Grant, Phase, Refused, Seat
 from hetopt.executor.engines.slurm import SlurmEngine
 from hetopt.executor.engines.slurm_commands import PROGRAMS
-
-NODE = (
-    "NodeName={name} Arch=x86_64 CoresPerSocket=8  CPUAlloc=0 CPUEfctv={cpus} CPUTot={cpus} CPULoad=0.11 "
-    "AvailableFeatures=a,b ActiveFeatures=a Gres={gres} GresDrain=N/A GresUsed={used} NodeAddr=10.0.0.7 "
-    "NodeHostName=vm Port=0 Version=22.05.8 OS=Linux 6.1 #1 SMP @0  RealMemory=64000 AllocMem=0 "
-    "Sockets=2 Boards=1 State={state} ThreadsPerCore=2 TmpDisk=0 Partitions={partitions} BootTime=None "
-    "CfgTRES=cpu=8,mem=4000M,billing=8 AllocTRES= ExtSensorsTemp=n/s {reason}"
-)
-"""A line of ``scontrol --oneliner --details show node`` of Slurm 22.05."""
-
-PARTITION = "PartitionName={name} AllowGroups=ALL Default={default} MaxCPUsPerNode={cpus} Nodes=a,b State=UP"
-
-FAKE = """#!{python} -S
-import json, os, sys, time
-name, folder = os.path.basename(sys.argv[0]), os.path.dirname(os.path.abspath(sys.argv[0]))
-standard_input = sys.stdin.read()
-with open(folder + "/calls", "a") as file:
-    print(json.dumps([[name, *sys.argv[1:]], dict(os.environ), standard_input]), file=file)
-key = name + "-" + sys.argv[-1] if name == "scontrol" else name
-try:
-    said = json.load(open(folder + "/" + key + ".json"))
-except FileNotFoundError:
-    sys.exit(0)
-time.sleep(said[3])
-sys.stdout.write(said[1])
-sys.stderr.write(said[2])
-sys.exit(said[0])
-"""
-
-
-class Fake:
-    """Programs that say what they are told, and write down what they are asked."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        for name in PROGRAMS:
-            (folder / name).write_text(FAKE.format(python=sys.executable))
-            (folder / name).chmod(0o755)
-        self.partitions()
-        self.nodes(("a", "gpu:v100:4", {}), ("b", "gpu:k80:2", {}))
-
-    def says(self, key: str, out: str = "", *, error: str = "", code: int = 0, after: float = 0.0) -> None:
-        (self.folder / f"{key}.json").write_text(json.dumps([code, out, error, after]))
-
-    def partitions(self, default: str = "YES", cpus: str = "UNLIMITED") -> None:
-        every = (("gpu", default, cpus), ("other", "NO", "UNLIMITED"))
-        self.says("scontrol-partition", "\n".join(PARTITION.format(name=n, default=d, cpus=c) for n, d, c in every))
-
-    def nodes(self, *every: tuple[str, str, dict[str, Any]]) -> None:
-        common = {"state": "IDLE", "used": "gpu:0", "cpus": 32, "partitions": "gpu", "reason": ""}
-        lines = [NODE.format(**{"name": name, "gres": gres, **common, **more}) for name, gres, more in every]
-        self.says("scontrol-node", "\n".join(lines))
-
-    def calls(self, name: str) -> list[tuple[list[str], dict[str, str], str]]:
-        lines = (self.folder / "calls").read_text().splitlines()
-        return [
-            (words[1:], environment, given) for words, environment, given in map(json.loads, lines) if words[0] == name
-        ]
-
-
-@pytest.fixture
-def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    monkeypatch.setenv("PATH", str(folder))
-    return Fake(folder)
-
 
 # -- nodes
 
@@ -210,6 +144,52 @@ def test_partitions(slurm: Fake) -> None:
     slurm.partitions()
     with pytest.raises(InvalidOption, match="no partition 'gpuu'"):
         late.nodes()
+
+
+def test_a_partition_is_chosen_again(slurm: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a job may have there can change; its name stays, and what was known where Slurm does not say."""
+
+    def cpus() -> str:
+        engine.start(Grant("hetopt-c-1-0-1", tmp_path, (Seat("a", "v100", 0),)))
+        return next(word for word in slurm.calls("sbatch")[-1][0] if word.startswith("--cpus"))
+
+    slurm.partitions(cpus="16")
+    engine = SlurmEngine("c")
+    slurm.partitions(default="NO", cpus="8")
+    engine.nodes()
+    assert cpus() == "--cpus-per-task=4", "it was asked just now"
+    monkeypatch.setattr(engines, "CHOOSE_SECONDS", 0.0)
+    engine.nodes()
+    assert cpus() == "--cpus-per-task=2"
+    for no_news in ({"error": "Unable to contact slurm controller", "code": 1}, {}):
+        slurm.says("scontrol-partition", **no_news)
+        assert [node.name for node in engine.nodes()] == ["a", "b"]
+        assert cpus() == "--cpus-per-task=2"
+    slurm.says("scontrol-partition", PARTITION.format(name="gpus", default="YES", cpus="4"))
+    monkeypatch.setattr(engines, "CHOOSE_SECONDS", 60.0)
+    slurm.nodes(("a", "gpu:v100:4", {"partitions": "gpus"}))
+    for _ in range(2):
+        with pytest.raises(
+            EngineDown, match=r"Slurm has no partition 'gpu' any more; did you mean 'gpus'\? known: gpus"
+        ):
+            engine.nodes()
+    slurm.partitions()
+    slurm.nodes(("a", "gpu:v100:4", {}))
+    assert [node.name for node in engine.nodes()] == ["a"]
+    assert cpus() == "--cpus-per-task=8"
+
+
+def test_a_refusal_is_none_where_the_partition_was_changed(slurm: Fake, tmp_path: Path) -> None:
+    engine, grant = SlurmEngine("c"), Grant("hetopt-c-1-0-1", tmp_path, (Seat("a", "v100", 0),))
+    slurm.says("sbatch", error="sbatch: error: CPU count specification invalid", code=1)
+    slurm.partitions(cpus="8")
+    with pytest.raises(EngineDown, match="sbatch: CPU count specification invalid; partition 'gpu' was changed"):
+        engine.start(grant)
+    with pytest.raises(Refused):
+        engine.start(grant)
+    slurm.says("scontrol-partition", PARTITION.format(name="cpu", default="YES", cpus="8"))
+    with pytest.raises(EngineDown, match="Slurm has no partition 'gpu' any more"):
+        engine.start(grant)
 
 
 # -- leases

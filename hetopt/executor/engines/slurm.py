@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -31,6 +32,9 @@ ENDED = frozenset(
 
 WARNING_SECONDS = 60
 """So long before a partition's time limit the runner is asked to stop."""
+
+CHOOSE_SECONDS = 60.0
+"""How long what Slurm has said of the partition will do: an operator may change what a job may have there."""
 
 
 class Listed(NamedTuple):
@@ -84,6 +88,7 @@ class SlurmEngine:
         self._wanted, self._cpus_per_gpu, self._options = partition, cpus_per_gpu, dict(options or {})
         self._commands = Commands(seconds)
         self._partition: Partition | None = None
+        self._chosen = -math.inf
         self._hosts: dict[str, Host] = {}
         try:
             self._look()
@@ -133,6 +138,8 @@ class SlurmEngine:
         partition = self._partition or self._choose()
         every = hosts(self._commands.ask("scontrol", "--oneliner", "--details", "--all", "show", "node"))
         found = {host.name: host for host in every if host.gpus and partition.name in host.partitions}
+        if self._partition is not None and (not found or files.now() - self._chosen >= CHOOSE_SECONDS):
+            partition = self._choose_again(self._partition)
         if not found and not self._hosts:
             others = sorted({name for host in every if host.gpus for name in host.partitions})
             raise InvalidOption(
@@ -148,16 +155,36 @@ class SlurmEngine:
 
     def _choose(self) -> Partition:
         """The partition that is wanted."""
-        every = partitions(self._commands.ask("scontrol", "--oneliner", "--all", "show", "partition"))
+        every = self._partitions()
         names = [partition.name for partition in every]
         found = [one for one in every if (one.default if self._wanted is None else one.name == self._wanted)]
-        if not every:
-            raise EngineDown("Slurm names no partition")
         if not found and self._wanted is None:
             raise InvalidOption(f"Slurm has no default partition; name one by --partition: {', '.join(names)}")
         if not found:
             raise InvalidOption(f"Slurm has no partition {self._wanted!r}; {choices(str(self._wanted), names)}")
+        self._chosen = files.now()
         return found[0]
+
+    def _choose_again(self, before: Partition) -> Partition:
+        """The partition of that name as it is now; as it was where Slurm does not say. Another default is not ours."""
+        try:
+            every = self._partitions()
+        except EngineDown:
+            self._chosen = files.now()  # the next try is not soon: each may take long
+            return before
+        for one in every:
+            if one.name == before.name:
+                self._chosen = files.now()
+                return one
+        self._chosen = -math.inf  # asked at every look, until it is back
+        names = [one.name for one in every]
+        raise EngineDown(f"Slurm has no partition {before.name!r} any more; {choices(before.name, names)}")
+
+    def _partitions(self) -> list[Partition]:
+        every = partitions(self._commands.ask("scontrol", "--oneliner", "--all", "show", "partition"))
+        if not every:
+            raise EngineDown("Slurm names no partition")
+        return every
 
     # -- leases
 
@@ -190,7 +217,12 @@ class SlurmEngine:
         more = {files.TAG_VARIABLE: f"{grant.tag}.runner"}
         answer = self._commands.call("sbatch", "--parsable", *words, "/dev/stdin", *runner, stdin=SCRIPT, more=more)
         if answer.code:
-            raise failure(answer)
+            problem, before = failure(answer), self._partition
+            if isinstance(problem, Refused) and before is not None:
+                self._partition = self._choose_again(before)
+                if self._partition != before:
+                    raise EngineDown(f"sbatch: {answer.problem}; partition {before.name!r} was changed")
+            raise problem
 
     def _component(self, grant: Grant, nodes: Collection[str], gpus: Mapping[str, int], gang: bool) -> list[str]:
         """What sbatch is told of nodes that give the same."""
