@@ -15,7 +15,8 @@ from pathlib import Path
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor.engines.engine import EngineDown, Grant, Node, Phase
-from hetopt.executor.engines.nvidia import find_gpus, why_no_gpus
+from hetopt.executor.engines.nvidia import find_well, why_no_gpus
+from hetopt.executor.engines.nvidia_watch import GpuWatch
 from hetopt.executor.engines.slots import read_slots
 from hetopt.executor.names import check_name
 from hetopt.executor.processes import send, tagged, with_tag
@@ -35,24 +36,29 @@ class LocalEngine:
         What this machine offers, under one name or several.
     cluster:
         Beginning of the tags of all leases of this cluster.
+    gpus:
+        Looks after GPUs that were found, in place of the hosts; None: what was declared stays.
     """
 
     name = "local"
     exact_slots = True
     look_seconds = 0.0
 
-    def __init__(self, hosts: tuple[Node, ...], cluster: str) -> None:
-        self._hosts, self._prefix = hosts, f"hetopt-{cluster}-"
+    def __init__(self, hosts: tuple[Node, ...], cluster: str, gpus: GpuWatch | None = None) -> None:
+        self._hosts, self._prefix, self._gpus = hosts, f"hetopt-{cluster}-", gpus
         self._children: dict[str, list[subprocess.Popen[bytes]]] = {}
+        self._unjudged: dict[str, tuple[Path, int]] = {}
 
     def nodes(self) -> tuple[Node, ...]:
-        """The hosts that were declared or found."""
-        return self._hosts
+        """The hosts that were declared, or the one whose GPUs were found, without those that are lost by now."""
+        return self._hosts if self._gpus is None else (self._gpus.node(),)
 
     def start(self, grant: Grant) -> None:
         """Start a runner for each node of the lease, unless one of this process does already."""
         if grant.tag in self._children:
             return
+        if self._gpus is not None:
+            self._suspect(self._gpus)
         children: list[subprocess.Popen[bytes]] = []
         environment = {key: value for key, value in os.environ.items() if key != files.TAG_VARIABLE}
         environment[files.TAG_VARIABLE] = f"{grant.tag}.runner"
@@ -79,6 +85,18 @@ class LocalEngine:
                 child.wait()
             raise EngineDown(f"no process can be started on this machine: {problem.strerror}") from None
         self._children[grant.tag] = children
+        if self._gpus is not None:
+            self._unjudged[grant.tag] = grant.folder, len(children)
+
+    def _suspect(self, gpus: GpuWatch) -> None:
+        """Where a job has failed, perhaps of its GPU, look before it is given that GPU for the third time."""
+        for tag, (folder, ranks) in list(self._unjudged.items()):
+            ends = [files.read_json(folder / files.exit_file(rank)) for rank in range(ranks)]
+            if any(end is not None and end.get("reason") == "failed" for end in ends):
+                del self._unjudged[tag]
+                gpus.soon()
+            elif tag not in self._children:
+                del self._unjudged[tag]
 
     def status(self, tags: Collection[str]) -> Mapping[str, Phase]:
         """Who of them has a process."""
@@ -121,6 +139,9 @@ class LocalEngine:
                 child.poll()
                 child.returncode = child.returncode if child.returncode is not None else 0  # no warning: it goes on
         self._children.clear()
+        self._unjudged.clear()
+        if self._gpus is not None:
+            self._gpus.close()
 
 
 def this_machine(cluster: str, slots: Path | None = None) -> LocalEngine:
@@ -134,6 +155,6 @@ def this_machine(cluster: str, slots: Path | None = None) -> LocalEngine:
     if slots is not None:
         return LocalEngine(read_slots(Path(slots)), cluster)
     host = check_name(socket.gethostname().partition(".")[0], "this machine's name")
-    if (found := find_gpus(host)) is None:
+    if (found := find_well(host)) is None:
         raise InvalidOption(f"{why_no_gpus()}; declare CPU slots in a file and name it by --slots")
-    return LocalEngine((found,), cluster)
+    return LocalEngine(found[:1], cluster, GpuWatch(*found))

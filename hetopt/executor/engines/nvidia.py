@@ -42,6 +42,33 @@ def find_gpus(host: str) -> Node | None:
         return None
 
 
+def find_well(host: str) -> tuple[Node, int] | None:
+    """The GPUs that are well, and how many the driver reports; None if it has none.
+
+    One that NVML reports an error of is left out, and the node's note says so: others are not to suffer for it.
+
+    Parameters
+    ----------
+    host:
+        Name of the node.
+
+    Raises
+    ------
+    EngineDown
+        NVML as a whole reports an error, or none of the GPUs is well.
+    """
+    found = None
+    try:
+        with _nvml() as count:
+            found = _node(host, count, well=True), count
+    except _NoGPUs:
+        return None
+    except EngineDown:
+        if found is None:
+            raise  # otherwise it is only closed badly, say because of the one that is lost
+    return found
+
+
 def why_no_gpus() -> str:
     """Why :func:`find_gpus` finds none, in one clause.
 
@@ -132,14 +159,22 @@ def _down(call: str, problem: Exception, of: str = "") -> EngineDown:
     return EngineDown(f"{call} fails{where}: {problem}{code}; nvidia-smi must list all GPUs without an error")
 
 
-def _node(host: str, count: int) -> Node:
-    """What the open library tells of these GPUs."""
+def _node(host: str, count: int, *, well: bool = False) -> Node:
+    """What the open library tells of these GPUs, or of those that are well."""
     seats: list[Seat] = []
     memory: dict[str, float] = {}
     notes: list[str] = []
     seen: Counter[str] = Counter()
+    failed = 0
     for number in range(count):
-        devices = list(_devices(number))
+        try:
+            devices = list(_devices(number))
+        except EngineDown as problem:
+            failed += 1
+            if not well or failed == count:
+                raise
+            notes.append(str(problem))
+            continue
         if not devices:
             notes.append(f"GPU {number} is in MIG mode and has no instance")
         for device in devices:

@@ -1,0 +1,275 @@
+"""GPUs that are lost, come back, or are split while a controller runs; the NVML is our own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from executor_nvml import some_nvml  # noqa: F401 - a fixture
+from executor_scenes import form, rows
+
+from hetopt.executor.controller import Controller, Settings
+from hetopt.executor.engines import nvidia_watch
+from hetopt.executor.engines.engine import EngineDown, Node, Seat
+from hetopt.executor.engines.local import LocalEngine
+from hetopt.executor.engines.nvidia_watch import GpuWatch
+from hetopt.executor.queue import submit
+from hetopt.executor.starting import driving
+from hetopt.executor.store import StateStore
+from hetopt.models.hadare.unmeasured import estimated
+
+PATIENCE = 60.0
+"""Seconds; the machine may have other work."""
+
+GIB = 1 << 30
+BOTH = tuple(f"gpu|NVIDIA H200|GPU-{number}|{141 * GIB}|0|0" for number in range(2))
+FIRST = Node("here", tuple(Seat("here", "H200", i, f"GPU-{i}") for i in range(2)), memory_bytes={"H200": 141.0 * GIB})
+LOST = "is lost (nvmlDeviceGetHandleByIndex: GPU is lost); reset it or restart this machine"
+
+START = """
+import json
+from hetopt.executor.engines.engine import EngineDown
+from hetopt.executor.engines.local import this_machine
+try:
+    (node,) = this_machine("c").nodes()
+    print(json.dumps([node.note, *(seat.device for seat in node.seats)]))
+except EngineDown as problem:
+    print(json.dumps(str(problem)))
+"""
+
+
+class Machine:
+    """What NVML says here, and a watch."""
+
+    def __init__(self, records: Path) -> None:
+        self.records = records
+        self.says(*BOTH)
+        self.watch = GpuWatch(FIRST, 2)
+
+    def says(self, *records: str) -> None:
+        new = self.records.with_suffix(".new")
+        new.write_text("".join(f"{line}\n" for line in records))
+        new.replace(self.records)
+
+    def sees(self, *records: str) -> Node:
+        """What the watch finds once this is so."""
+        self.says(*records)
+        self.watch.soon()
+        return self.watch.node()
+
+    def seats(self, *records: str) -> list[tuple[str, int, str]]:
+        return [(seat.gpu_type, seat.index, seat.device) for seat in self.sees(*records).seats]
+
+
+@pytest.fixture
+def machine(library: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    paths = [str(library()), os.getenv("LD_LIBRARY_PATH")]
+    monkeypatch.setenv("LD_LIBRARY_PATH", os.pathsep.join(filter(None, paths)))
+    monkeypatch.setenv("FAKE_NVML", str(tmp_path / "records"))
+    monkeypatch.setenv("FAKE_NVML_LOG", str(tmp_path / "log"))
+    monkeypatch.setattr(nvidia_watch, "WAIT_SECONDS", PATIENCE)
+    made = Machine(tmp_path / "records")
+    yield made
+    made.watch.close()
+
+
+@pytest.mark.parametrize("call", ["nvmlDeviceGetHandleByIndex", "nvmlDeviceGetUUID", "nvmlDeviceGetMemoryInfo"])
+def test_a_lost_gpu_is_left_out_and_comes_back(machine: Machine, call: str) -> None:
+    lost = f"error|{call}|GPU-0|15"
+    assert machine.seats(*BOTH, lost) == [("H200", 1, "GPU-1")], "the other is who it was"
+    assert machine.watch.node().note == f"GPU 0 {LOST}".replace("nvmlDeviceGetHandleByIndex", call)
+    third = BOTH[0].replace("GPU-0", "GPU-2")
+    assert machine.seats(*BOTH, third, lost) == [("H200", 1, "GPU-1"), ("H200", 2, "GPU-2")], "its number is its own"
+    assert machine.seats(*BOTH, lost, "error|nvmlShutdown|-|999") == [("H200", 1, "GPU-1")]
+    assert machine.seats(*BOTH) == [("H200", 0, "GPU-0"), ("H200", 1, "GPU-1")]
+
+
+def test_other_errors_of_one_gpu_do_not_harm_the_others(machine: Machine) -> None:
+    assert machine.seats(*BOTH, "error|nvmlDeviceGetHandleByIndex|GPU-1|999") == [("H200", 0, "GPU-0")]
+    said = "nvmlDeviceGetHandleByIndex fails for GPU 1: Unknown Error (NVML error 999); nvidia-smi must list all GPUs"
+    assert machine.watch.node().note.startswith(said)
+    assert machine.sees(*BOTH) == FIRST
+
+
+def test_a_gpu_of_which_the_driver_does_not_speak_is_told(machine: Machine) -> None:
+    assert machine.seats(BOTH[1]) == [("H200", 1, "GPU-1")]
+    assert machine.watch.node().note == "the driver reports 1 of 2 GPUs, without H200 GPU-0"
+    assert machine.sees(*BOTH) == FIRST
+
+
+def test_instances_that_are_changed(machine: Machine) -> None:
+    gpu = BOTH[0].replace("|0|0", "|1|7")
+    small, large = (f"NVIDIA H200 MIG {kind}|MIG-{{}}|{GIB}|1|1|1024" for kind in ("1g.18gb", "3g.71gb"))
+    one, two = "H200-MIG-1g.18gb", "H200-MIG-3g.71gb"
+    own = [("H200", 1, "GPU-1")]
+    split = [gpu, f"mig|0|{small.format('a')}", f"mig|1|{small.format('b')}", BOTH[1]]
+    assert machine.seats(*split) == [(one, 0, "MIG-a"), (one, 1, "MIG-b"), *own]
+    split = [gpu, f"mig|0|{large.format('c')}", f"mig|3|{small.format('d')}", BOTH[1]]
+    assert machine.seats(*split) == [(two, 0, "MIG-c"), (one, 2, "MIG-d"), *own], "no number stands for two of them"
+    assert machine.watch.node().note == "", "they were changed, not lost"
+    node = machine.sees(BOTH[1])
+    assert node.note == "the driver reports 1 of 2 GPUs, without H200-MIG-3g.71gb MIG-c, H200-MIG-1g.18gb MIG-d"
+    assert node.memory_bytes.keys() == {"H200", one, two}, "what is lost may come back"
+
+
+@pytest.mark.parametrize(
+    ("records", "said"),
+    [
+        (["error|nvmlInit|-|9"], "the NVIDIA driver is not loaded"),
+        (["error|nvmlInit|-|18"], "nvmlInit fails: .* \\(NVML error 18\\); nvidia-smi must"),
+        ([], "the driver reports no GPU"),
+        ([*BOTH, *(f"error|nvmlDeviceGetHandleByIndex|GPU-{i}|15" for i in range(2))], "GPU 1 is lost"),
+        (["rubbish, of which it dies"], "asking NVML ended with exit code -6; nvidia-smi must"),
+    ],
+    ids=["driver away", "driver updated", "all gone", "all lost", "crash"],
+)
+def test_no_answer_of_nvml_is_no_absence_of_gpus(
+    machine: Machine, records: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(EngineDown, match=f"^{said}"):
+        machine.sees(*records)
+    with pytest.raises(EngineDown, match=f"^{said}"):
+        machine.watch.node()
+    monkeypatch.setattr(nvidia_watch, "RETRY_SECONDS", 0.0)
+    with pytest.raises(EngineDown, match=f"^{said}"):
+        machine.sees(*records)
+    machine.says(*BOTH)
+    assert _answer(machine.watch) == FIRST, "it is asked again by itself"
+
+
+def _answer(watch: GpuWatch) -> Node:
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return watch.node()
+        except EngineDown:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+def test_nvml_that_hangs_stops_nobody(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvidia_watch, "WAIT_SECONDS", 0.1)
+    machine.says(*BOTH, "error|nvmlInit|-|-300")
+    began = time.monotonic()
+    machine.watch.soon()
+    assert machine.watch.node() == FIRST, "nothing is known yet"
+    monkeypatch.setattr(nvidia_watch, "LOOK_SECONDS", 0.5)
+    time.sleep(0.5)
+    with pytest.raises(EngineDown, match=r"^NVML has not answered within 0\.5 s; nvidia-smi must"):
+        machine.watch.node()
+    assert time.monotonic() - began < PATIENCE
+    monkeypatch.setattr(nvidia_watch, "LOOK_SECONDS", PATIENCE)
+    monkeypatch.setattr(nvidia_watch, "RETRY_SECONDS", 0.0)
+    machine.says(*BOTH)
+    assert _answer(machine.watch) == FIRST
+
+
+def test_what_cannot_be_killed_is_one_process_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It hangs in the driver."""
+    begun = []
+
+    class Stuck:
+        returncode = None
+
+        def __init__(self, *words: Any, **more: Any) -> None:
+            begun.append(self)
+
+        def poll(self) -> None:
+            return None
+
+        def kill(self) -> None:
+            """Without effect."""
+
+        def wait(self, seconds: float) -> None:
+            raise subprocess.TimeoutExpired("x", seconds)
+
+    monkeypatch.setattr(subprocess, "Popen", Stuck)
+    for name in ("LOOK_SECONDS", "RETRY_SECONDS", "WAIT_SECONDS"):
+        monkeypatch.setattr(nvidia_watch, name, 0.0)
+    watch = GpuWatch(FIRST, 2)
+    watch.soon()
+    for _ in range(3):
+        with pytest.raises(EngineDown, match="has not answered"):
+            watch.node()
+        watch.soon()
+    watch.close()
+    assert len(begun) == 1
+
+
+def test_no_process_can_be_started(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", "/nonexistent")
+        with pytest.raises(EngineDown, match="no process can be started on this machine: No such file"):
+            machine.sees(*BOTH)
+    assert machine.sees(*BOTH) == FIRST
+
+
+def test_it_is_asked_now_and_then(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = machine.records.with_name("log")
+    assert machine.watch.node() == FIRST
+    assert not log.exists(), "it was asked just now"
+    monkeypatch.setattr(nvidia_watch, "LOOK_SECONDS", 0.0)
+    machine.says(BOTH[0])
+    watch = GpuWatch(FIRST, 2)
+    monkeypatch.setattr(nvidia_watch, "LOOK_SECONDS", PATIENCE)
+    deadline = time.monotonic() + PATIENCE
+    while len(watch.node().seats) > 1:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert log.read_text().count("nvmlInit") == log.read_text().count("nvmlShutdown") == 1
+    watch.close()
+
+
+def test_at_the_start_too_the_others_are_used(machine: Machine) -> None:
+    """A controller that is started again shall not end what runs on them."""
+
+    def started() -> Any:
+        return json.loads(subprocess.run([sys.executable, "-c", START], capture_output=True, check=True).stdout)
+
+    lost = [f"error|nvmlDeviceGetHandleByIndex|GPU-{number}|15" for number in range(2)]
+    machine.says(*BOTH, lost[0])
+    assert started() == [f"GPU 0 {LOST}", "GPU-1"]
+    machine.says(*BOTH, *lost)
+    assert started() == f"GPU 1 {LOST}"
+
+
+PROGRAM = """
+import os, sys, time
+folder = sys.argv[1]
+device = os.environ["CUDA_VISIBLE_DEVICES"]
+open(f"{folder}/began-on-{device}", "a").write("x")
+while not os.path.exists(f"{folder}/lost"):
+    time.sleep(0.02)
+sys.exit("CUDA error: the GPU is lost" if device == "GPU-0" else 0)
+"""
+
+
+def test_a_job_does_not_fail_of_a_gpu_that_is_lost(machine: Machine, tmp_path: Path) -> None:
+    """Where nobody looks, it is tried three times there within a second: the GPU is always free."""
+    store = StateStore(tmp_path / "state")
+    engine = LocalEngine((FIRST,), store.cluster, machine.watch)
+    controller = Controller(store, engine, driving("fifo", {}, None), estimated, Settings("fifo", None, False))
+    submit(store, form("only", command=[sys.executable, "-c", PROGRAM, str(tmp_path)]))
+    deadline = time.monotonic() + PATIENCE
+
+    def until(what: Callable[[], bool]) -> None:
+        while not what():
+            assert time.monotonic() < deadline, rows(store)
+            controller.step()
+            time.sleep(0.05)
+
+    until((tmp_path / "began-on-GPU-0").exists)
+    machine.says(*BOTH, "error|nvmlDeviceGetHandleByIndex|GPU-0|15")
+    (tmp_path / "lost").touch()
+    until(lambda: bool(rows(store)[0]["state"] != "queued"))
+    assert (rows(store)[0]["state"], rows(store)[0]["reason"]) == ("done", None)
+    assert len((tmp_path / "began-on-GPU-0").read_text()) <= 2
+    assert (tmp_path / "began-on-GPU-1").exists()
+    controller.close()
