@@ -10,9 +10,11 @@ from typing import Any
 import matplotlib
 import pytest
 from executor_leases import Clock, Runners
+from executor_stage import Stage
 from hypothesis import HealthCheck, settings
 
 from hetopt.executor import lease_directory
+from hetopt.executor.engines.engine import Node
 
 matplotlib.use("Agg")
 # Derandomised, so that a red run is red again; without deadline, since other work may share the machine.
@@ -35,6 +37,20 @@ def runners(tmp_path: Path) -> Iterator[Runners]:
     """Starts runners of leases; none is left at the end."""
     with Runners(tmp_path) as made:
         yield made
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
+    """Makes stages: controllers of an engine without processes."""
+    made: list[Stage] = []
+
+    def make(*hosts: Node, **named: Any) -> Stage:
+        made.append(Stage(tmp_path / f"stage{len(made)}", *hosts, **named))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
 
 
 @pytest.fixture

@@ -190,12 +190,16 @@ BAD = [
     ({"gpu_types": ["fsat"]}, "gpu_types names 'fsat', which the cluster does not have; did you mean 'fast'?"),
     ({"workers": 4}, "workers is 4; of GPU types that it may run on the cluster has 2 slow + 1 fast"),
     ({"workers": 2, "gpu_types": ["fast"]}, "workers is 2; of GPU types that it may run on the cluster has 1 fast"),
+    ({"workers": 3}, "the cluster has 2 slow + 1 fast, and its policy gives a job GPUs of one type"),
+    ({"memory": "99 GB"}, "memory is 99 GB; of GPU types that it may run on fast has the most, 16 GB"),
 ]
 
 
 @pytest.mark.parametrize(("settings", "words"), BAD, ids=lambda value: str(value)[:20])
 def test_jobs_that_could_never_run(lab: Path, run: Run, settings: dict[str, Any], words: str) -> None:
     """Refused as soon as a controller has told what the cluster has."""
+    with (lab / "slots.yaml").open("a") as file:
+        file.write("memory: {slow: 8 GB, fast: 16 GB}\n")
     assert run("submit", job_file(lab, "first", command=["true"]))[0] == 0
     assert run("run", "--no-profile", *QUICK)[0] == 0
     code, out, err = run("submit", job_file(lab, "bad", **settings))

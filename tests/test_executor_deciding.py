@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from executor_scenes import LAB, form, granted, lab_of_jobs, node, opened, scene
@@ -107,8 +109,10 @@ def test_the_instance_is_what_is_known(store: StateStore) -> None:
     now = scene(store, {"a": RATES, "b": RATES, "c": RATES}, lab, opened(store))
     instance, waits = Decider(driving("fft", {}, None), estimated).instance(now)
     assert instance is not None
-    why = "too few are there now (down, drained or in use by others)"
-    assert waits == {3: f"of the GPU types on which it can run {why} for 8 workers"}
+    assert waits == {
+        3: "it wants 8 workers; the GPUs on which it can run are 4 K80 + 2 P100 + 3 V100, "
+        "and this policy mixes no types"
+    }
     assert instance.cluster.capacity == {"K80": 4, "P100": 2, "V100": 3}
     assert dict(instance.job["a"].throughput) == {"K80": 1.0, "P100": 0.0, "V100": 6.0}  # 8 GB are too few
     assert dict(instance.job["b"].throughput) == {"K80": 0.0, "P100": 0.0, "V100": 6.0}
@@ -117,6 +121,28 @@ def test_the_instance_is_what_is_known(store: StateStore) -> None:
     assert instance.placed == {"b": {"n3": {"V100": 2}}}
     assert [t.name for t in instance.tenants] == ["ann", "bob"]
     assert dict(instance.tenants[0].job_types[0].speedup) == {"K80": 1.0, "P100": 0.0, "V100": 6.0}
+
+
+NOW = "of the GPU types on which it can run too few are there now (down, drained or in use by others) for "
+WAITS = [
+    ("fft", {"memory": "20 GB"}, "no GPU type that it may run on has enough memory for it"),
+    ("fft", {"gpu_types": ["A100"]}, "gpu_types names A100, which the cluster does not have now"),
+    ("fft", {"workers": 3}, f"{NOW}3 workers"),  # the third V100 is down
+    ("fft", {"gpu_types": ["K80"]}, f"{NOW}1 worker"),
+    ("hadar", {"workers": 8, "memory": "10 GB"}, "it wants 8 workers; the GPUs on which it can run are 4 K80 + 3 V100"),
+    ("hadar", {"workers": 5}, f"{NOW}5 workers"),
+]
+
+
+@pytest.mark.parametrize(("policy", "settings", "why"), WAITS)
+def test_why_a_job_is_not_in_it(store: StateStore, policy: str, settings: dict[str, Any], why: str) -> None:
+    """Whether the GPUs are away for now, or there are none such; two hosts of three are down or drained in part."""
+    memory = {"K80": 12e9, "P100": 8e9, "V100": 16e9}
+    there = [node("n2", {"P100": 2, "V100": 1}, memory_bytes=memory), node("n3", {"V100": 1}, memory_bytes=memory)]
+    lab_of_jobs(store, [form("a", **settings), form("b")])
+    now = replace(scene(store, {"a": RATES, "b": RATES}, there), whole={"K80": 4, "P100": 2, "V100": 3})
+    _, waits = Decider(driving(policy, {}, None), estimated).instance(now)
+    assert waits == {1: why}
 
 
 def test_a_drained_node_is_not_there_and_its_jobs_hold_nothing(store: StateStore) -> None:
@@ -148,7 +174,7 @@ def test_no_node_no_instance(store: StateStore) -> None:
     lab_of_jobs(store, [form("a")])
     instance, waits = Decider(driving("fft", {}, None), estimated).instance(scene(store, {"a": RATES}, []))
     assert instance is None
-    assert waits == {1: "no node is up"}
+    assert waits == {1: "no node is up and undrained"}
     assert cluster_of([]) is None
 
 

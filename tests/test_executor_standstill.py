@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from itertools import pairwise
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from executor_scenes import form, node, rows, with_speeds
@@ -17,28 +14,12 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import func, select
 
-from hetopt.errors import InvalidOption, UnusableFile
+from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
 from hetopt.executor import tables, tending
 from hetopt.executor.leases import NOT_BEGUN
 from hetopt.executor.leases_folder import MARK
 from hetopt.executor.queue import cancel, drain, retry, submit
-from hetopt.executor.starting import driving
-
-
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Callable[..., Stage]]:
-    """Makes stages."""
-    made: list[Stage] = []
-
-    def make(*hosts: Any, **named: Any) -> Stage:
-        made.append(Stage(tmp_path / f"state{len(made)}", *hosts, **named))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
-
 
 Make = Callable[..., Stage]
 
@@ -207,122 +188,6 @@ def test_who_waits_to_be_profiled_is_not_overtaken(stage: Make) -> None:
     with lab.store.reading() as connection:
         order = list(connection.execute(select(tables.leases.c.job).where(tables.leases.c.kind == "profile")).scalars())
     assert order[:2] == [1, 2]
-
-
-# -- policies
-
-
-@pytest.mark.parametrize("policy", ["gavel", "oef-cooperative", "oef-noncooperative", "fft", "hadar", "fifo"])
-def test_a_kept_result_is_not_kept_where_a_job_cannot_run(stage: Make, policy: str) -> None:
-    lab = stage(node("v", {"V100": 1}), node("k", {"K80": 2}), policy=policy, seconds=60.0)
-    lab.too_small, lab.looks = {"a": {"V100"}}, float("inf")
-    for number, name in enumerate("ab", start=1):
-        submit(lab.store, form(name, tenant=name))
-        with_speeds(lab.store, number, {"V100": 4.0, "K80": 1.0})
-    lab.play(12, 20.0)
-    assert "k" in lab.held()["a"]
-
-
-def test_a_policy_that_has_failed_is_asked_again(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not at every look, and though nobody comes or goes."""
-    lab = stage(node("n", {"V100": 1}))
-    decider, asked = lab.controller.rounds.decider, list[float]()
-    decide = decider.decide
-
-    def fails(*words: Any) -> Any:
-        asked.append(lab.store.now())
-        if len(asked) < 3:
-            raise MemoryError("for a moment")
-        return decide(*words)
-
-    monkeypatch.setattr(decider, "decide", fails)
-    submit(lab.store, form("a"))
-    lab.play(150)
-    assert lab.states() == {"a": "done"}
-    assert min(after - before for before, after in pairwise(asked[:3])) >= 60.0
-
-
-def test_a_job_that_comes_back_between_two_looks_is_decided_anew(stage: Make) -> None:
-    """It fails, and its owner is quick."""
-    lab = stage(node("n", {"V100": 1}))
-    lab.looks = float("inf")
-    submit(lab.store, form("a"))
-    for number in range(3):
-        lab.play(2)
-        (lease,) = lab.leases()
-        lab.end(lease, "failed", 1)
-        lab.controller.tender.tend(lab.leases(), lab.engine.hosts)
-        assert (rows(lab.store)[0]["state"] == "failed") == (number == 2)
-    retry(lab.store, "a")
-    lab.looks = 3
-    lab.play(8)
-    assert lab.states() == {"a": "done"}
-
-
-def test_gpus_that_turn_into_others_are_decided_on(stage: Make) -> None:
-    lab = stage(node("n", {"K80": 1}))
-    submit(lab.store, form("a", gpu_types=["V100"]))
-    lab.play(3)
-    lab.engine.hosts = [node("n", {"V100": 1})]
-    lab.play(8)
-    assert lab.states() == {"a": "done"}
-
-
-def test_an_idle_cluster_is_not_decided_on_at_each_look(stage: Make) -> None:
-    """A-SRPT wants to be asked again later; by then nobody may be there."""
-    lab = stage(node("n", {"V100": 4}), policy="asrpt")
-    for name in "ab":
-        submit(lab.store, form(name, workers=3))
-    lab.play(2)
-    for name in "ab":
-        cancel(lab.store, name)
-    lab.play(20, 100.0)
-    number = lab.controller.rounds.number
-    lab.play(20, 100.0)
-    assert lab.controller.rounds.number == number
-
-
-def test_what_a_policy_remembers_of_another_cluster_does_not_stop_it(stage: Make) -> None:
-    """After some decisions that have failed it begins anew, and says so."""
-
-    class Grudging:
-        """Fails on another cluster than its first."""
-
-        def __call__(self, instance: Any, state: Any = None) -> Any:
-            plan, _ = inner(instance, None)
-            if state is not None and state != instance.cluster:
-                raise KeyError("V100")
-            return plan, instance.cluster
-
-    lab = stage(node("n", {"V100": 1}), seconds=60.0)
-    inner, rounds = lab.controller.rounds.decider.system.policy, lab.controller.rounds
-    rounds._base = replace(rounds._base, policy=Grudging())
-    lab.looks = float("inf")
-    submit(lab.store, form("a"))
-    lab.play(3, 20.0)
-    assert lab.held() == {"a": {"n": {"V100": 1}}}
-    lab.engine.hosts = [node("n", {"V100": 1}), node("m", {"K80": 1})]
-    submit(lab.store, form("b"))
-    lab.play(12, 60.0)
-    assert set(lab.held()) == {"a", "b"}
-    assert [line for line in lab.said if "begins without what it remembered" in line] != []
-
-
-def test_tiresias_goes_on_where_a_type_is_gone(stage: Make) -> None:
-    lab = stage(node("n", {"V100": 1}), node("k", {"K80": 1}), policy="tiresias-per-type", seconds=60.0)
-    lab.looks = float("inf")
-    for name in "ab":
-        submit(lab.store, form(name))
-    lab.play(4, 30.0)
-    lab.engine.hosts = [node("n", {"V100": 1}), node("p", {"P100": 1})]
-    lab.play(20, 60.0)
-    assert lab.held()
-    assert not [line for line in lab.said if "cannot decide" in line]
-
-
-def test_a_policy_that_ends_drives_no_cluster() -> None:
-    with pytest.raises(InvalidOption, match="for a number of rounds, and after them to nobody"):
-        driving("hadar-commit", {}, None)
 
 
 # -- all at once

@@ -79,8 +79,8 @@ class Scene:
         What is measured, with the progress of those that run.
     evidence:
         Lease -> its directory, of those that train.
-    types:
-        GPU types of all hosts, also of those that are down.
+    whole:
+        GPU type -> GPUs of all hosts, also of those that are down.
     """
 
     now: float
@@ -89,7 +89,7 @@ class Scene:
     leases: Sequence[Open]
     speeds: Speeds
     evidence: Mapping[str, Evidence] = field(default_factory=dict)
-    types: Sequence[str] = ()
+    whole: Mapping[str, int] = field(default_factory=dict)
 
     def steps_done(self, job: RowMapping) -> float:
         """Steps that are committed, and those that its leases have done since."""
@@ -168,9 +168,9 @@ class Decider:
 
     def instance(self, scene: Scene) -> tuple[Instance | None, dict[int, str]]:
         """What the policy is shown, None where there is nobody to schedule; and why jobs are not in it."""
-        cluster, waits = cluster_of(scene.nodes, scene.types), dict[int, str]()
+        cluster, waits = cluster_of(scene.nodes, tuple(scene.whole)), dict[int, str]()
         if cluster is None:
-            return None, dict.fromkeys((row["id"] for row in scene.jobs), "no node is up")
+            return None, dict.fromkeys((row["id"] for row in scene.jobs), "no node is up and undrained")
         memory = memory_of(scene.nodes)
         speed = self._speeds(scene, cluster.type_names)
         jobs, done = [], {}
@@ -178,9 +178,8 @@ class Decider:
             form = form_of(row)
             allowed = allowed_types(form, scene.speeds.of(row["id"]), memory, cluster.type_names)
             allowed = [t for t in allowed if speed[form.name].get(t, 0.0) > 0]
-            there = [cluster.capacity[t] for t in allowed]
-            if (sum(there) if self.pipeline.mixes else max(there, default=0)) < form.workers:
-                waits[row["id"]] = _too_few(form, cluster.type_names)
+            if self._most(cluster.capacity, allowed) < form.workers:
+                waits[row["id"]] = self._too_few(form, allowed, scene, cluster)
                 continue
             rates = {t: speed[form.name][t] if t in allowed else 0.0 for t in cluster.type_names}
             jobs.append(self._job(row, form, rates))
@@ -190,6 +189,25 @@ class Decider:
         names = {job.name for job in jobs}
         placed = _placed(scene.leases, names, cluster)
         return with_tenants(cluster, jobs, time=scene.now, done=done, placed=placed), waits
+
+    def _most(self, capacity: Mapping[str, int], types: Collection[str]) -> int:
+        """GPUs that a gang can have."""
+        there = [capacity.get(t, 0) for t in types]
+        return sum(there) if self.pipeline.mixes else max(there, default=0)
+
+    def _too_few(self, form: JobForm, allowed: Collection[str], scene: Scene, cluster: Cluster) -> str:
+        """Why a job cannot have its GPUs, now or at all."""
+        plural = "s" if form.workers > 1 else ""
+        if form.gpu_types is not None and not set(form.gpu_types) & set(cluster.type_names):
+            return f"gpu_types names {', '.join(form.gpu_types)}, which the cluster does not have now"
+        if not allowed:
+            return "no GPU type that it may run on has enough memory for it"
+        if self._most(scene.whole or cluster.capacity, allowed) < form.workers:
+            there = " + ".join(f"{(scene.whole or cluster.capacity).get(t, 0)} {t}" for t in allowed)
+            mixed = "" if self.pipeline.mixes else ", and this policy mixes no types"
+            return f"it wants {form.workers} worker{plural}; the GPUs on which it can run are {there}{mixed}"
+        why = "too few are there now (down, drained or in use by others)"
+        return f"of the GPU types on which it can run {why} for {form.workers} worker{plural}"
 
     @property
     def pipeline(self) -> Pipeline:
@@ -301,15 +319,6 @@ def _tenants(jobs: Iterable[Job]) -> tuple[Tenant, ...]:
 def _relative(job: Job) -> dict[str, float]:
     slowest = min(v for v in job.throughput.values() if v > 0)
     return {t: v / slowest for t, v in job.throughput.items()}
-
-
-def _too_few(form: JobForm, types: Collection[str]) -> str:
-    """Why a job cannot have its GPUs."""
-    if form.gpu_types is not None and not set(form.gpu_types) & set(types):
-        return f"gpu_types names {', '.join(form.gpu_types)}, which the cluster does not have now"
-    plural = "s" if form.workers > 1 else ""
-    why = "too few are there now (down, drained or in use by others)"
-    return f"of the GPU types on which it can run {why} for {form.workers} worker{plural}"
 
 
 def targets_of(decision: Decision, ids: Mapping[str, int], whole: Collection[str] = ()) -> list[Target]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 from sqlalchemy import Connection, RowMapping, insert, select, update
 
@@ -43,7 +45,7 @@ def submit(store: StateStore, form: JobForm, *, again: bool = False) -> str:
                 )
             number = next(n for n in range(2, len(taken) + 3) if f"{form.name}.{n}" not in taken)
             form = form.model_copy(update={"name": check_name(f"{form.name}.{number}", "the name with its number")})
-        check_runnable(form, known_nodes(connection))
+        check_runnable(form, known_nodes(connection), mixes=store.fact(connection, "mixes") != "no")
         row = {
             "name": form.name,
             "tenant": form.tenant,
@@ -58,34 +60,57 @@ def submit(store: StateStore, form: JobForm, *, again: bool = False) -> str:
     return form.name
 
 
-def known_nodes(connection: Connection) -> dict[str, dict[str, int]]:
-    """Node -> GPU type -> GPUs, as far as an engine has ever told."""
+def known_nodes(connection: Connection) -> dict[str, dict[str, Any]]:
+    """Node -> what an engine has last told of it: ``gpus`` (type -> number), ``memory_bytes`` (type -> of one), …."""
     rows = connection.execute(select(tables.nodes.c.name, tables.nodes.c.content)).all()
-    return {name: json.loads(content)["gpus"] for name, content in rows if content}
+    return {name: json.loads(content) for name, content in rows if content}
 
 
-def check_runnable(form: JobForm, nodes: Mapping[str, Mapping[str, int]]) -> None:
+def capacity_of(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+    """GPU type -> GPUs."""
+    capacity: dict[str, int] = {}
+    for told in nodes.values():
+        for gpu_type, number in told["gpus"].items():
+            capacity[gpu_type] = capacity.get(gpu_type, 0) + number
+    return capacity
+
+
+def check_runnable(form: JobForm, nodes: Mapping[str, Mapping[str, Any]], *, mixes: bool = True) -> None:
     """Raise :class:`InvalidOption` where no placement on these nodes, all of them up, could have the job.
 
     Without any node nothing is known, and nothing refused.
+
+    Parameters
+    ----------
+    mixes:
+        Whether a job may have GPUs of several types at once.
     """
     if not nodes:
         return
-    capacity: dict[str, int] = {}
-    for gpus in nodes.values():
-        for gpu_type, number in gpus.items():
-            capacity[gpu_type] = capacity.get(gpu_type, 0) + number
+    capacity, memory = capacity_of(nodes), dict[str, float]()
+    for told in nodes.values():
+        for gpu_type, size in told.get("memory_bytes", {}).items():
+            memory[gpu_type] = max(size, memory.get(gpu_type, 0.0))
     for gpu_type in form.gpu_types or ():
         if gpu_type not in capacity:
             raise InvalidOption(
                 f"job {form.name!r}: gpu_types names {gpu_type!r}, which the cluster does not have; "
                 f"{choices(gpu_type, capacity)}"
             )
-    allowed = {t: n for t, n in capacity.items() if form.gpu_types is None or t in form.gpu_types}
-    if form.workers > sum(allowed.values()):
-        listed = " + ".join(f"{n} {t}" for t, n in allowed.items())
+    named = {t: n for t, n in capacity.items() if form.gpu_types is None or t in form.gpu_types}
+    allowed = {t: n for t, n in named.items() if memory.get(t, math.inf) >= form.memory}
+    if named and not allowed:
+        most = max(named, key=lambda t: memory[t])
         raise InvalidOption(
-            f"job {form.name!r}: workers is {form.workers}; of GPU types that it may run on the cluster has {listed}"
+            f"job {form.name!r}: memory is {form.memory / 1e9:.3g} GB; of GPU types that it may run on {most} has the "
+            f"most, {memory[most] / 1e9:.3g} GB"
+        )
+    if form.workers > (sum(allowed.values()) if mixes else max(allowed.values(), default=0)):
+        listed = " + ".join(f"{n} {t}" for t, n in allowed.items())
+        mixed = "" if mixes else ", and its policy gives a job GPUs of one type"
+        raise InvalidOption(
+            f"job {form.name!r}: workers is {form.workers}; of GPU types that it may run on the cluster has "
+            f"{listed}{mixed}"
         )
 
 

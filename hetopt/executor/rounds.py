@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import insert, select, update
@@ -97,7 +97,6 @@ class Rounds:
     _seen: object = None
     _placed: frozenset[int] = frozenset()  # jobs to which the last decision gave something
     _failures: int = 0  # of the policy, in a row
-    _refused: set[int] = field(default_factory=set)  # jobs that the last decision gave nothing
 
     def __post_init__(self) -> None:
         self._base = self.decider.system
@@ -110,7 +109,8 @@ class Rounds:
             self.next = float(self.store.fact(connection, "next_round") or 0.0)
             if {key: self.store.fact(connection, key) for key in chosen} != chosen:
                 self.next = 0.0
-            for key, value in chosen.items():
+            mixes = "yes" if self.decider.pipeline.mixes else "no"  # for who hands in jobs
+            for key, value in {**chosen, "mixes": mixes}.items():
                 self.store.say(connection, key, value)
             query = select(tables.memories.c.state).where(tables.memories.c.policy == self.policy)
             state = connection.execute(query).scalar()
@@ -121,7 +121,7 @@ class Rounds:
         """Whether it is time to ask the policy; where nothing runs, whoever comes need not wait for the next round."""
         now = self.store.now()
         if self.seconds is not None:
-            comes = idle and not self.strict and bool(scene.jobs) and scene.jobs[-1]["id"] not in self._refused
+            comes = idle and not self.strict and bool(scene.jobs) and _shown(scene) != self._seen
             return now >= self.next or comes
         dropped = self._placed - {target.job for target in targets}  # since then, such as those that have failed
         back = any(row["id"] in dropped for row in scene.jobs)
@@ -146,7 +146,7 @@ class Rounds:
             self.complaints.tell("policy", f"{self.policy} cannot decide, so what runs goes on: {why}")
             self._failures += 1
             self.decider.wake = self.store.now() + AGAIN_SECONDS
-            self._refused, self._placed = {row["id"] for row in scene.jobs}, frozenset()
+            self._placed = frozenset()
             self._postpone(why)
         else:
             self._failures = 0
@@ -220,11 +220,11 @@ class Rounds:
             self.store.note(connection, "round", **row)
             for job in scene.jobs:
                 if job["id"] not in placed and not (job["failures"] and (job["reason"] or "").startswith("failed ")):
-                    why = answer.waits.get(job["id"], "others come first this round")
+                    why = answer.waits.get(job["id"], "others come first this round" if placed else "the policy waits")
                     if why != job["reason"]:
                         connection.execute(update(tables.jobs).where(tables.jobs.c.id == job["id"]).values(reason=why))
         self.number, self.next = number, following
-        self._refused, self._placed = {job["id"] for job in scene.jobs} - placed, frozenset(placed)
+        self._placed = frozenset(placed)
 
     def _postpone(self, why: str) -> None:
         self.next = self._after()

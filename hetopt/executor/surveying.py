@@ -98,7 +98,8 @@ class Survey:
         said = {}
         for node in nodes:
             gpus = dict(Counter(seat.gpu_type for seat in node.seats))
-            said[node.name] = json.dumps({"gpus": gpus, "up": node.up, "note": node.note})
+            told = {"gpus": gpus, "up": node.up, "note": node.note, "memory_bytes": dict(node.memory_bytes)}
+            said[node.name] = json.dumps(told)
         self.nodes = nodes
         self._count_others(leases)
         self.drained = self.kept.get(("nodes", tuple(said.items())), lambda: self._write_down(said))
@@ -182,8 +183,8 @@ class Survey:
         now = self.store.now()
         ready = [row for row in ready if row["not_before"] <= now]  # the others rest; nobody waits for them
         training = [lease for lease in leases if lease.row["kind"] == TRAIN and lease.row["stop_asked"] is None]
-        types = tuple(dict.fromkeys(seat.gpu_type for node in self.nodes for seat in node.seats))
-        return Scene(now, usable, ready, training, speeds, types=types), trials
+        whole = dict(Counter(seat.gpu_type for node in self.nodes for seat in node.seats))
+        return Scene(now, usable, ready, training, speeds, whole=whole), trials
 
     def _jobs(
         self, capacity: Mapping[str, int], memory: Mapping[str, float]
@@ -224,7 +225,7 @@ class Survey:
         """Whether it has run out of memory, and there is no GPU type left, not even on hosts that are down."""
         if all(speed.feasible for speed in known.values()):
             return False
-        types = {seat.gpu_type for node in self.nodes for seat in node.seats}
+        types = {seat.gpu_type for node in self.nodes for seat in node.seats} | memory.keys()  # also of lost GPUs
         return bool(types) and not allowed_types(form, known, memory, types)
 
     def _impossible(self, connection: Connection, row: RowMapping) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, func, or_, select
 
 from hetopt.data.entities import Floats
 from hetopt.executor import tables
-from hetopt.executor.queue import form_of, known_nodes
+from hetopt.executor.queue import capacity_of, form_of, known_nodes
 
 HOUR = 3600.0
 ROUNDS = 12
@@ -220,10 +220,7 @@ def engine(connection: Connection) -> str | None:
 
 def unmeasured(connection: Connection) -> set[str]:
     """Names of jobs that were never measured on a GPU type that they may use and that has room for them."""
-    capacity: dict[str, int] = {}
-    for gpus in known_nodes(connection).values():
-        for gpu_type, number in gpus.items():
-            capacity[gpu_type] = capacity.get(gpu_type, 0) + number
+    capacity = capacity_of(known_nodes(connection))
     known: dict[int, set[str]] = {}
     for job, gpu_type in connection.execute(select(tables.speeds.c.job, tables.speeds.c.gpu_type)):
         known.setdefault(job, set()).add(gpu_type)

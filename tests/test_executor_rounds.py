@@ -1,0 +1,153 @@
+"""When a policy is asked, and asked again; that what it remembers is in nobody's way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from executor_scenes import form, node, rows, with_speeds
+from executor_stage import Stage
+
+from hetopt.errors import InvalidOption
+from hetopt.executor.queue import cancel, retry, submit
+from hetopt.executor.starting import driving
+
+Make = Callable[..., Stage]
+
+
+@pytest.mark.parametrize("policy", ["gavel", "oef-cooperative", "oef-noncooperative", "fft", "hadar", "fifo"])
+def test_a_kept_result_is_not_kept_where_a_job_cannot_run(stage: Make, policy: str) -> None:
+    lab = stage(node("v", {"V100": 1}), node("k", {"K80": 2}), policy=policy, seconds=60.0)
+    lab.too_small, lab.looks = {"a": {"V100"}}, float("inf")
+    for number, name in enumerate("ab", start=1):
+        submit(lab.store, form(name, tenant=name))
+        with_speeds(lab.store, number, {"V100": 4.0, "K80": 1.0})
+    lab.play(12, 20.0)
+    assert "k" in lab.held()["a"]
+
+
+def test_a_policy_that_has_failed_is_asked_again(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not at every look, and though nobody comes or goes."""
+    lab = stage(node("n", {"V100": 1}))
+    decider, asked = lab.controller.rounds.decider, list[float]()
+    decide = decider.decide
+
+    def fails(*words: Any) -> Any:
+        asked.append(lab.store.now())
+        if len(asked) < 3:
+            raise MemoryError("for a moment")
+        return decide(*words)
+
+    monkeypatch.setattr(decider, "decide", fails)
+    submit(lab.store, form("a"))
+    lab.play(150)
+    assert lab.states() == {"a": "done"}
+    assert min(after - before for before, after in pairwise(asked[:3])) >= 60.0
+
+
+def test_a_job_that_comes_back_between_two_looks_is_decided_anew(stage: Make) -> None:
+    """It fails, and its owner is quick."""
+    lab = stage(node("n", {"V100": 1}))
+    lab.looks = float("inf")
+    submit(lab.store, form("a"))
+    for number in range(3):
+        lab.play(2)
+        (lease,) = lab.leases()
+        lab.end(lease, "failed", 1)
+        lab.controller.tender.tend(lab.leases(), lab.engine.hosts)
+        assert (rows(lab.store)[0]["state"] == "failed") == (number == 2)
+    retry(lab.store, "a")
+    lab.looks = 3
+    lab.play(8)
+    assert lab.states() == {"a": "done"}
+
+
+def test_gpus_that_turn_into_others_are_decided_on(stage: Make) -> None:
+    lab = stage(node("n", {"K80": 1}))
+    submit(lab.store, form("a", gpu_types=["V100"]))
+    lab.play(3)
+    lab.engine.hosts = [node("n", {"V100": 1})]
+    lab.play(8)
+    assert lab.states() == {"a": "done"}
+
+
+def test_an_idle_cluster_is_not_decided_on_at_each_look(stage: Make) -> None:
+    """A-SRPT wants to be asked again later; by then nobody may be there."""
+    lab = stage(node("n", {"V100": 4}), policy="asrpt")
+    for name in "ab":
+        submit(lab.store, form(name, workers=3))
+    lab.play(2)
+    for name in "ab":
+        cancel(lab.store, name)
+    lab.play(20, 100.0)
+    number = lab.controller.rounds.number
+    lab.play(20, 100.0)
+    assert lab.controller.rounds.number == number
+
+
+def test_what_a_policy_remembers_of_another_cluster_does_not_stop_it(stage: Make) -> None:
+    """After some decisions that have failed it begins anew, and says so."""
+
+    class Grudging:
+        """Fails on another cluster than its first."""
+
+        def __call__(self, instance: Any, state: Any = None) -> Any:
+            plan, _ = inner(instance, None)
+            if state is not None and state != instance.cluster:
+                raise KeyError("V100")
+            return plan, instance.cluster
+
+    lab = stage(node("n", {"V100": 1}), seconds=60.0)
+    inner, rounds = lab.controller.rounds.decider.system.policy, lab.controller.rounds
+    rounds._base = replace(rounds._base, policy=Grudging())
+    lab.looks = float("inf")
+    submit(lab.store, form("a"))
+    lab.play(3, 20.0)
+    assert lab.held() == {"a": {"n": {"V100": 1}}}
+    lab.engine.hosts = [node("n", {"V100": 1}), node("m", {"K80": 1})]
+    submit(lab.store, form("b"))
+    lab.play(12, 60.0)
+    assert set(lab.held()) == {"a", "b"}
+    assert [line for line in lab.said if "begins without what it remembered" in line] != []
+
+
+def test_tiresias_goes_on_where_a_type_is_gone(stage: Make) -> None:
+    lab = stage(node("n", {"V100": 1}), node("k", {"K80": 1}), policy="tiresias-per-type", seconds=60.0)
+    lab.looks = float("inf")
+    for name in "ab":
+        submit(lab.store, form(name))
+    lab.play(4, 30.0)
+    lab.engine.hosts = [node("n", {"V100": 1}), node("p", {"P100": 1})]
+    lab.play(20, 60.0)
+    assert lab.held()
+    assert not [line for line in lab.said if "cannot decide" in line]
+
+
+def test_a_policy_that_ends_drives_no_cluster() -> None:
+    with pytest.raises(InvalidOption, match="for a number of rounds, and after them to nobody"):
+        driving("hadar-commit", {}, None)
+
+
+@pytest.mark.parametrize("policy", ["fifo", "fft", "gavel"])
+def test_where_nothing_runs_who_waits_need_not_wait_for_the_next_round(stage: Make, policy: str) -> None:
+    lab = stage(node("n", {"V100": 2}), policy=policy, seconds=600.0)
+    lab.looks = 1
+    for i in range(6):
+        submit(lab.store, form(f"j{i}"))
+    lab.play(25)
+    assert set(lab.states().values()) == {"done"}
+
+
+def test_a_policy_that_gives_nothing_is_not_asked_at_each_look(stage: Make) -> None:
+    lab = stage(node("n", {"V100": 1}, up=False), node("k", {"K80": 1}), seconds=600.0)
+    submit(lab.store, form("a", gpu_types=["V100"]))
+    lab.play(2)
+    number = lab.controller.rounds.number
+    lab.play(20)
+    assert lab.controller.rounds.number == number
+    lab.host("n", up=True)
+    lab.play(8)
+    assert lab.states() == {"a": "done"}
