@@ -11,13 +11,14 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Timer
+from typing import Any
 
 import pytest
 from executor_scenes import form, granted, lab_of_jobs, opened, rows
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from sqlalchemy import select
+from sqlalchemy import event, select
 from sqlalchemy.exc import IntegrityError
 
 from hetopt.errors import InvalidOption, UnknownName, UnusableFile
@@ -26,7 +27,7 @@ from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.leases import MOST_FAILURES, MOST_LOSSES, PART_ENDED, Ending, ask_stop, mark_started, seal
 from hetopt.executor.queue import cancel, drain, retry, submit
 from hetopt.executor.reconciling import free_seats
-from hetopt.executor.store import DATABASE, EVENTS, LOCK, StateStore
+from hetopt.executor.store import DATABASE, EVENTS, LOCK, LOGGED, StateStore
 
 SEATS = [Seat("a", "slow", 0), Seat("a", "slow", 1), Seat("b", "fast", 0)]
 STEPS = 100
@@ -246,7 +247,7 @@ def test_folders_of_any_name(tmp_path: Path, name: str) -> None:
         assert [row["name"] for row in rows(store)] == ["a"]
 
 
-@pytest.mark.parametrize("cut", [1, 7, 40, 10**6])
+@pytest.mark.parametrize("cut", [1, 7, 40, 160])
 def test_the_event_log_has_every_event_once(store: StateStore, cut: int) -> None:
     """Also where a crash has cut it off in the middle of a line."""
     for i in range(5):
@@ -261,6 +262,61 @@ def test_the_event_log_has_every_event_once(store: StateStore, cut: int) -> None
     assert [event["id"] for event in told] == [1, 2, 3, 4, 5, 6]
     assert told[-1]["job"] == "last"
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def _numbers(path: Path) -> list[int]:
+    return [json.loads(line)["id"] for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("how", ["renamed", "removed", "emptied"])
+@pytest.mark.parametrize("crashed", [False, True])
+def test_what_was_in_a_log_that_was_taken_away_is_not_written_again(store: StateStore, how: str, crashed: bool) -> None:
+    """Also where a crash has kept the number of the last event from being noted, before or after."""
+    path, old = store.folder / EVENTS, store.folder / f"{EVENTS}.1"
+    submit(store, form("a"))
+    store.write_events()
+    submit(store, form("b"))
+    noted = (store.folder / LOGGED).read_bytes()
+    store.write_events()
+    if crashed:
+        (store.folder / LOGGED).write_bytes(noted)
+        with StateStore(store.folder) as other:
+            other.write_events()
+        assert _numbers(path) == [1, 2]
+    if how == "renamed":
+        path.rename(old)
+    elif how == "removed":
+        path.unlink()
+    else:
+        os.truncate(path, 0)
+    store.write_events()
+    assert path.read_bytes() == b""
+    submit(store, form("c"))
+    noted = (store.folder / LOGGED).read_bytes()
+    with StateStore(store.folder) as other:
+        other.write_events()
+    if crashed:
+        (store.folder / LOGGED).write_bytes(noted)
+    os.truncate(path, path.stat().st_size - 30)  # its only line
+    submit(store, form("d"))
+    store.write_events()
+    assert _numbers(path) == [3, 4]
+    assert how != "renamed" or _numbers(old) == [1, 2]
+
+
+def test_many_events_are_read_in_portions(store: StateStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    for i in range(5):
+        submit(store, form(f"j{i}"))
+    monkeypatch.setattr("hetopt.executor.store.PORTION", 2)
+    fetched = []
+
+    @event.listens_for(store.database, "before_cursor_execute")
+    def _asked(*said: Any) -> None:
+        fetched.extend([said[3]] * ("LIMIT" in said[2]))
+
+    store.write_events()
+    assert fetched == [(0, 2, 0), (2, 2, 0), (4, 2, 0), (5, 2, 0)]
+    assert _numbers(store.folder / EVENTS) == [1, 2, 3, 4, 5]
 
 
 def test_states_that_cannot_be_used(tmp_path: Path) -> None:

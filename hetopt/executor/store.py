@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import secrets
 import sqlite3
 import time
@@ -13,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from sqlalchemy import URL, Connection, create_engine, event, func, insert, select
+from sqlalchemy import URL, Connection, RowMapping, create_engine, event, func, insert, select
 from sqlalchemy import Engine as Database
 from sqlalchemy.exc import DatabaseError, OperationalError
 
@@ -22,6 +23,12 @@ from hetopt.executor import tables
 from hetopt.executor.clock import Clock, today
 
 DATABASE, LOCK, EVENTS, LEASES = "state.db", "controller.lock", "events.jsonl", "leases"
+
+LOGGED = "events.logged"
+"""Number of the last event that was ever in the log file: an administrator may have taken that away."""
+
+PORTION = 1000
+"""Events that are read at once."""
 
 WAIT_SECONDS = 30.0
 """How long a transaction waits for another process's."""
@@ -234,19 +241,30 @@ class StateStore:
     # -- the event log
 
     def write_events(self) -> None:
-        """Append to the log file what it does not have yet; each event once, whatever was interrupted."""
+        """Append to the log file what was not there yet; each event once, whatever was interrupted or taken away."""
         path, version = self.folder / EVENTS, self.version()
         if version == self._logged and path.exists():
             return
-        with open(path, "ab+", opener=_private) as file:
-            last = _last_event(file)
-            with self.reading() as connection:
-                query = select(tables.events).where(tables.events.c.id > last).order_by(tables.events.c.id)
-                rows = connection.execute(query).mappings().all()
-            for row in rows:
-                said = {key: row[key] for key in ("id", "time", "at", "kind", "job") if row[key] is not None}
-                file.write(json.dumps(said | json.loads(row["content"])).encode() + b"\n")
+        with open(self.folder / LOGGED, "rb+", buffering=0, opener=_private) as number:
+            noted = number.read(20)
+            before = int(noted) if noted.isdigit() else 0
+            with open(path, "ab+", opener=_private) as file:
+                last = _last_event(file, before)
+                while rows := self._events_after(last):
+                    for row in rows:
+                        said = {key: row[key] for key in ("id", "time", "at", "kind", "job") if row[key] is not None}
+                        file.write(json.dumps(said | json.loads(row["content"])).encode() + b"\n")
+                    last = rows[-1]["id"]
+                if last != before:
+                    file.flush()
+                    os.fsync(file.fileno())  # the number may not survive a crash of the machine without the lines
+                    os.pwrite(number.fileno(), b"%020d\n" % last, 0)
         self._logged = version
+
+    def _events_after(self, last: int) -> Sequence[RowMapping]:
+        query = select(tables.events).where(tables.events.c.id > last).order_by(tables.events.c.id).limit(PORTION)
+        with self.reading() as connection:
+            return connection.execute(query).mappings().all()
 
     def close(self) -> None:
         """Let go of the files, and of the lock."""
@@ -297,11 +315,15 @@ def _locked(handle: int) -> bool:
 
 
 def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    return os.open(path, flags | os.O_CREAT, 0o600)
 
 
-def _last_event(file: Any) -> int:
-    """Number of the last event that is in the log file whole; what a crash left half-written behind it is cut off."""
+def _last_event(file: Any, noted: int) -> int:
+    """Number of the last event that is in the log file whole; what a crash left half-written behind it is cut off.
+
+    In a file that has no whole line, as after its rotation, it is the event before the one that was half-written, or
+    the one that was ``noted``.
+    """
     size = file.seek(0, os.SEEK_END)
     at = max(0, size - 65536)
     file.seek(at)
@@ -313,7 +335,8 @@ def _last_event(file: Any) -> int:
             return int(json.loads(line)["id"])
         except (ValueError, KeyError, TypeError):
             continue
-    return 0
+    begun = re.match(rb'\{"id": (\d+),', rest)
+    return int(begun[1]) - 1 if begun else noted
 
 
 def file_system(path: Path) -> str:
