@@ -147,7 +147,7 @@ def test_forked_training_beside_unforked(tmp_path: Path, monkeypatch: pytest.Mon
     with StateStore(tmp_path / "state") as store:
         found = {name: losses(store, name) for name in ("forked", "alone")}
         with store.reading() as connection:
-            merged = connection.exec_driver_sql("SELECT count(*) FROM merges WHERE done").scalar() or 0
+            merged = connection.exec_driver_sql("SELECT count(*) FROM events WHERE kind = 'merging'").scalar() or 0
             leases = connection.exec_driver_sql("SELECT from_step, end_step FROM leases WHERE forked").all()
     assert merged > 0
     assert sum(end - start for start, end in leases) == 1500

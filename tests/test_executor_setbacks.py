@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from executor_lab import QUICK, Run, job_file, jobs_of, some_lab  # noqa: F401 - the last a fixture
 from executor_leases import PATIENCE, until
 from executor_scenes import form, granted, lab_of_jobs, node, opened, rows
-from sqlalchemy import insert, update
+from sqlalchemy import insert, select, update
 
+from hetopt.executor import lease_directory as files
 from hetopt.executor import tables
 from hetopt.executor.engines.engine import Seat
+from hetopt.executor.job_side import list_files
 from hetopt.executor.kept import Kept
 from hetopt.executor.leases import Ending, seal
 from hetopt.executor.merging import Merges
@@ -114,6 +118,83 @@ def test_a_merge_that_may_come_through_later_says_so_and_ends_with_the_job(tmp_p
             assert connection.execute(tables.merges.select()).mappings().one()["done"]
         assert (rows(store)[0]["state"], rows(store)[0]["reason"]) == ("cancelled", "cancelled")
         merges.close()
+
+
+def test_a_merge_whose_folder_cannot_be_used_keeps_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Be it that it cannot be made, or that its server does not let it be known what is there."""
+    away = tmp_path / "away" / "step-9"
+
+    def known(folder: Path, real: Callable[[Path], bool] = files.is_complete) -> bool:
+        if folder == away:
+            raise OSError(errno.EIO, "server is away", str(folder))
+        return real(folder)
+
+    monkeypatch.setattr(files, "is_complete", known)
+    with StateStore(tmp_path / "state") as store:
+        lab_of_jobs(store, [form("a"), form("b"), form("c")])
+        (tmp_path / "file").write_text("")
+        (tmp_path / "there" / "step-9").mkdir(parents=True)
+        list_files(tmp_path / "there" / "step-9")
+        folders = [tmp_path / "file" / "step-9", away, tmp_path / "there" / "step-9"]
+        with store.writing() as connection:
+            for job, folder in enumerate(folders, 1):
+                row = {**MERGING, "job": job, "parts": "[]", "folder": str(folder)}
+                connection.execute(insert(tables.merges).values(row))
+        merges = Merges(store, tmp_path / "leases", Kept(store))
+        for _ in range(3):
+            merges.step()
+        told = "its copies cannot be merged now, which is tried again: "
+        reasons = [row["reason"] for row in rows(store)]
+        assert reasons == [f"{told}{tmp_path / 'file'}: File exists", f"{told}{away}: server is away", None]
+        assert [row["committed"] for row in rows(store)] == [0, 0, 9]
+        monkeypatch.undo()
+        away.mkdir(parents=True)
+        list_files(away)
+        monkeypatch.setattr("hetopt.executor.merging.files.now", lambda now=files.now: now() + 60.0)
+        merges.step()
+        assert [row["committed"] for row in rows(store)] == [0, 9, 9]
+        merges.close()
+
+
+def test_checkpoints_of_merges_that_are_passed_are_cleared_away_and_forgotten(tmp_path: Path) -> None:
+    """Not the one from which a job goes on, nor one that is merged anew at the same step."""
+    with StateStore(tmp_path / "state") as store:
+        lab_of_jobs(store, [form("a"), form("b")])
+        steps = {name: tmp_path / name for name in ("old", "kept", "again", "lone", "stuck")}
+        for name, folder in steps.items():
+            folder.write_text("no folder") if name == "stuck" else folder.mkdir()
+
+        def merge(job: int, name: str, done: bool = True) -> None:
+            row = {"job": job, "step": 9, "parts": "[]", "folder": str(steps[name]), "done": done}
+            with store.writing() as connection:
+                connection.execute(insert(tables.merges).values(row))
+
+        def left() -> list[str]:
+            with store.reading() as connection:
+                folders = connection.execute(select(tables.merges.c.folder).order_by(tables.merges.c.id)).scalars()
+                return [Path(folder).name for folder in folders]
+
+        with store.writing() as connection:
+            changed = update(tables.jobs).where(tables.jobs.c.id == 1)
+            connection.execute(changed.values(checkpoint=str(steps["kept"])))
+        for name in ("old", "kept", "again", "stuck"):
+            merge(1, name)
+        merge(1, "again", done=False)
+        merge(2, "lone")  # of a job without a checkpoint
+        for _ in range(2):
+            merges = Merges(store, tmp_path / "leases", Kept(store))
+            for _ in range(2):
+                merges.clear_away()
+            assert left() == ["kept", "again", "stuck", "again"]
+            assert sorted(name for name, folder in steps.items() if folder.exists()) == ["again", "kept", "stuck"]
+        steps["stuck"].unlink()
+        steps["stuck"].mkdir()
+        with store.writing() as connection:
+            connection.execute(update(tables.merges).values(done=True))
+        Merges(store, tmp_path / "leases", Kept(store)).clear_away()
+        assert (left(), steps["again"].exists(), steps["stuck"].exists()) == (["kept"], False, False)
 
 
 ENGINE = """

@@ -217,7 +217,7 @@ class Controller:
                 .join(tables.jobs, tables.jobs.c.id == tables.leases.c.job)
                 .where(tables.leases.c.state == SEALED, tables.leases.c.checkpoint.is_not(None))
                 .where(~tables.leases.c.forked | tables.leases.c.merged, tables.jobs.c.state != FAILED)
-                .where(tables.jobs.c.checkpoint != tables.leases.c.checkpoint)
+                .where(tables.jobs.c.checkpoint.is_distinct_from(tables.leases.c.checkpoint))
             )
             return [(row["id"], directory(row, self.tender.folder)) for row in rows.mappings()]
 

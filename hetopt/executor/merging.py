@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import RowMapping, insert, select, update
+from sqlalchemy import RowMapping, bindparam, insert, select, update
 
+from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
 from hetopt.executor import tables
 from hetopt.executor.kept import Kept
@@ -43,14 +44,21 @@ class Merges:
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         self._failures: dict[int, int] = {}
         self._again: dict[int, float] = {}
-        self._cleared: set[str] = set()
+        self._left: set[int] = set()  # whose folders cannot be removed now
 
     def step(self) -> None:
         """Begin those that are due, look after those that run, commit those that are done."""
         for job in self.kept.get("merges due", self._due):
             self._begin(job)
         for row in self.kept.get("merges", self._begun):
-            self._advance(row)
+            if row["job_state"] != CANCELLED and files.now() < self._again.get(row["id"], 0.0):
+                continue
+            try:
+                self._advance(row)
+            except UnusableFile:
+                raise  # of the books
+            except OSError as problem:
+                self._later(row, f"{problem.filename or row['folder']}: {problem.strerror or problem}")
 
     def _begun(self) -> Sequence[RowMapping]:
         query = select(tables.merges, tables.jobs.c.state.label("job_state"))
@@ -92,34 +100,40 @@ class Merges:
     def _advance(self, row: RowMapping) -> None:
         folder = Path(row["folder"])
         process = self._running.get(row["id"])
+        if process is not None and process.poll() is None:
+            return
+        self._running.pop(row["id"], None)
         if files.is_complete(folder):
-            if process is not None:
-                process.wait()
-                del self._running[row["id"]]
             with self.store.writing() as connection:
                 job = connection.execute(select(tables.jobs).where(tables.jobs.c.id == row["job"])).mappings().one()
                 self._commit(connection, job, row["step"], row["folder"])
                 connection.execute(update(tables.merges).where(tables.merges.c.id == row["id"]).values(done=True))
-        elif process is None and row["job_state"] == CANCELLED and row["id"] in self._failures:
+        elif process is not None:
+            self._failed(row, process.returncode, folder.parent / "merge.log")
+        elif row["job_state"] == CANCELLED and row["id"] in self._failures:
             self._give_up(row, "")
-        elif process is None and files.now() >= self._again.get(row["id"], 0.0):
+        else:
             folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             words = [sys.executable, "-P", "-m", "hetopt.executor.merge_checkpoints", row["parts"], row["folder"]]
             words.append(str(os.getpid()))
             log = folder.parent / "merge.log"
             with log.open("wb") as file:
                 self._running[row["id"]] = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
-        elif process is not None and process.poll() is not None:
-            del self._running[row["id"]]
-            self._failed(row, process.returncode, folder.parent / "merge.log")
 
     def _failed(self, row: RowMapping, code: int, log: Path) -> None:
-        """Try again later, for ever, unless the copies do not fit together: then the job has failed."""
-        failures = self._failures[row["id"]] = self._failures.get(row["id"], 0) + 1
+        """Try again later, unless the copies do not fit together: then the job has failed."""
         why = (files.read_text(log) or "").strip().rpartition("\n")[2] or "the merging process died"
-        if code == UNFIT or row["job_state"] == CANCELLED:
+        if code == UNFIT:
+            self._give_up(row, why)
+        else:
+            self._later(row, why)
+
+    def _later(self, row: RowMapping, why: str) -> None:
+        """Try again later, for ever, unless the job is cancelled."""
+        if row["job_state"] == CANCELLED:
             self._give_up(row, why)
             return
+        failures = self._failures[row["id"]] = self._failures.get(row["id"], 0) + 1
         pause = min(MOST_PAUSE, 2.0 ** min(failures, 10))
         self._again[row["id"]] = files.now() + pause
         values: dict[str, Any] = {"reason": f"its copies cannot be merged now, which is tried again: {why}"}
@@ -132,8 +146,8 @@ class Merges:
         with self.store.writing() as connection:
             job = connection.execute(select(tables.jobs).where(tables.jobs.c.id == row["job"])).mappings().one()
             connection.execute(update(tables.merges).where(tables.merges.c.id == row["id"]).values(done=True))
-            mine = tables.leases.c.job == row["job"]
-            connection.execute(update(tables.leases).where(mine, tables.leases.c.forked).values(merged=True))
+            mine = (tables.leases.c.job == row["job"]) & tables.leases.c.forked & ~tables.leases.c.merged
+            connection.execute(update(tables.leases).where(mine).values(merged=True))
             values = {"state": FAILED, "finished": self.store.now(), "reason": f"its copies cannot be merged: {why}"}
             if job["cancelled"]:
                 values |= {"state": CANCELLED, "finished": job["finished"] or self.store.now(), "reason": "cancelled"}
@@ -143,8 +157,8 @@ class Merges:
 
     def _commit(self, connection: Any, job: RowMapping, step: int, checkpoint: str | None) -> None:
         """The steps of all copies count, once; the job goes on from what was merged."""
-        mine = (tables.leases.c.job == job["id"]) & tables.leases.c.forked & (tables.leases.c.state == SEALED)
-        connection.execute(update(tables.leases).where(mine).values(merged=True))
+        mine = (tables.leases.c.job == job["id"]) & tables.leases.c.forked & ~tables.leases.c.merged
+        connection.execute(update(tables.leases).where(mine, tables.leases.c.state == SEALED).values(merged=True))
         connection.execute(update(tables.targets).where(tables.targets.c.job == job["id"]).values(until_step=None))
         values: dict[str, Any] = {"committed": step}
         if checkpoint is not None:
@@ -163,18 +177,29 @@ class Merges:
 
     def clear_away(self) -> None:
         """Remove merged checkpoints from which nobody will go on any more."""
-        for folder in self.kept.get("merges passed", self._passed) - self._cleared:
-            shutil.rmtree(folder, ignore_errors=True)
-            self._cleared.add(folder)
+        gone = []
+        for number, folder in self.kept.get("merges passed", self._passed):
+            if number in self._left:
+                continue
+            if _removed(folder):
+                gone.append({"wanted": number})
+            else:
+                self._left.add(number)  # the next controller tries again
+        if gone:
+            with self.store.writing() as connection:
+                connection.execute(tables.merges.delete().where(tables.merges.c.id == bindparam("wanted")), gone)
 
-    def _passed(self) -> set[str]:
+    def _passed(self) -> list[tuple[int, str]]:
+        """Merges that are over, with their folders; a merge that begins anew may have the same folder."""
+        begun = select(tables.merges.c.folder).where(~tables.merges.c.done)
         with self.store.reading() as connection:
             rows = connection.execute(
-                select(tables.merges.c.folder)
+                select(tables.merges.c.id, tables.merges.c.folder)
                 .join(tables.jobs, tables.jobs.c.id == tables.merges.c.job)
-                .where(tables.merges.c.done, tables.merges.c.folder != tables.jobs.c.checkpoint)
+                .where(tables.merges.c.done, tables.merges.c.folder.is_distinct_from(tables.jobs.c.checkpoint))
+                .where(tables.merges.c.folder.not_in(begun))
             )
-            return set(rows.scalars())
+            return [(number, folder) for number, folder in rows]
 
     def close(self) -> None:
         """End the processes; another controller begins them again."""
@@ -182,3 +207,13 @@ class Merges:
             process.kill()
             process.wait()
         self._running.clear()
+
+
+def _removed(folder: str) -> bool:
+    """Whether a folder is certainly gone now."""
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        os.lstat(folder)
+    except OSError as problem:
+        return problem.errno in files.ABSENT
+    return False

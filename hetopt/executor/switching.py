@@ -17,14 +17,17 @@ MOVES = ("it moves", "a profiling run comes first", "the decision gives its GPUs
 
 def stopping(connection: Connection) -> list[float]:
     """Seconds from the request to stop to the seal, of the newest leases that were to move."""
-    rows = connection.execute(
-        select(tables.leases.c.sealed - tables.leases.c.stop_asked)
-        .where(tables.leases.c.sealed.is_not(None), tables.leases.c.stop_reason.in_(MOVES))
-        .where(tables.leases.c.outcome == "stopped")
-        .order_by(tables.leases.c.sealed.desc())
-        .limit(NEWEST)
-    ).scalars()
-    return [float(value) for value in rows]
+    found: list[tuple[float, float]] = []
+    for reason in MOVES:  # one after another, each by the index: most leases may have ended for another reason
+        rows = connection.execute(
+            select(tables.leases.c.sealed, tables.leases.c.stop_asked)
+            .where(tables.leases.c.sealed.is_not(None), tables.leases.c.stop_reason == reason)
+            .where(tables.leases.c.outcome == "stopped")
+            .order_by(tables.leases.c.sealed.desc())
+            .limit(NEWEST)
+        )
+        found += [(float(sealed), float(asked)) for sealed, asked in rows]
+    return [sealed - asked for sealed, asked in sorted(found, reverse=True)[:NEWEST]]
 
 
 def starting(connection: Connection) -> list[float]:

@@ -14,6 +14,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    UniqueConstraint,
     text,
 )
 
@@ -49,6 +50,7 @@ jobs = Table(
     Column("cancelled", Boolean, nullable=False, default=False),  # asked for
     sqlite_autoincrement=True,
 )
+Index("jobs_of_a_state", jobs.c.state)
 
 leases = Table(
     "leases",
@@ -81,11 +83,18 @@ leases = Table(
     Column("steps_timed", Float),  # steps and seconds that tell its speed
     Column("seconds_timed", Float),
     Column("merged", Boolean, nullable=False, default=False),  # of a copy: its steps are committed
+    UniqueConstraint("job", "id"),  # comes with the table: of two indexes that serve, SQLite takes the later one
     sqlite_autoincrement=True,
 )
 Index("one_lease_of_a_copy", leases.c.job, leases.c.copy, unique=True, sqlite_where=text("state != 'sealed'"))
 Index("open_leases", leases.c.state, sqlite_where=text("state != 'sealed'"))
-Index("leases_of_a_job", leases.c.job)
+# So that a look costs the same however many leases there have been:
+Index("leases_with_checkpoints", leases.c.job, sqlite_where=text("checkpoint IS NOT NULL"))
+Index("unmerged_leases", leases.c.job, sqlite_where=text("forked = 1 AND merged = 0"))
+Index(
+    "stopped_leases", leases.c.outcome, leases.c.stop_reason, leases.c.sealed, sqlite_where=text("sealed IS NOT NULL")
+)
+Index("begun_leases", leases.c.first_tick, sqlite_where=text("first_tick IS NOT NULL"))
 
 seats = Table(
     "seats",
@@ -155,6 +164,7 @@ merges = Table(
     Column("parts", Text, nullable=False),  # JSON: list of [folder, weight]
     Column("folder", Text, nullable=False),
     Column("done", Boolean, nullable=False, default=False),
+    sqlite_autoincrement=True,  # its row goes when its checkpoint does, but not its number
 )
 Index("one_merge_of_a_job", merges.c.job, unique=True, sqlite_where=text("done = 0"))
 

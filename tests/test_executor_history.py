@@ -1,0 +1,84 @@
+"""What has been costs nothing: no look goes through all of it, and what nobody needs any more is cleared away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from executor_scenes import form, opened, rows
+from sqlalchemy import event, update
+from test_executor_controller import Driven, Moody
+
+from hetopt.executor import lease_directory as files
+from hetopt.executor import tables
+from hetopt.executor.job_side import list_files
+from hetopt.executor.leases import Ending, seal
+from hetopt.executor.queue import cancel, submit
+from hetopt.executor.switching import starting, stopping
+
+
+@pytest.fixture
+def driven(tmp_path: Path) -> Iterator[Driven]:
+    made = Driven(tmp_path / "state", Moody())
+    yield made
+    made.controller.close()
+
+
+def test_no_query_of_a_look_goes_through_all_leases_that_ever_were(driven: Driven) -> None:
+    asked: dict[str, Any] = {}
+
+    @event.listens_for(driven.store.database, "before_cursor_execute")
+    def _asked(_: object, __: object, statement: str, given: Any, ___: object, many: bool) -> None:
+        if statement.startswith(("SELECT", "UPDATE", "DELETE")):
+            asked[statement] = given[0] if many else given
+
+    for name in ("a", "b"):
+        submit(driven.store, form(name))
+        driven.controller.step()
+    driven.controller.idle()
+    cancel(driven.store, "a")
+    driven.controller.step()
+    seal(driven.store, opened(driven.store)[0], Ending("stopped"))
+    driven.controller.step()
+    with driven.store.reading() as connection:
+        stopping(connection), starting(connection)
+        plans = {
+            statement: [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", given)]
+            for statement, given in list(asked.items())
+        }
+    through = [
+        (*step.partition(" INDEX "), said) for said, plan in plans.items() for step in plan if "SCAN leases" in step
+    ]
+    few = {"open_leases", "unmerged_leases", "leases_with_checkpoints"}
+    assert [said for _, _, index, said in through if index not in few] == []
+    assert {index for _, _, index, _ in through} == few
+    assert sum("INDEX stopped_leases" in step for plan in plans.values() for step in plan) == 1
+    assert sum("INDEX begun_leases" in step for plan in plans.values() for step in plan) == 1
+    open_of_a_job = next(plan for said, plan in plans.items() if said.startswith("SELECT leases.copy"))
+    assert open_of_a_job == ["SEARCH leases USING INDEX one_lease_of_a_copy (job=?)"]
+
+
+@pytest.mark.parametrize("over", ["cancelled", "failed"])
+@pytest.mark.parametrize("committed", [True, False])
+def test_checkpoints_that_nobody_goes_on_from_are_cleared_away(driven: Driven, over: str, committed: bool) -> None:
+    """Also of a job that has none; what it has committed stays, and all that a failed job has."""
+    store, folders = driven.store, []
+    submit(store, form("a"))
+    for step in (5, 7) if committed else (0, 0):
+        driven.controller.step()
+        lease = opened(store)[0]
+        folders.append(lease.folder / files.CHECKPOINTS / f"step-{step}")
+        folders[-1].mkdir(parents=True)
+        list_files(folders[-1])
+        if folders[1:]:
+            with store.writing() as connection:
+                connection.execute(update(tables.jobs).values(state=over))
+        seal(store, lease, Ending("stopped", step=step, checkpoint=folders[-1]))
+    driven.controller.step()
+    assert rows(store)[0]["checkpoint"] == (str(folders[1]) if committed else None)
+    assert [folder.exists() for folder in folders] == [
+        committed and over == "failed",
+        committed or over == "failed",
+    ]
