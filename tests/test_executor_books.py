@@ -9,6 +9,7 @@ import os
 import sqlite3
 import tempfile
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -193,6 +194,17 @@ def test_a_gpu_whose_number_has_changed_is_still_held(store: StateStore) -> None
         connection.execute(tables.seats.insert(), [row])
     seal(store, opened(store)[0], Ending("stopped"))
     assert granted(store, 2, renumbered.seats) is not None
+
+
+@pytest.mark.parametrize(("device", "unique"), [("GPU-B", True), ("MIG-B", True), ("1", False)])
+def test_a_gpu_whose_host_was_renamed_is_still_held(store: StateStore, device: str, unique: bool) -> None:
+    """A UUID is that of one GPU; an engine that tells plain numbers has the same ones on each host."""
+    lab_of_jobs(store, [form("a"), form("b")])
+    assert granted(store, 1, [Seat("desk", "H200", 1, device)]) is not None
+    assert (granted(store, 2, [Seat("renamed", "H200", 1, device)]) is None) is unique
+    row = {"lease": 1, "node": "again", "gpu_type": "H200", "number": 1, "device": device, "held": True}
+    with store.writing() as connection, pytest.raises(IntegrityError, match="UNIQUE") if unique else nullcontext():
+        connection.execute(tables.seats.insert(), [row])
 
 
 def _submit_many(folder: str, number: int) -> None:

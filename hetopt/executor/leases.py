@@ -48,8 +48,11 @@ _COPIES = select(tables.leases.c.copy, tables.leases.c.forked).where(
     tables.leases.c.job == _WANTED, tables.leases.c.state != SEALED
 )
 _MERGING = select(tables.merges.c.id).where(tables.merges.c.job == _WANTED, ~tables.merges.c.done)
-_TAKEN = select(tables.seats.c.node, tables.seats.c.gpu_type, tables.seats.c.number, tables.seats.c.device).where(
+_TAKEN = select(tables.seats.c.node, tables.seats.c.gpu_type, tables.seats.c.number).where(
     tables.seats.c.held, tables.seats.c.node.in_(bindparam("nodes", expanding=True))
+)
+_DEVICES = select(tables.seats.c.node, tables.seats.c.device).where(
+    tables.seats.c.held, tables.seats.c.device != "", tables.seats.c.device.in_(bindparam("devices", expanding=True))
 )
 _NEW, _TAKE = insert(tables.leases), insert(tables.seats)
 _FREE = update(tables.seats).where(tables.seats.c.lease == _WANTED).values(held=False)
@@ -143,16 +146,17 @@ def grant(
     if row["state"] != QUEUED or row["cancelled"]:
         return None
     nodes = list({seat.node for seat in seats})
-    held = connection.execute(_TAKEN, {"nodes": nodes}).all()
-    taken = {(node, kind, number) for node, kind, number, _ in held}
-    devices = {(node, device) for node, _, _, device in held if device}
+    taken = {(node, kind, number) for node, kind, number in connection.execute(_TAKEN, {"nodes": nodes})}
+    own = [seat.device for seat in seats if seat.device]
+    held = connection.execute(_DEVICES, {"devices": own}).all() if own else []
+    devices = {_device(node, device) for node, device in held}
     others = connection.execute(_COPIES, {"wanted": job}).all()
     merging = connection.execute(_MERGING, {"wanted": job}).first()
     if merging or any(other == copy or not (forked and one) for other, one in others):
         return None
     if any((seat.node, seat.gpu_type, seat.index) in taken for seat in seats):
         return None
-    if any((seat.node, seat.device) in devices for seat in seats):
+    if any(_device(seat.node, seat.device) in devices for seat in seats):
         return None
     epoch = row["epoch"] + 1
     tag = f"hetopt-{store.cluster}-{job}-{copy}-{epoch}"
@@ -194,6 +198,11 @@ def grant(
     connection.execute(_CHANGE_JOB, {"wanted": job, **changed})
     store.note(connection, "granted", row["name"], tag=tag, lease=kind, copy=copy, seats=by_node(seats))
     return tag
+
+
+def _device(node: str, device: str) -> tuple[str, str]:
+    """What tells it from all others: a UUID does alone, also where the host has been renamed."""
+    return ("" if device.startswith(("GPU-", "MIG-")) else node, device)
 
 
 def set_leases(store: StateStore, leases: Iterable[Open], **values: Any) -> None:

@@ -108,7 +108,10 @@ seats = Table(
 )
 Index("one_lease_on_a_seat", seats.c.node, seats.c.gpu_type, seats.c.number, unique=True, sqlite_where=text("held = 1"))
 HELD_DEVICE = text("held = 1 AND device != ''")  # a GPU's number changes where another one is lost, or split
-Index("one_lease_on_a_device", seats.c.node, seats.c.device, unique=True, sqlite_where=HELD_DEVICE)
+Index("one_lease_on_a_device", seats.c.device, seats.c.node, unique=True, sqlite_where=HELD_DEVICE)
+# A UUID is that of one GPU in the world, whatever its host is called by now; an engine may also tell plain numbers.
+HELD_UUID = text("held = 1 AND (device GLOB 'GPU-*' OR device GLOB 'MIG-*')")
+Index("one_lease_on_a_uuid", seats.c.device, unique=True, sqlite_where=HELD_UUID)
 
 targets = Table(
     "targets",
