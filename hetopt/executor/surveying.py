@@ -82,7 +82,8 @@ class Survey:
             rows = connection.execute(
                 select(own.sealed, seats.node, seats.gpu_type)
                 .join(tables.seats, seats.lease == own.id)
-                .where(own.sealed > self.store.now() - IN_VAIN_SECONDS, own.stop_reason == NOT_BEGUN)
+                .where(own.outcome == "revoked", own.stop_reason == NOT_BEGUN)
+                .where(own.sealed > self.store.now() - IN_VAIN_SECONDS)
             )
             return [(sealed, node, gpu_type) for sealed, node, gpu_type in rows]
 
