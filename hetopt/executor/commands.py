@@ -1,4 +1,4 @@
-"""The commands that drive a cluster: submit, run, status, logs, cancel, drain."""
+"""The commands that drive a cluster: submit, run, status, logs, cancel, drain, prune."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typer
 from hetopt import console
 from hetopt.errors import InvalidOption
 from hetopt.executor import queue
-from hetopt.executor.job_file import SECONDS, read_job
+from hetopt.executor.job_file import BYTES, SECONDS, read_job
 from hetopt.executor.store import StateStore, default_folder
 
 StateFolder = Annotated[
@@ -199,7 +199,7 @@ def losses(
     else:
         for job, table in found:
             if table.empty:
-                console.say(f"{job} has told no loss yet (job.tick(step, loss=...))")
+                console.say(f"{job} has told no loss yet (job.tick(step, loss=...)), or what it told was pruned")
                 continue
             first, last = table.iloc[0], table.iloc[-1]
             console.say(
@@ -238,6 +238,33 @@ def drain(
     with opened(state) as store:
         queue.drain(store, node, undo=undo)
         console.say(f"{node}: " + ("in use again" if undo else "is being drained"))
+
+
+def prune(
+    older: Annotated[str, typer.Option(help="Only of what is over for so long, e.g. 30d.")],
+    state: StateFolder = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+) -> None:
+    """Remove the directories of old leases with their logs, and old events; the newest checkpoint of each job stays."""
+    from hetopt.executor import pruning
+
+    long = seconds(older, "--older")
+    with opened(state) as store:
+        found = pruning.prune(store, long, dry_run=dry_run)
+    directories = "1 directory" if found.directories == 1 else f"{found.directories} directories"
+    events = "1 event" if found.events == 1 else f"{found.events} events"
+    done = "would go" if dry_run else "went"
+    console.say(f"{directories} of leases ({_bytes(found.bytes)}) and {events} of the books {done}")
+    for problem in found.problems:
+        console.note(f"{problem}; it stays for now")
+    if found.problems:
+        raise typer.Exit(1)
+
+
+def _bytes(number: int) -> str:
+    """With a unit of which it is at least one."""
+    unit = next((unit for unit in ("TB", "GB", "MB", "kB") if number >= BYTES[unit]), None)
+    return f"{number} B" if unit is None else f"{number / BYTES[unit]:.1f} {unit}"
 
 
 def seconds(text: str, key: str) -> float:

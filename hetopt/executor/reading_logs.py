@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+from hetopt.executor.leases import SEALED
 from hetopt.executor.snapshot import leases_of
 from hetopt.executor.store import StateStore
 
@@ -21,7 +23,8 @@ def printed(store: StateStore, job: str, *, lines: int, every_lease: bool) -> It
     _, leases = leases_of(store, job)
     logs = [(one["gpu_types"], path) for one, folder in leases for path in sorted(folder.glob("log-*"))]
     if not logs:
-        yield f"{job} has printed nothing yet\n"
+        gone = any(one["state"] == SEALED and not folder.exists() for one, folder in leases)
+        yield f"what {job} has printed is not there any more: pruned\n" if gone else f"{job} has printed nothing yet\n"
         return
     newest = logs[-1][1].parent
     for kinds, path in logs:
@@ -31,6 +34,7 @@ def printed(store: StateStore, job: str, *, lines: int, every_lease: bool) -> It
 
 
 def _tail(path: Path, lines: int) -> Iterator[str]:
-    with path.open(encoding="utf-8", errors="replace") as file:
+    found: deque[str] = deque()
+    with suppress(FileNotFoundError), path.open(encoding="utf-8", errors="replace") as file:  # pruned just now
         found = deque(file, maxlen=lines or None)
     yield from (line if line.endswith("\n") else f"{line}\n" for line in found)

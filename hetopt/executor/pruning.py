@@ -1,0 +1,235 @@
+"""Removes what a cluster that runs for long leaves behind: directories of old leases, and events that the log file has.
+
+A directory goes in two steps, so that a crash at any moment leaves nothing half-removed under a name that somebody
+reads: it is renamed, and then removed; what is left of that the next run removes. Rows of jobs, leases, speeds and
+rounds stay: metrics are of all that ever happened.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sqlalchemy import Connection, bindparam, func, or_, select
+
+from hetopt.executor import tables
+from hetopt.executor.lease_directory import sync_folder
+from hetopt.executor.leases import SEALED
+from hetopt.executor.log import KINDS
+from hetopt.executor.queue import QUEUED
+from hetopt.executor.store import EVENTS, LEASES, StateStore
+from hetopt.executor.tending import MARK
+
+ASIDE = ".pruned-"
+"""What stands before the name of a directory that is being removed."""
+
+TAIL = 65536
+"""Bytes at the end of the log file in which its last event is looked for."""
+
+AT_ONCE = 10000
+"""Events that go in one transaction: others wait for it."""
+
+
+@dataclass
+class Pruned:
+    """What went, or would go.
+
+    Attributes
+    ----------
+    directories, bytes:
+        Of leases and of merges.
+    events:
+        Rows of the books.
+    problems:
+        Of directories that could not be removed; the next run tries it again.
+    """
+
+    directories: int = 0
+    bytes: int = 0
+    events: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+def prune(store: StateStore, older: float, *, dry_run: bool = False) -> Pruned:
+    """Remove directories of leases, and of merged checkpoints, that nobody needs any more, and events.
+
+    A lease's goes once it is sealed for ``older`` seconds, and its job, unless it is still queued or running, is over
+    for as long. A job's committed checkpoint stays with all that lies beside it, and so do copies and merges whose
+    steps are not committed yet. Anybody may drive or change the cluster meanwhile.
+
+    Parameters
+    ----------
+    older:
+        Seconds of the cluster, which stand still while its machine is off.
+    dry_run:
+        Only look.
+    """
+    limit, found = store.now() - older, Pruned()
+    with store.reading() as connection:
+        # All of these stay so: what is sealed and merged is never resumed from, unless it is committed already.
+        leases = old_leases(connection, limit)
+        merges = old_merges(connection, limit)
+        told = connection.execute(select(tables.leases.c.folder).distinct()).scalars()
+        folders = sorted({Path(folder) for folder in told if folder} | {store.folder / LEASES})
+    for folder in folders:
+        names = _directories(folder, found)
+        left = [name for name in names if re.fullmatch(rf"{re.escape(ASIDE)}\w+-{store.cluster}-[\d-]+", name)]
+        own = [name for name in names if name in leases]
+        merged = [name for name in names if name in merges]
+        if dry_run:
+            found.directories += len(left) + len(own) + len(merged)
+            found.bytes += sum(_size(folder / name) for name in left + own + merged)
+            continue
+        for name in left:
+            _remove(folder / name, found)
+        for name in own:
+            if _set_aside(folder, name, found):
+                _remove(folder / (ASIDE + name), found)
+        if merged:
+            with store.writing() as connection:  # a job that is tried again merges under the same name
+                still = old_merges(connection, limit)
+                gone = [name for name in merged if name in still and _set_aside(folder, name, found)]
+            for name in gone:
+                _remove(folder / (ASIDE + name), found)
+    found.events = _forget_events(store, limit, dry_run=dry_run)
+    return found
+
+
+def old_leases(connection: Connection, limit: float) -> set[str]:
+    """Tags of the leases whose directories nobody needs any more, by the books."""
+    rows = connection.execute(
+        select(tables.leases.c.tag)
+        .join(tables.jobs, tables.jobs.c.id == tables.leases.c.job)
+        .where(tables.leases.c.state == SEALED, tables.leases.c.sealed <= limit)
+        .where(~tables.leases.c.forked | tables.leases.c.merged)
+        .where(or_(tables.jobs.c.state == QUEUED, tables.jobs.c.finished <= limit))
+    )
+    return set(rows.scalars()) - _needed(connection)
+
+
+def old_merges(connection: Connection, limit: float) -> set[str]:
+    """Names of the folders of merged checkpoints of which the same is true; a job that may run on keeps its own."""
+    copies = tables.leases.c.forked & ~tables.leases.c.merged
+    busy = select(tables.leases.c.job).where((tables.leases.c.state != SEALED) | copies)
+    merging = select(tables.merges.c.job).where(~tables.merges.c.done)
+    rows = connection.execute(
+        select(tables.merges.c.folder)
+        .join(tables.jobs, tables.jobs.c.id == tables.merges.c.job)
+        .where(tables.jobs.c.state != QUEUED, tables.jobs.c.finished <= limit)
+        .where(tables.jobs.c.id.not_in(busy), tables.jobs.c.id.not_in(merging))
+    )
+    return {Path(folder).parent.name for folder in rows.scalars()} - _needed(connection)
+
+
+def _needed(connection: Connection) -> set[str]:
+    """Names on the paths of all checkpoints that somebody may still read.
+
+    Names, not paths: the state may have been called by another path when they were written.
+    """
+    own, going = tables.leases.c, tables.leases.c.state != SEALED
+    queries = [
+        select(tables.jobs.c.checkpoint).where(tables.jobs.c.checkpoint.is_not(None)),
+        select(own.resume_dir).where(going, own.resume_dir.is_not(None)),
+        select(tables.merges.c.folder).where(~tables.merges.c.done),
+    ]
+    paths = [path for query in queries for path in connection.execute(query).scalars()]
+    for parts in connection.execute(select(tables.merges.c.parts).where(~tables.merges.c.done)).scalars():
+        paths += [path for path, _ in json.loads(parts)]
+    return {name for path in paths for name in Path(path).parts}
+
+
+# -- directories
+
+
+def _directories(folder: Path, found: Pruned) -> list[str]:
+    """What lies in a folder of lease directories, without links; nothing where it is not there as it was."""
+    if not os.path.exists(folder / MARK):
+        return []
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError as problem:
+        found.problems.append(f"{folder}: {problem.strerror or problem}")
+        return []
+
+
+def _set_aside(folder: Path, name: str, found: Pruned) -> bool:
+    """Whether it has another name now, under which nobody looks for it."""
+    try:
+        os.rename(folder / name, folder / (ASIDE + name))
+    except FileNotFoundError:  # somebody else removes it
+        return False
+    except OSError as problem:
+        found.problems.append(f"{folder / name}: {problem.strerror or problem}")
+        return False
+    return True
+
+
+def _remove(folder: Path, found: Pruned) -> None:
+    size = _size(folder)
+    try:
+        shutil.rmtree(folder)  # which follows no link
+    except FileNotFoundError:  # somebody else removes it, too
+        return
+    except OSError as problem:
+        found.problems.append(f"{folder}: {problem.strerror or problem}")
+        return
+    found.directories += 1
+    found.bytes += size
+
+
+def _size(folder: Path) -> int:
+    """Bytes of all files in it."""
+    size = 0
+    for where, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                size += os.lstat(os.path.join(where, name)).st_size
+    return size
+
+
+# -- events
+
+
+def _forget_events(store: StateStore, limit: float, *, dry_run: bool) -> int:
+    """Remove old events that the log file has; how many.
+
+    Those stay that :func:`~hetopt.executor.log.log_of` reads; the newest, by which the clock goes on after a restart of
+    the machine; and the newest of a controller, which names the engine.
+    """
+    own = tables.events.c
+    newest, latest = select(func.max(own.id)).scalar_subquery(), select(func.max(own.time)).scalar_subquery()
+    controller = select(func.coalesce(func.max(own.id), 0)).where(own.kind == "controller").scalar_subquery()
+    query = select(own.id).where(own.time <= limit, own.kind.not_in(KINDS), own.id <= _logged(store.folder))
+    with store.reading() as connection:
+        query = query.where(own.id < newest, own.time < latest, own.id != controller)
+        old = connection.execute(query.order_by(own.id)).scalars().all()
+    wanted = [{"wanted": number} for number in old]
+    for begin in range(0, 0 if dry_run else len(wanted), AT_ONCE):
+        with store.writing() as connection:
+            gone = tables.events.delete().where(own.id == bindparam("wanted"))
+            connection.execute(gone, wanted[begin : begin + AT_ONCE])
+    return len(wanted)
+
+
+def _logged(folder: Path) -> int:
+    """Number of the last event that the log file has whole, and on the disk; 0 where it has none."""
+    try:
+        with open(folder / EVENTS, "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
+            *lines, _ = file.read().split(b"\n")
+            os.fsync(file.fileno())
+        sync_folder(folder)
+    except OSError:
+        return 0
+    for line in reversed(lines):
+        try:
+            return int(json.loads(line)["id"])
+        except (ValueError, LookupError, TypeError, RecursionError):
+            continue
+    return 0

@@ -1,0 +1,387 @@
+"""Pruning: only what is old and needed by nobody goes, whatever has happened before, and whatever interrupts it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import pandas as pd
+import pytest
+from executor_lab import QUICK, Run, job_file, some_lab  # noqa: F401 - the last a fixture
+from executor_leases import checkpoint
+from executor_old_leases import STEPS, Merging, Still, a_store, events, granted, leases_of_books, sealed, tree
+from executor_scenes import form, lab_of_jobs, opened, rows
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from sqlalchemy import select, update
+
+from hetopt.errors import InvalidOption
+from hetopt.executor import lease_directory as files
+from hetopt.executor import pruning, tables
+from hetopt.executor.dashboard import history
+from hetopt.executor.kept import Kept
+from hetopt.executor.log import log_of
+from hetopt.executor.losses import losses
+from hetopt.executor.merge_checkpoints import UNFIT
+from hetopt.executor.merging import Merges
+from hetopt.executor.pruning import ASIDE, Pruned, prune
+from hetopt.executor.queue import cancel, retry, submit
+from hetopt.executor.reading_logs import printed
+from hetopt.executor.store import EVENTS, LEASES, StateStore
+from hetopt.executor.tending import make_leases_folder
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[StateStore]:
+    with a_store(tmp_path) as made:
+        yield made
+
+
+class Crash(BaseException):
+    """The end of a process at some point."""
+
+
+class Histories(RuleBasedStateMachine):
+    """Whatever leases, merges and people do, between prunes that crash and prunes that do not."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.store = a_store(Path(self.folder.name))
+        self.leases = self.store.folder / LEASES
+        self.merges = Merges(self.store, self.leases, Kept(self.store))
+        with self.store.writing() as connection:
+            self.store.note(connection, "controller", policy="fft", engine="local")
+            more = {"policy": "fft", "jobs": 3, "placed": 3, "gpus": 3, "capacity": 3, "seconds": 0.5}
+            connection.execute(tables.rounds.insert().values(number=1, time=0.0, **more))
+        lab_of_jobs(self.store, [form(f"j{i}", steps=STEPS) for i in range(3)])
+
+    def teardown(self) -> None:
+        if hasattr(self, "store"):
+            self.merges.close()
+            self.store.close()
+            self.folder.cleanup()
+
+    @rule(
+        job=st.sampled_from([1, 2, 2, 3]),
+        copies=st.integers(1, 2),
+        ends=st.lists(st.tuples(st.none() | st.integers(1, 60), st.booleans()), max_size=2),
+        seconds=st.sampled_from([0.0, 5.0, 20.0]),
+    )
+    def leases_come_and_go(self, job: int, copies: int, ends: list[tuple[int | None, bool]], seconds: float) -> None:
+        """The last two jobs run in copies."""
+        for copy in range(1, copies + 1) if job > 1 else (0,):
+            granted(self.store, job, copy)
+        for steps, failed in ends:
+            begun = [one.row["from_step"] for one in opened(self.store) if one.row["job"] == job]
+            if begun:
+                step, failure = None if steps is None else begun[0] + steps, "it broke" if failed else None
+                sealed(self.store, job, step, failure=failure, fatal=failed, finished=(step or 0) >= STEPS)
+        self.store.clock.base += seconds
+
+    @rule(code=st.sampled_from([None, UNFIT]), done=st.booleans())
+    def merges_go_on(self, code: int | None, done: bool) -> None:
+        """They begin, last, fail, or are done."""
+        with mock.patch("hetopt.executor.merging.subprocess.Popen", Merging), mock.patch.object(Merging, "code", code):
+            self.merges.step()
+            with self.store.reading() as connection:
+                undone = connection.execute(select(tables.merges.c.folder).where(~tables.merges.c.done)).scalars().all()
+            for folder in undone if done else []:
+                shutil.rmtree(folder, ignore_errors=True)
+                merged = checkpoint(Path(folder).parent, {"model": b"m"}, "made")
+                merged.rename(folder)
+            self.merges.step()
+            self.merges.clear_away()
+
+    @rule(job=st.integers(0, 2), again=st.booleans())
+    def people_ask(self, job: int, again: bool) -> None:
+        try:
+            (retry if again else cancel)(self.store, f"j{job}")
+        except InvalidOption:
+            return
+
+    @rule(older=st.sampled_from([1.0, 10.0, 30.0]), crash=st.none() | st.integers(0, 3), log=st.booleans())
+    def prunes(self, older: float, crash: int | None, log: bool) -> None:
+        """All that must hold after it."""
+        store, limit = self.store, self.store.now() - older
+        if log:
+            store.write_events()
+        before, told = tree(self.leases), [row["id"] for row in events(store)]
+        needed = self.needed()
+        metrics, engine = vars(log_of(store)), self.engine()
+        dry = prune(store, older, dry_run=True)
+        assert (tree(self.leases), [row["id"] for row in events(store)]) == (before, told)
+        if crash is not None:
+            self.crash(older, crash)
+        found = prune(store, older)
+        assert crash is not None or found == dry
+        assert not found.problems
+        assert prune(store, older) == Pruned()
+        after = tree(self.leases)
+        assert not [name for name in after if ASIDE in name]
+        for path in needed:
+            assert files.is_complete(path)
+        gone = {name.partition("/")[0] for name in before.keys() - after.keys()}
+        assert all(before[name] == after[name] for name in before if name.partition("/")[0] not in gone)
+        assert not {name for name in after if name.partition("/")[0] in gone}
+        names = {part for path in needed for part in path.parts}
+        for row in leases_of_books(store):
+            old = row["state"] == "sealed" and row["sealed"] <= limit and (row["merged"] or not row["forked"])
+            old = old and (row["job_state"] == "queued" or row["finished"] <= limit)
+            assert (row["tag"] in after) == (not old or row["tag"] in names)
+        assert {row["tag"] for row in leases_of_books(store)} | {f"merged-{store.cluster}-{i}" for i in (2, 3)} >= gone
+        for row in rows(store):
+            over = row["state"] != "queued" and row["finished"] <= limit
+            assert over or f"merged-{store.cluster}-{row['id']}" not in gone
+        for key, value in metrics.items():
+            now = getattr(log_of(store), key)
+            assert now.equals(value) if isinstance(value, pd.DataFrame | pd.Series) else now == value
+        assert self.engine() == engine
+        self.check_events(told)
+        for row in rows(store):
+            assert list(printed(store, row["name"], lines=0, every_lease=True))
+            losses(store, row["name"])
+
+    def crash(self, older: float, after: int) -> None:
+        """At the removal after so many, in the middle."""
+        real, left = shutil.rmtree, [after]
+
+        def until(folder: Path) -> None:
+            left[0] -= 1
+            if left[0] < 0:
+                (folder / files.LEASE).unlink(missing_ok=True)
+                raise Crash
+            real(folder)
+
+        with mock.patch.object(pruning.shutil, "rmtree", until):
+            try:
+                prune(self.store, older)
+            except Crash:
+                return
+
+    def needed(self) -> list[Path]:
+        """Checkpoints that are whole now and must be so afterwards."""
+        with self.store.reading() as connection:
+            merging = connection.execute(select(tables.merges.c.parts).where(~tables.merges.c.done)).scalars().all()
+        paths = [row["checkpoint"] for row in rows(self.store)]
+        paths += [path for parts in merging for path, _ in json.loads(parts)]
+        for row in leases_of_books(self.store):
+            paths += [row["resume_dir"]] * (row["state"] != "sealed")
+            paths += [row["checkpoint"]] * (row["forked"] and not row["merged"])
+        found = [Path(path) for path in paths if path]
+        assert all(files.is_complete(path) for path in found)
+        return found
+
+    def engine(self) -> str | None:
+        with self.store.reading() as connection:
+            return history.engine(connection)
+
+    def check_events(self, before: list[int]) -> None:
+        """The newest stays; each is in the books or in the log file, and comes there once."""
+        left = [row["id"] for row in events(self.store)]
+        assert left[-1] == before[-1]
+        path = self.store.folder / EVENTS
+        logged = [json.loads(line)["id"] for line in path.read_text().splitlines()] if path.exists() else []
+        assert set(logged) | set(left) == set(range(1, before[-1] + 1))
+        self.store.write_events()
+        assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == list(range(1, before[-1] + 1))
+
+
+Histories.TestCase.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
+TestHistories = Histories.TestCase
+
+
+def two_leases(store: StateStore) -> tuple[Path, Path]:
+    """The directories of two leases that ended long ago; the job waits, and goes on from the second."""
+    lab_of_jobs(store, [form("train", steps=STEPS)])
+    for step in (10, 20):
+        granted(store, 1)
+        sealed(store, 1, step)
+    store.clock.base = 1000.0
+    first, second = (store.folder / LEASES / row["tag"] for row in leases_of_books(store))
+    return first, second
+
+
+def test_the_state_may_be_called_by_another_path(store: StateStore, tmp_path: Path) -> None:
+    """What jobs will go on from is known by its name."""
+    _, second = two_leases(store)
+    os.symlink(store.folder, tmp_path / "link")
+    with StateStore(tmp_path / "link") as other:
+        other.clock = Still("", 1000.0, 0.0)
+        assert prune(other, 500.0).directories == 1
+    assert files.is_complete(second / files.CHECKPOINTS / "step-20")
+
+
+def test_a_job_that_has_just_ended_keeps_its_logs(store: StateStore) -> None:
+    """Also of leases that are older."""
+    first, _ = two_leases(store)
+    cancel(store, "train")
+    store.clock.base += 400.0
+    assert prune(store, 500.0).directories == 0
+    store.clock.base += 200.0
+    assert prune(store, 500.0).directories == 1
+    assert not first.exists()
+
+
+def test_a_merged_result_stays(store: StateStore) -> None:
+    submit(store, form("forked", steps=STEPS))
+    folder = store.folder / LEASES / f"merged-{store.cluster}-1" / "step-100"
+    checkpoint(folder.parent, {"model": b"m"}, "made").rename(folder)
+    with store.writing() as connection:
+        row = {"job": 1, "step": STEPS, "parts": "[]", "folder": str(folder), "done": True}
+        connection.execute(tables.merges.insert().values(row))
+        connection.execute(update(tables.jobs).values(state="done", finished=0.0, checkpoint=str(folder)))
+    store.clock.base = 1000.0
+    assert prune(store, 500.0).directories == 0
+    assert files.is_complete(folder)
+
+
+def test_leases_may_lie_elsewhere(store: StateStore, tmp_path: Path) -> None:
+    """Unless the folder is not there as it was."""
+    first, _ = two_leases(store)
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    first.rename(shared / first.name)
+    with store.writing() as connection:
+        mine = tables.leases.c.tag == first.name
+        connection.execute(update(tables.leases).where(mine).values(folder=str(shared)))
+    assert prune(store, 500.0).directories == 0
+    make_leases_folder(shared)
+    assert prune(store, 500.0).directories == 1
+    assert not (shared / first.name).exists()
+
+
+@pytest.mark.parametrize("odd", ["file", "link", "link aside"])
+def test_odd_entries_are_left_alone(store: StateStore, tmp_path: Path, odd: str) -> None:
+    """Links lead nowhere, and nobody else's files are touched."""
+    first, _ = two_leases(store)
+    away = tmp_path / "away"
+    away.mkdir()
+    (away / "precious").write_text("x")
+    os.symlink(away, first / "link")
+    (first.parent / "notes").mkdir()
+    (first.parent / f"{ASIDE}notes").mkdir()
+    if odd == "link aside":
+        os.symlink(away, first.with_name(ASIDE + first.name))
+    else:
+        shutil.rmtree(first)
+        first.write_text("x") if odd == "file" else os.symlink(away, first)
+    before = tree(first.parent)
+    found = prune(store, 500.0)
+    assert (found.directories, len(found.problems)) == (0, odd == "link aside")
+    assert tree(first.parent) == before
+    assert (away / "precious").read_text() == "x"
+
+
+def test_links_within_are_removed_and_not_followed(store: StateStore, tmp_path: Path) -> None:
+    first, _ = two_leases(store)
+    (tmp_path / "precious").write_text("x")
+    os.symlink(tmp_path, first / "link")
+    os.symlink(tmp_path / "precious", first / "file")
+    assert prune(store, 500.0).directories == 1
+    assert not first.exists()
+    assert (tmp_path / "precious").read_text() == "x"
+
+
+def test_two_at_once(store: StateStore) -> None:
+    """What the other has removed is no problem, wherever that is noticed."""
+    first, _ = two_leases(store)
+    real = os.rename
+
+    def late(old: Path, new: Path) -> None:
+        shutil.rmtree(old)
+        real(old, new)
+
+    with mock.patch.object(pruning.os, "rename", late):
+        assert prune(store, 500.0) == Pruned(events=0)
+    assert not first.exists()
+
+
+def test_a_job_that_is_tried_again_just_now_keeps_its_merges(store: StateStore) -> None:
+    """Its next merge may write there."""
+    submit(store, form("forked", steps=STEPS))
+    merged = store.folder / LEASES / f"merged-{store.cluster}-1"
+    merged.mkdir()
+    with store.writing() as connection:
+        row = {"job": 1, "step": 5, "parts": "[]", "folder": str(merged / "step-5"), "done": True}
+        connection.execute(tables.merges.insert().values(row))
+        connection.execute(update(tables.jobs).values(state="failed", finished=0.0))
+    store.clock.base = 1000.0
+    real = pruning._directories
+
+    def meanwhile(folder: Path, found: Pruned) -> list[str]:
+        names = real(folder, found)
+        retry(store, "forked")
+        return names
+
+    with mock.patch.object(pruning, "_directories", meanwhile):
+        assert prune(store, 500.0).directories == 0
+    assert merged.is_dir()
+    cancel(store, "forked")
+    store.clock.base = 2000.0
+    assert prune(store, 500.0).directories == 1
+    assert not merged.exists()
+
+
+@pytest.mark.parametrize("log", [None, b"", b"rubbish\n", b'{"id": 2}\n{"id": 4'])
+def test_events_that_the_log_file_has_not_stay(store: StateStore, log: bytes | None) -> None:
+    """Only the last number of a line that is whole counts."""
+    for i in range(6):
+        store.clock.base = float(i)
+        with store.writing() as connection:
+            store.note(connection, "lost", f"j{i}")
+    if log is not None:
+        (store.folder / EVENTS).write_bytes(log)
+    store.clock.base = 1000.0
+    there = 2 if log is not None and b"2" in log else 0
+    assert prune(store, 500.0, dry_run=True).events == there
+    assert prune(store, 500.0).events == there
+    assert [row["id"] for row in events(store)] == list(range(there + 1, 7))
+
+
+def test_books_without_events(store: StateStore) -> None:
+    assert prune(store, 1.0) == Pruned()
+
+
+def test_the_command(lab: Path, run: Run) -> None:
+    """It counts, leaves the result, and what has gone is told."""
+    run("submit", job_file(lab, "bad", command=["sh", "-c", "echo no data; exit 3"]))
+    run("submit", job_file(lab, "good"))
+    assert run("run", "--no-profile", *QUICK)[0] == 0
+    assert run("prune", "--older", "1h")[:2] == (0, "0 directories of leases (0 B) and 0 events of the books went\n")
+    code, out, _ = run("prune", "--older", "0.001s", "--dry-run")
+    assert code == 0
+    assert out.startswith("3 directories of leases (")
+    assert out.endswith("events of the books would go\n")
+    assert run("prune", "--older", "0.001s")[1] == out.replace("would go", "went")
+    assert run("logs", "bad")[:2] == (0, "what bad has printed is not there any more: pruned\n")
+    assert run("logs", "good", "--all")[0] == 0
+    assert "told no loss yet" in run("losses", "bad")[1]
+    assert run("status", "--all")[0] == 0
+    assert len(list((lab / "state" / "leases").glob("*/checkpoints/step-60/model.json"))) == 1
+    assert run("retry", "bad")[0] == 0
+    assert run("run", "--no-profile", *QUICK)[0] == 0
+
+
+@pytest.mark.parametrize("older", ["", "0", "-3d", "soon", "nan", "1e12"])
+def test_a_time_that_is_none(lab: Path, run: Run, older: str) -> None:
+    code, out, err = run("prune", "--older", older)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert "must be a time above zero" in err
+
+
+def test_what_cannot_be_removed_is_told(lab: Path, run: Run) -> None:
+    with a_store(lab) as store:
+        first, _ = two_leases(store)
+    with mock.patch.object(pruning.shutil, "rmtree", side_effect=PermissionError(13, "Permission denied")):
+        code, out, err = run("prune", "--older", "0.001s")
+    assert (code, out.split()[0], len(err.splitlines())) == (1, "0", 1)
+    assert "Permission denied; it stays for now" in err
+    assert run("prune", "--older", "0.001s")[1].startswith("1 directory of leases (")
+    assert [path.name for path in first.parent.glob(f"{ASIDE}*")] == []
