@@ -14,9 +14,9 @@ from hetopt.executor import tables
 from hetopt.executor.clock import Clock
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.leases import Ending, grant, seal
+from hetopt.executor.leases_folder import make_leases_folder
 from hetopt.executor.merge_checkpoints import UNFIT
 from hetopt.executor.store import LEASES, StateStore
-from hetopt.executor.tending import make_leases_folder
 
 STEPS = 100
 
@@ -32,7 +32,7 @@ def a_store(folder: Path) -> StateStore:
     """A state whose clock the test sets, with a folder of leases."""
     store = StateStore(folder / "state")
     store.clock = Still("", 0.0, 0.0)
-    make_leases_folder(store.folder / LEASES)
+    make_leases_folder(store, store.folder / LEASES)
     return store
 
 

@@ -26,6 +26,7 @@ from hetopt.executor import lease_directory as files
 from hetopt.executor import pruning, tables
 from hetopt.executor.dashboard import history
 from hetopt.executor.kept import Kept
+from hetopt.executor.leases_folder import make_leases_folder
 from hetopt.executor.log import log_of
 from hetopt.executor.losses import losses
 from hetopt.executor.merge_checkpoints import UNFIT
@@ -34,7 +35,6 @@ from hetopt.executor.pruning import ASIDE, Pruned, prune
 from hetopt.executor.queue import cancel, retry, submit
 from hetopt.executor.reading_logs import printed
 from hetopt.executor.store import EVENTS, LEASES, StateStore
-from hetopt.executor.tending import make_leases_folder
 
 
 @pytest.fixture
@@ -252,7 +252,7 @@ def test_leases_may_lie_elsewhere(store: StateStore, tmp_path: Path) -> None:
         mine = tables.leases.c.tag == first.name
         connection.execute(update(tables.leases).where(mine).values(folder=str(shared)))
     assert prune(store, 500.0).directories == 0
-    make_leases_folder(shared)
+    make_leases_folder(store, shared)
     assert prune(store, 500.0).directories == 1
     assert not (shared / first.name).exists()
 

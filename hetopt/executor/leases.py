@@ -149,14 +149,14 @@ def grant(
     taken = {(node, kind, number) for node, kind, number in connection.execute(_TAKEN, {"nodes": nodes})}
     own = [seat.device for seat in seats if seat.device]
     held = connection.execute(_DEVICES, {"devices": own}).all() if own else []
-    devices = {_device(node, device) for node, device in held}
+    devices = {device_of(node, device) for node, device in held}
     others = connection.execute(_COPIES, {"wanted": job}).all()
     merging = connection.execute(_MERGING, {"wanted": job}).first()
     if merging or any(other == copy or not (forked and one) for other, one in others):
         return None
     if any((seat.node, seat.gpu_type, seat.index) in taken for seat in seats):
         return None
-    if any(_device(seat.node, seat.device) in devices for seat in seats):
+    if any(device_of(seat.node, seat.device) in devices for seat in seats):
         return None
     epoch = row["epoch"] + 1
     tag = f"hetopt-{store.cluster}-{job}-{copy}-{epoch}"
@@ -200,7 +200,7 @@ def grant(
     return tag
 
 
-def _device(node: str, device: str) -> tuple[str, str]:
+def device_of(node: str, device: str) -> tuple[str, str]:
     """What tells it from all others: a UUID does alone, also where the host has been renamed."""
     return ("" if device.startswith(("GPU-", "MIG-")) else node, device)
 

@@ -20,10 +20,10 @@ from sqlalchemy import Connection, bindparam, func, or_, select
 from hetopt.executor import tables
 from hetopt.executor.lease_directory import sync_folder
 from hetopt.executor.leases import SEALED
+from hetopt.executor.leases_folder import MARK
 from hetopt.executor.log import KINDS
 from hetopt.executor.queue import QUEUED
 from hetopt.executor.store import EVENTS, LEASES, StateStore
-from hetopt.executor.tending import MARK
 
 ASIDE = ".pruned-"
 """What stands before the name of a directory that is being removed."""

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, RowMapping, insert, select, update
 from hetopt.executor import tables
 from hetopt.executor.deciding import Target, shares
 from hetopt.executor.engines.engine import Node, Seat
-from hetopt.executor.leases import PROFILE, SEALED, TRAIN, Open, grant, steps_of
+from hetopt.executor.leases import PROFILE, SEALED, TRAIN, Open, device_of, grant, steps_of
 from hetopt.executor.queue import QUEUED
 from hetopt.executor.store import StateStore
 from hetopt.executor.tending import Tender
@@ -241,13 +241,13 @@ def free_seats(nodes: Iterable[Node], leases: Iterable[Open]) -> list[Seat]:
     """Seats of nodes that are up which no lease holds, in order."""
     held = [seat for lease in leases for seat in lease.seats]
     taken = {(seat.node, seat.gpu_type, seat.index) for seat in held}
-    devices = {(seat.node, seat.device) for seat in held if seat.device}  # whose number may be another one by now
+    devices = {device_of(seat.node, seat.device) for seat in held if seat.device}
     return [
         seat
         for node in nodes
         if node.up
         for seat in node.seats
-        if (seat.node, seat.gpu_type, seat.index) not in taken and (seat.node, seat.device) not in devices
+        if (seat.node, seat.gpu_type, seat.index) not in taken and device_of(seat.node, seat.device) not in devices
     ]
 
 
