@@ -12,15 +12,15 @@ import pytest
 from hetopt.executor.engines.slurm_commands import PROGRAMS
 
 NODE = (
-    "NodeName={name} Arch=x86_64 CoresPerSocket=8  CPUAlloc=0 CPUEfctv={cpus} CPUTot={cpus} CPULoad=0.11 "
+    "NodeName={name} Arch=x86_64 CoresPerSocket=8  CPUAlloc={alloc} CPUEfctv={cpus} CPUTot={cpus} CPULoad=0.11 "
     "AvailableFeatures=a,b ActiveFeatures=a Gres={gres} GresDrain=N/A GresUsed={used} NodeAddr=10.0.0.7 "
-    "NodeHostName=vm Port=0 Version=22.05.8 OS=Linux 6.1 #1 SMP @0  RealMemory=64000 AllocMem=0 "
+    "NodeHostName=vm Port=0 Version=22.05.8 OS=Linux 6.1 #1 SMP @0  RealMemory=64000 AllocMem={memory} "
     "Sockets=2 Boards=1 State={state} ThreadsPerCore=2 TmpDisk=0 Partitions={partitions} BootTime=None "
     "CfgTRES=cpu=8,mem=4000M,billing=8 AllocTRES= ExtSensorsTemp=n/s {reason}"
 )
 """A line of ``scontrol --oneliner --details show node`` of Slurm 22.05."""
 
-PARTITION = "PartitionName={name} AllowGroups=ALL Default={default} MaxCPUsPerNode={cpus} Nodes=a,b State=UP"
+PARTITION = "PartitionName={name} AllowGroups=ALL Default={default} MaxCPUsPerNode={cpus} Nodes=a,b State={state}"
 
 FAKE = """#!{python} -S
 import json, os, sys, time
@@ -54,12 +54,14 @@ class Fake:
     def says(self, key: str, out: str = "", *, error: str = "", code: int = 0, after: float = 0.0) -> None:
         (self.folder / f"{key}.json").write_text(json.dumps([code, out, error, after]))
 
-    def partitions(self, default: str = "YES", cpus: str = "UNLIMITED") -> None:
+    def partitions(self, default: str = "YES", cpus: str = "UNLIMITED", state: str = "UP") -> None:
         every = (("gpu", default, cpus), ("other", "NO", "UNLIMITED"))
-        self.says("scontrol-partition", "\n".join(PARTITION.format(name=n, default=d, cpus=c) for n, d, c in every))
+        lines = [PARTITION.format(name=n, default=d, cpus=c, state=state) for n, d, c in every]
+        self.says("scontrol-partition", "\n".join(lines))
 
     def nodes(self, *every: tuple[str, str, dict[str, Any]]) -> None:
         common = {"state": "IDLE", "used": "gpu:0", "cpus": 32, "partitions": "gpu", "reason": ""}
+        common |= {"alloc": 0, "memory": 0}
         lines = [NODE.format(**{"name": name, "gres": gres, **common, **more}) for name, gres, more in every]
         self.says("scontrol-node", "\n".join(lines))
 

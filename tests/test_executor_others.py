@@ -137,17 +137,19 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlurmCluster]:
     """A cluster of which somebody else has all fast GPUs but one."""
     if why := missing():
         pytest.skip(why)
-    with SlurmCluster({"v100-0": ("v100", 2), "p100-0": ("p100", 2), "k80-0": ("k80", 2)}) as made:
+    gpus = {"v100-0": ("v100", 2), "a100-0": ("a100", 2), "p100-0": ("p100", 2), "k80-0": ("k80", 2)}
+    with SlurmCluster(gpus) as made:
         monkeypatch.setenv("SLURM_CONF", str(made.configuration))
         made.submit("--nodelist=v100-0", "--gres=gpu:v100:2", "--mem=100M")
         made.submit("--nodelist=p100-0", "--gres=gpu:p100:1", "--mem=100M")
+        made.submit("--nodelist=a100-0", "--cpus-per-task=8", "--mem=100M")  # no GPU, but all cores
         yield made
 
 
 @pytest.mark.parametrize("profile", [True, False])
 def test_on_a_slurm_cluster_that_is_shared(shared: SlurmCluster, lab: Path, run: Run, profile: bool) -> None:
     """A gang of two is neither profiled nor started where others are, and done on what is left."""
-    shared._wait(lambda: len(shared.call("squeue", "-h", "-t", "RUNNING").splitlines()) == 2, "somebody else's jobs")
+    shared._wait(lambda: len(shared.call("squeue", "-h", "-t", "RUNNING").splitlines()) == 3, "somebody else's jobs")
     run("submit", job_file(lab, "gang", workers=2))
     words = ["--policy", "fifo", "--profile-seconds", "0.3s", "--poll", "0.2s", "--until-idle"]
     code, _, err = run("run", "--engine", "slurm", *words, *([] if profile else ["--no-profile"]))

@@ -20,6 +20,8 @@ from hetopt.executor.engines.engine import EngineDown, Grant, Phase, Refused, Se
 from hetopt.executor.engines.slurm import SlurmEngine
 from hetopt.executor.engines.slurm_commands import PROGRAMS
 
+FREE = {"alloc": 0, "memory": 0}
+
 # -- nodes
 
 
@@ -83,7 +85,9 @@ def test_gpus_of_any_types(gpus: dict[str, int], suffix: str, others: list[str],
     ],
 )
 def test_states_of_nodes(state: str, up: bool, note: str) -> None:
-    host = said.hosts(NODE.format(name="a", gres="gpu:2", used="", cpus=8, partitions="p", reason="", state=state))[0]
+    host = said.hosts(
+        NODE.format(name="a", gres="gpu:2", used="", cpus=8, partitions="p", reason="", state=state, **FREE)
+    )[0]
     assert (host.up, host.note) == (up, note)
 
 
@@ -101,7 +105,7 @@ def test_states_of_nodes(state: str, up: bool, note: str) -> None:
     ],
 )
 def test_reasons_of_nodes(state: str, reason: str, resume: bool) -> None:
-    more = {"used": "", "cpus": 8, "partitions": "p", "reason": f"Reason={reason}"}
+    more = {"used": "", "cpus": 8, "partitions": "p", "reason": f"Reason={reason}", **FREE}
     host = said.hosts(NODE.format(name="a", gres="gpu:2", state=state, **more))[0]
     assert not host.up
     assert host.gpus == {"gpu": 2}
@@ -165,7 +169,7 @@ def test_a_partition_is_chosen_again(slurm: Fake, tmp_path: Path, monkeypatch: p
         slurm.says("scontrol-partition", **no_news)
         assert [node.name for node in engine.nodes()] == ["a", "b"]
         assert cpus() == "--cpus-per-task=2"
-    slurm.says("scontrol-partition", PARTITION.format(name="gpus", default="YES", cpus="4"))
+    slurm.says("scontrol-partition", PARTITION.format(name="gpus", default="YES", cpus="4", state="UP"))
     monkeypatch.setattr(engines, "CHOOSE_SECONDS", 60.0)
     slurm.nodes(("a", "gpu:v100:4", {"partitions": "gpus"}))
     for _ in range(2):
@@ -187,7 +191,7 @@ def test_a_refusal_is_none_where_the_partition_was_changed(slurm: Fake, tmp_path
         engine.start(grant)
     with pytest.raises(Refused):
         engine.start(grant)
-    slurm.says("scontrol-partition", PARTITION.format(name="cpu", default="YES", cpus="8"))
+    slurm.says("scontrol-partition", PARTITION.format(name="cpu", default="YES", cpus="8", state="UP"))
     with pytest.raises(EngineDown, match="Slurm has no partition 'gpu' any more"):
         engine.start(grant)
 
@@ -198,17 +202,17 @@ def test_a_refusal_is_none_where_the_partition_was_changed(slurm: Fake, tmp_path
 def test_the_queue(slurm: Fake) -> None:
     slurm.nodes(("a", "gpu:v100:6", {"used": "gpu:v100:6(IDX:0-5)"}), ("b", "gpu:k80:2", {"used": "gpu:k80:1(IDX:0)"}))
     queue = [
-        "RUNNING|a=2|hetopt-c-1-0-1",
-        "RUNNING|a=1|hetopt-c-2-0-1",
-        "RUNNING|b=1|hetopt-c-2-0-1",  # the other component of a heterogeneous job
-        "PENDING|a=4|hetopt-c-3-0-1",
-        "CONFIGURING|a=1|hetopt-c-4-0-1",
-        "COMPLETING|(null)|hetopt-c-5-0-1",  # a site may drop comments
-        "SUSPENDED|a=1|hetopt-c-6-0-1",
-        "WHATEVER_COMES_NEXT|a=1|hetopt-c-7-0-1",
-        "CANCELLED|a=1|hetopt-c-8-0-1",
-        "RUNNING|a=1|hetopt-cc-1-0-1",
-        "RUNNING|a=1|interactive | odd",
+        "RUNNING|a=2|hetopt-c-1-0-1|None",
+        "RUNNING|a=1|hetopt-c-2-0-1|None",
+        "RUNNING|b=1|hetopt-c-2-0-1|None",  # the other component of a heterogeneous job
+        "PENDING|a=4|hetopt-c-3-0-1|None",
+        "CONFIGURING|a=1|hetopt-c-4-0-1|None",
+        "COMPLETING|(null)|hetopt-c-5-0-1|None",  # a site may drop comments
+        "SUSPENDED|a=1|hetopt-c-6-0-1|None",
+        "WHATEVER_COMES_NEXT|a=1|hetopt-c-7-0-1|None",
+        "CANCELLED|a=1|hetopt-c-8-0-1|None",
+        "RUNNING|a=1|hetopt-cc-1-0-1|None",
+        "RUNNING|a=1|interactive | odd|None",
         "RUNNING",
         "",
     ]

@@ -50,7 +50,7 @@ def make_engine(
     takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters(made).values())
     given = dict(settings or {})
     for key in given:
-        if key not in known and not takes_all:
+        if key not in known and (not takes_all or key == "cluster"):
             what = choices(key, known) if known else "it has none"
             raise InvalidOption(f"--engine-set {key}: {called} has no such setting; {what}")
     for key, value in (flags or {}).items():

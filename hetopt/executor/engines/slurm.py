@@ -8,14 +8,17 @@ import re
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 from hetopt.checks import choices
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor.engines.engine import EngineDown, Grant, Node, Phase, Refused, Seat
+from hetopt.executor.engines.slurm_asks import Asks, checked
 from hetopt.executor.engines.slurm_commands import OVER, Commands, failure
-from hetopt.executor.engines.slurm_nodes import Host, Partition, hosts, partitions
+from hetopt.executor.engines.slurm_nodes import KEPT_FREE, Host, Partition, hosts, partitions
+from hetopt.executor.engines.slurm_reserved import Reserved
 from hetopt.executor.names import check_name
 
 SCRIPT = '#!/bin/sh\nexec "$@"\n'
@@ -36,12 +39,16 @@ WARNING_SECONDS = 60
 CHOOSE_SECONDS = 60.0
 """How long what Slurm has said of the partition will do: an operator may change what a job may have there."""
 
+WAIT_SECONDS = 10.0
+"""What Slurm has not begun for so long is told, and why."""
+
 
 class Listed(NamedTuple):
-    """A job, or a component of one, in Slurm's queue, and the GPUs that it has or waits for by their nodes."""
+    """A job, or a component of one, in Slurm's queue: the GPUs that it has or waits for by their nodes, and why."""
 
     phase: Phase
     gpus: Mapping[str, int]
+    reason: str
 
 
 class SlurmEngine:
@@ -66,7 +73,8 @@ class SlurmEngine:
     Raises
     ------
     InvalidOption
-        Slurm is not on this machine, there is no such partition, or it has no GPUs.
+        Slurm is not on this machine, there is no such partition or reservation, or it has no GPUs; or an option is
+        not to be set.
     """
 
     name = "slurm"
@@ -85,8 +93,12 @@ class SlurmEngine:
         if cpus_per_gpu is not None and cpus_per_gpu < 1:
             raise InvalidOption(f"cpus_per_gpu is {cpus_per_gpu}; it must be 1 at least")
         self._prefix = f"hetopt-{check_name(cluster, 'cluster')}-"
-        self._wanted, self._cpus_per_gpu, self._options = partition, cpus_per_gpu, dict(options or {})
+        self._wanted, self._asks = partition, Asks(cpus_per_gpu, checked(options or {}))
         self._commands = Commands(seconds)
+        names = self._asks.options.get("reservation")
+        self._reserved = None if names is None else Reserved(self._commands, names)
+        self._within: Mapping[str, str] | None = None
+        self._waits: dict[str, float] = {}
         self._partition: Partition | None = None
         self._chosen = -math.inf
         self._hosts: dict[str, Host] = {}
@@ -96,23 +108,31 @@ class SlurmEngine:
             return  # what is wrong with the partition is told once Slurm answers
 
     def check_options(self) -> None:
-        """Ask Slurm whether it knows the options at all: else each job would fail of them.
+        """Ask Slurm whether a lease of one GPU could be with these options: else each job would fail of them.
 
         Raises
         ------
         InvalidOption
-            It does not, and says why.
+            It could not, and Slurm says why.
         """
-        if not self._options:
-            return
-        words = [f"--{option}={value}" for option, value in self._options.items()]
-        where = [] if self._partition is None else [f"--partition={self._partition.name}"]
+        hosts = sorted(self._hosts.values(), key=lambda host: not host.up)
+        if self._asks == (plain := Asks()) or not hosts:
+            return  # or nobody knows now
+        host, kind = hosts[0], next(iter(hosts[0].gpus))
+        lease = Grant(f"{self._prefix}0-0-0", Path("/"), (Seat(host.name, kind, 0),))
         try:
-            answer = self._commands.call("sbatch", "--test-only", *where, *words, stdin=SCRIPT)
+            answers = []
+            for asks in (self._asks, plain):
+                words = self._component(asks, lease, [host.name], {kind: 1}, gang=False)
+                answers.append(self._commands.call("sbatch", "--test-only", *words, stdin=SCRIPT))
         except EngineDown:
-            return  # nobody knows now
-        if answer.code and isinstance(problem := failure(answer), Refused):
-            raise InvalidOption(f"--engine-set: {problem}")
+            return
+        wanted, without = answers
+        if not wanted.code or not isinstance(problem := failure(wanted), Refused):
+            return
+        if without.code and without.problem == wanted.problem:
+            return  # they are not to blame
+        raise InvalidOption(f"--engine-set: {problem} (of one GPU on {host.name})")
 
     # -- nodes
 
@@ -120,26 +140,53 @@ class SlurmEngine:
         """Those of the partition that have GPUs, also GPUs that jobs of others hold."""
         found = self._look().values()
         ours: dict[str, int] = {}
-        for jobs in self._queue().values():
+        why: dict[str, list[str]] = {}
+        now, queue = files.now(), self._queue()
+        since = {tag: self._waits.get(tag, now) for tag in queue}
+        for tag, jobs in queue.items():
             for job in jobs:
-                for node, number in job.gpus.items() if job.phase is Phase.RUNNING else ():
-                    ours[node] = ours.get(node, 0) + number
-        return tuple(self._node(host, sum(host.used.values()) - ours.get(host.name, 0)) for host in found)
+                for node, number in job.gpus.items():
+                    if job.phase is Phase.RUNNING:
+                        ours[node] = ours.get(node, 0) + number
+                    elif job.reason not in ("", "None", "(null)") and now - since[tag] >= WAIT_SECONDS:
+                        why.setdefault(node, []).append(f"a lease waits: {job.reason}")
+        self._waits = {tag: at for tag, at in since.items() if all(job.phase is Phase.WAITING for job in queue[tag])}
+        return tuple(
+            self._node(host, sum(host.used.values()) - ours.get(host.name, 0), why.get(host.name, ())) for host in found
+        )
 
-    def _node(self, host: Host, others: int) -> Node:
-        notes = [host.note]
+    def _node(self, host: Host, others: int, why: Collection[str]) -> Node:
+        notes, partition, used = [host.note], self._partition, dict(host.used)
+        assert partition is not None
+        if partition.state != "UP":
+            notes.append(f"partition {partition.name!r} is {partition.state}")
         if others > 0:
             notes.append(f"{others} of {sum(host.gpus.values())} GPUs are in use by others")
+        missing, what = self._asks.missing(host, partition)
+        if missing:
+            plural, are = "s" if missing > 1 else "", "are" if what == "cores" else "is"
+            notes.append(f"{what} for {missing} GPU{plural} {are} in use by others")
+        for kind, number in host.gpus.items():
+            if more := min(missing, max(0, number - used.get(kind, 0))):
+                used[kind], missing = used.get(kind, 0) + more, missing - more
         seats = tuple(Seat(host.name, kind, i) for kind, number in host.gpus.items() for i in range(number))
-        return Node(host.name, seats, host.up, "; ".join(filter(None, notes)), address=host.address, used=host.used)
+        note = "; ".join(filter(None, [*notes, *dict.fromkeys(why)]))
+        return Node(host.name, seats, host.up, note, address=host.address, used=used)
 
     def _look(self) -> dict[str, Host]:
         """The hosts by their names, as Slurm sees them now."""
         partition = self._partition or self._choose()
         every = hosts(self._commands.ask("scontrol", "--oneliner", "--details", "--all", "show", "node"))
         found = {host.name: host for host in every if host.gpus and partition.name in host.partitions}
-        if self._partition is not None and (not found or files.now() - self._chosen >= CHOOSE_SECONDS):
+        old = partition.state != "UP" or files.now() - self._chosen >= CHOOSE_SECONDS
+        if self._partition is not None and (not found or old):
             partition = self._choose_again(self._partition)
+        if self._reserved is not None:
+            self._within = self._reserved.nodes()
+            found = {name: _there(host, self._within[name]) for name, host in found.items() if name in self._within}
+        if not found and self._within is not None and not self._hosts:
+            names = self._asks.options["reservation"]
+            raise InvalidOption(f"no node of partition {partition.name!r} in reservation {names!r} has GPUs (gres gpu)")
         if not found and not self._hosts:
             others = sorted({name for host in every if host.gpus for name in host.partitions})
             raise InvalidOption(
@@ -204,7 +251,8 @@ class SlurmEngine:
         gang = len(grant.nodes) > 1
         words: list[str] = []
         for gpus, nodes in groups.items():  # unlike nodes are components of a heterogeneous job
-            words += [*([":"] if words else []), *self._component(grant, nodes, dict(gpus), gang)]
+            words += [":"] if words else []
+            words += self._component(self._asks, grant, nodes, dict(gpus), gang=gang)
         runner = [sys.executable, "-P", "-m", "hetopt.executor.runner", str(grant.folder)]
         if gang:
             step = ["srun", "--mpi=none", "--kill-on-bad-exit=0", "--wait=0", "--cpu-bind=none", "--quiet"]
@@ -217,14 +265,18 @@ class SlurmEngine:
         more = {files.TAG_VARIABLE: f"{grant.tag}.runner"}
         answer = self._commands.call("sbatch", "--parsable", *words, "/dev/stdin", *runner, stdin=SCRIPT, more=more)
         if answer.code:
-            problem, before = failure(answer), self._partition
+            problem, before, within = failure(answer), self._partition, self._within
             if isinstance(problem, Refused) and before is not None:
                 self._partition = self._choose_again(before)
                 if self._partition != before:
                     raise EngineDown(f"sbatch: {answer.problem}; partition {before.name!r} was changed")
+                if self._reserved is not None and self._reserved.nodes() != within:
+                    raise EngineDown(f"sbatch: {answer.problem}; the reservation was changed")
             raise problem
 
-    def _component(self, grant: Grant, nodes: Collection[str], gpus: Mapping[str, int], gang: bool) -> list[str]:
+    def _component(
+        self, asks: Asks, grant: Grant, nodes: Collection[str], gpus: Mapping[str, int], *, gang: bool
+    ) -> list[str]:
         """What sbatch is told of nodes that give the same."""
         number, folder = sum(gpus.values()), str(grant.folder)
         said = {
@@ -242,25 +294,8 @@ class SlurmEngine:
         }
         if self._partition is not None:
             said["partition"] = self._partition.name
-        known = [self._hosts[node] for node in nodes if node in self._hosts]
-        if cpus := min((self._cpus(host, number) for host in known), default=0):
-            said["cpus-per-task"] = str(cpus)
-        if megabytes := min((self._megabytes(host, number) for host in known), default=0):
-            said["mem"] = f"{megabytes}M"
-        return ["--no-requeue", *(f"--{option}={value}" for option, value in (said | self._options).items())]
-
-    def _cpus(self, host: Host, number: int) -> int:
-        """Of so many GPUs; whole cores, so that what is rounded up never adds up to more than there is."""
-        if self._cpus_per_gpu is not None:
-            return number * self._cpus_per_gpu
-        most = self._partition.most_cpus if self._partition and self._partition.most_cpus else host.cpus
-        cores = min(most, host.cpus) // host.threads
-        return max(1, cores * number // sum(host.gpus.values())) * host.threads
-
-    def _megabytes(self, host: Host, number: int) -> int:
-        """Of so many GPUs; 0 where a site has not told Slurm of the memory."""
-        most = self._partition.most_megabytes if self._partition and self._partition.most_megabytes else host.megabytes
-        return min(most, host.megabytes) * number // sum(host.gpus.values()) if host.megabytes > 1 else 0
+        said |= asks.words([self._hosts[node] for node in nodes if node in self._hosts], number, self._partition)
+        return ["--no-requeue", *(f"--{option}={value}" for option, value in {**said, **asks.options}.items())]
 
     def status(self, tags: Collection[str]) -> Mapping[str, Phase]:
         """What the queue says; a job that ends may have processes until it is out of the queue."""
@@ -274,13 +309,13 @@ class SlurmEngine:
     def _queue(self) -> dict[str, list[Listed]]:
         """Jobs of this cluster that wait or run, by their names; unlike nodes of a gang are listed one by one."""
         found: dict[str, list[Listed]] = {}
-        text = self._commands.ask("squeue", "--noheader", "--all", f"--user={os.geteuid()}", "--format=%T|%k|%j")
+        text = self._commands.ask("squeue", "--noheader", "--all", f"--user={os.geteuid()}", "--format=%T|%k|%j|%r")
         for line in text.splitlines():
-            state, comment, name = [*line.split("|", 2), "", ""][:3]
+            state, comment, name, reason = [*line.split("|", 3), "", "", ""][:4]
             if name.startswith(self._prefix) and state not in ENDED:
                 phase = Phase.WAITING if state in WAITING else Phase.RUNNING
                 gpus = {node: int(number) for node, number in re.findall(r"([^,=]+)=(\d+)", comment)}
-                found.setdefault(name, []).append(Listed(phase, gpus))
+                found.setdefault(name, []).append(Listed(phase, gpus, reason))
         return found
 
     def stop(self, tags: Collection[str]) -> None:
@@ -329,6 +364,18 @@ def slurm(
     if cpus_per_gpu is not None and not (isinstance(cpus_per_gpu, int) and not isinstance(cpus_per_gpu, bool)):
         raise InvalidOption(f"--engine-set cpus_per_gpu={cpus_per_gpu}; it must be a whole number")
     words = {key: str(value) for key, value in options.items()}
+    if cpus_per_gpu is None and (said := words.pop("cpus-per-gpu", None)) is not None:  # as sbatch spells it
+        if not said.isdecimal():
+            raise InvalidOption(f"--engine-set cpus-per-gpu={said}; it must be a whole number")
+        cpus_per_gpu = int(said)
     engine = SlurmEngine(cluster, partition, cpus_per_gpu=cpus_per_gpu, options=words)
     engine.check_options()
     return engine
+
+
+def _there(host: Host, why: str) -> Host:
+    """A host of the reservation that leases are for; ``why`` it cannot be used now, or nothing."""
+    state = tuple(word for word in host.state if word not in KEPT_FREE) or ("IDLE",)
+    if why:
+        return replace(host, state=(*state, "RESERVED"), reason="; ".join(filter(None, [why, host.reason])))
+    return replace(host, state=state)

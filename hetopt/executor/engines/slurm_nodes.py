@@ -13,6 +13,9 @@ UP = frozenset(
 """Words in the state of a node that takes jobs; one that saves power is woken by them."""
 
 SILENT = frozenset({"NO_RESPOND", "NOT_RESPONDING"})
+KEPT_FREE = frozenset({"MAINT", "MAINTENANCE", "RESERVED"})
+"""Words for nodes in a reservation; they keep nobody away who has it."""
+
 MARKS = {"*": "NOT_RESPONDING", "~": "POWERED_DOWN", "#": "POWERING_UP", "%": "POWERING_DOWN", "$": "MAINT"}
 """Short forms of flags at the end of a state."""
 
@@ -26,12 +29,26 @@ STICKS = re.compile(
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition: its name, whether it is the default, and the most of a node that a job may have there."""
+    """A partition.
+
+    Parameters
+    ----------
+    default:
+        Whether it is the default.
+    most_cpus, most_megabytes:
+        The most of a node that a job may have there.
+    state:
+        UP where jobs begin.
+    shares_cpus:
+        Several jobs may have the same CPUs there.
+    """
 
     name: str
     default: bool
     most_cpus: int | None
     most_megabytes: int | None
+    state: str = "UP"
+    shares_cpus: bool = False
 
 
 @dataclass(frozen=True)
@@ -48,6 +65,8 @@ class Host:
         Words, such as IDLE and DRAIN.
     cpus, threads, megabytes:
         What jobs may have of it; CPUs come by cores of so many threads.
+    free_cpus, free_megabytes:
+        What of it nobody has; of memory all where Slurm does not keep account of it.
     """
 
     name: str
@@ -60,6 +79,8 @@ class Host:
     cpus: int
     threads: int
     megabytes: int
+    free_cpus: int
+    free_megabytes: int
 
     @property
     def matters(self) -> tuple[str, ...]:
@@ -92,7 +113,7 @@ def fields(line: str) -> dict[str, str]:
     line, _, reason = line.partition(" Reason=")
     found = {"Reason": reason.strip()}
     keys = list(re.finditer(r"(?:^| )([A-Z]\w*)=", line))
-    for key, after in zip(keys, [*keys[1:], None], strict=True):
+    for key, after in zip(keys, [*keys[1:], None], strict=False):
         found.setdefault(key[1], line[key.end() : None if after is None else after.start()].strip())
     return found
 
@@ -103,7 +124,9 @@ def partitions(text: str) -> list[Partition]:
     for line in text.splitlines():
         if name := (said := fields(line)).get("PartitionName"):
             cpus, memory = (_number(said.get(key, ""), 0) or None for key in ("MaxCPUsPerNode", "MaxMemPerNode"))
-            found.append(Partition(name, said.get("Default") == "YES", cpus, memory))
+            shares = re.fullmatch(r"FORCE:(\d+)", said.get("OverSubscribe", ""))
+            state, default = said.get("State", "UP"), said.get("Default") == "YES"
+            found.append(Partition(name, default, cpus, memory, state, shares is not None and int(shares[1]) > 1))
     return found
 
 
@@ -115,7 +138,9 @@ def hosts(text: str) -> list[Host]:
 
 def _host(said: Mapping[str, str]) -> Host:
     cores = _number(said.get("Sockets", ""), 1) * _number(said.get("CoresPerSocket", ""), 1)
-    cpus, threads = _number(said.get("CPUTot", ""), 1), _number(said.get("ThreadsPerCore", ""), 1)
+    every, threads = _number(said.get("CPUTot", ""), 1), _number(said.get("ThreadsPerCore", ""), 1)
+    cpus = _number(said.get("CPUEfctv", ""), every)
+    megabytes = _number(said.get("RealMemory", ""), 1) - _number(said.get("MemSpecLimit", ""), 0)
     return Host(
         name=said["NodeName"],
         gpus=gpus(said.get("Gres", "")),
@@ -124,9 +149,11 @@ def _host(said: Mapping[str, str]) -> Host:
         reason=said["Reason"],
         address=said.get("NodeAddr", said["NodeName"]),
         partitions=tuple(said.get("Partitions", "").split(",")),
-        cpus=_number(said.get("CPUEfctv", ""), cpus),
-        threads=threads if cpus == cores * threads else 1,  # otherwise a site counts cores as CPUs
-        megabytes=_number(said.get("RealMemory", ""), 1) - _number(said.get("MemSpecLimit", ""), 0),
+        cpus=cpus,
+        threads=threads if every == cores * threads else 1,  # otherwise a site counts cores as CPUs
+        megabytes=megabytes,
+        free_cpus=max(0, cpus - _number(said.get("CPUAlloc", ""), 0)),
+        free_megabytes=max(0, megabytes - _number(said.get("AllocMem", ""), 0)),
     )
 
 

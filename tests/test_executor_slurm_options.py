@@ -1,0 +1,155 @@
+"""Options of sbatch that ``--engine-set`` may set, and those that it may not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from slurm_cluster import SlurmCluster, missing
+from slurm_fake import Fake, some_slurm  # noqa: F401 - the last a fixture
+
+from hetopt.errors import InvalidOption
+from hetopt.executor import lease_directory as files
+from hetopt.executor.engines.by_name import make_engine
+from hetopt.executor.engines.conformance import TELL, Bench, one_seat
+from hetopt.executor.engines.engine import EngineDown, Grant, Seat
+from hetopt.executor.engines.slurm import SlurmEngine
+from hetopt.executor.engines.slurm_asks import FAMILIES, OWN
+
+needs_slurm = pytest.mark.skipif(missing() is not None, reason=str(missing()))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[SlurmCluster]:
+    with (
+        SlurmCluster({"v100-0": ("v100", 2), "v100-1": ("v100", 2), "k80-0": ("k80", 1)}) as made,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("SLURM_CONF", str(made.configuration))
+        yield made
+
+
+@needs_slurm
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"mem-per-gpu": "500M"}, ""),
+        ({"mem_per_cpu": "100"}, ""),
+        ({"mem": "700"}, ""),
+        ({"cpus-per-gpu": 2}, ""),
+        ({"cpus-per-task": 3, "time": 10, "nice": 5}, ""),
+        ({"cpus_per_gpu": 9}, "Requested node configuration is not available"),
+        ({"mem-per-gpu": "1T"}, "Requested node configuration is not available|Memory required"),
+        ({"mem": "1G", "mem-per-gpu": "1G"}, "mutually exclusive"),
+        ({"contiguous": 1}, "doesn't allow an argument"),
+        ({"time": "never"}, "Invalid --time specification"),
+        ({"licenses": "none:1"}, "Invalid license specification"),
+        ({"hint": "none"}, "nrecognized --hint argument"),
+        ({"reservation": "mine"}, "Slurm has no reservation 'mine'; it has none now"),
+    ],
+    ids=str,
+)
+def test_options_either_do_or_are_told(
+    options: dict[str, object], said: str, cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    """Before the first job, with the words of a lease; none is found out by jobs that fail."""
+    if said:
+        with pytest.raises(InvalidOption, match=said) as problem:
+            make_engine("slurm", "abc", options)
+        assert "\n" not in str(problem.value)
+        return
+    bench = Bench(lambda name: make_engine("slurm", name, options), tmp_path, patience=60.0)
+    engine = bench.make(bench.cluster)
+    for seats in (one_seat(engine), [node.seats[0] for node in engine.nodes()]):
+        grant = bench.lease(seats, TELL, engine)
+        engine.start(grant)
+        bench.wait(lambda own=grant: len(bench.exits(own)) == len(own.nodes), "it has ended")
+        assert set(bench.exits(grant)) == {"ended"}, files.read_json(grant.folder / files.exit_file(0))
+        assert len(json.loads((grant.folder / "told0").read_text())["CUDA_VISIBLE_DEVICES"].split(",")) == 1
+        bench.ended(engine, grant)
+
+
+@needs_slurm
+def test_what_is_not_the_fault_of_options_is_not_blamed_on_them(cluster: SlurmCluster) -> None:
+    """A drained node takes no lease, whatever the options."""
+    for name in cluster.nodes:
+        cluster.call("scontrol", "update", f"nodename={name}", "state=drain", "reason=test")
+    try:
+        make_engine("slurm", "abc", {"time": "10"})
+        with pytest.raises(InvalidOption, match="unrecognized option"):
+            make_engine("slurm", "abc", {"nonsense": "10"})
+    finally:
+        for name in cluster.nodes:
+            cluster.call("scontrol", "update", f"nodename={name}", "state=resume")
+        cluster.wait_until_idle()
+
+
+@pytest.mark.parametrize("option", [*OWN, "ntasks-per-socket", "gpus-per-node", "job_name", "nodel", "out"])
+def test_options_that_make_something_else_of_a_lease_are_refused(option: str, slurm: Fake) -> None:
+    """However they are spelled: sbatch takes their beginnings too."""
+    if option in ("cpus-per-gpu", "partition"):
+        with pytest.raises(InvalidOption, match=f"--engine-set {option}: this option of sbatch cannot be set; .* says"):
+            SlurmEngine("c", options={option: "1"})
+        return
+    if option == "cluster":
+        with pytest.raises(InvalidOption, match="--engine-set cluster: engine 'slurm' has no such setting"):
+            make_engine("slurm", "c", {option: "1"})
+        return
+    with pytest.raises(InvalidOption, match=f"^--engine-set {option}: this option of sbatch cannot be set; "):
+        make_engine("slurm", "c", {option: "1"})
+    assert not any(option.startswith(FAMILIES) for option in OWN)
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["account", "constraint", "gres-flags", "licenses", "mail-user", "mem", "nice", "qos", "time", "time-min", "tmp"],
+)
+def test_other_options_are_passed_on(option: str, slurm: Fake, tmp_path: Path) -> None:
+    engine = SlurmEngine("c", options={option.replace("-", "_"): "x"})
+    engine.start(Grant("hetopt-c-1-0-1", tmp_path, (Seat("a", "v100", 0),)))
+    ((words, _, _),) = slurm.calls("sbatch")
+    assert f"--{option}=x" in words
+    assert sum(word.startswith("--mem") for word in words) == 1
+
+
+def test_options_that_say_the_same(slurm: Fake) -> None:
+    with pytest.raises(InvalidOption, match="--engine-set mem_per_gpu: it is there twice"):
+        make_engine("slurm", "c", {"mem-per-gpu": "1", "mem_per_gpu": "1"})
+    with pytest.raises(InvalidOption, match=r"--engine-set cpus-per-gpu: this option .*; cpus_per_gpu says it"):
+        make_engine("slurm", "c", {"cpus-per-gpu": 1, "cpus_per_gpu": 1})
+    with pytest.raises(InvalidOption, match="--engine-set cpus-per-gpu=two; it must be a whole number"):
+        make_engine("slurm", "c", {"cpus-per-gpu": "two"})
+
+
+# -- reservations
+
+
+def reserve(slurm: Fake, *every: tuple[str, str, str]) -> None:
+    """Reservations: their names, nodes and states."""
+    line = "ReservationName={} StartTime=2026-11-23T06:53:28 EndTime=2026-11-23T07:53:28 Nodes={} State={}"
+    slurm.says("scontrol-reservation", "\n".join(line.format(*one) for one in every) or "No reservations in the system")
+    for _, nodes, _ in every:
+        slurm.says(f"scontrol-{nodes}", nodes.replace(",", "\n"))
+
+
+def test_reservations(slurm: Fake, tmp_path: Path) -> None:
+    reserve(slurm, ("one", "a", "ACTIVE"), ("none", "(null)", "ACTIVE"))
+    with pytest.raises(InvalidOption, match=r"Slurm has no reservation 'two'; known: none, one"):
+        SlurmEngine("c", options={"reservation": "two"})
+    with pytest.raises(InvalidOption, match=r"no node of partition 'gpu' in reservation 'none' has GPUs"):
+        SlurmEngine("c", options={"reservation": "none"})
+    reserve(slurm, ("one", "a", "ACTIVE"), ("two", "a,b", "INACTIVE"))
+    slurm.nodes(("a", "gpu:v100:4", {"state": "IDLE+RESERVED"}), ("b", "gpu:k80:2", {}), ("c", "gpu:k80:2", {}))
+    engine = SlurmEngine("c", options={"reservation": "one,two"})
+    note = "RESERVED: reservation 'two' is from 2026-11-23T06:53:28 to 2026-11-23T07:53:28"
+    assert [(node.name, node.up, node.note) for node in engine.nodes()] == [("a", True, ""), ("b", False, note)]
+    reserve(slurm, ("one", "c", "ACTIVE"), ("two", "a,b", "INACTIVE"))
+    slurm.says("sbatch", error="sbatch: error: Requested node configuration is not available", code=1)
+    with pytest.raises(EngineDown, match="is not available; the reservation was changed"):
+        engine.start(Grant("hetopt-c-1-0-1", tmp_path, (Seat("a", "v100", 0),)))
+    reserve(slurm)
+    with pytest.raises(EngineDown, match="Slurm has no reservation 'one' any more; it has none now"):
+        engine.nodes()
+    assert not SlurmEngine("c").nodes()[0].up, "reserved for others"

@@ -1,0 +1,207 @@
+"""Cores and memory that others have on Slurm's nodes, and why Slurm does not begin what it has been given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slurm_cluster import SlurmCluster, missing
+from slurm_fake import NODE, Fake, some_slurm  # noqa: F401 - the last a fixture
+
+from hetopt.executor.engines import slurm as engines
+from hetopt.executor.engines.conformance import COUNT, Bench
+from hetopt.executor.engines.engine import Engine, EngineDown, Node
+from hetopt.executor.engines.slurm import SlurmEngine
+from hetopt.executor.engines.slurm_asks import Asks
+from hetopt.executor.engines.slurm_nodes import Partition, hosts
+
+needs_slurm = pytest.mark.skipif(missing() is not None, reason=str(missing()))
+
+GPU = Partition("gpu", True, None, None)
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlurmCluster]:
+    with SlurmCluster() as made:
+        monkeypatch.setenv("SLURM_CONF", str(made.configuration))
+        yield made
+
+
+def seen(engine: Engine) -> dict[str, tuple[Mapping[str, int], str]]:
+    """Node -> what is used of it, and its note."""
+    return {node.name: (dict(node.used), node.note) for node in engine.nodes()}
+
+
+def node(engine: Engine, name: str) -> Node:
+    return next(node for node in engine.nodes() if node.name == name)
+
+
+@needs_slurm
+def test_gpus_without_cores_or_memory_are_in_use(cluster: SlurmCluster, tmp_path: Path) -> None:
+    """A lease would wait there as long as others hold them; what leases hold themselves is no others'."""
+    bench = Bench(SlurmEngine, tmp_path, patience=60.0)
+    engine = SlurmEngine(bench.cluster)
+    grants = [bench.lease(node(engine, name).seats[:1], COUNT, engine) for name in ("k80-1", "k80-0")]
+    for grant in grants:
+        engine.start(grant)
+        bench.wait(lambda grant=grant: bench.told(grant), "it lives")
+    assert seen(engine)["k80-1"] == ({"k80": 1}, "")
+    cluster.submit("--nodelist=k80-0", "--gres=gpu:k80:1", "--mem=2500M")
+    cluster.submit("--nodelist=v100-0", "-c", "8", "--mem=100M")
+    cluster.submit("--nodelist=p100-0", "-c", "2", "--mem=100M")
+    whole = cluster.submit("--nodelist=k80-1", "-c", "2", "--mem=100M")
+    cluster._wait(lambda: len(cluster.call("squeue", "-h", "-t", "RUNNING").splitlines()) == 6, "somebody else's jobs")
+    assert seen(engine) == {
+        "k80-0": ({"k80": 4}, "1 of 4 GPUs are in use by others; memory for 2 GPUs is in use by others"),
+        "k80-1": ({"k80": 2}, "cores for 1 GPU are in use by others"),
+        "p100-0": ({"p100": 1}, "cores for 1 GPU are in use by others"),
+        "v100-0": ({"v100": 2}, "cores for 2 GPUs are in use by others"),
+    }
+    cluster.call("scancel", whole)
+    bench.wait(lambda: seen(engine)["k80-1"] == ({"k80": 1}, ""), "they are free again")
+    engine.kill([grant.tag for grant in grants])
+
+
+@pytest.mark.parametrize(
+    ("more", "asks", "partition", "wanted"),
+    [
+        ({"alloc": 0}, Asks(), GPU, (0, "")),
+        ({"alloc": 8}, Asks(), GPU, (1, "cores")),
+        ({"alloc": 9}, Asks(), GPU, (2, "cores")),
+        ({"alloc": 31}, Asks(), GPU, (4, "cores")),
+        ({"alloc": 24}, Asks(cpus_per_gpu=2), GPU, (0, "")),
+        ({"alloc": 24}, Asks(cpus_per_gpu=3), GPU, (2, "cores")),  # of two threads: four CPUs, six, ten, twelve
+        ({"alloc": 24}, Asks(), Partition("gpu", True, None, None, shares_cpus=True), (0, "")),
+        ({"alloc": 24}, Asks(), Partition("gpu", True, 8, None), (0, "")),
+        ({"alloc": 24}, Asks(None, {"cpus-per-task": "8"}), GPU, (0, "")),
+        ({"memory": 16000}, Asks(), GPU, (1, "memory")),
+        ({"memory": 64000}, Asks(), GPU, (4, "memory")),
+        ({"memory": 99000}, Asks(), GPU, (4, "memory")),
+        ({"memory": 60000}, Asks(None, {"mem-per-gpu": "2G"}), GPU, (3, "memory")),
+        ({"memory": 60000}, Asks(None, {"mem-per-cpu": "100"}), GPU, (0, "")),
+        ({"memory": 60000}, Asks(None, {"mem": "4000M"}), GPU, (0, "")),
+        ({"memory": 1}, Asks(None, {"mem": "0"}), GPU, (4, "memory")),
+        ({"memory": 60000}, Asks(None, {"mem": "odd"}), GPU, (4, "memory")),
+        ({"memory": 60000}, Asks(None, {"mem-per-gpu": "odd"}), GPU, (0, "")),
+        ({"alloc": 8, "memory": 32000, "used": "gpu:v100:1"}, Asks(), GPU, (1, "memory")),
+        ({"alloc": 32, "used": "gpu:v100:4"}, Asks(), GPU, (0, "")),
+    ],
+)
+def test_what_a_lease_could_have(
+    more: dict[str, Any], asks: Asks, partition: Partition, wanted: tuple[int, str]
+) -> None:
+    """Of four GPUs, 16 cores of two threads and 64000 MB."""
+    said = {
+        "used": "",
+        "state": "MIXED",
+        "reason": "",
+        "partitions": "gpu",
+        "cpus": 32,
+        "alloc": 0,
+        "memory": 0,
+        **more,
+    }
+    (host,) = hosts(NODE.format(name="a", gres="gpu:v100:4", **said))
+    gpus, what = asks.missing(host, partition)
+    assert (gpus, what if gpus else "") == wanted
+
+
+def test_memory_of_which_slurm_keeps_no_account_is_not_counted() -> None:
+    """A site that has never told of it: RealMemory is 1 then, also where jobs have some."""
+    said = {"used": "", "state": "MIXED", "reason": "", "partitions": "gpu", "cpus": 32, "alloc": 0, "memory": 1}
+    (host,) = hosts(NODE.format(name="a", gres="gpu:v100:4", **said).replace("RealMemory=64000", "RealMemory=1"))
+    assert Asks(None, {"mem": "100"}).missing(host, GPU)[0] == 0
+
+
+def test_types_of_a_node_share_what_is_left(slurm: Fake) -> None:
+    slurm.nodes(("a", "gpu:v100:2,gpu:k80:2", {"used": "gpu:v100:1", "alloc": 25}))
+    (one,) = SlurmEngine("c").nodes()
+    assert one.used == {"v100": 2, "k80": 2}
+    slurm.nodes(("a", "gpu:v100:2,gpu:k80:2", {"used": "gpu:v100:1", "alloc": 16}))
+    (one,) = SlurmEngine("c").nodes()
+    assert one.used == {"v100": 2}
+    assert one.note == "1 of 4 GPUs are in use by others; cores for 1 GPU are in use by others"
+
+
+# -- why nothing begins
+
+
+@needs_slurm
+def test_why_a_lease_waits_is_said(cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(SlurmEngine, tmp_path, patience=60.0)
+    engine = SlurmEngine(bench.cluster)
+    monkeypatch.setattr(engines, "WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(engines, "CHOOSE_SECONDS", 0.0)
+    cluster.call("scontrol", "update", "partitionname=gpu", "state=down")
+    grant = bench.lease(node(engine, "v100-0").seats[:1], COUNT, engine)
+    engine.start(grant)
+    down = "partition 'gpu' is DOWN"
+    bench.wait(lambda: node(engine, "v100-0").note == f"{down}; a lease waits: PartitionDown", "it is said")
+    assert node(engine, "p100-0").note == down
+    cluster.call("scontrol", "update", "partitionname=gpu", "state=up", "allowaccounts=nobody")
+    bench.wait(lambda: "(gpu allows nobody)" in node(engine, "v100-0").note, "who may")
+    cluster.call("scontrol", "update", "partitionname=gpu", "allowaccounts=ALL")
+    bench.wait(lambda: bench.told(grant), "it lives")
+    assert node(engine, "v100-0").note == ""
+    engine.kill([grant.tag])
+
+
+def test_only_what_waits_for_long_is_told(slurm: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every lease waits for a moment."""
+    now = [1000.0]
+    monkeypatch.setattr(engines.files, "now", lambda: now[0])
+    engine = SlurmEngine("c")
+
+    def note(phase: str, reason: str, after: float) -> str:
+        now[0] += after
+        slurm.says("squeue", f"{phase}|a=1|hetopt-c-1-0-1|{reason}\n{phase}|a=1|hetopt-c-2-0-1|{reason}")
+        return engine.nodes()[0].note
+
+    assert note("PENDING", "Resources", 0.0) == ""
+    assert note("PENDING", "Priority", 9.0) == ""
+    assert note("PENDING", "None", 1.0) == ""
+    assert note("PENDING", "Resources", 0.0) == "a lease waits: Resources"
+    assert note("RUNNING", "None", 0.0) == ""
+    assert note("PENDING", "Resources", 50.0) == "", "requeued: it waits anew"
+
+
+def test_a_partition_that_is_down_is_asked_until_it_is_up(slurm: Fake) -> None:
+    slurm.partitions(state="DRAIN")
+    engine = SlurmEngine("c")
+    assert {node.note for node in engine.nodes()} == {"partition 'gpu' is DRAIN"}
+    assert all(node.up for node in engine.nodes()), "what runs there goes on, and nothing makes way"
+    slurm.partitions()
+    assert {node.note for node in engine.nodes()} == {""}
+    slurm.says("scontrol-partition", "")
+    assert len(engine.nodes()) == 2
+
+
+# -- reservations
+
+
+@needs_slurm
+def test_leases_in_a_reservation(cluster: SlurmCluster, tmp_path: Path) -> None:
+    """Its nodes alone are hosts, and up though they are reserved; one that is over is told."""
+    make = ("scontrol", "create", "reservation", "duration=60", "user=root")
+    cluster.call(*make, "reservationname=mine", "starttime=now", "nodes=k80-1,v100-0", "flags=maint")
+    cluster.call(*make, "reservationname=later", "starttime=now+1hour", "nodes=p100-0")
+    bench = Bench(lambda name: SlurmEngine(name, options={"reservation": "mine"}), tmp_path, patience=60.0)
+    engine = bench.make(bench.cluster)
+    reserved = ("scontrol", "show", "node", "v100-0")
+    bench.wait(lambda: "RESERVED" in cluster.call(*reserved), "Slurm has marked its nodes")
+    assert [(one.name, one.up, one.note) for one in engine.nodes()] == [("k80-1", True, ""), ("v100-0", True, "")]
+    grant = bench.lease(node(engine, "v100-0").seats, COUNT, engine)
+    engine.start(grant)
+    bench.wait(lambda: bench.told(grant), "it lives")
+    cluster.call("scontrol", "update", "reservationname=mine", "nodes=k80-1,p100-0", check=False)
+    engine.kill([grant.tag])
+    bench.ended(engine, grant)
+    cluster.call("scontrol", "delete", "reservation", "mine")
+    for ask in (engine.nodes, lambda: engine.start(bench.lease(grant.seats, COUNT, engine))):
+        with pytest.raises(EngineDown, match="Slurm has no reservation 'mine' any more; known: later"):
+            ask()
+    (later,) = SlurmEngine("abc", options={"reservation": "later"}).nodes()
+    assert (later.name, later.up) == ("p100-0", False)
+    assert later.note.startswith("RESERVED: reservation 'later' is from 20")
