@@ -14,7 +14,7 @@ from sqlalchemy import select
 
 from hetopt.errors import InvalidPlan, UnusableFile
 from hetopt.executor import lease_directory as files
-from hetopt.executor import rounds, tables, tending
+from hetopt.executor import leases, rounds, tables, tending
 from hetopt.executor.controller import Controller, Settings
 from hetopt.executor.engines.engine import EngineDown, Grant, Node, Phase, Refused
 from hetopt.executor.queue import cancel, submit
@@ -354,3 +354,36 @@ def test_damaged_books_are_told_of(driven: Driven) -> None:
     driven.controller.step()
     assert "state.db" in driven.said[0]
     assert not driven.controller._is_idle()
+
+
+def test_a_job_that_the_engine_refuses_rests_before_the_next_try(
+    driven: Driven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Longer each time: what the engine allows may be changed back."""
+    tried: list[str] = []
+
+    def refuse(grant: Grant) -> None:
+        tried.append(grant.tag)
+        raise Refused("no such partition")
+
+    driven.engine.start = refuse  # type: ignore[method-assign]
+    submit(driven.store, form("a"))
+    for _ in range(5):
+        driven.controller.step()
+    assert len(tried) == 1
+    (job,) = rows(driven.store)
+    assert (job["state"], job["losses"]) == ("queued", 1)
+    assert job["reason"] == "refused 1 of 10 times: no such partition; it rests for 2 s"
+    assert job["not_before"] > driven.store.now() + 1.0
+    with driven.store.writing() as connection:
+        connection.execute(tables.jobs.update().values(not_before=0.0, losses=8))
+    for _ in range(5):
+        driven.controller.step()
+    assert rows(driven.store)[0]["reason"].endswith("; it rests for 60 s")
+    monkeypatch.setattr(leases, "MOST_REST", 0.0)
+    with driven.store.writing() as connection:
+        connection.execute(tables.jobs.update().values(not_before=0.0))
+    for _ in range(5):
+        driven.controller.step()
+    (job,) = rows(driven.store)
+    assert (job["state"], job["reason"], len(tried)) == ("failed", "no such partition", 3)

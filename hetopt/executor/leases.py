@@ -351,6 +351,8 @@ def _state_after(
     fresh = FRESH if end > row["from_step"] else {}
     if ending.out_of_memory and "+" not in row["gpu_types"]:  # it goes to another type, if there is one
         return fresh | {"reason": f"it ran out of memory on {row['gpu_types']}"}
+    if ending.outcome == "refused" and not ending.fatal:
+        return _refused(store, ending, job["losses"] + 1)
     if ending.failure is not None:
         return fresh | _failed(store, ending, (0 if fresh else job["failures"]) + 1)
     wished = row["stop_asked"] is not None and row["stop_reason"] != PART_ENDED
@@ -366,6 +368,15 @@ def _failed(store: StateStore, ending: Ending, failures: int) -> dict[str, Any]:
     if ending.fatal or failures >= MOST_FAILURES:
         return {"failures": failures, "state": FAILED, "finished": store.now(), "reason": ending.failure}
     return {"failures": failures, "reason": f"failed {failures} of {MOST_FAILURES} times: {ending.failure}"}
+
+
+def _refused(store: StateStore, ending: Ending, losses: int) -> dict[str, Any]:
+    """Of a job that the engine has refused so often in a row: it may have been changed, and be changed back."""
+    if losses >= MOST_LOSSES:
+        return {"losses": losses, "state": FAILED, "finished": store.now(), "reason": ending.failure}
+    rest = min(MOST_REST, 2.0**losses)
+    reason = f"refused {losses} of {MOST_LOSSES} times: {ending.failure}; it rests for {rest:g} s"
+    return {"losses": losses, "not_before": store.now() + rest, "reason": reason}
 
 
 def _lost(store: StateStore, ending: Ending, losses: int) -> dict[str, Any]:
