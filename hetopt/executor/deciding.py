@@ -172,7 +172,7 @@ class Decider:
         if cluster is None:
             return None, dict.fromkeys((row["id"] for row in scene.jobs), "no node is up and undrained")
         memory = memory_of(scene.nodes)
-        speed = self._speeds(scene, cluster.type_names)
+        speed = speeds_of(scene.jobs, scene.speeds, cluster.type_names, self.estimator)
         jobs, done = [], {}
         for row in scene.jobs:
             form = form_of(row)
@@ -182,7 +182,7 @@ class Decider:
                 waits[row["id"]] = self._too_few(form, allowed, scene, cluster)
                 continue
             rates = {t: speed[form.name][t] if t in allowed else 0.0 for t in cluster.type_names}
-            jobs.append(self._job(row, form, rates))
+            jobs.append(job_of(row, form, rates))
             done[form.name] = min(scene.steps_done(row), form.steps - UNDONE)
         if not jobs:
             return None, waits
@@ -214,35 +214,6 @@ class Decider:
         """The policy and the steps after it."""
         return self.system.pipeline(getattr(self.system.policy, "speeds", None) or StageSpeeds())
 
-    def _speeds(self, scene: Scene, types: Sequence[str]) -> Mapping[str, Mapping[str, float]]:
-        """Job -> GPU type -> steps per second, measured or estimated."""
-        forms = {row["name"]: form_of(row) for row in scene.jobs}
-        measured = {row["name"]: scene.speeds.rates(row["id"]) for row in scene.jobs}
-        own = {name: {t: v for t, v in rates.items() if t in types} for name, rates in measured.items()}
-        if all(set(types) <= set(rates) for rates in own.values()):
-            return own
-        estimated = self.estimator({name: form.estimate.model_dump() for name, form in forms.items()}, own, types)
-        return {name: {**estimated[name], **own[name]} for name in forms}
-
-    @staticmethod
-    def _job(row: RowMapping, form: JobForm, rates: Mapping[str, float]) -> Job:
-        return Job(
-            form.name,
-            rates,
-            float(form.steps),
-            form.workers,
-            float(row["submitted"]),
-            form.tenant,
-            form.weight,
-            memory_bytes=form.memory,
-            checkpoint_bytes=row["checkpoint_bytes"] or 0.0,
-            job_type=form.model or "jobs",
-            model=form.model,
-            utility=form.utility,
-            deadline=None if form.deadline is None else row["submitted"] + form.deadline,
-            copies=None if form.fork else 1,
-        )
-
     def decide(self, instance: Instance, ids: Mapping[str, int]) -> tuple[list[Target], Decision, float]:
         """The targets, the decision behind them, and the seconds that it took."""
         began = time.perf_counter()
@@ -264,6 +235,39 @@ class Decider:
         except Exception:  # whatever a class of another version does
             return False
         return True
+
+
+def speeds_of(
+    jobs: Sequence[RowMapping], speeds: Speeds, types: Sequence[str], estimator: Estimator
+) -> Mapping[str, Mapping[str, float]]:
+    """Job -> GPU type -> steps per second, measured or estimated."""
+    forms = {row["name"]: form_of(row) for row in jobs}
+    measured = {row["name"]: speeds.rates(row["id"]) for row in jobs}
+    own = {name: {t: v for t, v in rates.items() if t in types} for name, rates in measured.items()}
+    if all(set(types) <= set(rates) for rates in own.values()):
+        return own
+    estimated = estimator({name: form.estimate.model_dump() for name, form in forms.items()}, own, types)
+    return {name: {**estimated[name], **own[name]} for name in forms}
+
+
+def job_of(row: RowMapping, form: JobForm, rates: Mapping[str, float]) -> Job:
+    """A job of the books as policies see it, with these speeds."""
+    return Job(
+        form.name,
+        rates,
+        float(form.steps),
+        form.workers,
+        float(row["submitted"]),
+        form.tenant,
+        form.weight,
+        memory_bytes=form.memory,
+        checkpoint_bytes=row["checkpoint_bytes"] or 0.0,
+        job_type=form.model or "jobs",
+        model=form.model,
+        utility=form.utility,
+        deadline=None if form.deadline is None else row["submitted"] + form.deadline,
+        copies=None if form.fork else 1,
+    )
 
 
 def _placed(leases: Iterable[Open], names: Collection[str], cluster: Cluster) -> dict[str, dict[str, dict[str, int]]]:

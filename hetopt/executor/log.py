@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sqlalchemy import RowMapping, select
+from sqlalchemy import Connection, RowMapping, func, select
 
+from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
-from hetopt.data.workload import Job
 from hetopt.errors import InvalidInstance
 from hetopt.executor import tables
-from hetopt.executor.deciding import cluster_of, distinct, with_tenants
+from hetopt.executor.deciding import cluster_of, distinct, job_of, speeds_of, with_tenants
 from hetopt.executor.engines.engine import Node, Seat
-from hetopt.executor.queue import form_of
-from hetopt.executor.speeds import read_speeds
+from hetopt.executor.queue import form_of, known_nodes
+from hetopt.executor.speeds import ESTIMATORS, allowed_types, memory_of, read_speeds
 from hetopt.executor.store import StateStore
 from hetopt.simulation.log import ROUNDS, SPANS, Log, integrals
 
@@ -28,7 +28,7 @@ KINDS = {"submitted": "arrive", "done": "finish", "round": "decide"}
 
 
 def log_of(store: StateStore) -> Log:
-    """The log of all that the books know, until now.
+    """The log of all that the books know, until now, without jobs that could never run; see :func:`instance_of`.
 
     A span is a lease from its grant to its seal; ``lost`` are the seconds until its first step, ``work`` the steps that
     were committed. ``promised`` throughputs are not kept.
@@ -39,23 +39,27 @@ def log_of(store: StateStore) -> Log:
         seats = connection.execute(select(tables.seats)).mappings().all()
         rounds = connection.execute(select(tables.rounds).order_by(tables.rounds.c.number)).mappings().all()
         events = connection.execute(select(tables.events).order_by(tables.events.c.id)).mappings().all()
-        speeds = read_speeds(connection, all_jobs=True)
+        _, speeds = _described(connection, jobs)
+    jobs = [row for row in jobs if row["id"] in speeds]
+    names = {row["id"]: row for row in jobs}
+    leases = [lease for lease in leases if lease["job"] in names]
     end = max([store.now(), *(row["finished"] or 0.0 for row in jobs)])
     if all(row["state"] != "queued" for row in jobs):
         end = max((row["finished"] for row in jobs), default=end)
+    capacity = float(max((row["capacity"] for row in rounds), default=0))
+    rounds = [row for row in rounds if row["time"] < end]  # a simulation, too, is over with its last job
     where: dict[int, dict[str, dict[str, int]]] = {}
     for seat in seats:
         gpus = where.setdefault(seat["lease"], {}).setdefault(seat["node"], {})
         gpus[seat["gpu_type"]] = gpus.get(seat["gpu_type"], 0) + 1
-    names = {row["id"]: row for row in jobs}
     spans = _spans(leases, names, where, end)
-    capacity = float(max((row["capacity"] for row in rounds), default=0))
     table = _rounds(rounds, spans, capacity, end)
     took = pd.Series([row["seconds"] for row in rounds], index=pd.Index(table["start"], name="start"), name="seconds")
-    told = [(row["time"], KINDS[row["kind"]], row["job"]) for row in events if row["kind"] in KINDS]
+    rates = {row["name"]: speeds[row["id"]] for row in jobs}
+    events = [row for row in events if row["kind"] in KINDS and (row["job"] is None or row["job"] in rates)]
+    told = [(row["time"], KINDS[row["kind"]], row["job"]) for row in events]
     nothing = pd.DataFrame(index=pd.Index([], name="start", dtype=float))
-    rates = {row["name"]: speeds.rates(row["id"]) for row in jobs}
-    shares = _throughput(spans, table, rates, _entities([row for row in jobs if rates[row["name"]]]))
+    shares = _throughput(spans, table, rates, _entities(jobs))
     return Log(
         _jobs(jobs, leases, where, end),
         spans,
@@ -172,7 +176,7 @@ def _entities(jobs: Sequence[RowMapping]) -> dict[str, str]:
 def _throughput(
     spans: pd.DataFrame, rounds: pd.DataFrame, speeds: Mapping[str, Mapping[str, float]], entities: Mapping[str, str]
 ) -> pd.DataFrame:
-    """(decisions, tenants) mean normalised throughput: GPUs that train, times the job's measured speedup there."""
+    """(decisions, tenants) mean normalised throughput: GPUs that train, times the job's speedup there."""
     places = zip(spans["job"], spans["seats"], strict=True)
     rates = np.array([_worth(json.loads(seats), speeds[job]) for job, seats in places])
     ends = spans["end"].to_numpy(dtype=float)
@@ -189,49 +193,67 @@ def _throughput(
 
 
 def _worth(seats: Mapping[str, Mapping[str, int]], speeds: Mapping[str, float]) -> float:
-    slowest = min(speeds.values(), default=1.0)
+    slowest = min((rate for rate in speeds.values() if rate > 0), default=1.0)
     return sum(n * speeds.get(kind, slowest) / slowest for gpus in seats.values() for kind, n in gpus.items())
 
 
 def instance_of(store: StateStore) -> Instance:
-    """The jobs of the books with the speeds that were measured of them, on the nodes that are known.
+    """The jobs of the books as policies see them, on the nodes that are known and those that jobs were on before.
 
-    Simulated, it says what the executor would have done. Jobs that were never measured are left out.
+    Simulated, it says what the executor would have done; jobs that failed or were cancelled are done there to the end.
+    Speeds that were not measured are estimated as the executor does it, by equation (10) of Hadar. As long as none was
+    measured of any job, they all rest on that alone and have no unit.
+
+    Left out here and in :func:`log_of` are jobs that could never run: those that need more memory than any GPU type has
+    that they may use, or ran out of it on each, and those with more workers than there are such GPUs.
 
     Raises
     ------
     InvalidInstance
-        No job was measured, or no node is known.
+        No node is known, or no job that could run.
     """
     with store.reading() as connection:
         rows = connection.execute(select(tables.jobs).order_by(tables.jobs.c.id)).mappings().all()
-        nodes = connection.execute(select(tables.nodes).order_by(tables.nodes.c.name)).mappings().all()
-        speeds = read_speeds(connection, all_jobs=True)
-    hosts = []
-    for row in nodes:
-        gpus = json.loads(row["content"] or '{"gpus": {}}')["gpus"]
-        seats = tuple(Seat(row["name"], kind, i) for kind, number in gpus.items() for i in range(number))
-        hosts.append(Node(row["name"], seats))
-    if (cluster := cluster_of(hosts)) is None:
+        cluster, rates = _described(connection, rows)
+    if cluster is None:
         raise InvalidInstance(f"{store.folder} knows no node with a GPU yet; `hetopt run` asks an engine for them")
-    jobs = []
-    for row in rows:
-        rates, form = speeds.rates(row["id"]), form_of(row)
-        if any(kind in cluster.type_names for kind in rates):
-            throughput = {kind: rates.get(kind, 0.0) for kind in cluster.type_names}
-            jobs.append(
-                Job(
-                    form.name,
-                    throughput,
-                    float(form.steps),
-                    form.workers,
-                    float(row["submitted"]),
-                    form.tenant,
-                    form.weight,
-                    checkpoint_bytes=row["checkpoint_bytes"] or 0.0,
-                    job_type=form.model or "jobs",
-                )
-            )
+    jobs = [job_of(row, form_of(row), rates[row["id"]]) for row in rows if row["id"] in rates]
     if not jobs:
-        raise InvalidInstance(f"{store.folder} has no job whose speed was measured")
+        raise InvalidInstance(f"{store.folder} has no job yet that its nodes could run")
     return with_tenants(cluster, jobs, name=str(store.folder), source="measured by the executor")
+
+
+def _described(
+    connection: Connection, jobs: Sequence[RowMapping]
+) -> tuple[Cluster | None, dict[int, Mapping[str, float]]]:
+    """The cluster, and the speeds of those jobs that it could run; None and what was measured while it is unknown."""
+    speeds = read_speeds(connection, all_jobs=True)
+    hosts = _hosts(connection)
+    cluster, memory = cluster_of(hosts), memory_of(hosts)
+    if cluster is None:
+        return None, {row["id"]: speeds.rates(row["id"]) for row in jobs}
+    every = speeds_of(jobs, speeds, cluster.type_names, ESTIMATORS.factory("hadar"))
+    found: dict[int, Mapping[str, float]] = {}
+    for row in jobs:
+        form, own = form_of(row), every[row["name"]]
+        allowed = allowed_types(form, speeds.of(row["id"]), memory, cluster.type_names)
+        rates = {t: own[t] if t in allowed else 0.0 for t in cluster.type_names}
+        if sum(cluster.capacity[t] for t, rate in rates.items() if rate > 0) >= form.workers:
+            found[row["id"]] = rates
+    return cluster, found
+
+
+def _hosts(connection: Connection) -> list[Node]:
+    """Hosts that are known, and GPUs on which leases were: nodes go, and GPUs are split."""
+    own = tables.seats.c
+    query = select(own.node, own.gpu_type, func.count(own.number.distinct())).group_by(own.node, own.gpu_type)
+    known = dict(sorted(known_nodes(connection).items()))
+    gpus = {name: dict(told["gpus"]) for name, told in known.items()}
+    for name, kind, number in connection.execute(query.order_by(own.node, own.gpu_type)):
+        here = gpus.setdefault(name, {})
+        here[kind] = max(number, here.get(kind, 0))
+    found = []
+    for name, here in gpus.items():
+        seats = tuple(Seat(name, kind, i) for kind, number in here.items() for i in range(number))
+        found.append(Node(name, seats, memory_bytes=known.get(name, {}).get("memory_bytes", {})))
+    return found

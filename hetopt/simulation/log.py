@@ -257,6 +257,8 @@ def integrals(begins: Floats, ends: Floats, rates: Floats, starts: Floats, stops
     The intervals are in order and do not overlap. Between two of all these times the sum is constant; a difference of
     integrals from the beginning would lose the digits of short intervals.
     """
+    if not len(starts):
+        return np.zeros(0)
     times = np.unique(np.concatenate([begins, ends, starts, stops]))
     at = np.concatenate([np.searchsorted(times, begins), np.searchsorted(times, ends)])
     many = np.bincount(at, weights=np.repeat([1.0, -1.0], len(rates)), minlength=len(times)).cumsum()[:-1]
