@@ -19,7 +19,7 @@ from hetopt.executor import clock as clocks
 from hetopt.executor import tables
 from hetopt.executor.clock import Clock, Wall
 from hetopt.executor.engines.engine import Seat
-from hetopt.executor.leases import Ending, ask_stop, seal, set_leases
+from hetopt.executor.leases import PROFILE, Ending, ask_stop, grant, seal, set_leases
 from hetopt.executor.log import instance_of, log_of
 from hetopt.executor.prometheus import metrics_of, serve
 from hetopt.executor.queue import submit
@@ -123,14 +123,21 @@ def test_a_job_runs_once_a_process_of_it_was_seen(store: StateStore) -> None:
     assert state() == "stopping"
 
 
-def test_what_was_never_measured_is_no_instance(store: StateStore) -> None:
+def test_a_profiling_run_starts_too(store: StateStore) -> None:
+    """In a queue of the engine it is not profiled yet."""
+    submit(store, form("a"))
+    with store.writing() as connection:
+        grant(connection, store, 1, [Seat("n", "slow", 0)], kind=PROFILE)
+    assert snapshot(store).jobs[0]["state"] == "starting"
+    set_leases(store, opened(store), running=store.now())
+    assert snapshot(store).jobs[0]["state"] == "profiling"
+    ask_stop(store, [(opened(store)[0], "somebody has cancelled it")])
+    assert snapshot(store).jobs[0]["state"] == "stopping"
+
+
+def test_without_nodes_there_is_no_instance(store: StateStore) -> None:
     submit(store, form("a"))
     with pytest.raises(InvalidInstance, match="knows no node"):
-        instance_of(store)
-    with store.writing() as connection:
-        said = json.dumps({"gpus": {"slow": 1}, "up": True, "note": ""})
-        connection.execute(insert(tables.nodes).values(name="n", drained=False, content=said))
-    with pytest.raises(InvalidInstance, match="no job whose speed was measured"):
         instance_of(store)
     log = log_of(store)
     assert log.jobs["jct"].isna().all()

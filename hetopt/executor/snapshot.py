@@ -12,7 +12,7 @@ from sqlalchemy import RowMapping, select
 
 from hetopt.executor import tables
 from hetopt.executor.evidence import Evidence
-from hetopt.executor.leases import Open, directory, open_leases
+from hetopt.executor.leases import PROFILE, Open, directory, open_leases
 from hetopt.executor.queue import QUEUED, form_of, job_row
 from hetopt.executor.speeds import read_speeds
 from hetopt.executor.store import LEASES, StateStore
@@ -119,12 +119,13 @@ def _job(
         step += max(0, (evidence[lease.tag].ticked or 0) - lease.row["from_step"])
     state = row["state"]
     if leases and state == QUEUED:
-        kinds = {lease.row["kind"] for lease in leases}
-        state = "stopping" if all(lease.row["stop_asked"] is not None for lease in leases) else "running"
-        if state == "running" and "profile" in kinds:
-            state = "profiling"
-        elif state == "running" and all(lease.row["running"] is None for lease in leases):
+        state = "running"
+        if all(lease.row["stop_asked"] is not None for lease in leases):
+            state = "stopping"
+        elif all(lease.row["running"] is None for lease in leases):
             state = "starting"  # no process of it was seen yet: the engine may still hold it in its queue
+        elif any(lease.row["kind"] == PROFILE for lease in leases):
+            state = "profiling"
     where = [f"{n} {t} on {node}" for lease in leases for node, gpus in lease.held.items() for t, n in gpus.items()]
     finished = row["finished"]
     paces = [rates[lease.row["gpu_types"]] for lease in leases if lease.row["gpu_types"] in rates]
