@@ -165,6 +165,17 @@ def test_drain_cancel_and_take_over_while_it_runs(lab: Path, run: Run) -> None:
     assert not processes(lab)
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_rounds_can_be_strict(lab: Path, run: Run, strict: bool) -> None:
+    """Who comes where nothing runs waits for the next round all the same."""
+    words = ("--policy", "fifo", "--round", "4s", "--no-profile", *(["--strict-rounds"] if strict else []), *QUICK)
+    assert run("run", *words)[0] == 0
+    following = json.loads(run("status", "--json")[1])["next_round"]
+    run("submit", job_file(lab, "quick", command=["true"]))
+    assert run("run", *words)[0] == 0
+    assert (jobs_of(run)["quick"]["started"] >= following) is strict
+
+
 def test_jobs_stop_by_themselves_when_nobody_renews(lab: Path, run: Run) -> None:
     """The controller is killed: after the time to live the job has saved and stopped, and nothing is lost."""
     run("submit", job_file(lab, "long", steps=400))
@@ -249,6 +260,7 @@ def test_files_that_are_no_jobs(lab: Path, run: Run, text: str, words: str) -> N
         (("run", "--partition", "gpu"), "--partition is not for --engine local"),
         (("run", "--slots", "slots.yaml", "--leases", "/proc/nowhere"), "--leases /proc/nowhere"),
         (("run", "--slots", "slots.yaml", "--state", "/proc/nowhere"), "/proc/nowhere cannot be made"),
+        (("run", "--slots", "slots.yaml", "--until-idle", "--ttl", "1.9s"), "--ttl is 1.9 s; it must be 2 s at least"),
         (("submit", "job.yaml", "--name", "a b"), "--name is 'a b'; it must be a name of"),
         (("submit", "absent.yaml"), "absent.yaml cannot be read: No such file or directory"),
         (("logs", "nobody", "-n", "-1"), "--lines is -1"),

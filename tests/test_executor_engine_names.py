@@ -29,6 +29,9 @@ class Own(LocalEngine):
             file.write(f"{grant.tag}\\n")
         super().start(grant)
 
+class Far(Own):
+    exact_slots = False
+
 def half(cluster):
     class Half:
         name, exact_slots = "half", True
@@ -83,3 +86,14 @@ def test_settings_are_those_of_the_factory(lab: Path) -> None:
     assert isinstance(engine, Shielded)
     assert isinstance(engine.engine, LocalEngine)
     assert [node.name for node in engine.nodes()] == ["desk"]
+
+
+def test_where_a_file_server_is_between_renewals_are_seen_late(lab: Path, run: Run) -> None:
+    """So a lease must live longer than on one machine."""
+    (lab / "own.py").write_text(OWN)
+    words = [word for word in QUICK if word not in ("--ttl", "5s")]
+    code, _, err = run("run", "--engine", "own:Far", "--ttl", "9s", *words)
+    assert (code, err.count("\n")) == (2, 1), err
+    assert "--ttl is 9 s; it must be 10 s at least" in err
+    code, _, err = run("run", "--engine", "own:Far", "--ttl", "10s", *words)
+    assert code == 0, err

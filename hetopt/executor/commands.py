@@ -76,6 +76,13 @@ def run(
         bool, typer.Option(help="Run new jobs for a short time on each GPU type first; else speeds are estimated.")
     ] = True,
     profile_seconds: Annotated[str, typer.Option(help="Length of such a run.")] = "30s",
+    strict_rounds: Annotated[
+        bool,
+        typer.Option(
+            "--strict-rounds",
+            help="Whoever comes waits for the next round, as in simulations, also where nothing runs.",
+        ),
+    ] = False,
     ttl: Annotated[str, typer.Option(help="A job stops by itself when nobody renews its lease for so long.")] = "60s",
     poll: Annotated[str, typer.Option(help="How often to look.")] = "1s",
     until_idle: Annotated[bool, typer.Option("--until-idle", help="End when no job is left.")] = False,
@@ -104,6 +111,7 @@ def run(
             profile=profile,
             profile_seconds=times["--profile-seconds"],
             ttl_seconds=times["--ttl"],
+            strict_rounds=strict_rounds,
         )
         stop = _Interrupt()
         try:

@@ -10,6 +10,7 @@ from typing import Any
 from hetopt import console
 from hetopt.arguments import look_here
 from hetopt.errors import InvalidOption, UnusableFile
+from hetopt.executor import runner
 from hetopt.executor.controller import Controller, Settings, check_same
 from hetopt.executor.deciding import fitted
 from hetopt.executor.engines.by_name import make_engine
@@ -19,6 +20,9 @@ from hetopt.executor.store import StateStore
 from hetopt.executor.tending import Terms
 from hetopt.registry import make_system
 from hetopt.simulation.system import System
+
+LOOKS = 20
+"""Within a time to live runners look at least so often whether the lease was renewed, which it is four times."""
 
 
 def controller(
@@ -35,6 +39,7 @@ def controller(
     profile: bool,
     profile_seconds: float,
     ttl_seconds: float,
+    strict_rounds: bool = False,
 ) -> Controller:
     """The controller of the cluster.
 
@@ -56,7 +61,8 @@ def controller(
         _check_leases(leases)
     said = ",".join(f"{key}={value}" for key, value in sorted(settings.items()))
     terms = replace(Terms(), ttl_seconds=ttl_seconds, profile_seconds=profile_seconds)
-    chosen = Settings(f"{policy}[{said}]" if said else policy, system.seconds, profile, terms, leases)
+    _check_ttl(terms, shared=not made.exact_slots)
+    chosen = Settings(f"{policy}[{said}]" if said else policy, system.seconds, profile, terms, leases, strict_rounds)
     return Controller(store, made, system, ESTIMATORS.factory("hadar"), chosen, say=console.note)
 
 
@@ -79,6 +85,16 @@ def driving(policy: str, settings: Mapping[str, Any], round_seconds: float | Non
     if round_seconds is None:
         return system
     return fitted(replace(system, round_seconds=round_seconds), round_seconds, None)
+
+
+def _check_ttl(terms: Terms, *, shared: bool) -> None:
+    """Whether runners see the lease renewed in time, though they, or a file server twice in a row, may be late."""
+    least = max(LOOKS * runner.LOOK_SECONDS, 2 * terms.visible_seconds if shared else 0.0)
+    if terms.ttl_seconds < least:
+        raise InvalidOption(
+            f"--ttl is {terms.ttl_seconds:g} s; it must be {least:g} s at least, or jobs may not see their leases "
+            "renewed in time"
+        )
 
 
 def _check_leases(folder: Path) -> None:
