@@ -51,6 +51,10 @@ CONVERGED = 1e-11
 """Interior points stop once their products are below this part of the optimum: 100 times finer than PROVEN, while
 rounding in the sums over some thousand entities leaves about 1e-13."""
 
+REGULAR = 1e-13
+"""What is added to the diagonal of the capacity rows' matrix, relative to it, in linear programs by interior points:
+hundreds of times its rounding, and small enough for one refinement to take back."""
+
 WORK = 1e-9
 """Work left below this part of a job's total work is none: what rounding of rates times seconds leaves."""
 

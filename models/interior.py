@@ -23,7 +23,7 @@ import numpy as np
 
 from hetopt.data.entities import Floats
 from hetopt.models.slacks import Layout, State
-from hetopt.tolerances import CONVERGED, PROVEN
+from hetopt.tolerances import CONVERGED, PROVEN, REGULAR
 
 STEPS = 100
 """Steps after which the search is given up; what it has is then judged by its bound."""
@@ -137,7 +137,7 @@ class _Newton:
     """The linear system of one step, reduced entity by entity to the k capacity rows and t.
 
     Missed: by how much rates, capacity and the stationarities in y and t do not hold. The others are linear and hold
-    from the beginning on; so does capacity, but for rounding, which grows where a type is used up.
+    from the beginning on; so do capacity and time, but for rounding, which grows where a type is used up.
     """
 
     def __init__(self, program: Program, s: State) -> None:
@@ -185,13 +185,19 @@ class _Newton:
         scaled = self.coupling / self.curve
         own = self.timing @ self.program.demand
         matrix[:k, :k] = -(self.timing * self.over_time) @ self.timing.T - scaled @ self.coupling.T
-        if not self.program.timed:
+        linear = self.program.profit is not None
+        if linear or not self.program.timed:
             # Written without a difference, since a single type may have nearly all of an entity's weight.
-            spent = self.rows**2 * self.weight
-            others = (1.0 - np.eye(k)) @ spent + self.own
-            own = (self.timing * others / self.curve) @ self.program.demand
+            if self.program.timed:
+                rest = ((1.0 - np.eye(k)) @ self.weight + self.s.idle / self.v) * self.over_time
+            else:
+                rest = ((1.0 - np.eye(k)) @ (self.rows**2 * self.weight) + self.own) / self.curve
+            own = (self.timing * rest) @ self.program.demand
             np.fill_diagonal(matrix[:k, :k], 0.0)
-        matrix.ravel()[: k * (k + has_t) : k + has_t + 1] += own + self.s.left / self.s.price
+        diagonal = matrix.ravel()[: k * (k + has_t) : k + has_t + 1]
+        diagonal += own + self.s.left / self.s.price
+        if linear:
+            diagonal *= 1.0 + REGULAR  # at a vertex it need not be regular; the step is refined
         if has_t:
             matrix[:k, k] = matrix[k, :k] = scaled @ self.growth
             matrix[k, k] = -float(self.growth @ (self.growth / self.curve)) - float(self.u @ self.bend)
@@ -227,12 +233,35 @@ class _Newton:
         if at.floored:
             dual[at.over] = u
         y = (self.missed_y - u) / self.bend if program.gain is not None else np.zeros(at.n)
-        return State(at, wanted - s.slack * dual / s.price_of, dual, y, t, u)
+        found = State(at, wanted - s.slack * dual / s.price_of, dual, y, t, u)
+        return found if program.profit is None else self._refined(inverse, found)
+
+    def _refined(self, inverse: Floats, step: State) -> State:
+        """A step of a linear program, with its rows met again.
+
+        Near a vertex shares follow prices so closely that the rounding of a price misses rows by more than all products
+        are worth. What it takes to meet them is small, and so is the rounding of that.
+        """
+        program, s, at = self.program, self.s, self.layout
+        time = step.x.sum(axis=0)
+        if at.timed:
+            time += step.idle
+        right = step.x @ program.demand + step.left - self.missed_capacity - self.timing @ (time * self.over_time)
+        price = inverse @ right
+        v = (time - price @ self.timing) * self.over_time
+        dual = np.empty(at.size)
+        dual[at.x] = (v + program.demand * price[:, None]).ravel()
+        dual[at.left] = price
+        if at.timed:
+            dual[at.idle] = v
+        return State(at, step.slack - s.slack * dual / s.price_of, step.price_of + dual, step.y, step.t, step.slope)
 
     def missed(self) -> float:
         """What all that is missed is worth."""
         s = self.s
         worth = float(np.abs(self.missed_y) @ s.y) + float(np.abs(self.missed_rate) @ self.u)
+        if self.layout.timed:
+            worth += float(np.abs(1.0 - s.x.sum(axis=0) - s.idle) @ s.v)
         return worth + float(np.abs(self.missed_capacity) @ s.price) + abs(self.missed_t * s.t)
 
 

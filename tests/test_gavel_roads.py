@@ -9,6 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import hetopt
+from hetopt.data.entities import Floats
+from hetopt.models import interior
 from hetopt.proofs.strategies import job_instances, tenant_instances
 from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN
 
@@ -29,6 +31,23 @@ def test_the_array_road_is_the_pyomo_road(policy: str, inst: hetopt.Instance) ->
     for key in ("c", "row_lower", "row_upper", "col_lower", "col_upper"):
         assert getattr(arrays, key) == pytest.approx(getattr(pyomo, key), rel=PROVEN), key
     assert arrays.A.toarray() == pytest.approx(pyomo.A.toarray(), rel=PROVEN)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_interior_points_prove_their_result_however_a_machine_rounds(
+    policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another processor sums the matrix of a step in another order: its last digits are anybody's."""
+    draw, matrix, spacing = np.random.default_rng(1), interior._Newton.matrix, np.finfo(float).eps
+
+    def rounded(self: interior._Newton) -> Floats:
+        exact = matrix(self)
+        return np.asarray(exact * (1 + draw.uniform(-spacing, spacing, exact.shape)))
+
+    monkeypatch.setattr(interior._Newton, "matrix", rounded)
+    for seed in range(1, 9):
+        for _ in range(2):
+            assert hetopt.solve(POLICIES[policy](), many(seed)).certificate.method == "interior points"
 
 
 @pytest.mark.parametrize("policy", POLICIES)
