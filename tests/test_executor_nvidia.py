@@ -31,7 +31,7 @@ def told(call):
         return call()
     except EngineDown as problem:
         return {"down": str(problem)}
-node = lambda: (found := find_gpus("here")) and dataclasses.asdict(found)
+node = lambda: (found := find_gpus("here")) and dataclasses.asdict(found[0])
 print(json.dumps([told(node), told(why_no_gpus), told(node)]))
 """
 
@@ -237,7 +237,6 @@ def test_none(ask: Callable[..., Answer], records: list[str], why: str) -> None:
     [
         ("nvmlInit", "-", ""),
         ("nvmlDeviceGetCount", "-", ""),
-        ("nvmlShutdown", "-", ""),
         ("nvmlDeviceGetHandleByIndex", "GPU-1", " for GPU 1"),
         ("nvmlDeviceGetName", "GPU-1", " for GPU 1"),
         ("nvmlDeviceGetUUID", "GPU-1", " for GPU 1"),
@@ -255,15 +254,23 @@ def test_an_error_is_never_the_absence_of_gpus(ask: Callable[..., Answer], call:
     mig = f"mig|3|NVIDIA A100-SXM4-40GB|MIG-3|{GIB}|1|1|4864"
     for code, said in ((999, "Unknown Error"), (29, "the fake says 29")):
         answer = ask(*H200S, A100, mig, f"error|{call}|{device}|{code}")
-        assert answer.down.startswith(f"{call} fails{of}: {said} (NVML error {code}); nvidia-smi must ")
+        why = f"{call} fails{of}: {said} (NVML error {code}); nvidia-smi must "
         if not of:
+            assert answer.down.startswith(why)
             assert answer.why == answer.node, "why_no_gpus knows no better"
+            continue
+        assert answer.node["note"].startswith(why)
+        wrong = {"GPU-1": "GPU-1"}.get(device, "MIG-3")
+        assert [seat for _, _, seat in answer.seats] == [one for one in ("GPU-0", "GPU-1", "MIG-3") if one != wrong]
 
 
 def test_a_lost_gpu(ask: Callable[..., Answer]) -> None:
     for call in ("nvmlDeviceGetHandleByIndex", "nvmlDeviceGetUUID"):
-        answer = ask(*H200S, f"error|{call}|GPU-1|15", "error|nvmlShutdown|-|999")  # the first problem is told
-        assert answer.down == f"GPU 1 is lost ({call}: GPU is lost); reset it or restart this machine"
+        answer = ask(*H200S, f"error|{call}|GPU-1|15", "error|nvmlShutdown|-|999")  # which is no harm any more
+        assert answer.node["note"] == f"GPU 1 is lost ({call}: GPU is lost); reset it or restart this machine"
+        assert [seat for _, _, seat in answer.seats] == ["GPU-0"]
+        alone = ask(H200S[1], f"error|{call}|GPU-1|15")
+        assert alone.down == f"GPU 0 is lost ({call}: GPU is lost); reset it or restart this machine"
 
 
 def test_a_name_that_is_no_text(ask: Callable[..., Answer]) -> None:
@@ -283,7 +290,8 @@ def test_agrees_with_nvidia_smi() -> None:
         pytest.skip("nvidia-smi lists no GPU here")
     modes = dict(line.split(", ") for line in _nvidia_smi("--query-gpu=uuid,mig.mode.current", "--format=csv,noheader"))
     assert modes.keys() <= set(listed)
-    node = find_gpus("here")
-    assert node is not None
+    found = find_gpus("here")
+    assert found is not None
+    node, _ = found
     assert [seat.device for seat in node.seats] == [uuid for uuid in listed if modes.get(uuid) != "Enabled"]
     assert all(check_name(seat.gpu_type, "type") for seat in node.seats)

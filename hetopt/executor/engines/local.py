@@ -15,7 +15,7 @@ from pathlib import Path
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
 from hetopt.executor.engines.engine import EngineDown, Grant, Node, Phase
-from hetopt.executor.engines.nvidia import find_well, why_no_gpus
+from hetopt.executor.engines.nvidia import find_gpus, why_no_gpus
 from hetopt.executor.engines.nvidia_watch import GpuWatch
 from hetopt.executor.engines.slots import read_slots
 from hetopt.executor.names import check_name
@@ -155,6 +155,6 @@ def this_machine(cluster: str, slots: Path | None = None) -> LocalEngine:
     if slots is not None:
         return LocalEngine(read_slots(Path(slots)), cluster)
     host = check_name(socket.gethostname().partition(".")[0], "this machine's name")
-    if (found := find_well(host)) is None:
+    if (found := find_gpus(host)) is None:
         raise InvalidOption(f"{why_no_gpus()}; declare CPU slots in a file and name it by --slots")
     return LocalEngine(found[:1], cluster, GpuWatch(*found))

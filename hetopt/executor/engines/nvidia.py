@@ -19,10 +19,11 @@ _MAKER = re.compile(r"(?:(?:NVIDIA|Tesla|GeForce)-)+")
 _PROFILE = re.compile(r"(?:[0-9]{1,3}c\.)?[0-9]{1,3}g\.[0-9]{1,4}gb(?:[+-][A-Za-z.]{1,12})?")
 
 
-def find_gpus(host: str) -> Node | None:
-    """The GPUs of this machine, in the order of nvidia-smi; None if it has none (:func:`why_no_gpus` says why).
+def find_gpus(host: str) -> tuple[Node, int] | None:
+    """The GPUs of this machine that are well, in the order of nvidia-smi, and how many the driver reports.
 
-    A GPU in MIG mode cannot be used as a whole: its instances stand for it, and if it has none, nothing does.
+    One that NVML reports an error of is left out, and the node's note says so: others are not to suffer for it. A GPU
+    in MIG mode cannot be used as a whole: its instances stand for it, and if it has none, nothing does.
     ``CUDA_VISIBLE_DEVICES`` changes nothing: that is how jobs are told of their seats.
 
     Parameters
@@ -30,27 +31,10 @@ def find_gpus(host: str) -> Node | None:
     host:
         Name of the node.
 
-    Raises
-    ------
-    EngineDown
-        NVML reports an error, so that GPUs may be there and be missed: a lost one, say.
-    """
-    try:
-        with _nvml() as count:
-            return _node(host, count)
-    except _NoGPUs:
-        return None
-
-
-def find_well(host: str) -> tuple[Node, int] | None:
-    """The GPUs that are well, and how many the driver reports; None if it has none.
-
-    One that NVML reports an error of is left out, and the node's note says so: others are not to suffer for it.
-
-    Parameters
-    ----------
-    host:
-        Name of the node.
+    Returns
+    -------
+    tuple or None
+        None if it has none (:func:`why_no_gpus` says why).
 
     Raises
     ------
@@ -60,7 +44,7 @@ def find_well(host: str) -> tuple[Node, int] | None:
     found = None
     try:
         with _nvml() as count:
-            found = _node(host, count, well=True), count
+            found = _node(host, count), count
     except _NoGPUs:
         return None
     except EngineDown:
@@ -75,7 +59,7 @@ def why_no_gpus() -> str:
     Raises
     ------
     EngineDown
-        As there.
+        NVML reports an error.
     """
     try:
         with _nvml() as count:
@@ -159,8 +143,8 @@ def _down(call: str, problem: Exception, of: str = "") -> EngineDown:
     return EngineDown(f"{call} fails{where}: {problem}{code}; nvidia-smi must list all GPUs without an error")
 
 
-def _node(host: str, count: int, *, well: bool = False) -> Node:
-    """What the open library tells of these GPUs, or of those that are well."""
+def _node(host: str, count: int) -> Node:
+    """What the open library tells of those of these GPUs that are well."""
     seats: list[Seat] = []
     memory: dict[str, float] = {}
     notes: list[str] = []
@@ -171,7 +155,7 @@ def _node(host: str, count: int, *, well: bool = False) -> Node:
             devices = list(_devices(number))
         except EngineDown as problem:
             failed += 1
-            if not well or failed == count:
+            if failed == count:
                 raise
             notes.append(str(problem))
             continue

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from hetopt.executor import lease_directory as files
 from hetopt.executor.engines.engine import EngineDown, Node, Seat
-from hetopt.executor.engines.nvidia import find_well, why_no_gpus
+from hetopt.executor.engines.nvidia import find_gpus, why_no_gpus
 
 LOOK_SECONDS = 60.0
 """So often NVML is asked, and so long it may take: it wakes GPUs that sleep, one after the other."""
@@ -39,7 +39,7 @@ class GpuWatch:
     Parameters
     ----------
     first, reported:
-        What :func:`~hetopt.executor.engines.nvidia.find_well` has found at the start.
+        What :func:`~hetopt.executor.engines.nvidia.find_gpus` has found at the start.
     """
 
     def __init__(self, first: Node, reported: int) -> None:
@@ -172,7 +172,7 @@ class GpuWatch:
 def main(words: list[str]) -> int:
     """Tell what NVML says of this machine, whose name is given."""
     try:
-        found = find_well(words[0])
+        found = find_gpus(words[0])
         said = {"down": why_no_gpus()} if found is None else {"node": asdict(found[0]), "reported": found[1]}
     except EngineDown as problem:
         said = {"down": str(problem)}
