@@ -23,13 +23,10 @@ from hetopt.executor.leases import SEALED
 from hetopt.executor.leases_folder import MARK
 from hetopt.executor.log import KINDS
 from hetopt.executor.queue import QUEUED
-from hetopt.executor.store import EVENTS, LEASES, StateStore
+from hetopt.executor.store import EVENTS, LEASES, StateStore, last_logged
 
 ASIDE = ".pruned-"
 """What stands before the name of a directory that is being removed."""
-
-TAIL = 65536
-"""Bytes at the end of the log file in which its last event is looked for."""
 
 AT_ONCE = 10000
 """Events that go in one transaction: others wait for it."""
@@ -221,15 +218,9 @@ def _logged(folder: Path) -> int:
     """Number of the last event that the log file has whole, and on the disk; 0 where it has none."""
     try:
         with open(folder / EVENTS, "rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
-            *lines, _ = file.read().split(b"\n")
+            last, _ = last_logged(file)
             os.fsync(file.fileno())
         sync_folder(folder)
     except OSError:
         return 0
-    for line in reversed(lines):
-        try:
-            return int(json.loads(line)["id"])
-        except (ValueError, LookupError, TypeError, RecursionError):
-            continue
-    return 0
+    return last or 0

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from sqlalchemy import URL, Connection, RowMapping, create_engine, event, func, insert, select
 from sqlalchemy import Engine as Database
@@ -26,6 +26,9 @@ DATABASE, LOCK, EVENTS, LEASES = "state.db", "controller.lock", "events.jsonl", 
 
 LOGGED = "events.logged"
 """Number of the last event that was ever in the log file: an administrator may have taken that away."""
+
+TAIL = 65536
+"""Bytes at the end of the log file in which its last event is looked for."""
 
 PORTION = 1000
 """Events that are read at once."""
@@ -249,7 +252,7 @@ class StateStore:
             noted = number.read(20)
             before = int(noted) if noted.isdigit() else 0
             with open(path, "ab+", opener=_private) as file:
-                last = _last_event(file, before)
+                last = _cut(file, before)
                 while rows := self._events_after(last):
                     for row in rows:
                         said = {key: row[key] for key in ("id", "time", "at", "kind", "job") if row[key] is not None}
@@ -318,23 +321,29 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CREAT, 0o600)
 
 
-def _last_event(file: Any, noted: int) -> int:
-    """Number of the last event that is in the log file whole; what a crash left half-written behind it is cut off.
+def last_logged(file: IO[bytes]) -> tuple[int | None, bytes]:
+    """Number of the last event that a log file has whole (None: it has none), and what is half-written behind it."""
+    file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
+    *lines, rest = file.read().split(b"\n")
+    for line in reversed(lines):
+        try:
+            return int(json.loads(line)["id"]), rest
+        except (ValueError, LookupError, TypeError, RecursionError):
+            continue
+    return None, rest
+
+
+def _cut(file: IO[bytes], noted: int) -> int:
+    """Cut off what a crash left half-written at the end of the log file; the number of the last event before it.
 
     In a file that has no whole line, as after its rotation, it is the event before the one that was half-written, or
     the one that was ``noted``.
     """
-    size = file.seek(0, os.SEEK_END)
-    at = max(0, size - 65536)
-    file.seek(at)
-    *lines, rest = file.read().split(b"\n")
+    last, rest = last_logged(file)
     if rest:
-        file.truncate(size - len(rest))
-    for line in reversed(lines):
-        try:
-            return int(json.loads(line)["id"])
-        except (ValueError, KeyError, TypeError):
-            continue
+        file.truncate(file.seek(0, os.SEEK_END) - len(rest))
+    if last is not None:
+        return last
     begun = re.match(rb'\{"id": (\d+),', rest)
     return int(begun[1]) - 1 if begun else noted
 
