@@ -141,6 +141,20 @@ def test_where_nothing_runs_who_waits_need_not_wait_for_the_next_round(stage: Ma
     assert set(lab.states().values()) == {"done"}
 
 
+def test_a_job_that_is_tried_again_need_not_wait_either(stage: Make) -> None:
+    lab = stage(node("n", {"V100": 1}), seconds=600.0)
+    lab.looks = float("inf")
+    submit(lab.store, form("a"))
+    while lab.states() == {"a": "queued"}:
+        lab.play(2)
+        for lease in lab.leases():
+            lab.end(lease, "failed", 1)
+    retry(lab.store, "a")
+    lab.looks = 1
+    lab.play(6)
+    assert lab.states() == {"a": "done"}
+
+
 def test_a_policy_that_gives_nothing_is_not_asked_at_each_look(stage: Make) -> None:
     lab = stage(node("n", {"V100": 1}, up=False), node("k", {"K80": 1}), seconds=600.0)
     submit(lab.store, form("a", gpu_types=["V100"]))

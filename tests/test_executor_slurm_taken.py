@@ -54,10 +54,10 @@ def test_gpus_without_cores_or_memory_are_in_use(cluster: SlurmCluster, tmp_path
     whole = cluster.submit("--nodelist=k80-1", "-c", "2", "--mem=100M")
     cluster._wait(lambda: len(cluster.call("squeue", "-h", "-t", "RUNNING").splitlines()) == 6, "somebody else's jobs")
     assert seen(engine) == {
-        "k80-0": ({"k80": 4}, "1 of 4 GPUs are in use by others; memory for 2 GPUs is in use by others"),
-        "k80-1": ({"k80": 2}, "cores for 1 GPU are in use by others"),
-        "p100-0": ({"p100": 1}, "cores for 1 GPU are in use by others"),
-        "v100-0": ({"v100": 2}, "cores for 2 GPUs are in use by others"),
+        "k80-0": ({"k80": 4}, "1 of 4 GPUs are in use by others; memory for 2 GPUs is not free"),
+        "k80-1": ({"k80": 2}, "cores for 1 GPU are not free"),
+        "p100-0": ({"p100": 1}, "cores for 1 GPU are not free"),
+        "v100-0": ({"v100": 2}, "cores for 2 GPUs are not free"),
     }
     cluster.call("scancel", whole)
     bench.wait(lambda: seen(engine)["k80-1"] == ({"k80": 1}, ""), "they are free again")
@@ -122,7 +122,7 @@ def test_types_of_a_node_share_what_is_left(slurm: Fake) -> None:
     slurm.nodes(("a", "gpu:v100:2,gpu:k80:2", {"used": "gpu:v100:1", "alloc": 16}))
     (one,) = SlurmEngine("c").nodes()
     assert one.used == {"v100": 2}
-    assert one.note == "1 of 4 GPUs are in use by others; cores for 1 GPU are in use by others"
+    assert one.note == "1 of 4 GPUs are in use by others; cores for 1 GPU are not free"
 
 
 # -- why nothing begins

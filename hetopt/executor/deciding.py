@@ -170,7 +170,8 @@ class Decider:
         """What the policy is shown, None where there is nobody to schedule; and why jobs are not in it."""
         cluster, waits = cluster_of(scene.nodes, tuple(scene.whole)), dict[int, str]()
         if cluster is None:
-            return None, dict.fromkeys((row["id"] for row in scene.jobs), "no node is up and undrained")
+            why = "all GPUs that are up are lost or in use by others" if scene.nodes else "no node is up and undrained"
+            return None, dict.fromkeys((row["id"] for row in scene.jobs), why)
         memory = memory_of(scene.nodes)
         speed = speeds_of(scene.jobs, scene.speeds, cluster.type_names, self.estimator)
         jobs, done = [], {}

@@ -70,7 +70,7 @@ def prune(store: StateStore, older: float, *, dry_run: bool = False) -> Pruned:
     with store.reading() as connection:
         # All of these stay so: what is sealed and merged is never resumed from, unless it is committed already.
         leases = old_leases(connection, limit)
-        merges = old_merges(connection, limit)
+        merges = old_merges(connection, store.cluster, limit)
         told = connection.execute(select(tables.leases.c.folder).distinct()).scalars()
         folders = sorted({Path(folder) for folder in told if folder} | {store.folder / LEASES})
     for folder in folders:
@@ -89,7 +89,7 @@ def prune(store: StateStore, older: float, *, dry_run: bool = False) -> Pruned:
                 _remove(folder / (ASIDE + name), found)
         if merged:
             with store.writing() as connection:  # a job that is tried again merges under the same name
-                still = old_merges(connection, limit)
+                still = old_merges(connection, store.cluster, limit)
                 gone = [name for name in merged if name in still and _set_aside(folder, name, found)]
             for name in gone:
                 _remove(folder / (ASIDE + name), found)
@@ -109,18 +109,17 @@ def old_leases(connection: Connection, limit: float) -> set[str]:
     return set(rows.scalars()) - _needed(connection)
 
 
-def old_merges(connection: Connection, limit: float) -> set[str]:
-    """Names of the folders of merged checkpoints of which the same is true; a job that may run on keeps its own."""
+def old_merges(connection: Connection, cluster: str, limit: float) -> set[str]:
+    """Names that folders of merged checkpoints have, of which the same is true; a job that may run on keeps its own."""
     copies = tables.leases.c.forked & ~tables.leases.c.merged
     busy = select(tables.leases.c.job).where((tables.leases.c.state != SEALED) | copies)
     merging = select(tables.merges.c.job).where(~tables.merges.c.done)
     rows = connection.execute(
-        select(tables.merges.c.folder)
-        .join(tables.jobs, tables.jobs.c.id == tables.merges.c.job)
+        select(tables.jobs.c.id)
         .where(tables.jobs.c.state != QUEUED, tables.jobs.c.finished <= limit)
         .where(tables.jobs.c.id.not_in(busy), tables.jobs.c.id.not_in(merging))
     )
-    return {Path(folder).parent.name for folder in rows.scalars()} - _needed(connection)
+    return {f"merged-{cluster}-{job}" for job in rows.scalars()} - _needed(connection)
 
 
 def _needed(connection: Connection) -> set[str]:

@@ -120,12 +120,11 @@ class Rounds:
     def due(self, scene: Scene, targets: Collection[Target], *, idle: bool) -> bool:
         """Whether it is time to ask the policy; where nothing runs, whoever comes need not wait for the next round."""
         now = self.store.now()
-        if self.seconds is not None:
-            comes = idle and not self.strict and bool(scene.jobs) and _shown(scene) != self._seen
-            return now >= self.next or comes
         dropped = self._placed - {target.job for target in targets}  # since then, such as those that have failed
-        back = any(row["id"] in dropped for row in scene.jobs)
-        return back or _shown(scene) != self._seen or now >= self.decider.wake
+        new = any(row["id"] in dropped for row in scene.jobs) or _shown(scene) != self._seen
+        if self.seconds is not None:
+            return now >= self.next or (idle and not self.strict and bool(scene.jobs) and new)
+        return new or now >= self.decider.wake
 
     def decide(self, scene: Scene) -> None:
         """Ask the policy, and write down what it wants, with what it remembers, at once."""

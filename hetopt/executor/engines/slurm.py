@@ -165,7 +165,7 @@ class SlurmEngine:
         missing, what = self._asks.missing(host, partition)
         if missing:
             plural, are = "s" if missing > 1 else "", "are" if what == "cores" else "is"
-            notes.append(f"{what} for {missing} GPU{plural} {are} in use by others")
+            notes.append(f"{what} for {missing} GPU{plural} {are} not free")
         for kind, number in host.gpus.items():
             if more := min(missing, max(0, number - used.get(kind, 0))):
                 used[kind], missing = used.get(kind, 0) + more, missing - more
