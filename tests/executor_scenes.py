@@ -22,6 +22,11 @@ def node(name: str, gpus: Mapping[str, int], **more: Any) -> Node:
     return Node(name, tuple(Seat(name, kind, i) for kind, number in gpus.items() for i in range(number)), **more)
 
 
+def cards(name: str, *gpus: str, **more: Any) -> Node:
+    """A host with these GPUs, counted from 0: NVML does so, whatever was there before."""
+    return Node(name, tuple(Seat(name, "H200", i, f"GPU-{gpu}") for i, gpu in enumerate(gpus)), **more)
+
+
 LAB = (node("n1", {"K80": 4}), node("n2", {"P100": 2, "V100": 1}), node("n3", {"V100": 2}))
 """Three hosts, three types."""
 

@@ -145,6 +145,15 @@ def test_why_a_job_is_not_in_it(store: StateStore, policy: str, settings: dict[s
     assert waits == {1: why}
 
 
+def test_why_no_job_is_in_it(store: StateStore) -> None:
+    lab_of_jobs(store, [form("a")])
+    decider, now = Decider(driving("fifo", {}, None), estimated), scene(store, {"a": RATES})
+    none = replace(now, nodes=[])
+    assert decider.instance(none) == (None, {1: "no node is up and undrained"})
+    taken = replace(now, nodes=[replace(one, seats=()) for one in now.nodes])
+    assert decider.instance(taken) == (None, {1: "all GPUs that are up are lost or in use by others"})
+
+
 def test_a_drained_node_is_not_there_and_its_jobs_hold_nothing(store: StateStore) -> None:
     jobs = lab_of_jobs(store, [form("a")])
     granted(store, jobs[0]["id"], [Seat("n3", "V100", 0)])
@@ -252,7 +261,7 @@ def test_a_node_that_is_drained_is_emptied_at_once(store: StateStore) -> None:
     leases = opened(store)
     targets = [Target(1, 0, {"n1": {"K80": 1}}), Target(2, 0, {"n3": {"V100": 1}})]
     reconciler = Reconciler(store, Tender.of(store, LocalEngine(LAB, store.cluster), Terms()))
-    reconciler.stop(leases, targets, 0)
+    reconciler.stop(leases, targets, 0, {})
     assert [lease.row["stop_reason"] for lease in opened(store)] == [None, None]
-    reconciler.stop(leases, targets, 0, {"n3"})
+    reconciler.stop(leases, targets, 0, {leases[1].tag: "its node shall be emptied"})
     assert [lease.row["stop_reason"] for lease in opened(store)] == [None, "its node shall be emptied"]

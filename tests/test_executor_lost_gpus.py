@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 from executor_nvml import some_nvml  # noqa: F401 - a fixture
-from executor_scenes import form, rows
+from executor_scenes import cards, form, rows
+from executor_stage import Stage
 
 from hetopt.executor.controller import Controller, Settings
 from hetopt.executor.engines import nvidia_watch
 from hetopt.executor.engines.engine import EngineDown, Node, Seat
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.engines.nvidia_watch import GpuWatch
-from hetopt.executor.queue import submit
+from hetopt.executor.queue import cancel, submit
 from hetopt.executor.starting import driving
 from hetopt.executor.store import StateStore
 from hetopt.models.hadare.unmeasured import estimated
@@ -83,11 +84,11 @@ def machine(library: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("call", ["nvmlDeviceGetHandleByIndex", "nvmlDeviceGetUUID", "nvmlDeviceGetMemoryInfo"])
 def test_a_lost_gpu_is_left_out_and_comes_back(machine: Machine, call: str) -> None:
     lost = f"error|{call}|GPU-0|15"
-    assert machine.seats(*BOTH, lost) == [("H200", 1, "GPU-1")], "the other is who it was"
+    assert machine.seats(*BOTH, lost) == [("H200", 0, "GPU-1")]
     assert machine.watch.node().note == f"GPU 0 {LOST}".replace("nvmlDeviceGetHandleByIndex", call)
     third = BOTH[0].replace("GPU-0", "GPU-2")
-    assert machine.seats(*BOTH, third, lost) == [("H200", 1, "GPU-1"), ("H200", 2, "GPU-2")], "its number is its own"
-    assert machine.seats(*BOTH, lost, "error|nvmlShutdown|-|999") == [("H200", 1, "GPU-1")]
+    assert machine.seats(*BOTH, third, lost) == [("H200", 0, "GPU-1"), ("H200", 1, "GPU-2")]
+    assert machine.seats(*BOTH, lost, "error|nvmlShutdown|-|999") == [("H200", 0, "GPU-1")]
     assert machine.seats(*BOTH) == [("H200", 0, "GPU-0"), ("H200", 1, "GPU-1")]
 
 
@@ -99,7 +100,7 @@ def test_other_errors_of_one_gpu_do_not_harm_the_others(machine: Machine) -> Non
 
 
 def test_a_gpu_of_which_the_driver_does_not_speak_is_told(machine: Machine) -> None:
-    assert machine.seats(BOTH[1]) == [("H200", 1, "GPU-1")]
+    assert machine.seats(BOTH[1]) == [("H200", 0, "GPU-1")]
     assert machine.watch.node().note == "the driver reports 1 of 2 GPUs, without H200 GPU-0"
     assert machine.sees(*BOTH) == FIRST
 
@@ -108,11 +109,11 @@ def test_instances_that_are_changed(machine: Machine) -> None:
     gpu = BOTH[0].replace("|0|0", "|1|7")
     small, large = (f"NVIDIA H200 MIG {kind}|MIG-{{}}|{GIB}|1|1|1024" for kind in ("1g.18gb", "3g.71gb"))
     one, two = "H200-MIG-1g.18gb", "H200-MIG-3g.71gb"
-    own = [("H200", 1, "GPU-1")]
+    own = [("H200", 0, "GPU-1")]
     split = [gpu, f"mig|0|{small.format('a')}", f"mig|1|{small.format('b')}", BOTH[1]]
     assert machine.seats(*split) == [(one, 0, "MIG-a"), (one, 1, "MIG-b"), *own]
     split = [gpu, f"mig|0|{large.format('c')}", f"mig|3|{small.format('d')}", BOTH[1]]
-    assert machine.seats(*split) == [(two, 0, "MIG-c"), (one, 2, "MIG-d"), *own], "no number stands for two of them"
+    assert machine.seats(*split) == [(two, 0, "MIG-c"), (one, 0, "MIG-d"), *own]
     assert machine.watch.node().note == "", "they were changed, not lost"
     node = machine.sees(BOTH[1])
     assert node.note == "the driver reports 1 of 2 GPUs, without H200-MIG-3g.71gb MIG-c, H200-MIG-1g.18gb MIG-d"
@@ -251,11 +252,10 @@ sys.exit("CUDA error: the GPU is lost" if device == "GPU-0" else 0)
 """
 
 
-def test_a_job_does_not_fail_of_a_gpu_that_is_lost(machine: Machine, tmp_path: Path) -> None:
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_job_does_not_fail_of_a_gpu_that_is_lost(machine: Machine, tmp_path: Path, restarted: bool) -> None:
     """Where nobody looks, it is tried three times there within a second: the GPU is always free."""
-    store = StateStore(tmp_path / "state")
-    engine = LocalEngine((FIRST,), store.cluster, machine.watch)
-    controller = Controller(store, engine, driving("fifo", {}, None), estimated, Settings("fifo", None, False))
+    store, controller = _controller(tmp_path / "state", machine.watch)
     submit(store, form("only", command=[sys.executable, "-c", PROGRAM, str(tmp_path)]))
     deadline = time.monotonic() + PATIENCE
 
@@ -266,6 +266,9 @@ def test_a_job_does_not_fail_of_a_gpu_that_is_lost(machine: Machine, tmp_path: P
             time.sleep(0.05)
 
     until((tmp_path / "began-on-GPU-0").exists)
+    if restarted:
+        controller.close()
+        store, controller = _controller(tmp_path / "state", GpuWatch(FIRST, 2))
     machine.says(*BOTH, "error|nvmlDeviceGetHandleByIndex|GPU-0|15")
     (tmp_path / "lost").touch()
     until(lambda: bool(rows(store)[0]["state"] != "queued"))
@@ -273,3 +276,49 @@ def test_a_job_does_not_fail_of_a_gpu_that_is_lost(machine: Machine, tmp_path: P
     assert len((tmp_path / "began-on-GPU-0").read_text()) <= 2
     assert (tmp_path / "began-on-GPU-1").exists()
     controller.close()
+
+
+def _controller(state: Path, watch: GpuWatch) -> tuple[StateStore, Controller]:
+    store = StateStore(state)
+    engine = LocalEngine((FIRST,), store.cluster, watch)
+    return store, Controller(store, engine, driving("fifo", {}, None), estimated, Settings("fifo", None, False))
+
+
+@pytest.mark.parametrize("lost", ["0", "1"])
+@pytest.mark.parametrize("seconds", [None, 600.0])
+def test_who_is_on_a_lost_gpu_makes_room_and_the_other_goes_on(
+    stage: Callable[..., Stage], lost: str, seconds: float | None
+) -> None:
+    """The process may live on: an error of which it knows nothing, or a driver in which it hangs."""
+    lab = stage(cards("n", "0", "1"), seconds=seconds)
+    lab.looks = float("inf")
+    for name in "ab":
+        submit(lab.store, form(name))
+        lab.play(3, 1.0 if seconds is None else seconds)
+    before = {lease.seats[0].device: lease for lease in lab.leases()}
+    other = before.pop("GPU-" + "10"[int(lost)])
+    lab.engine.hosts = [cards("n", "10"[int(lost)])]
+    lab.play()
+    (gone,) = before.values()
+    reasons = {lease.tag: lease.row["stop_reason"] for lease in lab.leases()}
+    assert reasons == {gone.tag: "its GPU is gone", other.tag: None}
+
+
+def test_a_gpu_that_others_are_counted_before_is_not_taken_for_another(stage: Callable[..., Stage]) -> None:
+    """They are counted anew where one is gone, is back, or a controller is started; who is there stays where it is."""
+    lab = stage(cards("n", "0", "1", "2"))
+    lab.looks = float("inf")
+    for name in "ab":
+        submit(lab.store, form(name))
+        lab.play(2)
+    cancel(lab.store, "a")
+    lab.play(3)
+    lab.engine.hosts = [cards("n", "1", "2")]
+    lab.restart()
+    submit(lab.store, form("c"))
+    lab.play(3)
+    lab.engine.hosts = [cards("n", "2", "0", "1")]
+    submit(lab.store, form("d"))
+    lab.play(3)
+    where = {lease.job["name"]: lease.seats[0].device for lease in lab.leases()}
+    assert where == {"b": "GPU-1", "c": "GPU-2", "d": "GPU-0"}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from executor_scenes import form, node, rows, with_speeds
+from executor_scenes import cards, form, node, rows, with_speeds
 from executor_stage import Stage
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -57,6 +57,21 @@ def test_who_was_seen_again_has_all_the_patience_anew(stage: Make, monkeypatch: 
     for number in range(3):
         lab.controller.tender.tend(lab.leases(), lab.engine.hosts, ask=number == 2)
     assert not lab.controller.tender._ended
+
+
+def test_an_engine_that_was_away_for_long_has_all_the_time_anew(stage: Make) -> None:
+    """What it has not begun meanwhile waits for nothing that others have."""
+    lab = stage(node("n", {"V100": 1}))
+    lab.engine.waits.add("n")
+    submit(lab.store, form("a"))
+    lab.play(2)
+    lab.engine.down = "away"
+    lab.play(40, 10.0)
+    lab.engine.down = ""
+    lab.play(3)
+    lab.engine.waits = set()
+    lab.play(6)
+    assert lab.states() == {"a": "done"}
 
 
 @pytest.mark.parametrize("fails", [True, False])
@@ -143,6 +158,21 @@ def test_what_is_not_begun_in_time_goes_elsewhere(stage: Make, profile: bool, se
     assert lab.states()["b"] == "done"
 
 
+def test_gpus_that_others_have_taken_are_left_out_once(stage: Make) -> None:
+    """A gang that waits for one of them is taken back; who needs only what is free has it at once."""
+    lab = stage(node("v", {"V100": 4}))
+    lab.engine.waits = {"v"}
+    submit(lab.store, form("pair", workers=2))
+    lab.play(2)
+    lab.host("v", used={"V100": 3})
+    submit(lab.store, form("single"))
+    while any(lease.job["name"] == "pair" for lease in lab.leases()):
+        lab.play(1, 30.0)
+    lab.engine.waits = set()
+    lab.play(6)
+    assert lab.states() == {"pair": "queued", "single": "done"}
+
+
 # -- profiling
 
 
@@ -192,14 +222,14 @@ def test_who_waits_to_be_profiled_is_not_overtaken(stage: Make) -> None:
 
 # -- all at once
 
-HOSTS = (node("a", {"V100": 2}), node("b", {"K80": 2}), node("c", {"V100": 1, "P100": 1}))
+HOSTS = (node("a", {"V100": 2}), node("b", {"K80": 2}), node("c", {"V100": 1, "P100": 1}), cards("d", "0", "1"))
 
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[tuple[str, int]]:
     """What happens, and to whom (a number to choose by)."""
     kinds = ["submit", "submit", "play", "play", "play", "wait", "cancel", "down", "up", "drain", "undrain", "others"]
-    kinds += ["alone", "engine", "answers", "waits", "begins", "lose", "small", "restart"]
+    kinds += ["alone", "lost", "found", "engine", "answers", "waits", "begins", "lose", "small", "restart"]
     return draw(st.lists(st.tuples(st.sampled_from(kinds), st.integers(0, 11)), max_size=30))
 
 
@@ -221,6 +251,10 @@ def happen(lab: Stage, what: str, n: int) -> None:
         drain(lab.store, host, undo=what == "undrain")
     elif what in ("others", "alone"):
         lab.host(host, used={"V100": 1, "K80": 1} if what == "others" else {})
+    elif what in ("lost", "found"):
+        lab.host(
+            "d", seats=cards("d", *"01"[n % 3 == 0 : 2 - (n % 3 == 1)]).seats if what == "lost" else HOSTS[3].seats
+        )
     elif what in ("engine", "answers"):
         lab.engine.down = "away" if what == "engine" else ""
     elif what == "waits":

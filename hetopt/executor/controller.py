@@ -177,7 +177,7 @@ class Controller:
             self.rounds.decide(scene)
             targets = self._targets()
         usable = scene.nodes
-        self.reconciler.stop(leases, targets, self.rounds.number, self.survey.drained)
+        self.reconciler.stop(leases, targets, self.rounds.number, self.survey.leave(leases))
         blocked = self.reconciler.profile(trials, leases, usable, pause=True)
         self.reconciler.start(targets, self.tender.leases(), usable, blocked=blocked, round_number=self.rounds.number)
         fresh = [lease for lease in self.tender.leases() if lease.row["state"] == "intent"]
@@ -223,6 +223,7 @@ class Controller:
 
     def _tell_down(self, problem: EngineDown) -> None:
         self._asked = -math.inf  # at the next look, whether it answers again
+        self.tender.answers_since = self.store.now()
         if not self._down:
             self._down = True
             what = "does not answer, so nothing is decided and what runs goes on"

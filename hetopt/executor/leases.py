@@ -48,12 +48,9 @@ _COPIES = select(tables.leases.c.copy, tables.leases.c.forked).where(
     tables.leases.c.job == _WANTED, tables.leases.c.state != SEALED
 )
 _MERGING = select(tables.merges.c.id).where(tables.merges.c.job == _WANTED, ~tables.merges.c.done)
-_TAKEN = select(tables.seats.c.node, tables.seats.c.gpu_type, tables.seats.c.number).where(
-    tables.seats.c.held, tables.seats.c.node.in_(bindparam("nodes", expanding=True))
-)
-_DEVICES = select(tables.seats.c.node, tables.seats.c.device).where(
-    tables.seats.c.held, tables.seats.c.device != "", tables.seats.c.device.in_(bindparam("devices", expanding=True))
-)
+_SEAT = tables.seats.c.node, tables.seats.c.gpu_type, tables.seats.c.number, tables.seats.c.device
+_NUMBERS = select(*_SEAT).where(tables.HELD_NUMBER, tables.seats.c.node.in_(bindparam("nodes", expanding=True)))
+_DEVICES = select(*_SEAT).where(tables.HELD_DEVICE, tables.seats.c.device.in_(bindparam("devices", expanding=True)))
 _NEW, _TAKE = insert(tables.leases), insert(tables.seats)
 _FREE = update(tables.seats).where(tables.seats.c.lease == _WANTED).values(held=False)
 
@@ -82,7 +79,7 @@ class Open:
     @cached_property
     def grant(self) -> Grant:
         """As engines know it."""
-        return Grant(self.tag, self.folder, self.seats)
+        return Grant(self.tag, self.folder, self.seats, self.job["failures"])
 
     @cached_property
     def held(self) -> dict[str, dict[str, int]]:
@@ -145,18 +142,15 @@ def grant(
     row = connection.execute(_JOB, {"wanted": job}).mappings().one()
     if row["state"] != QUEUED or row["cancelled"]:
         return None
-    nodes = list({seat.node for seat in seats})
-    taken = {(node, kind, number) for node, kind, number in connection.execute(_TAKEN, {"nodes": nodes})}
-    own = [seat.device for seat in seats if seat.device]
-    held = connection.execute(_DEVICES, {"devices": own}).all() if own else []
-    devices = {device_of(node, device) for node, device in held}
+    nodes = list({seat.node for seat in seats if not seat.device})
+    devices = [seat.device for seat in seats if seat.device]
+    held = [*connection.execute(_NUMBERS, {"nodes": nodes}), *connection.execute(_DEVICES, {"devices": devices})]
+    taken = {Seat(*seat).place for seat in held}
     others = connection.execute(_COPIES, {"wanted": job}).all()
     merging = connection.execute(_MERGING, {"wanted": job}).first()
     if merging or any(other == copy or not (forked and one) for other, one in others):
         return None
-    if any((seat.node, seat.gpu_type, seat.index) in taken for seat in seats):
-        return None
-    if any(device_of(seat.node, seat.device) in devices for seat in seats):
+    if any(seat.place in taken for seat in seats):
         return None
     epoch = row["epoch"] + 1
     tag = f"hetopt-{store.cluster}-{job}-{copy}-{epoch}"
@@ -198,11 +192,6 @@ def grant(
     connection.execute(_CHANGE_JOB, {"wanted": job, **changed})
     store.note(connection, "granted", row["name"], tag=tag, lease=kind, copy=copy, seats=by_node(seats))
     return tag
-
-
-def device_of(node: str, device: str) -> tuple[str, str]:
-    """What tells it from all others: a UUID does alone, also where the host has been renamed."""
-    return ("" if device.startswith(("GPU-", "MIG-")) else node, device)
 
 
 def set_leases(store: StateStore, leases: Iterable[Open], **values: Any) -> None:

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, RowMapping, insert, select, update
 from hetopt.executor import tables
 from hetopt.executor.deciding import Target, shares
 from hetopt.executor.engines.engine import Node, Seat
-from hetopt.executor.leases import PROFILE, SEALED, TRAIN, Open, device_of, grant, steps_of
+from hetopt.executor.leases import PROFILE, SEALED, TRAIN, Open, grant, steps_of
 from hetopt.executor.queue import QUEUED
 from hetopt.executor.store import StateStore
 from hetopt.executor.tending import Tender
@@ -65,9 +65,9 @@ class Reconciler:
     tender: Tender
 
     def stop(
-        self, leases: Sequence[Open], targets: Sequence[Target], round_number: int, drained: Collection[str] = ()
+        self, leases: Sequence[Open], targets: Sequence[Target], round_number: int, leave: Mapping[str, str]
     ) -> None:
-        """Stop the leases that the targets do not want as they are, and at once those on nodes that shall be emptied.
+        """Stop leases that the targets do not want as they are, and at once those that shall ``leave`` (tag -> why).
 
         One that is just starting is let come to its first step: otherwise rounds that are shorter than a start would
         keep everybody starting for ever.
@@ -76,8 +76,8 @@ class Reconciler:
         asked: list[tuple[Open, str]] = []
         for lease in leases:
             row = lease.row
-            if row["stop_asked"] is None and any(node in drained for node in lease.held):
-                asked.append((lease, "its node shall be emptied"))
+            if row["stop_asked"] is None and lease.tag in leave:
+                asked.append((lease, leave[lease.tag]))
                 continue
             if row["kind"] != TRAIN or row["stop_asked"] is not None or row["lost_since"] is not None:
                 continue
@@ -128,11 +128,10 @@ class Reconciler:
     def _make_way(self, trial: Trial, leases: Sequence[Open], nodes: Sequence[Node], free: Collection[Seat]) -> None:
         """Stop the fewest leases that hold enough GPUs of the type; they go on when the run is over."""
         there = sum(seat.gpu_type == trial.gpu_type for seat in free)
-        usable = {(seat.node, seat.gpu_type, seat.index) for node in nodes for seat in node.seats}
+        usable = {seat.place for node in nodes for seat in node.seats}
         holders, coming = [], 0
         for lease in leases:
-            own = [seat for seat in lease.seats if (seat.node, seat.gpu_type, seat.index) in usable]
-            number = sum(seat.gpu_type == trial.gpu_type for seat in own)
+            number = sum(seat.gpu_type == trial.gpu_type and seat.place in usable for seat in lease.seats)
             if number and (lease.row["kind"] == PROFILE or lease.row["stop_asked"] is not None):
                 coming += number  # free soon by itself
             elif number:
@@ -239,16 +238,8 @@ class Reconciler:
 
 def free_seats(nodes: Iterable[Node], leases: Iterable[Open]) -> list[Seat]:
     """Seats of nodes that are up which no lease holds, in order."""
-    held = [seat for lease in leases for seat in lease.seats]
-    taken = {(seat.node, seat.gpu_type, seat.index) for seat in held}
-    devices = {device_of(seat.node, seat.device) for seat in held if seat.device}
-    return [
-        seat
-        for node in nodes
-        if node.up
-        for seat in node.seats
-        if (seat.node, seat.gpu_type, seat.index) not in taken and device_of(seat.node, seat.device) not in devices
-    ]
+    taken = {seat.place for lease in leases for seat in lease.seats}
+    return [seat for node in nodes if node.up for seat in node.seats if seat.place not in taken]
 
 
 def exactly(free: Iterable[Seat], wanted: Mapping[str, Mapping[str, int]]) -> list[Seat] | None:

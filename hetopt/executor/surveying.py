@@ -58,13 +58,8 @@ class Survey:
         how long), and as many as a lease has waited for in vain.
         """
         there = [node for node in self.nodes if node.up and node.name not in self.drained]
-        stuck = {
-            (seat.node, seat.gpu_type, seat.index)
-            for lease in leases
-            if lease.row["lost_since"] is not None
-            for seat in lease.seats
-        }
-        gone = Counter(self._held_by_others) + self._waited_in_vain()
+        stuck = {seat.place for lease in leases if lease.row["lost_since"] is not None for seat in lease.seats}
+        gone = Counter(self._held_by_others) | self._waited_in_vain()  # it may have waited for those
         return [self._without(node, stuck, gone, leases) for node in there]
 
     def _waited_in_vain(self) -> Counter[tuple[str, str]]:
@@ -124,31 +119,36 @@ class Survey:
     def _without(
         self,
         node: Node,
-        stuck: Collection[tuple[str, str, int]],
+        stuck: Collection[tuple[str | int, ...]],
         others: Mapping[tuple[str, str], int],
         leases: Sequence[Open],
     ) -> Node:
         """The node without those GPUs, and as many fewer as others use: free ones, then those a lease waits for."""
         left = {t: n for (name, t), n in others.items() if name == node.name}
         if stuck:
-            seats = tuple(seat for seat in node.seats if (seat.node, seat.gpu_type, seat.index) not in stuck)
+            seats = tuple(seat for seat in node.seats if seat.place not in stuck)
             node = node if len(seats) == len(node.seats) else replace(node, seats=seats)
         if not left:
             return node
-        mine = {
-            (seat.gpu_type, seat.index): _runs(lease)
-            for lease in leases
-            for seat in lease.seats
-            if seat.node == node.name
-        }
+        mine = {seat.place: _runs(lease) for lease in leases for seat in lease.seats if seat.node == node.name}
         gone = set()
         for lease in (None, False):
             for seat in reversed(node.seats):
-                key = (seat.gpu_type, seat.index)
-                if left.get(seat.gpu_type, 0) > 0 and key not in gone and mine.get(key) is lease:
+                if left.get(seat.gpu_type, 0) > 0 and seat.place not in gone and mine.get(seat.place) is lease:
                     left[seat.gpu_type] -= 1
-                    gone.add(key)
-        return replace(node, seats=tuple(seat for seat in node.seats if (seat.gpu_type, seat.index) not in gone))
+                    gone.add(seat.place)
+        return replace(node, seats=tuple(seat for seat in node.seats if seat.place not in gone))
+
+    def leave(self, leases: Sequence[Open]) -> dict[str, str]:
+        """Tag of a lease that shall end at once, whatever it holds besides -> why."""
+        places = {node.name: {seat.place for seat in node.seats} for node in self.nodes}
+        found = {}
+        for lease in leases:
+            if any(node in self.drained for node in lease.held):
+                found[lease.tag] = "its node shall be emptied"
+            elif any(one.device and one.place not in places.get(one.node, (one.place,)) for one in lease.seats):
+                found[lease.tag] = "its GPU is gone"
+        return found
 
     def _write_down(self, said: Mapping[str, str]) -> frozenset[str]:
         """Write down what is new; names of the hosts that are drained."""
@@ -183,7 +183,9 @@ class Survey:
         ready, trials, speeds = self.kept.get(key, lambda: self._jobs(capacity, memory))
         now = self.store.now()
         ready = [row for row in ready if row["not_before"] <= now]  # the others rest; nobody waits for them
-        training = [lease for lease in leases if lease.row["kind"] == TRAIN and lease.row["stop_asked"] is None]
+        leave = self.leave(leases)
+        staying = [one for one in leases if one.row["stop_asked"] is None and one.tag not in leave]
+        training = [lease for lease in staying if lease.row["kind"] == TRAIN]
         whole = dict(Counter(seat.gpu_type for node in self.nodes for seat in node.seats))
         return Scene(now, usable, ready, training, speeds, whole=whole), trials
 

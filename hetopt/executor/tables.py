@@ -20,7 +20,7 @@ from sqlalchemy import (
 
 metadata = MetaData()
 
-VERSION = 1
+VERSION = 2
 """Of these tables."""
 
 meta = Table("meta", metadata, Column("key", String, primary_key=True), Column("value", Text, nullable=False))
@@ -106,7 +106,8 @@ seats = Table(
     Column("device", String, nullable=False),
     Column("held", Boolean, nullable=False),
 )
-Index("one_lease_on_a_seat", seats.c.node, seats.c.gpu_type, seats.c.number, unique=True, sqlite_where=text("held = 1"))
+HELD_NUMBER = text("held = 1 AND device = ''")
+Index("one_lease_on_a_seat", seats.c.node, seats.c.gpu_type, seats.c.number, unique=True, sqlite_where=HELD_NUMBER)
 HELD_DEVICE = text("held = 1 AND device != ''")  # a GPU's number changes where another one is lost, or split
 Index("one_lease_on_a_device", seats.c.device, seats.c.node, unique=True, sqlite_where=HELD_DEVICE)
 # A UUID is that of one GPU in the world, whatever its host is called by now; an engine may also tell plain numbers.

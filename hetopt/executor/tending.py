@@ -87,6 +87,8 @@ class Tender:
     ----------
     problems:
         What went wrong with single leases at the last look; it is tried again.
+    answers_since:
+        The cluster's second from which on the engine could have begun what it is told to.
     """
 
     store: StateStore
@@ -97,6 +99,7 @@ class Tender:
     kept: Kept
     addresses: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    answers_since: float = 0.0
     _ended: dict[str, float] = field(default_factory=dict)
     _asked: dict[str, float] = field(default_factory=dict)
     _strays: set[str] = field(default_factory=set)
@@ -109,7 +112,9 @@ class Tender:
     def of(cls, store: StateStore, engine: Engine, terms: Terms, folder: Path | None = None) -> Tender:
         """With lease directories in ``folder``, by default within the state's own."""
         folder = store.folder / LEASES if folder is None else folder
-        return cls(store, engine, terms, folder, Renewer(terms.ttl_seconds), Kept(store))
+        made = cls(store, engine, terms, folder, Renewer(terms.ttl_seconds), Kept(store))
+        made.answers_since = store.now()
+        return made
 
     def leases(self) -> list[Open]:
         """All that are not sealed."""
@@ -262,7 +267,7 @@ class Tender:
     def _tend(self, evidence: Evidence, phases: Mapping[str, Phase] | None) -> bool:
         """Whether it is sealed now."""
         lease, row = evidence.lease, evidence.lease.row
-        late = self.store.now() - row["granted"] > self.terms.start_seconds
+        late = self.store.now() - max(row["granted"], self.answers_since) > self.terms.start_seconds
         if evidence.over:
             self._seal(lease, evidence)
             return True

@@ -40,6 +40,13 @@ class Seat:
     index: int
     device: str = ""
 
+    @cached_property
+    def place(self) -> tuple[str | int, ...]:
+        """What tells it from all others; a UUID does so alone, whatever the host is called and how GPUs are counted."""
+        if self.device.startswith(("GPU-", "MIG-")):
+            return (self.device,)
+        return (self.node, self.device) if self.device else (self.node, self.gpu_type, self.index)
+
 
 @dataclass(frozen=True)
 class Node:
@@ -89,11 +96,14 @@ class Grant:
         Its directory; every host sees it under that path.
     seats:
         What it holds: a gang, started as a whole or not at all.
+    failures:
+        How often in a row its job has failed before.
     """
 
     tag: str
     folder: Path
     seats: tuple[Seat, ...]
+    failures: int = 0
 
     @cached_property
     def nodes(self) -> tuple[str, ...]:

@@ -47,7 +47,6 @@ class LocalEngine:
     def __init__(self, hosts: tuple[Node, ...], cluster: str, gpus: GpuWatch | None = None) -> None:
         self._hosts, self._prefix, self._gpus = hosts, f"hetopt-{cluster}-", gpus
         self._children: dict[str, list[subprocess.Popen[bytes]]] = {}
-        self._unjudged: dict[str, tuple[Path, int]] = {}
 
     def nodes(self) -> tuple[Node, ...]:
         """The hosts that were declared, or the one whose GPUs were found, without those that are lost by now."""
@@ -57,8 +56,8 @@ class LocalEngine:
         """Start a runner for each node of the lease, unless one of this process does already."""
         if grant.tag in self._children:
             return
-        if self._gpus is not None:
-            self._suspect(self._gpus)
+        if self._gpus is not None and grant.failures:  # perhaps of its GPU, which it shall not have a third time
+            self._gpus.soon()
         children: list[subprocess.Popen[bytes]] = []
         environment = {key: value for key, value in os.environ.items() if key != files.TAG_VARIABLE}
         environment[files.TAG_VARIABLE] = f"{grant.tag}.runner"
@@ -85,18 +84,6 @@ class LocalEngine:
                 child.wait()
             raise EngineDown(f"no process can be started on this machine: {problem.strerror}") from None
         self._children[grant.tag] = children
-        if self._gpus is not None:
-            self._unjudged[grant.tag] = grant.folder, len(children)
-
-    def _suspect(self, gpus: GpuWatch) -> None:
-        """Where a job has failed, perhaps of its GPU, look before it is given that GPU for the third time."""
-        for tag, (folder, ranks) in list(self._unjudged.items()):
-            ends = [files.read_json(folder / files.exit_file(rank)) for rank in range(ranks)]
-            if any(end is not None and end.get("reason") == "failed" for end in ends):
-                del self._unjudged[tag]
-                gpus.soon()
-            elif tag not in self._children:
-                del self._unjudged[tag]
 
     def status(self, tags: Collection[str]) -> Mapping[str, Phase]:
         """Who of them has a process."""
@@ -139,7 +126,6 @@ class LocalEngine:
                 child.poll()
                 child.returncode = child.returncode if child.returncode is not None else 0  # no warning: it goes on
         self._children.clear()
-        self._unjudged.clear()
         if self._gpus is not None:
             self._gpus.close()
 

@@ -44,9 +44,6 @@ class GpuWatch:
 
     def __init__(self, first: Node, reported: int) -> None:
         self._node, self._most, self._whole = first, reported, first.seats
-        self._numbers: dict[tuple[str, str], int] = {}
-        for seat in first.seats:
-            self._numbers[seat.gpu_type, seat.device] = seat.index
         self._process: subprocess.Popen[bytes] | None = None
         self._output: IO[bytes] | None = None
         self._began, self._due = 0.0, files.now() + LOOK_SECONDS
@@ -146,8 +143,7 @@ class GpuWatch:
 
     def _adopt(self, said: Mapping[str, Any], reported: int) -> None:
         """Take what is found for what is there."""
-        found = [Seat(**seat) for seat in said["seats"]]
-        seats = tuple(replace(seat, index=self._number(seat)) for seat in found)
+        seats = tuple(Seat(**seat) for seat in said["seats"])
         notes = [said["note"]]
         if reported < self._most:  # some drivers do not speak at all of a GPU that has fallen off the bus
             there = {seat.device for seat in seats}
@@ -162,11 +158,6 @@ class GpuWatch:
         memory = {**self._node.memory_bytes, **said["memory_bytes"]}
         note = "; ".join(filter(None, notes))
         self._node, self._problem = replace(self._node, seats=seats, note=note, memory_bytes=memory), None
-
-    def _number(self, seat: Seat) -> int:
-        """Its number among those of its type: that of a GPU that is away is kept for it, leases may still hold it."""
-        used = [number for (kind, _), number in self._numbers.items() if kind == seat.gpu_type]
-        return self._numbers.setdefault((seat.gpu_type, seat.device), len(used))
 
 
 def main(words: list[str]) -> int:
