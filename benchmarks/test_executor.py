@@ -32,7 +32,7 @@ from hetopt.executor.engines.slurm import SlurmEngine
 from hetopt.executor.queue import cancel, submit
 from hetopt.executor.starting import driving
 from hetopt.executor.store import StateStore
-from hetopt.executor.tending import Terms
+from hetopt.executor.terms import Terms
 from hetopt.models.hadare.unmeasured import estimated
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))

@@ -16,7 +16,7 @@ from hetopt.executor.leases import PROFILE, Open
 from hetopt.executor.queue import form_of
 from hetopt.executor.starting import driving
 from hetopt.executor.store import StateStore
-from hetopt.executor.tending import Terms
+from hetopt.executor.terms import Terms
 from hetopt.models.hadare.unmeasured import estimated
 
 

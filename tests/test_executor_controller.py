@@ -20,7 +20,7 @@ from hetopt.executor.engines.engine import EngineDown, Grant, Node, Phase, Refus
 from hetopt.executor.queue import cancel, submit
 from hetopt.executor.starting import driving
 from hetopt.executor.store import EVENTS, StateStore
-from hetopt.executor.tending import Terms
+from hetopt.executor.terms import Terms
 from hetopt.models.hadare.unmeasured import estimated
 
 
@@ -216,8 +216,8 @@ def test_a_lease_that_is_not_taken_in_time_is_taken_back(driven: Driven, monkeyp
     monkeypatch.setattr(driven.controller.tender, "terms", Terms(start_seconds=0.0))
     driven.engine.refuses = "not now"
     submit(driven.store, form("a"))
-    driven.controller.step()
-    driven.controller.step()
+    for _ in range(3):
+        driven.controller.step()
     with driven.store.reading() as connection:
         outcomes = list(connection.execute(select(tables.leases.c.outcome)).scalars())
     assert outcomes[0] == "revoked"

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 from dashboard_books import Books, seen
 from metric_cases import log_of
+from sqlalchemy import update
 
 from hetopt import Cluster, Instance, Job
+from hetopt.executor import tables
 from hetopt.executor.dashboard import curves, fairness, gantt, history, tenants
 from hetopt.executor.lease_directory import LOSSES
 from hetopt.executor.snapshot import Snapshot
@@ -40,6 +42,19 @@ def test_spans_are_leases_seat_by_seat(tmp_path: Path) -> None:
         (150.0, 300.0, None, True, 4, ""),
     ]
     assert [[s.number for s in run] for run in gantt.runs(spans)] == [[0, 1], [0]]
+
+
+def test_gpus_that_are_counted_anew_keep_their_rows(tmp_path: Path) -> None:
+    """The first is lost, so the second is the first now, and so on."""
+    books = Books(tmp_path / "s")
+    job = books.job("a")
+    for number, device, granted in [(1, "GPU-1", 10.0), (1, "GPU-2", 30.0), (0, "GPU-1", 60.0), (0, "GPU-0", 80.0)]:
+        lease = books.lease(job, [("n", "H200", number)], granted, granted + 40.0)
+        with books.writing() as connection:
+            connection.execute(update(tables.seats).where(tables.seats.c.lease == lease).values(device=device))
+    with books.store.reading() as connection:
+        spans, _ = history.spans(connection, 0.0, 300.0)
+    assert [span.number for span in spans] == [1, 0, 1, 2]
 
 
 def test_of_too_many_leases_the_newest_are_shown_from_when_on_none_is_missing(tmp_path: Path) -> None:

@@ -16,13 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetopt.errors import HetoptError, InvalidOption
-from hetopt.executor.deciding import Decider, Target, cluster_of, fitted, shares
+from hetopt.executor.deciding import GPUS_TAKEN, Decider, Target, cluster_of, fitted, shares
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.reconciling import Reconciler
 from hetopt.executor.starting import driving
 from hetopt.executor.store import StateStore
-from hetopt.executor.tending import Tender, Terms
+from hetopt.executor.tending import Tender
+from hetopt.executor.terms import Terms
 from hetopt.models.fft import FFT
 from hetopt.models.hadare import HadarE
 from hetopt.models.hadare.unmeasured import estimated
@@ -151,7 +152,7 @@ def test_why_no_job_is_in_it(store: StateStore) -> None:
     none = replace(now, nodes=[])
     assert decider.instance(none) == (None, {1: "no node is up and undrained"})
     taken = replace(now, nodes=[replace(one, seats=()) for one in now.nodes])
-    assert decider.instance(taken) == (None, {1: "all GPUs that are up are lost or in use by others"})
+    assert decider.instance(taken) == (None, {1: GPUS_TAKEN})
 
 
 def test_a_drained_node_is_not_there_and_its_jobs_hold_nothing(store: StateStore) -> None:

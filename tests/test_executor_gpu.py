@@ -24,7 +24,7 @@ from hetopt.executor.engines.nvidia import find_gpus, why_no_gpus
 from hetopt.executor.queue import drain, submit
 from hetopt.executor.starting import driving
 from hetopt.executor.store import StateStore
-from hetopt.executor.tending import Terms
+from hetopt.executor.terms import Terms
 from hetopt.models.hadare.unmeasured import estimated
 
 PATIENCE = 300.0

@@ -251,17 +251,18 @@ def test_none(ask: Callable[..., Answer], records: list[str], why: str) -> None:
     ],
 )
 def test_an_error_is_never_the_absence_of_gpus(ask: Callable[..., Answer], call: str, device: str, of: str) -> None:
-    mig = f"mig|3|NVIDIA A100-SXM4-40GB|MIG-3|{GIB}|1|1|4864"
+    migs = [f"mig|{i}|NVIDIA A100-SXM4-40GB|MIG-{i}|{GIB}|1|1|4864" for i in (3, 5)]
     for code, said in ((999, "Unknown Error"), (29, "the fake says 29")):
-        answer = ask(*H200S, A100, mig, f"error|{call}|{device}|{code}")
+        answer = ask(*H200S, A100, *migs, f"error|{call}|{device}|{code}")
         why = f"{call} fails{of}: {said} (NVML error {code}); nvidia-smi must "
         if not of:
             assert answer.down.startswith(why)
             assert answer.why == answer.node, "why_no_gpus knows no better"
             continue
         assert answer.node["note"].startswith(why)
-        wrong = {"GPU-1": "GPU-1"}.get(device, "MIG-3")
-        assert [seat for _, _, seat in answer.seats] == [one for one in ("GPU-0", "GPU-1", "MIG-3") if one != wrong]
+        wrong = [device] if device in ("GPU-1", "MIG-3") else ["MIG-3", "MIG-5"]
+        there = ["GPU-0", "GPU-1", "MIG-3", "MIG-5"]
+        assert [seat for _, _, seat in answer.seats] == [one for one in there if one not in wrong]
 
 
 def test_a_lost_gpu(ask: Callable[..., Answer]) -> None:

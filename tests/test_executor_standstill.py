@@ -52,11 +52,11 @@ def test_who_was_seen_again_has_all_the_patience_anew(stage: Make, monkeypatch: 
     lab.play(5)
     gone, lab.engine.live = lab.engine.live, {}
     lab.controller.tender.tend(lab.leases(), lab.engine.hosts)
-    assert lab.controller.tender._ended
+    assert [one.ended is not None for one in lab.controller.tender._seen.values()] == [True] * 3
     lab.engine.live = gone
     for number in range(3):
         lab.controller.tender.tend(lab.leases(), lab.engine.hosts, ask=number == 2)
-    assert not lab.controller.tender._ended
+    assert [one.ended for one in lab.controller.tender._seen.values()] == [None] * 3
 
 
 def test_an_engine_that_was_away_for_long_has_all_the_time_anew(stage: Make) -> None:
@@ -82,7 +82,7 @@ def test_what_cannot_be_killed_is_over_once_its_time_has_run_out(stage: Make, fa
     (lease,) = lab.leases()
     lab.engine.live.clear()
     lab.engine.fails = {lease.tag} if fails else set()
-    lab.controller.tender._ended[lease.tag] = -1000.0
+    lab.controller.tender._seen[lease.tag].ended = -1000.0
     lab.play(6, 60.0)
     assert lab.states() == {"a": "done"}
 
@@ -158,19 +158,25 @@ def test_what_is_not_begun_in_time_goes_elsewhere(stage: Make, profile: bool, se
     assert lab.states()["b"] == "done"
 
 
-def test_gpus_that_others_have_taken_are_left_out_once(stage: Make) -> None:
-    """A gang that waits for one of them is taken back; who needs only what is free has it at once."""
-    lab = stage(node("v", {"V100": 4}))
+def test_where_others_are_too_a_host_that_begins_nothing_is_left_for_another(stage: Make) -> None:
+    lab = stage(node("v", {"V100": 2}, used={"V100": 1}), node("k", {"K80": 1}))
     lab.engine.waits = {"v"}
-    submit(lab.store, form("pair", workers=2))
-    lab.play(2)
-    lab.host("v", used={"V100": 3})
-    submit(lab.store, form("single"))
-    while any(lease.job["name"] == "pair" for lease in lab.leases()):
-        lab.play(1, 30.0)
-    lab.engine.waits = set()
-    lab.play(6)
-    assert lab.states() == {"pair": "queued", "single": "done"}
+    submit(lab.store, form("a"))
+    lab.play(40, 30.0)
+    assert lab.states() == {"a": "done"}
+
+
+def test_an_engine_that_is_silent_now_and_then_keeps_nobody_waiting(stage: Make) -> None:
+    """Only the time in which it was away does not count."""
+    lab = stage(node("v", {"V100": 1}), node("k", {"K80": 1}))
+    lab.engine.waits = {"v"}
+    submit(lab.store, form("a"))
+    for _ in range(5):
+        lab.engine.down = "busy"
+        lab.play(1, 10.0)
+        lab.engine.down = ""
+        lab.play(11, 20.0)
+    assert lab.states() == {"a": "done"}
 
 
 # -- profiling

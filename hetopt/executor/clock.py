@@ -49,7 +49,7 @@ class Clock:
 
     def now(self) -> float:
         """The cluster's seconds."""
-        return self.base + now() - self.at
+        return self.base + (now() - self.at)  # so that rounding does not go by the machine's uptime
 
 
 class Wall:

@@ -29,7 +29,8 @@ from hetopt.executor.rounds import Rounds
 from hetopt.executor.speeds import Estimator
 from hetopt.executor.store import StateStore
 from hetopt.executor.surveying import Survey
-from hetopt.executor.tending import Tender, Terms
+from hetopt.executor.tending import Tender
+from hetopt.executor.terms import Terms
 from hetopt.simulation.system import System
 
 POLL_SECONDS = 1.0
@@ -223,7 +224,6 @@ class Controller:
 
     def _tell_down(self, problem: EngineDown) -> None:
         self._asked = -math.inf  # at the next look, whether it answers again
-        self.tender.answers_since = self.store.now()
         if not self._down:
             self._down = True
             what = "does not answer, so nothing is decided and what runs goes on"

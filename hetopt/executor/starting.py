@@ -17,7 +17,7 @@ from hetopt.executor.engines.by_name import make_engine
 from hetopt.executor.leases_folder import check_not_away
 from hetopt.executor.speeds import ESTIMATORS
 from hetopt.executor.store import StateStore
-from hetopt.executor.tending import Terms
+from hetopt.executor.terms import Terms
 from hetopt.registry import make_system
 from hetopt.simulation.system import System
 

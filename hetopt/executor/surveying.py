@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -11,10 +12,10 @@ from sqlalchemy import Connection, RowMapping, insert, select, update
 
 from hetopt.executor import tables
 from hetopt.executor.deciding import Scene
-from hetopt.executor.engines.engine import Engine, Node
+from hetopt.executor.engines.engine import Engine, Node, Seat
 from hetopt.executor.job_file import JobForm
 from hetopt.executor.kept import Kept
-from hetopt.executor.leases import NOT_BEGUN, TRAIN, Open
+from hetopt.executor.leases import INTENT, NOT_BEGUN, TRAIN, Open
 from hetopt.executor.queue import FAILED, QUEUED, form_of
 from hetopt.executor.reconciling import Trial
 from hetopt.executor.speeds import Speed, Speeds, alike, allowed_types, memory_of, read_speeds, take_over, to_profile
@@ -22,6 +23,10 @@ from hetopt.executor.store import StateStore
 
 IN_VAIN_SECONDS = 300.0
 """For so long nothing is granted where a lease has waited in vain: cores or memory there are others', for instance."""
+
+
+GONE_SECONDS = 90.0
+"""A GPU of which the engine does not speak for so long is gone: it has looked again meanwhile."""
 
 
 class Survey:
@@ -48,6 +53,7 @@ class Survey:
         self.store, self.engine, self.kept, self.profile = store, engine, kept, profile
         self.nodes: tuple[Node, ...] = ()
         self.drained: frozenset[str] = frozenset()
+        self._missing: Mapping[tuple[str | int, ...], float] = {}  # place of a GPU that a lease holds -> since when
         self._others: Mapping[tuple[str, str], int] | None = None
         self._held_by_others: Mapping[tuple[str, str], int] = {}
 
@@ -59,8 +65,26 @@ class Survey:
         """
         there = [node for node in self.nodes if node.up and node.name not in self.drained]
         stuck = {seat.place for lease in leases if lease.row["lost_since"] is not None for seat in lease.seats}
-        gone = Counter(self._held_by_others) | self._waited_in_vain()  # it may have waited for those
-        return [self._without(node, stuck, gone, leases) for node in there]
+        gone = Counter(self._held_by_others) + self._waited_in_vain()
+        return [self._without(self._with_missing(node, leases), stuck, gone, leases) for node in there]
+
+    def _with_missing(self, node: Node, leases: Sequence[Open]) -> Node:
+        """The node with GPUs that may only seem to be gone: who trains there stays, and nobody else makes room."""
+        own = [(lease, seat) for lease in leases for seat in lease.seats if seat.place in self._missing]
+        more = [seat for lease, seat in own if seat.node == node.name and not self._is_gone(lease, seat)]
+        return replace(node, seats=(*node.seats, *more)) if more else node
+
+    def _is_gone(self, lease: Open, seat: Seat) -> bool:
+        """Whether a lease has to do without this GPU; one that has not begun may look for another at once."""
+        since = self._missing.get(seat.place, math.inf)
+        return self.store.now() - since >= (0.0 if lease.row["state"] == INTENT else GONE_SECONDS)
+
+    def _miss(self, leases: Sequence[Open]) -> None:
+        """Write down which GPUs of leases the engine has not told of, though it has of their nodes."""
+        there = {node.name: {seat.place for seat in node.seats} for node in self.nodes}
+        held = [seat for lease in leases for seat in lease.seats if seat.device and seat.node in there]
+        missing, now = [seat.place for seat in held if seat.place not in there[seat.node]], self.store.now()
+        self._missing = {place: self._missing.get(place, now) for place in missing}
 
     def _waited_in_vain(self) -> Counter[tuple[str, str]]:
         """(node, GPU type) -> GPUs that a lease was granted and the engine did not give it in time, not long ago."""
@@ -97,6 +121,7 @@ class Survey:
             told = {"gpus": gpus, "up": node.up, "note": node.note, "memory_bytes": dict(node.memory_bytes)}
             said[node.name] = json.dumps(told)
         self.nodes = nodes
+        self._miss(leases)
         self._count_others(leases)
         self.drained = self.kept.get(("nodes", tuple(said.items())), lambda: self._write_down(said))
 
@@ -141,12 +166,11 @@ class Survey:
 
     def leave(self, leases: Sequence[Open]) -> dict[str, str]:
         """Tag of a lease that shall end at once, whatever it holds besides -> why."""
-        places = {node.name: {seat.place for seat in node.seats} for node in self.nodes}
         found = {}
         for lease in leases:
             if any(node in self.drained for node in lease.held):
                 found[lease.tag] = "its node shall be emptied"
-            elif any(one.device and one.place not in places.get(one.node, (one.place,)) for one in lease.seats):
+            elif any(self._is_gone(lease, seat) for seat in lease.seats):
                 found[lease.tag] = "its GPU is gone"
         return found
 

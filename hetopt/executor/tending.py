@@ -38,6 +38,10 @@ from hetopt.executor.queue import form_of
 from hetopt.executor.renewing import Renewer
 from hetopt.executor.speeds import learn
 from hetopt.executor.store import LEASES, StateStore
+from hetopt.executor.terms import Terms
+
+MOST_STEP = 60.0
+"""Seconds that count at most between two answers of the engine: after longer ones it was away."""
 
 MOST_QUIET = 100
 """Leases at most, of those that just train, whose files are read at one look; of more each has its turn."""
@@ -46,30 +50,26 @@ SLOW_SECONDS = 2.0
 """An engine's answer that takes longer is not waited for again and again."""
 
 
-@dataclass(frozen=True)
-class Terms:
-    """The times by which leases live, in seconds.
+@dataclass
+class _Seen:
+    """What a lease has shown; another controller sees it anew.
 
     Parameters
     ----------
-    ttl_seconds:
-        A runner stops its job when the lease was not renewed for so long.
-    margin_seconds:
-        Added where only the passing of time proves that a job is dead.
-    profile_seconds, first_tick_seconds:
-        How long a profiling run lasts from its first step on, and how long that may take to come.
-    visible_seconds:
-        How long a file may take to be seen from another host.
-    start_seconds:
-        A lease that the engine has not begun for so long is taken back, and granted anew where there is room.
+    since:
+        When it was first looked at, in seconds in which the engine answers.
+    ended:
+        Since when the engine has no process of it.
+    asked:
+        When it was last asked to stop.
+    claims:
+        Rank -> who runs there.
     """
 
-    ttl_seconds: float = 60.0
-    margin_seconds: float = 10.0
-    profile_seconds: float = 30.0
-    first_tick_seconds: float = 600.0
-    visible_seconds: float = 5.0
-    start_seconds: float = 300.0
+    since: float
+    ended: float | None = None
+    asked: float = -math.inf
+    claims: dict[int, dict[str, Any]] = field(default_factory=dict)
 
 
 @dataclass
@@ -87,8 +87,6 @@ class Tender:
     ----------
     problems:
         What went wrong with single leases at the last look; it is tried again.
-    answers_since:
-        The cluster's second from which on the engine could have begun what it is told to.
     """
 
     store: StateStore
@@ -99,22 +97,19 @@ class Tender:
     kept: Kept
     addresses: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
-    answers_since: float = 0.0
-    _ended: dict[str, float] = field(default_factory=dict)
-    _asked: dict[str, float] = field(default_factory=dict)
+    _seen: dict[str, _Seen] = field(default_factory=dict)
+    _answered: float = 0.0  # seconds in which the engine did
+    _last: float = math.inf  # when it did last
     _strays: set[str] = field(default_factory=set)
     _tried: set[str] = field(default_factory=set)
     _looks: int = 0
     _troubled: set[str] = field(default_factory=set)
-    _claims: dict[str, dict[int, dict[str, Any]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, store: StateStore, engine: Engine, terms: Terms, folder: Path | None = None) -> Tender:
         """With lease directories in ``folder``, by default within the state's own."""
         folder = store.folder / LEASES if folder is None else folder
-        made = cls(store, engine, terms, folder, Renewer(terms.ttl_seconds), Kept(store))
-        made.answers_since = store.now()
-        return made
+        return cls(store, engine, terms, folder, Renewer(terms.ttl_seconds), Kept(store))
 
     def leases(self) -> list[Open]:
         """All that are not sealed."""
@@ -155,14 +150,18 @@ class Tender:
         self.addresses = {node.name: node.address for node in nodes}
         self.begin([lease for lease in leases if lease.row["state"] == INTENT])
         phases = self.engine.status([lease.tag for lease in leases]) if ask else None
+        if ask:
+            now = self.store.now()
+            self._answered, self._last = self._answered + max(0.0, min(now - self._last, MOST_STEP)), now
+        self._seen = {lease.tag: self._seen.get(lease.tag) or _Seen(self._answered) for lease in leases}
         ended = {tag for tag, phase in (phases or {}).items() if phase is Phase.ENDED} | self._troubled
         for tag, phase in (phases or {}).items():
-            if phase is not Phase.ENDED:
-                self._ended.pop(tag, None)
+            if phase is not Phase.ENDED and tag in self._seen:
+                self._seen[tag].ended = None
         self._looks, self._troubled, turns = self._looks + 1, set(), -(-len(leases) // MOST_QUIET) or 1
         turn = [(one.row["id"] + self._looks) % turns == 0 for one in leases]
         due = [one for one, now in zip(leases, turn, strict=True) if now or not one.trains or one.tag in ended]
-        found = [Evidence(lease, self._claims.setdefault(lease.tag, {})) for lease in due]
+        found = [Evidence(lease, self._seen[lease.tag].claims) for lease in due]
         self._observe(found)
         for evidence in found:
             self._apart(evidence.lease, partial(self._tend, evidence, phases))
@@ -267,7 +266,8 @@ class Tender:
     def _tend(self, evidence: Evidence, phases: Mapping[str, Phase] | None) -> bool:
         """Whether it is sealed now."""
         lease, row = evidence.lease, evidence.lease.row
-        late = self.store.now() - max(row["granted"], self.answers_since) > self.terms.start_seconds
+        seen = self._seen[lease.tag]
+        late = self._answered - seen.since > self.terms.start_seconds
         if evidence.over:
             self._seal(lease, evidence)
             return True
@@ -293,8 +293,8 @@ class Tender:
         if row["lost_since"] is not None:
             return self._fence(lease, evidence)
         if phases.get(lease.tag, Phase.ENDED) is Phase.ENDED:
-            self._ended.setdefault(lease.tag, files.now())
-            if files.now() - self._ended[lease.tag] >= self._patience():
+            seen.ended = files.now() if seen.ended is None else seen.ended
+            if files.now() - seen.ended >= self._patience():
                 return self._give_up(lease, evidence, "the engine has no such process any more")
         elif late and not evidence.claims and row["stop_asked"] is None:
             self.stop([(lease, NOT_BEGUN)])
@@ -328,13 +328,13 @@ class Tender:
 
     def _ask(self, lease: Open, evidence: Evidence) -> bool:
         """Have it stop: by the file and by the engine, again from time to time; True where it is sealed now."""
-        now = files.now()
+        now, seen = files.now(), self._seen[lease.tag]
         if not evidence.claims and evidence.revoke():
             self.engine.kill([lease.tag])
             self._seal(lease, evidence)
             return True
-        if now - self._asked.get(lease.tag, -math.inf) > max(1.0, self.terms.visible_seconds):
-            self._asked[lease.tag] = now
+        if now - seen.asked > max(1.0, self.terms.visible_seconds):
+            seen.asked = now
             with suppress(OSError):  # the engine's signal says the same
                 (lease.folder / files.STOP).write_text(str(lease.row["stop_reason"]), encoding="utf-8")
             self.engine.stop([lease.tag])
@@ -384,8 +384,6 @@ class Tender:
             shutil.rmtree(unfinished, ignore_errors=True)
         seal(self.store, lease, evidence.ending(word), partial(learn, lease=lease, evidence=evidence))
         self.renewer.drop(lease.tag)
-        for kept in (self._ended, self._asked, self._claims):
-            kept.pop(lease.tag, None)
 
     def _kill_strays(self, tags: Collection[str]) -> None:
         """Processes under a tag of ours whose lease is sealed, or was never written: they must not run."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 
 import numpy as np
 from sqlalchemy import ColumnElement, Connection, RowMapping, func, or_, select
@@ -112,13 +113,20 @@ def spans(connection: Connection, since: float, now: float, most: int = MOST_LEA
         .where(tables.leases.c.id.in_(own))
         .order_by(tables.leases.c.id, *_SEAT)
     ).mappings()
-    return [_span(row, now) for row in rows], since
+    numbers: dict[tuple[str, str], dict[str, int]] = {}
+    return [_span(row, now, numbers.setdefault((row["node"], row["gpu_type"]), {})) for row in rows], since
 
 
-_SEAT = (tables.seats.c.node, tables.seats.c.gpu_type, tables.seats.c.number)
+_SEAT = (tables.seats.c.node, tables.seats.c.gpu_type, tables.seats.c.number, tables.seats.c.device)
 
 
-def _span(row: RowMapping, now: float) -> Span:
+def _span(row: RowMapping, now: float, numbers: dict[str, int]) -> Span:
+    """With the ``numbers`` that GPUs have in the picture, which stay where the others are counted anew."""
+    number = row["number"]
+    if row["device"]:
+        others = {one for device, one in numbers.items() if device != row["device"]}
+        free = next(n for n in chain((number,), count()) if n not in others)
+        number = numbers.setdefault(row["device"], free)
     return Span(
         tag=row["tag"],
         job=row["name"],
@@ -127,7 +135,7 @@ def _span(row: RowMapping, now: float) -> Span:
         kind=row["kind"],
         node=row["node"],
         gpu_type=row["gpu_type"],
-        number=row["number"],
+        number=number,
         granted=row["granted"],
         until=now if row["sealed"] is None else row["sealed"],
         first_tick=row["first_tick"],

@@ -123,8 +123,9 @@ def nodes_have_distinct_seats(bench: Bench) -> None:
     names = [node.name for node in nodes]
     assert names, "the engine has no host"
     assert len(set(names)) == len(names), f"hosts of the same name: {names}"
-    seats = [(seat.node, seat.gpu_type, seat.index) for node in nodes for seat in node.seats]
-    assert len(set(seats)) == len(seats), "a seat is there twice"
+    seats = [seat for node in nodes for seat in node.seats]
+    assert len({(seat.node, seat.gpu_type, seat.index) for seat in seats}) == len(seats), "a seat is there twice"
+    assert len({seat.place for seat in seats}) == len(seats), "a device is there twice"
     assert all(seat.node == node.name for node in nodes for seat in node.seats), "a seat of another host"
     assert [node.name for node in engine.nodes()] == names, "the order of hosts changes"
     engine.close()

@@ -56,8 +56,8 @@ class LocalEngine:
         """Start a runner for each node of the lease, unless one of this process does already."""
         if grant.tag in self._children:
             return
-        if self._gpus is not None and grant.failures:  # perhaps of its GPU, which it shall not have a third time
-            self._gpus.soon()
+        if self._gpus is not None and grant.failures:
+            self._check(self._gpus, grant)
         children: list[subprocess.Popen[bytes]] = []
         environment = {key: value for key, value in os.environ.items() if key != files.TAG_VARIABLE}
         environment[files.TAG_VARIABLE] = f"{grant.tag}.runner"
@@ -84,6 +84,16 @@ class LocalEngine:
                 child.wait()
             raise EngineDown(f"no process can be started on this machine: {problem.strerror}") from None
         self._children[grant.tag] = children
+
+    @staticmethod
+    def _check(gpus: GpuWatch, grant: Grant) -> None:
+        """That the GPUs of a job that has failed before, perhaps of its GPU, are there; asked anew."""
+        for look in (False, True):
+            if look:
+                gpus.soon()
+            there = {seat.place for seat in gpus.node().seats}
+            if missing := [seat.device for seat in grant.seats if seat.place not in there]:
+                raise EngineDown(f"{', '.join(missing)} is not there any more")
 
     def status(self, tags: Collection[str]) -> Mapping[str, Phase]:
         """Who of them has a process."""

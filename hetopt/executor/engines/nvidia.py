@@ -148,48 +148,62 @@ def _node(host: str, count: int) -> Node:
     seats: list[Seat] = []
     memory: dict[str, float] = {}
     notes: list[str] = []
+    problems: list[EngineDown] = []
     seen: Counter[str] = Counter()
-    failed = 0
     for number in range(count):
-        try:
-            devices = list(_devices(number))
-        except EngineDown as problem:
-            failed += 1
-            if failed == count:
-                raise
-            notes.append(str(problem))
-            continue
-        if not devices:
+        found = list(_devices(number))
+        if not found:
             notes.append(f"GPU {number} is in MIG mode and has no instance")
-        for device in devices:
+        for device in found:
+            if isinstance(device, EngineDown):
+                problems.append(device)
+                notes.append(str(device))
+                continue
             kind = device.gpu_type
             seats.append(Seat(host, kind, seen[kind], device.uuid))
             seen[kind] += 1
             if device.memory_bytes is not None:  # jobs are told of the type only: what every GPU of it has
                 memory[kind] = min(memory.get(kind, device.memory_bytes), device.memory_bytes)
+    if problems and not seats:
+        raise problems[-1]
     return Node(host, tuple(seats), note="; ".join(notes), memory_bytes=memory)
 
 
-def _devices(number: int) -> Iterator[_Device]:
-    """The GPU of this number, or its MIG instances."""
+def _devices(number: int) -> Iterator[_Device | EngineDown]:
+    """The GPU of this number, or its MIG instances; in place of one that is not well why it is not."""
     of = f"GPU {number}"
-    gpu = _ask(pynvml.nvmlDeviceGetHandleByIndex, number, of=of)
-    model = type_name(_ask(pynvml.nvmlDeviceGetName, gpu, of=of))
-    # GPUs before Ampere, and drivers of their time, know no such mode
-    without = (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound)
-    modes = _ask(pynvml.nvmlDeviceGetMigMode, gpu, of=of, none_for=without)
-    if modes is None or modes[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
-        yield _Device(model, _ask(pynvml.nvmlDeviceGetUUID, gpu, of=of), _memory(gpu, of))
+    try:
+        gpu = _ask(pynvml.nvmlDeviceGetHandleByIndex, number, of=of)
+        model = type_name(_ask(pynvml.nvmlDeviceGetName, gpu, of=of))
+        # GPUs before Ampere, and drivers of their time, know no such mode
+        without = (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound)
+        modes = _ask(pynvml.nvmlDeviceGetMigMode, gpu, of=of, none_for=without)
+        if modes is None or modes[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
+            yield _Device(model, _ask(pynvml.nvmlDeviceGetUUID, gpu, of=of), _memory(gpu, of))
+            return
+        places = range(_ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu, of=of))
+    except EngineDown as problem:
+        yield problem
         return
-    for place in range(_ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu, of=of)):
-        part = f"MIG device {place} of {of}"
-        handle = _ask(
-            pynvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu, place, of=part, none_for=(pynvml.NVMLError_NotFound,)
-        )
-        if handle is not None:  # places may be free, in between as well
-            profile = f"-MIG-{_profile(handle, part, gpu, of)}"
-            kind = f"{model[: LONGEST - len(profile)]}{profile}"
-            yield _Device(kind, _ask(pynvml.nvmlDeviceGetUUID, handle, of=part), _memory(handle, part))
+    for place in places:
+        try:
+            if (instance := _instance(gpu, place, model, of)) is not None:
+                yield instance
+        except EngineDown as problem:
+            yield problem
+
+
+def _instance(gpu: Any, place: int, model: str, of: str) -> _Device | None:
+    """A MIG instance of the GPU; None for a place that is free, as places in between may be."""
+    part = f"MIG device {place} of {of}"
+    handle = _ask(
+        pynvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu, place, of=part, none_for=(pynvml.NVMLError_NotFound,)
+    )
+    if handle is None:
+        return None
+    profile = f"-MIG-{_profile(handle, part, gpu, of)}"
+    kind = f"{model[: LONGEST - len(profile)]}{profile}"
+    return _Device(kind, _ask(pynvml.nvmlDeviceGetUUID, handle, of=part), _memory(handle, part))
 
 
 def _memory(handle: Any, of: str) -> int | None:
