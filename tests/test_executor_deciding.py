@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetopt.errors import HetoptError, InvalidOption
-from hetopt.executor.deciding import GPUS_TAKEN, Decider, Target, cluster_of, fitted, shares
+from hetopt.executor.deciding import NONE_FREE, Decider, Target, cluster_of, fitted, shares
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.reconciling import Reconciler
@@ -151,8 +151,9 @@ def test_why_no_job_is_in_it(store: StateStore) -> None:
     decider, now = Decider(driving("fifo", {}, None), estimated), scene(store, {"a": RATES})
     none = replace(now, nodes=[])
     assert decider.instance(none) == (None, {1: "no node is up and undrained"})
-    taken = replace(now, nodes=[replace(one, seats=()) for one in now.nodes])
-    assert decider.instance(taken) == (None, {1: GPUS_TAKEN})
+    taken = replace(now, nodes=[replace(one, seats=()) for one in now.nodes], whole={"K80": 4})
+    assert decider.instance(taken) == (None, {1: NONE_FREE})
+    assert decider.instance(replace(taken, whole={})) == (None, {1: "no node has a GPU now; the nodes' notes say why"})
 
 
 def test_a_drained_node_is_not_there_and_its_jobs_hold_nothing(store: StateStore) -> None:

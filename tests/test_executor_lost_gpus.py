@@ -304,13 +304,25 @@ def test_who_is_on_a_lost_gpu_makes_room_and_the_other_goes_on(
     gone = next(lease.tag for lease in lab.leases() if lease.seats[0].device == f"GPU-{lost}")
     for answer in ("10"[int(lost)], "01", "10"[int(lost)]):
         lab.engine.hosts = [cards("n", *answer)]
-        lab.play(8, 10.0)
+        lab.play(14, 10.0)
         assert [lease.row["stop_reason"] for lease in lab.leases()] == [None, None]
     lab.play(2, 10.0)
     reasons = {lease.tag: lease.row["stop_reason"] for lease in lab.leases()}
     assert len(reasons) == 2
     assert {tag for tag, reason in reasons.items() if reason == "its GPU is gone"} == {gone}
     assert set(reasons.values()) == {"its GPU is gone", None}
+
+
+def test_for_a_gpu_that_is_missing_once_no_profiling_run_stops_others(stage: Callable[..., Stage]) -> None:
+    lab = stage(cards("n", "0", "1"), profile=True)
+    lab.looks = float("inf")
+    for name in "ab":
+        submit(lab.store, form(name))
+        lab.play(8)
+    submit(lab.store, form("c"))
+    lab.engine.hosts = [cards("n", "1")]
+    lab.play()
+    assert [lease.row["stop_reason"] for lease in lab.leases()].count("a profiling run comes first") == 1
 
 
 def test_who_has_not_begun_on_a_lost_gpu_begins_on_another(stage: Callable[..., Stage]) -> None:

@@ -158,6 +158,21 @@ def test_what_is_not_begun_in_time_goes_elsewhere(stage: Make, profile: bool, se
     assert lab.states()["b"] == "done"
 
 
+def test_gpus_that_others_have_taken_are_left_out_once(stage: Make) -> None:
+    """A gang that waits for one of them is taken back; who needs only what is free has it at once."""
+    lab = stage(node("v", {"V100": 4}))
+    lab.engine.waits = {"v"}
+    submit(lab.store, form("pair", workers=2))
+    lab.play(2)
+    lab.host("v", used={"V100": 3})
+    submit(lab.store, form("single"))
+    while any(lease.job["name"] == "pair" for lease in lab.leases()):
+        lab.play(1, 30.0)
+    lab.engine.waits = set()
+    lab.play(6)
+    assert lab.states() == {"pair": "queued", "single": "done"}
+
+
 def test_where_others_are_too_a_host_that_begins_nothing_is_left_for_another(stage: Make) -> None:
     lab = stage(node("v", {"V100": 2}, used={"V100": 1}), node("k", {"K80": 1}))
     lab.engine.waits = {"v"}

@@ -177,7 +177,7 @@ class Controller:
         if self.rounds.due(scene, targets, idle=not targets and not leases):
             self.rounds.decide(scene)
             targets = self._targets()
-        usable = scene.nodes
+        usable = self.survey.usable(leases)
         self.reconciler.stop(leases, targets, self.rounds.number, self.survey.leave(leases))
         blocked = self.reconciler.profile(trials, leases, usable, pause=True)
         self.reconciler.start(targets, self.tender.leases(), usable, blocked=blocked, round_number=self.rounds.number)

@@ -30,7 +30,10 @@ UNDONE = 0.5
 """Steps that an unfinished job has left at least in the eyes of a policy: its last may be done, but not sealed."""
 
 
-GPUS_TAKEN = "no GPU that is up is free for it: others use them, or leases have waited for them in vain"
+NONE_FREE = (
+    "no GPU that is up can be had now: others use them, leases have waited for them in vain, or what was given up may "
+    "still run there"
+)
 
 SPEED_FACTOR = 1.2
 """A policy whose result is kept from round to round is asked again when a measured speed has changed by so much."""
@@ -172,7 +175,9 @@ class Decider:
         """What the policy is shown, None where there is nobody to schedule; and why jobs are not in it."""
         cluster, waits = cluster_of(scene.nodes, tuple(scene.whole)), dict[int, str]()
         if cluster is None:
-            why = GPUS_TAKEN if scene.nodes else "no node is up and undrained"
+            why = NONE_FREE if scene.nodes else "no node is up and undrained"
+            if scene.nodes and not scene.whole:
+                why = "no node has a GPU now; the nodes' notes say why"
             return None, dict.fromkeys((row["id"] for row in scene.jobs), why)
         memory = memory_of(scene.nodes)
         speed = speeds_of(scene.jobs, scene.speeds, cluster.type_names, self.estimator)

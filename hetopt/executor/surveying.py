@@ -25,8 +25,8 @@ IN_VAIN_SECONDS = 300.0
 """For so long nothing is granted where a lease has waited in vain: cores or memory there are others', for instance."""
 
 
-GONE_SECONDS = 90.0
-"""A GPU of which the engine does not speak for so long is gone: it has looked again meanwhile."""
+GONE_SECONDS = 150.0
+"""A GPU of which the engine does not speak for so long is gone: it has looked twice (``nvidia_watch.LOOK_SECONDS``)."""
 
 
 class Survey:
@@ -55,6 +55,7 @@ class Survey:
         self.drained: frozenset[str] = frozenset()
         self._missing: Mapping[tuple[str | int, ...], float] = {}  # place of a GPU that a lease holds -> since when
         self._others: Mapping[tuple[str, str], int] | None = None
+        self._others_then: Mapping[str, Mapping[tuple[str, str], int]] = {}  # when a lease was first looked at
         self._held_by_others: Mapping[tuple[str, str], int] = {}
 
     def usable(self, leases: Sequence[Open]) -> list[Node]:
@@ -66,7 +67,7 @@ class Survey:
         there = [node for node in self.nodes if node.up and node.name not in self.drained]
         stuck = {seat.place for lease in leases if lease.row["lost_since"] is not None for seat in lease.seats}
         gone = Counter(self._held_by_others) + self._waited_in_vain()
-        return [self._without(self._with_missing(node, leases), stuck, gone, leases) for node in there]
+        return [self._without(node, stuck, gone, leases) for node in there]
 
     def _with_missing(self, node: Node, leases: Sequence[Open]) -> Node:
         """The node with GPUs that may only seem to be gone: who trains there stays, and nobody else makes room."""
@@ -87,24 +88,30 @@ class Survey:
         self._missing = {place: self._missing.get(place, now) for place in missing}
 
     def _waited_in_vain(self) -> Counter[tuple[str, str]]:
-        """(node, GPU type) -> GPUs that a lease was granted and the engine did not give it in time, not long ago."""
-        since = self.store.now() - IN_VAIN_SECONDS
-        found: Counter[tuple[str, str]] = Counter()
-        for sealed, *where in self.kept.get("in vain", self._read_in_vain):
-            if sealed > since:
-                found[where[0], where[1]] += 1
-        return found
+        """(node, GPU type) -> GPUs that a lease was granted and the engine did not give it in time, not long ago.
 
-    def _read_in_vain(self) -> list[tuple[float, str, str]]:
+        Without those that others have taken meanwhile: for them it has waited, and they are left out already.
+        """
+        since = self.store.now() - IN_VAIN_SECONDS
+        found, taken = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+        for sealed, tag, *where in self.kept.get("in vain", self._read_in_vain):
+            if sealed > since:
+                key = where[0], where[1]
+                found[key] += 1
+                now = self._held_by_others.get(key, 0)
+                taken[key] = max(taken[key], now - self._others_then.get(tag, self._held_by_others).get(key, 0))
+        return found - taken
+
+    def _read_in_vain(self) -> list[tuple[float, str, str, str]]:
         own, seats = tables.leases.c, tables.seats.c
         with self.store.reading() as connection:
             rows = connection.execute(
-                select(own.sealed, seats.node, seats.gpu_type)
+                select(own.sealed, own.tag, seats.node, seats.gpu_type)
                 .join(tables.seats, seats.lease == own.id)
                 .where(own.outcome == "revoked", own.stop_reason == NOT_BEGUN)
                 .where(own.sealed > self.store.now() - IN_VAIN_SECONDS)
             )
-            return [(sealed, node, gpu_type) for sealed, node, gpu_type in rows]
+            return [(sealed, tag, node, gpu_type) for sealed, tag, node, gpu_type in rows]
 
     def look(self, leases: Sequence[Open]) -> None:
         """Ask the engine for its hosts, and write down what is new of them.
@@ -123,6 +130,8 @@ class Survey:
         self.nodes = nodes
         self._miss(leases)
         self._count_others(leases)
+        kept = {lease.tag for lease in leases} | {tag for _, tag, *_ in self.kept.get("in vain", self._read_in_vain)}
+        self._others_then = {tag: self._others_then.get(tag, self._held_by_others) for tag in kept}
         self.drained = self.kept.get(("nodes", tuple(said.items())), lambda: self._write_down(said))
 
     def _count_others(self, leases: Sequence[Open]) -> None:
@@ -201,6 +210,7 @@ class Survey:
     def scene(self, leases: Sequence[Open]) -> tuple[Scene, list[Trial]]:
         """What a decision would rest on now, and the profiling runs that are wanted first."""
         usable = self.usable(leases)
+        nodes = [self._with_missing(node, leases) for node in usable]
         capacity = dict(Counter(seat.gpu_type for node in usable for seat in node.seats))
         memory = memory_of(self.nodes)
         key = ("jobs", tuple(capacity.items()), tuple(memory.items()))
@@ -211,7 +221,7 @@ class Survey:
         staying = [one for one in leases if one.row["stop_asked"] is None and one.tag not in leave]
         training = [lease for lease in staying if lease.row["kind"] == TRAIN]
         whole = dict(Counter(seat.gpu_type for node in self.nodes for seat in node.seats))
-        return Scene(now, usable, ready, training, speeds, whole=whole), trials
+        return Scene(now, nodes, ready, training, speeds, whole=whole), trials
 
     def _jobs(
         self, capacity: Mapping[str, int], memory: Mapping[str, float]

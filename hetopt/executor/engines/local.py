@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import signal
@@ -93,7 +94,7 @@ class LocalEngine:
                 gpus.soon()
             there = {seat.place for seat in gpus.node().seats}
             if missing := [seat.device for seat in grant.seats if seat.place not in there]:
-                raise EngineDown(f"{', '.join(missing)} is not there any more")
+                raise OSError(errno.ENODEV, "is not there any more", ", ".join(missing))  # no other lease's trouble
 
     def status(self, tags: Collection[str]) -> Mapping[str, Phase]:
         """Who of them has a process."""

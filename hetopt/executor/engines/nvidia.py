@@ -148,24 +148,24 @@ def _node(host: str, count: int) -> Node:
     seats: list[Seat] = []
     memory: dict[str, float] = {}
     notes: list[str] = []
-    problems: list[EngineDown] = []
     seen: Counter[str] = Counter()
+    failed = 0
     for number in range(count):
         found = list(_devices(number))
+        well = [device for device in found if isinstance(device, _Device)]
+        problems = [device for device in found if isinstance(device, EngineDown)]
+        notes += [str(problem) for problem in (problems if well else problems[:1])]
+        failed += bool(problems) and not well
         if not found:
             notes.append(f"GPU {number} is in MIG mode and has no instance")
-        for device in found:
-            if isinstance(device, EngineDown):
-                problems.append(device)
-                notes.append(str(device))
-                continue
+        elif failed == count:
+            raise problems[-1]
+        for device in well:
             kind = device.gpu_type
             seats.append(Seat(host, kind, seen[kind], device.uuid))
             seen[kind] += 1
             if device.memory_bytes is not None:  # jobs are told of the type only: what every GPU of it has
                 memory[kind] = min(memory.get(kind, device.memory_bytes), device.memory_bytes)
-    if problems and not seats:
-        raise problems[-1]
     return Node(host, tuple(seats), note="; ".join(notes), memory_bytes=memory)
 
 
