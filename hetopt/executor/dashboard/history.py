@@ -122,11 +122,9 @@ _SEAT = (tables.seats.c.node, tables.seats.c.gpu_type, tables.seats.c.number, ta
 
 def _span(row: RowMapping, now: float, numbers: dict[str, int]) -> Span:
     """With the ``numbers`` that GPUs have in the picture, which stay where the others are counted anew."""
-    number = row["number"]
-    if row["device"]:
-        others = {one for device, one in numbers.items() if device != row["device"]}
-        free = next(n for n in chain((number,), count()) if n not in others)
-        number = numbers.setdefault(row["device"], free)
+    number, device = row["number"], row["device"]
+    if device and device not in numbers:
+        numbers[device] = next(n for n in chain((number,), count()) if n not in numbers.values())
     return Span(
         tag=row["tag"],
         job=row["name"],
@@ -135,7 +133,7 @@ def _span(row: RowMapping, now: float, numbers: dict[str, int]) -> Span:
         kind=row["kind"],
         node=row["node"],
         gpu_type=row["gpu_type"],
-        number=number,
+        number=numbers.get(device, number),
         granted=row["granted"],
         until=now if row["sealed"] is None else row["sealed"],
         first_tick=row["first_tick"],

@@ -89,12 +89,10 @@ class LocalEngine:
     @staticmethod
     def _check(gpus: GpuWatch, grant: Grant) -> None:
         """That the GPUs of a job that has failed before, perhaps of its GPU, are there; asked anew."""
-        for look in (False, True):
-            if look:
-                gpus.soon()
-            there = {seat.place for seat in gpus.node().seats}
-            if missing := [seat.device for seat in grant.seats if seat.place not in there]:
-                raise OSError(errno.ENODEV, "is not there any more", ", ".join(missing))  # no other lease's trouble
+        gpus.soon()
+        there = {seat.place for seat in gpus.node().seats}
+        if missing := [seat.device for seat in grant.seats if seat.place not in there]:
+            raise OSError(errno.ENODEV, "is not there any more", ", ".join(missing))  # no other lease's trouble
 
     def status(self, tags: Collection[str]) -> Mapping[str, Phase]:
         """Who of them has a process."""
