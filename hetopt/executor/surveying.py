@@ -71,6 +71,8 @@ class Survey:
 
     def _with_missing(self, node: Node, leases: Sequence[Open]) -> Node:
         """The node with GPUs that may only seem to be gone: who trains there stays, and nobody else makes room."""
+        if not self._missing:
+            return node
         own = [(lease, seat) for lease in leases for seat in lease.seats if seat.place in self._missing]
         more = [seat for lease, seat in own if seat.node == node.name and not self._is_gone(lease, seat)]
         return replace(node, seats=(*node.seats, *more)) if more else node
@@ -82,9 +84,11 @@ class Survey:
 
     def _miss(self, leases: Sequence[Open]) -> None:
         """Write down which GPUs of leases the engine has not told of, though it has of their nodes."""
-        there = {node.name: {seat.place for seat in node.seats} for node in self.nodes}
-        held = [seat for lease in leases for seat in lease.seats if seat.device and seat.node in there]
-        missing, now = [seat.place for seat in held if seat.place not in there[seat.node]], self.store.now()
+        held = [seat for lease in leases for seat in lease.seats if seat.device]
+        names = {seat.node for seat in held}
+        there = {node.name: {seat.place for seat in node.seats} for node in self.nodes if node.name in names}
+        missing = [seat.place for seat in held if seat.node in there and seat.place not in there[seat.node]]
+        now = self.store.now()
         self._missing = {place: self._missing.get(place, now) for place in missing}
 
     def _waited_in_vain(self) -> Counter[tuple[str, str]]:
@@ -175,7 +179,9 @@ class Survey:
 
     def leave(self, leases: Sequence[Open]) -> dict[str, str]:
         """Tag of a lease that shall end at once, whatever it holds besides -> why."""
-        found = {}
+        found = dict[str, str]()
+        if not (self.drained or self._missing):
+            return found
         for lease in leases:
             if any(node in self.drained for node in lease.held):
                 found[lease.tag] = "its node shall be emptied"
