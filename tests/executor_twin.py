@@ -24,19 +24,22 @@ from hetopt.models.hadare.unmeasured import estimated
 from hetopt.simulation.overheads import Overheads
 from hetopt.simulation.run import simulate
 
-PACE = {"slow": 20.0, "mid": 35.0, "fast": 60.0}
-"""Steps per second."""
+PACE = {"slow": 200.0, "mid": 350.0, "fast": 600.0}
+"""Steps per round."""
+
+LEAST_ROUND, STARTS = 10.0, 20.0
+"""A round lasts so many seconds at least, and so many times as long as the slowest of starts at once."""
 
 HOSTS = (node("a", {"slow": 4}), node("b", {"mid": 2}), node("c", {"fast": 2}))
 
 
-def trace(seed: int, jobs: int, mean_gap: float = 1.5) -> list[tuple[float, JobForm]]:
-    """(arrival in seconds, job) of short jobs of one or two workers."""
-    draw, now, found = random.Random(seed), 0.5, []
+def trace(seed: int, jobs: int, round_seconds: float, mean_gap: float) -> list[tuple[float, JobForm]]:
+    """(arrival in seconds, job) of short jobs of one or two workers, so many rounds after each other on average."""
+    draw, now, found = random.Random(seed), 0.05 * round_seconds, []
     for i in range(jobs):
         program = [sys.executable, "-m", "hetopt.executor.demos.numpy_mlp"]
         for kind, rate in PACE.items():
-            program += ["--pace", f"{kind}={rate}"]
+            program += ["--pace", f"{kind}={rate / round_seconds}"]
         form = JobForm(
             name=f"j{i}",
             command=program,
@@ -48,8 +51,19 @@ def trace(seed: int, jobs: int, mean_gap: float = 1.5) -> list[tuple[float, JobF
             grace=5.0,
         )
         found.append((now, form))
-        now += draw.expovariate(1 / mean_gap)
+        now += draw.expovariate(1 / mean_gap) * round_seconds
     return found
+
+
+def long_enough(folder: Path) -> float:
+    """Seconds of a round in which it does not matter that processes share the CPUs as they start: time is scaled."""
+    gpus = sum(len(host.seats) for host in HOSTS)
+    jobs = [(0.0, form.model_copy(update={"workers": 1})) for _, form in trace(0, gpus, LEAST_ROUND, 1.0)]
+    store = run_for_real(folder, jobs, "fifo", LEAST_ROUND)
+    with store.reading() as connection:
+        slowest = max(starting(connection))
+    store.close()
+    return max(LEAST_ROUND, STARTS * slowest)
 
 
 def run_for_real(folder: Path, jobs: list[tuple[float, JobForm]], policy: str, round_seconds: float) -> StateStore:
@@ -67,7 +81,7 @@ def run_for_real(folder: Path, jobs: list[tuple[float, JobForm]], policy: str, r
                 submit(own, form)
                 with own.reading() as connection:
                     number = job_row(connection, form.name)["id"]
-                with_speeds(own, number, PACE)
+                with_speeds(own, number, {kind: rate / round_seconds for kind, rate in PACE.items()})
 
     hands = threading.Thread(target=hand_in)
     hands.start()
