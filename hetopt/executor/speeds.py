@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, RowMapping, func, select
 from sqlalchemy.dialects.sqlite import insert
 
 from hetopt.announced import Announced
@@ -20,6 +19,10 @@ from hetopt.executor.queue import QUEUED
 
 ESTIMATORS = Announced("estimator", "hetopt.estimators", ("models", "measured", "types"))
 """Who says how fast a job is where it was never measured, such as equation (10) of Hadar."""
+
+
+Kind: TypeAlias = tuple[str, str, int]
+"""Tenant, model, and workers."""
 
 
 class Estimator(Protocol):
@@ -181,33 +184,30 @@ def to_profile(
     return sorted((t for t in fits if t not in known), key=lambda t: -memory.get(t, float("inf")))
 
 
-def alike(connection: Connection, job: int, form: JobForm) -> int | None:
-    """A measured job of the same tenant that trains the same model with as many workers [OEF, section 4.1].
+def kind_of(form: JobForm) -> Kind | None:
+    """Jobs of one kind are profiled once [OEF, section 4.1]; None for one that does not say what it trains."""
+    return None if form.model is None else (form.tenant, form.model, form.workers)
 
-    Its speeds stand for this one's too.
+
+def measured_of(connection: Connection, kind: Kind, types: Iterable[str]) -> dict[str, RowMapping]:
+    """GPU type -> what was measured there of the newest job of a kind, of those types where there is one.
+
+    Where one ran out of memory another may not: a batch size that was too large is what people change.
     """
-    if form.model is None:
-        return None
+    tenant, model, workers = kind
+    said, speed = tables.jobs.c.form, tables.speeds.c
     rows = connection.execute(
-        select(tables.jobs.c.id, tables.jobs.c.form)
-        .where(tables.jobs.c.tenant == form.tenant, tables.jobs.c.id != job)
-        .where(tables.jobs.c.id.in_(select(tables.speeds.c.job).where(tables.speeds.c.feasible)))
-        .order_by(tables.jobs.c.id.desc())
+        select(tables.speeds)
+        .join(tables.jobs, tables.jobs.c.id == speed.job)
+        .where(tables.jobs.c.tenant == tenant, speed.feasible, speed.gpu_type.in_(list(types)))
+        .where(func.json_extract(said, "$.model") == model, func.json_extract(said, "$.workers") == workers)
+        .order_by(speed.job)
     )
-    for other, text in rows:
-        said = json.loads(text)
-        if said["model"] == form.model and said["workers"] == form.workers:
-            return int(other)
-    return None
+    return {str(row["gpu_type"]): row for row in rows.mappings()}
 
 
-def take_over(connection: Connection, job: int, other: int) -> None:
-    """Let one job have the speeds that were measured of another.
-
-    Where that one ran out of memory this one may not: a batch size that was too large is what people change.
-    """
-    query = select(tables.speeds).where(tables.speeds.c.job == other, tables.speeds.c.feasible)
-    rows = connection.execute(query).mappings().all()
-    for row in rows:
+def take_over(connection: Connection, job: int, measured: Iterable[RowMapping]) -> None:
+    """Let a job have speeds that were measured of others; what is known of itself stays."""
+    for row in measured:
         copied = {**row, "job": job, "note": row["note"] or "as measured of another job of this kind"}
         connection.execute(insert(tables.speeds).values(copied).on_conflict_do_nothing())

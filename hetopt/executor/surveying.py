@@ -18,7 +18,18 @@ from hetopt.executor.kept import Kept
 from hetopt.executor.leases import INTENT, NOT_BEGUN, TRAIN, Open
 from hetopt.executor.queue import FAILED, QUEUED, form_of
 from hetopt.executor.reconciling import Trial
-from hetopt.executor.speeds import Speed, Speeds, alike, allowed_types, memory_of, read_speeds, take_over, to_profile
+from hetopt.executor.speeds import (
+    Kind,
+    Speed,
+    Speeds,
+    allowed_types,
+    kind_of,
+    measured_of,
+    memory_of,
+    read_speeds,
+    take_over,
+    to_profile,
+)
 from hetopt.executor.store import StateStore
 
 IN_VAIN_SECONDS = 300.0
@@ -237,24 +248,46 @@ class Survey:
             query = select(tables.jobs).where(tables.jobs.c.state == QUEUED, ~tables.jobs.c.cancelled)
             jobs = connection.execute(query.order_by(tables.jobs.c.id)).mappings().all()
             speeds, begun = read_speeds(connection), self._begun(connection)
+            if self.profile and self._learn_from_others(connection, jobs, speeds, memory, capacity, begun):
+                speeds = read_speeds(connection)
             ready, trials = [], []
+            coming: set[tuple[Kind, str]] = set()
             for row in jobs:
                 form = form_of(row)
                 if self._is_impossible(form, speeds.of(row["id"]), memory):
                     self._impossible(connection, row)
                     continue
-                if not self.profile:
+                left = to_profile(form, speeds.of(row["id"]), memory, capacity)
+                if not self.profile or not left or row["id"] in begun:
                     ready.append(row)
                     continue
-                if not speeds.of(row["id"]) and (other := alike(connection, row["id"], form)) is not None:
-                    take_over(connection, row["id"], other)
-                    speeds = read_speeds(connection)
-                left = to_profile(form, speeds.of(row["id"]), memory, capacity)
-                if left and row["id"] not in begun:
-                    trials.append(Trial(row["id"], left[0], form.workers))
-                else:
-                    ready.append(row)
+                kind = kind_of(form)
+                if own := [t for t in left if kind is None or (kind, t) not in coming]:
+                    trials.append(Trial(row["id"], own[0], form.workers))
+                if kind is not None and row["not_before"] <= self.store.now():  # nobody waits for one that rests
+                    coming |= {(kind, t) for t in left}
         return ready, trials, speeds
+
+    @staticmethod
+    def _learn_from_others(
+        connection: Connection,
+        jobs: Sequence[RowMapping],
+        speeds: Speeds,
+        memory: Mapping[str, float],
+        capacity: Mapping[str, int],
+        begun: Collection[int],
+    ) -> bool:
+        """Let jobs that are to be profiled have what was measured of others of their kind; whether there was any."""
+        found: dict[tuple[Kind, tuple[str, ...]], Mapping[str, RowMapping]] = {}
+        for row in jobs:
+            form = form_of(row)
+            if (kind := kind_of(form)) is None or row["id"] in begun:
+                continue
+            if left := tuple(to_profile(form, speeds.of(row["id"]), memory, capacity)):
+                if (kind, left) not in found:
+                    found[kind, left] = measured_of(connection, kind, left)
+                take_over(connection, row["id"], found[kind, left].values())
+        return any(found.values())
 
     @staticmethod
     def _begun(connection: Connection) -> set[int]:

@@ -9,7 +9,7 @@ from typing import Any
 from hetopt.errors import UnknownName
 from hetopt.models.hadare.beliefs import Beliefs
 from hetopt.models.hadare.estimates import Estimate
-from hetopt.models.hadare.gpus import spec_of
+from hetopt.models.hadare.gpus import mig_part, spec_of
 
 
 def estimated(
@@ -18,8 +18,9 @@ def estimated(
     """Steps per second of every job on every GPU type [Hadar, eq. 10].
 
     What was measured stands; the rest is :class:`~hetopt.models.hadare.beliefs.Beliefs`. Before the first measurement
-    the numbers have no unit. GPU types that :data:`~hetopt.models.hadare.gpus.GPUS` does not name, such as declared CPU
-    slots, are taken to be as fast as the geometric mean of those that it names.
+    the numbers have no unit. A MIG instance is as fast as its part of the whole GPU (by the equation a part with little
+    memory would be faster than the whole). GPU types that :data:`~hetopt.models.hadare.gpus.GPUS` does not name, such
+    as declared CPU slots, are taken to be as fast as the geometric mean of those that it names.
 
     Parameters
     ----------
@@ -37,9 +38,10 @@ def estimated(
     2.77
     """
     estimate = Estimate()
+    known = {t: found for t in types if _is_known((found := mig_part(t))[0])}
     rows = {}
     for job, model in models.items():
-        named = {t: estimate.throughput(t, **model) for t in types if _is_known(t)}
+        named = {t: estimate.throughput(whole, **model) * part for t, (whole, part) in known.items()}
         mean = math.exp(math.fsum(math.log(v) for v in named.values()) / len(named)) if named else 1.0
         rows[job] = {t: named.get(t, mean) for t in types}
     beliefs = Beliefs(rows, {job: dict(measured.get(job, {})) for job in rows})

@@ -1,0 +1,155 @@
+"""What is profiled, and what is not: jobs of one kind once, MIG instances and GPUs as NVIDIA calls them by name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from executor_scenes import form, node
+from executor_stage import Stage
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import select, update
+
+from hetopt.executor import tables
+from hetopt.executor.engines.nvidia import type_name
+from hetopt.executor.queue import cancel, submit
+from hetopt.models.hadare.unmeasured import estimated
+
+Make = Callable[..., Stage]
+
+
+def runs(lab: Stage) -> Counter[tuple[str, str]]:
+    """(job, GPU type) -> profiling runs that it had there."""
+    own = tables.leases.c
+    with lab.store.reading() as connection:
+        query = select(tables.jobs.c.name, own.gpu_types).join(tables.jobs, tables.jobs.c.id == own.job)
+        return Counter((name, kind) for name, kind in connection.execute(query.where(own.kind == "profile")))
+
+
+def test_jobs_of_one_kind_are_profiled_once_though_they_come_together(stage: Make) -> None:
+    """On each type by one of them [OEF, section 4.1]; another kind, or another number of workers, by itself."""
+    lab = stage(node("v", {"V100": 3}), node("k", {"K80": 3}), profile=True)
+    for name in "abc":
+        submit(lab.store, form(name, model="bert", tenant="ann"))
+    submit(lab.store, form("other", model="bert", tenant="bob"))
+    submit(lab.store, form("wide", model="bert", tenant="ann", workers=2))
+    lab.play(40)
+    assert set(lab.states().values()) == {"done"}
+    assert runs(lab) == {(job, kind): 1 for job in ("a", "other", "wide") for kind in ("V100", "K80")}
+
+
+def test_who_may_use_more_types_is_profiled_on_those(stage: Make) -> None:
+    lab = stage(node("v", {"V100": 1}), node("k", {"K80": 1}), profile=True)
+    submit(lab.store, form("a", model="bert", gpu_types=["V100"]))
+    submit(lab.store, form("b", model="bert"))
+    lab.play(30)
+    assert set(lab.states().values()) == {"done"}
+    assert runs(lab) == {("a", "V100"): 1, ("b", "K80"): 1}
+
+
+@pytest.mark.parametrize("how", ["rests", "cancelled"])
+def test_nobody_waits_for_a_run_that_does_not_come(stage: Make, how: str) -> None:
+    """Because who was to have it rests, or is gone."""
+    lab = stage(node("v", {"V100": 1}), profile=True)
+    for name in "ab":
+        submit(lab.store, form(name, model="bert"))
+    if how == "rests":
+        with lab.store.writing() as connection:
+            first = update(tables.jobs).where(tables.jobs.c.name == "a")
+            connection.execute(first.values(not_before=lab.store.now() + 1000.0))
+    else:
+        cancel(lab.store, "a")
+    lab.play(20)
+    assert lab.states()["b"] == "done"
+    assert runs(lab) == {("b", "V100"): 1}
+
+
+# -- before anything is measured
+
+MODEL = {"j": {"batch_size": 32, "model_weight": "modest", "dataset_size": "M"}}
+NVML = {
+    "H100": ["NVIDIA H100 80GB HBM3"],
+    "H100 PCIe": ["NVIDIA H100 PCIe"],
+    "H100 NVL": ["NVIDIA H100 NVL"],
+    "H200": ["NVIDIA H200"],
+    "A100": ["NVIDIA A100-SXM4-40GB", "A100-PCIE-40GB", "NVIDIA A100-PCIE-40GB"],
+    "A100 80GB": ["NVIDIA A100-SXM4-80GB", "NVIDIA A100 80GB PCIe"],
+    "V100": ["Tesla V100-SXM2-16GB"],
+    "V100 PCIe": ["Tesla V100-PCIE-16GB"],
+    "P100": ["Tesla P100-PCIE-16GB"],
+    "P100 SXM2": ["Tesla P100-SXM2-16GB"],
+    "T4": ["Tesla T4"],
+    "RTX 3090": ["NVIDIA GeForce RTX 3090"],
+    "Quadro RTX 6000": ["Quadro RTX 6000"],
+}
+"""GPU -> names that the driver has for it."""
+
+SLURM = {"H100": "nvidia_h100_80gb_hbm3", "V100": "tesla_v100-sxm2-16gb", "A100": "nvidia_a100-sxm4-40gb"}
+"""The same as Slurm's AutoDetect spells them."""
+
+
+def rate(gpu_type: str, among: tuple[str, ...] = ("T4",)) -> float:
+    return estimated(MODEL, {}, [gpu_type, *among])["j"][gpu_type]
+
+
+@pytest.mark.parametrize(("gpu", "name"), [(gpu, name) for gpu, names in NVML.items() for name in names])
+def test_gpus_are_known_by_the_names_that_the_driver_has(gpu: str, name: str) -> None:
+    assert rate(type_name(name)) == rate(gpu)
+
+
+@pytest.mark.parametrize(("gpu", "name"), SLURM.items())
+def test_gpus_are_known_by_the_names_that_slurm_finds(gpu: str, name: str) -> None:
+    assert rate(name) == rate(gpu)
+
+
+def test_memory_that_is_named_counts() -> None:
+    """A V100 of 32 GB: sqrt(125 / 32) in place of sqrt(125 / 16)."""
+    assert rate("V100-SXM2-32GB") == pytest.approx(rate("V100") / 2**0.5)
+
+
+MIG = [
+    ("H100-80GB-HBM3-MIG-1g.10gb", "H100", 1 / 7),
+    ("A100-SXM4-40GB-MIG-3g.20gb", "A100", 3 / 7),
+    ("A100-SXM4-40GB-MIG-1c.3g.20gb", "A100", 1 / 7),
+    ("A100-SXM4-40GB-MIG-1g.5gb+me", "A100", 1 / 7),
+    ("A30-MIG-2g.12gb", "A30", 2 / 4),
+    ("nvidia_a100_3g.20gb", "A100", 3 / 7),
+]
+
+
+@pytest.mark.parametrize(("name", "whole", "part"), MIG)
+def test_a_mig_instance_is_a_part_of_its_gpu(name: str, whole: str, part: float) -> None:
+    assert rate(name) == pytest.approx(rate(whole) * part)
+
+
+WORDS = [
+    "NVIDIA",
+    "Tesla",
+    "T4",
+    "A30",
+    "A100",
+    "MIG",
+    "1g.5gb",
+    "0g.0gb",
+    "1c.2g.10gb+me",
+    "0GB",
+    "80GB",
+    "32GB",
+    "HBM3",
+    "SXM4",
+    "PCIe",
+    "NVL",
+    "of",
+    "x",
+    "0",
+    "½",
+]
+
+
+@given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=6), st.sampled_from([" ", "-", "_"]))
+def test_names_of_any_kind_have_a_speed(words: list[str], between: str) -> None:
+    """One that is not known is as fast as those that are, in the mean."""
+    assert rate(between.join(words)) > 0.0
+    assert rate(between.join(["slot", *words])) == pytest.approx(rate("T4"))
