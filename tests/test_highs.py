@@ -215,6 +215,14 @@ def test_a_session_is_highs_and_has_one_objective() -> None:
         Session(replace(program, earlier=(Objective(np.array([1.0])),)))
 
 
+def test_highs_says_nothing_even_as_it_is_made() -> None:
+    """Since 1.16 it would print its name then, amid what a command prints for other programs."""
+    session = Session(_market(2, 2))
+    assert session._highs.getOptionValue("output_flag")[1] is False
+    made = type(session._highs)()  # before it was told anything
+    assert made.getOptionValue("output_flag")[1] is False
+
+
 def test_inner_loops_get_the_same_values() -> None:
     program = _market(6, 3)
     point, (x, dual, objective) = Session(program).solve(), Session(program).values()

@@ -31,6 +31,14 @@ SMALL = 1_000
 """Integer programs of so few columns are solved sooner without a search for a first point (feasibility jump)."""
 
 
+class _Quiet(highspy.Highs):  # type: ignore[misc]
+    """HiGHS that prints nothing: since 1.16 it would say its name as soon as it is made, before it can be told."""
+
+    def enableCallbacks(self) -> None:  # noqa: N802 - called as the last step of making it
+        self.setOptionValue("output_flag", False)
+        super().enableCallbacks()
+
+
 class Session:
     """A linear or integer program in HiGHS that can be changed and solved again from where it was.
 
@@ -88,7 +96,7 @@ class Session:
         self._program = program
         self._new_rows: list[tuple[sparse.csr_array, Floats, Floats, Sequence[str]]] = []
         self._new_entries: dict[tuple[int, int], float] = {}
-        self._highs = highspy.Highs()
+        self._highs = _Quiet()
         self._configure()
         if len(program.c) <= SMALL:  # the first point that this search finds is not worth its time
             self._highs.setOptionValue("mip_heuristic_run_feasibility_jump", False)
