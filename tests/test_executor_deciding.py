@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from executor_scenes import LAB, form, granted, lab_of_jobs, node, opened, scene
+from executor_scenes import LAB, form, granted, lab_of_jobs, node, opened, rows, scene
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hetopt.errors import HetoptError, InvalidOption
-from hetopt.executor.deciding import NONE_FREE, Decider, Target, cluster_of, fitted, shares
+from hetopt.executor.deciding import NONE_FREE, Decider, Target, cluster_of, fitted, job_of, shares
 from hetopt.executor.engines.engine import Seat
 from hetopt.executor.engines.local import LocalEngine
 from hetopt.executor.reconciling import Reconciler
@@ -24,7 +24,7 @@ from hetopt.executor.starting import driving
 from hetopt.executor.store import StateStore
 from hetopt.executor.tending import Tender
 from hetopt.executor.terms import Terms
-from hetopt.models.fft import FFT
+from hetopt.models.fft import FFT, Switching
 from hetopt.models.hadare import HadarE
 from hetopt.models.hadare.unmeasured import estimated
 from hetopt.registry import policy_names, system_names
@@ -199,6 +199,20 @@ def test_rounds_and_the_cost_of_a_restart_reach_the_policy() -> None:
     gavel = fitted(driving("gavel", {}, 30.0), 30.0, 3.0)
     assert isinstance(gavel.policy, OnChange)
     assert gavel.policy.round_seconds == 30.0
+
+
+def test_the_way_of_a_checkpoint_is_not_counted_twice(store: StateStore) -> None:
+    """What a restart was measured to cost has it already; the instance that is measured knows how large it is."""
+    jobs = lab_of_jobs(store, [form("a")])
+    granted(store, jobs[0]["id"], [Seat("n2", "P100", 0)])
+    with store.writing() as connection:
+        connection.exec_driver_sql("UPDATE jobs SET checkpoint_bytes = 1e11")
+    now = scene(store, {"a": RATES}, LAB, opened(store))
+    instance, _ = Decider(driving("fft", {}, 300.0), estimated).instance(now)
+    assert instance is not None
+    costs = Switching({"a": "P100"}, 300.0, 30.0).coefficients(instance.entities("jobs"))
+    assert sorted(set(costs[0])) == [-30.0 / 300.0, 0.0]
+    assert job_of(rows(store)[0], form("a"), RATES).checkpoint_bytes == 1e11
 
 
 def test_a_costly_restart_keeps_fft_from_moving(store: StateStore) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -66,6 +67,15 @@ def test_what_cannot_be_merged(tmp_path: Path, capsys: pytest.CaptureFixture[str
         merge([(one, 2.0), (other, 1.0)], tmp_path / "merged")
     assert main([json.dumps([[str(one), 2.0], [str(other), 1.0]]), str(tmp_path / "merged")]) == UNFIT
     assert "holds no plain arrays" in capsys.readouterr().err
+
+
+def test_a_copy_that_has_diverged_is_named(tmp_path: Path) -> None:
+    """In words for who has submitted the job; the average would be worth nothing."""
+    parts = [(checkpoint(tmp_path / "a", 1.0), 2.0), (checkpoint(tmp_path / "b", 1.0), 1.0)]
+    write_arrays(tmp_path / "b" / "model.npz", {"w": np.array([1.0, np.nan, 1.0]), "count": np.array(1)})
+    with pytest.raises(InvalidOption, match=r"b/model.npz: 'w' has NaN or infinite entries: this copy has diverged$"):
+        merge(parts, tmp_path / "merged")
+    assert not (tmp_path / "merged").exists()
 
 
 def test_what_is_no_file_is_left_out(tmp_path: Path) -> None:
@@ -164,7 +174,10 @@ def test_forked_training_beside_unforked(tmp_path: Path, monkeypatch: pytest.Mon
     ]
     code, out, _ = run("losses", "forked", "alone", "--plot", "losses.png")
     assert code == 0
-    assert out.startswith(f"forked: {begins['forked']:.4g} at step 0, ")
+    of_forked, of_alone, _ = out.splitlines()
+    assert of_forked.startswith(f"forked: {begins['forked']:.4g} at step 0, ")
+    assert re.search(r"\(of copy [12] alone\)$", of_forked)
+    assert "copy" not in of_alone
     assert (tmp_path / "losses.png").stat().st_size > 10000
 
 

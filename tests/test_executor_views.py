@@ -6,16 +6,18 @@ import json
 import math
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from executor_scenes import form, granted, opened, rows, with_speeds
+from executor_scenes import form, granted, node, opened, rows, with_speeds
+from executor_stage import Stage
 from sqlalchemy import insert, update
 
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.executor import clock as clocks
+from hetopt.executor import lease_directory as files
 from hetopt.executor import tables
 from hetopt.executor.clock import Clock, Wall
 from hetopt.executor.engines.engine import Seat
@@ -149,6 +151,24 @@ def test_what_switching_costs(store: StateStore) -> None:
     assert _cost(store) is None
     history(store)
     assert _cost(store) == 4.0
+
+
+def test_the_first_step_was_before_the_controller_looked(stage: Callable[..., Stage]) -> None:
+    """By as much as the job has trained since, by its own clock; not before the grant, whatever it says."""
+    lab = stage(node("n", {"V100": 2}))
+    lab.looks = float("inf")
+    for name in "ab":
+        submit(lab.store, form(name))
+    lab.play(1)
+    for lease, seconds in zip(lab.leases(), (3.0, 1e9), strict=True):
+        told = {"step": 7, "first_step": 1, "seconds": seconds, "time": 1.0}
+        files.write_json(lease.folder / files.PROGRESS, told, durable=False)
+    lab.store.clock.base += 10.0
+    now = lab.store.now()
+    lab.controller.step()
+    one, other = (lease.row for lease in lab.leases())
+    assert one["first_tick"] == pytest.approx(now - 3.0, abs=1.0)
+    assert other["first_tick"] == other["granted"]
 
 
 def _cost(store: StateStore) -> float | None:

@@ -67,7 +67,11 @@ def consolidate(
     used = [(c, part) for c, part in enumerate(parts) if part > 0]
     if finite:
         for c, _ in used:
-            _all_finite(copies[c], c)
+            if (wrong := diverged(copies[c])) is not None:
+                raise InvalidOption(
+                    f"states[{c}][{wrong!r}] has NaN or infinite entries; all must be finite: give a copy that has "
+                    "diverged weight 0, or ask for finite=False"
+                )
     return {
         name: _merged(first, [copies[c][name] for c, _ in used], [p for _, p in used])
         for name, first in copies[0].items()
@@ -139,15 +143,13 @@ def _is_tensor(value: Any) -> bool:
     return torch is not None and isinstance(value, torch.Tensor)
 
 
-def _all_finite(state: State, copy: int) -> None:
-    """Refuse a state with NaN or infinity."""
+def diverged(state: State) -> str | None:
+    """The first entry that has NaN or infinity."""
     for name, value in state.items():
         library = sys.modules["torch"] if _is_tensor(value) else np
         if not bool(library.isfinite(value).all()):
-            raise InvalidOption(
-                f"states[{copy}][{name!r}] has NaN or infinite entries; all must be finite: give a copy that has "
-                "diverged weight 0, or ask for finite=False"
-            )
+            return name
+    return None
 
 
 def _merged(first: Any, values: Sequence[Any], weights: Sequence[float]) -> Any:

@@ -172,7 +172,10 @@ class Decider:
     wake: float = math.inf
 
     def instance(self, scene: Scene) -> tuple[Instance | None, dict[int, str]]:
-        """What the policy is shown, None where there is nobody to schedule; and why jobs are not in it."""
+        """What the policy is shown, None where there is nobody to schedule; and why jobs are not in it.
+
+        It is not told how large checkpoints are: what a restart was measured to cost has their way in it already.
+        """
         cluster, waits = cluster_of(scene.nodes, tuple(scene.whole)), dict[int, str]()
         if cluster is None:
             why = NONE_FREE if scene.nodes else "no node is up and undrained"
@@ -190,7 +193,7 @@ class Decider:
                 waits[row["id"]] = self._too_few(form, allowed, scene, cluster)
                 continue
             rates = {t: speed[form.name][t] if t in allowed else 0.0 for t in cluster.type_names}
-            jobs.append(job_of(row, form, rates))
+            jobs.append(replace(job_of(row, form, rates), checkpoint_bytes=0.0))
             done[form.name] = min(scene.steps_done(row), form.steps - UNDONE)
         if not jobs:
             return None, waits

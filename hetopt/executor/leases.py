@@ -48,6 +48,9 @@ _COPIES = select(tables.leases.c.copy, tables.leases.c.forked).where(
     tables.leases.c.job == _WANTED, tables.leases.c.state != SEALED
 )
 _MERGING = select(tables.merges.c.id).where(tables.merges.c.job == _WANTED, ~tables.merges.c.done)
+_UNMERGED = select(tables.leases.c.id).where(
+    tables.leases.c.job == _WANTED, tables.leases.c.forked, ~tables.leases.c.merged
+)
 _SEAT = tables.seats.c.node, tables.seats.c.gpu_type, tables.seats.c.number, tables.seats.c.device
 _NUMBERS = select(*_SEAT).where(tables.HELD_NUMBER, tables.seats.c.node.in_(bindparam("nodes", expanding=True)))
 _DEVICES = select(*_SEAT).where(tables.HELD_DEVICE, tables.seats.c.device.in_(bindparam("devices", expanding=True)))
@@ -148,7 +151,8 @@ def grant(
     taken = {Seat(*seat).place for seat in held}
     others = connection.execute(_COPIES, {"wanted": job}).all()
     merging = connection.execute(_MERGING, {"wanted": job}).first()
-    if merging or any(other == copy or not (forked and one) for other, one in others):
+    unmerged = not forked and connection.execute(_UNMERGED, {"wanted": job}).first()
+    if merging or unmerged or any(other == copy or not (forked and one) for other, one in others):
         return None
     if any(seat.place in taken for seat in seats):
         return None
@@ -200,6 +204,12 @@ def set_leases(store: StateStore, leases: Iterable[Open], **values: Any) -> None
     with store.writing() as connection:
         opened = tables.leases.c.id.in_(own) & (tables.leases.c.state != SEALED)
         connection.execute(update(tables.leases).where(opened).values(values))
+
+
+def mark_trained(store: StateStore, first: Mapping[int, float]) -> None:
+    """Leases have done their first step: number -> the cluster's second; nothing happens to sealed ones."""
+    with store.writing() as connection:
+        connection.execute(_CHANGE_OPEN, [{"wanted": own, "first_tick": second} for own, second in first.items()])
 
 
 def mark_started(store: StateStore, leases: Sequence[Open]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from hetopt.errors import InvalidInstance
 from hetopt.executor import tables
 from hetopt.executor.deciding import cluster_of, distinct, job_of, speeds_of, with_tenants
 from hetopt.executor.engines.engine import Node, Seat
+from hetopt.executor.leases import TRAIN
 from hetopt.executor.queue import form_of, known_nodes
 from hetopt.executor.speeds import ESTIMATORS, allowed_types, memory_of, read_speeds
 from hetopt.executor.store import StateStore
@@ -31,7 +32,7 @@ def log_of(store: StateStore) -> Log:
     """The log of all that the books know, until now, without jobs that could never run; see :func:`instance_of`.
 
     A span is a lease from its grant to its seal; ``lost`` are the seconds until its first step, ``work`` the steps that
-    were committed. ``promised`` throughputs are not kept.
+    were committed. ``switches`` has profiling runs left out. ``promised`` throughputs are not kept.
     """
     with store.reading() as connection:
         jobs = connection.execute(select(tables.jobs).order_by(tables.jobs.c.id)).mappings().all()
@@ -85,7 +86,6 @@ def _jobs(
         form, mine = form_of(row), own.get(row["id"], [])
         finish = row["finished"] if row["state"] == "done" else math.nan
         start = mine[0]["granted"] if mine else math.nan
-        places = [where.get(lease["id"]) for lease in mine]
         found.append(
             {
                 "job": row["name"],
@@ -96,7 +96,7 @@ def _jobs(
                 "finish": finish,
                 "jct": finish - row["submitted"],
                 "starvation": start - row["submitted"],
-                "switches": sum(a != b for a, b in pairwise(places)),
+                "switches": _switches(mine, where),
                 "rounds": pd.NA,
                 "lost": sum((lease["first_tick"] or lease["sealed"] or end) - lease["granted"] for lease in mine),
                 "work": float(form.steps),
@@ -108,6 +108,16 @@ def _jobs(
     table = pd.DataFrame(found, columns=[*columns, "lost", "work", "done", "wasted"]).set_index("job")
     table["rounds"] = table["rounds"].astype("Int64")
     return table
+
+
+def _switches(leases: Sequence[RowMapping], where: Mapping[int, Mapping[str, Any]]) -> int:
+    """How often a job, or one of the copies of a round, has begun to train on GPUs that it did not have before."""
+    turns = [lease for lease in leases if lease["kind"] == TRAIN]
+    places = []
+    for _, own in groupby(turns, key=lambda lease: (lease["forked"], lease["round" if lease["forked"] else "id"])):
+        held = [where.get(lease["id"], {}).items() for lease in own]
+        places.append([(node, gpus) for copy in held for node, gpus in copy])
+    return sum(any(place not in before for place in after) for before, after in pairwise(places))
 
 
 def _spans(

@@ -19,7 +19,7 @@ import numpy as np
 from hetopt.announced import raised
 from hetopt.errors import InvalidOption
 from hetopt.executor import lease_directory as files
-from hetopt.executor.averaging import consolidate
+from hetopt.executor.averaging import consolidate, diverged
 from hetopt.executor.job_side import list_files
 from hetopt.executor.processes import die_with
 
@@ -58,6 +58,8 @@ def merge(parts: Sequence[tuple[Path, float]], target: Path) -> None:
             if not (folder / name).is_file():
                 raise InvalidOption(f"{folder} has no {name}; all copies of a job must save the same files")
             states.append(read_arrays(folder / name))
+            if (wrong := diverged(states[-1])) is not None:
+                raise InvalidOption(f"{folder / name}: {wrong!r} has NaN or infinite entries: this copy has diverged")
         write_arrays(hidden / name, consolidate(states, weights))
     list_files(hidden)
     shutil.rmtree(target, ignore_errors=True)  # what is there is not complete

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import RowMapping, bindparam, insert, select, update
+from sqlalchemy import RowMapping, bindparam, func, insert, select, update
 
 from hetopt.errors import UnusableFile
 from hetopt.executor import lease_directory as files
@@ -143,14 +143,18 @@ class Merges:
             connection.execute(update(tables.jobs).where(waits).values(values))
 
     def _give_up(self, row: RowMapping, why: str) -> None:
+        """What its copies have done since the last merge is lost; the job may go on from there."""
         with self.store.writing() as connection:
             job = connection.execute(select(tables.jobs).where(tables.jobs.c.id == row["job"])).mappings().one()
             connection.execute(update(tables.merges).where(tables.merges.c.id == row["id"]).values(done=True))
-            mine = (tables.leases.c.job == row["job"]) & tables.leases.c.forked & ~tables.leases.c.merged
-            connection.execute(update(tables.leases).where(mine).values(merged=True))
+            own = tables.leases.c
+            mine = (own.job == row["job"]) & own.forked & ~own.merged
+            steps = connection.execute(select(func.sum(own.end_step - own.from_step)).where(mine)).scalar()
+            connection.execute(update(tables.leases).where(mine).values(merged=True, end_step=own.from_step))
             values = {"state": FAILED, "finished": self.store.now(), "reason": f"its copies cannot be merged: {why}"}
             if job["cancelled"]:
                 values |= {"state": CANCELLED, "finished": job["finished"] or self.store.now(), "reason": "cancelled"}
+            values["lost"] = job["lost"] + (steps or 0)
             connection.execute(update(tables.jobs).where(tables.jobs.c.id == job["id"]).values(values))
             connection.execute(tables.targets.delete().where(tables.targets.c.job == job["id"]))
             self.store.note(connection, str(values["state"]), job["name"], reason=values["reason"])

@@ -29,6 +29,7 @@ from hetopt.executor.leases import (
     Open,
     ask_stop,
     mark_started,
+    mark_trained,
     open_leases,
     seal,
     set_leases,
@@ -314,17 +315,18 @@ class Tender:
         return 0.0 if self.engine.exact_slots else self.terms.visible_seconds
 
     def _observe(self, found: Iterable[Evidence]) -> None:
-        """Write down which leases are seen to run, and to train, for the first time."""
-        seen: dict[str, list[Open]] = {"running": [], "first_tick": []}
+        """Write down which leases are seen to run for the first time, and when those that train began to."""
+        running, first, now = [], dict[int, float](), self.store.now()
         for evidence in found:
             row = evidence.lease.row
             if row["running"] is None and row["state"] != INTENT and evidence.claims:
-                seen["running"].append(evidence.lease)
-            if row["first_tick"] is None and evidence.progress:
-                seen["first_tick"].append(evidence.lease)
-        for column, leases in seen.items():
-            if leases:
-                set_leases(self.store, leases, **{column: self.store.now()})
+                running.append(evidence.lease)
+            if row["first_tick"] is None and evidence.progress:  # some steps before this look, by the job's own clock
+                first[row["id"]] = max(row["granted"], now - evidence.timed[1])
+        if running:
+            set_leases(self.store, running, running=now)
+        if first:
+            mark_trained(self.store, first)
 
     def _ask(self, lease: Open, evidence: Evidence) -> bool:
         """Have it stop: by the file and by the engine, again from time to time; True where it is sealed now."""

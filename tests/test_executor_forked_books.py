@@ -1,0 +1,193 @@
+"""Copies of a job in the books: their steps are committed once, or counted as lost, whatever happens in which order."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from executor_scenes import form, opened, rows
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import RowMapping, insert, select, update
+
+from hetopt.executor import lease_directory as files
+from hetopt.executor import tables
+from hetopt.executor.engines.engine import Seat
+from hetopt.executor.job_side import list_files
+from hetopt.executor.kept import Kept
+from hetopt.executor.leases import PROFILE, Ending, grant, seal
+from hetopt.executor.log import log_of
+from hetopt.executor.losses import losses
+from hetopt.executor.merging import Merges
+from hetopt.executor.queue import retry, submit
+from hetopt.executor.store import LEASES, StateStore
+
+STEPS = 10
+PLACES = [Seat(name, "V100", 0) for name in "abc"]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[StateStore]:
+    with StateStore(tmp_path / "state") as made:
+        submit(made, form("f", steps=STEPS, fork=True))
+        yield made
+
+
+def begins(
+    store: StateStore, copy: int, *, until: int = STEPS, round_number: int = 1, kind: str = "train", place: int = -1
+) -> str | None:
+    """A lease of the whole job (copy 0) or of a copy, on a host of its own."""
+    more: dict[str, Any] = {"copy": copy, "forked": copy > 0, "until_step": until, "round_number": round_number}
+    with store.writing() as connection:
+        return grant(connection, store, 1, [PLACES[place if place >= 0 else copy]], kind=kind, **more)
+
+
+def ends(store: StateStore, step: int, finished: bool = False) -> None:
+    """All open leases end at this step, with a checkpoint of it."""
+    for lease in opened(store):
+        folder = store.folder / LEASES / lease.tag / files.CHECKPOINTS / f"step-{step}"
+        seal(store, lease, Ending("stopped", step=step, checkpoint=folder, ticked=step, finished=finished))
+
+
+def merges(store: StateStore) -> None:
+    """What is due is merged, without a process that averages."""
+    for row in begun(store):
+        folder = Path(row["folder"])
+        folder.mkdir(parents=True, exist_ok=True)
+        list_files(folder)
+    made = Merges(store, store.folder / LEASES, Kept(store))
+    made.step()
+    made.close()
+
+
+def begun(store: StateStore) -> list[RowMapping]:
+    made = Merges(store, store.folder / LEASES, Kept(store))
+    for job in made._due():
+        made._begin(job)
+    with store.reading() as connection:
+        return list(connection.execute(select(tables.merges).where(~tables.merges.c.done)).mappings())
+
+
+def test_the_whole_job_does_not_begin_before_what_its_copies_did_is_merged(store: StateStore) -> None:
+    """It would do their steps again, and both would be committed."""
+    begins(store, 1)
+    ends(store, 8)
+    assert begins(store, 0) is None
+    merges(store)
+    assert begins(store, 0) is not None
+    ends(store, STEPS, finished=True)
+    assert (rows(store)[0]["committed"], rows(store)[0]["state"]) == (STEPS, "done")
+
+
+WHAT = st.one_of(
+    st.tuples(st.just("begins"), st.integers(0, 2)),
+    st.tuples(st.just("ends"), st.integers(0, STEPS + 2)),
+    st.tuples(st.just("merges"), st.just(0)),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(WHAT, max_size=25))
+def test_no_history_commits_more_steps_than_there_are(history: list[tuple[str, int]]) -> None:
+    """Nor does it take any back; copies are given halves of what is left where a round begins."""
+    with tempfile.TemporaryDirectory() as folder, StateStore(Path(folder) / "state") as store:
+        submit(store, form("f", steps=STEPS, fork=True))
+        before = 0
+        for what, n in history:
+            done = int(rows(store)[0]["committed"])
+            if what == "begins":
+                open_copies = {lease.row["copy"] for lease in opened(store)}
+                with store.reading() as connection:
+                    mine = tables.leases.c.forked & ~tables.leases.c.merged
+                    had = set(connection.execute(select(tables.leases.c.copy).where(mine)).scalars())
+                share = (STEPS - done) // 2
+                if n == 0 or (n not in had and share):
+                    tag = begins(store, n, until=done + share if n else STEPS)
+                    assert tag is None or n > 0 or not (had | open_copies), "the whole job beside its copies"
+            elif what == "ends":
+                ends(store, n)
+            else:
+                merges(store)
+            now = rows(store)[0]
+            assert before <= now["committed"] <= STEPS
+            before = int(now["committed"])
+        ends(store, 0)
+        merges(store)
+        log = log_of(store)
+        assert log.spans["work"].sum() == rows(store)[0]["committed"] or rows(store)[0]["state"] == "done"
+
+
+def given_up(store: StateStore) -> None:
+    """Two copies do 4 steps each, in vain, after 2 that were merged; the job is tried again."""
+    begins(store, 1, until=2)
+    ends(store, 2)
+    merges(store)
+    begins(store, 1, until=6, round_number=2)
+    begins(store, 2, until=6, round_number=2)
+    for lease in opened(store):
+        lease.folder.mkdir(parents=True)
+        (lease.folder / files.LOSSES).write_text('{"step": 2, "loss": 5.0}\n{"step": 6, "loss": 4.0}\n')
+    ends(store, 6)
+    (row,) = begun(store)
+    made = Merges(store, store.folder / LEASES, Kept(store))
+    made._give_up(row, "they do not fit")
+    made.close()
+
+
+def test_what_copies_did_in_vain_is_lost_and_said_to_be(store: StateStore) -> None:
+    given_up(store)
+    row = rows(store)[0]
+    assert (row["state"], row["committed"], row["lost"]) == ("failed", 2, 8)
+    log = log_of(store)
+    assert (log.spans["work"].tolist(), log.jobs["done"].tolist()) == ([2.0, 0.0, 0.0], [2.0])
+    assert log.jobs["wasted"].tolist() == [8.0]
+
+
+def test_the_curve_goes_on_where_the_merge_was_given_up(store: StateStore) -> None:
+    """Steps of the next round are not spread over those that were lost."""
+    given_up(store)
+    assert retry(store, "f") == 2
+    begins(store, 1, until=6, round_number=3)
+    begins(store, 2, until=6, round_number=3)
+    for lease in opened(store):
+        lease.folder.mkdir(parents=True)
+        (lease.folder / files.LOSSES).write_text('{"step": 2, "loss": 5.0}\n{"step": 6, "loss": 1.0}\n')
+    ends(store, 6)
+    merges(store)
+    assert rows(store)[0]["committed"] == STEPS
+    told = losses(store, "f")
+    assert told[told["loss"] == 1.0]["step"].tolist() == [10.0, 10.0]
+    assert told[told["loss"] == 4.0]["step"].tolist() == [6.0, 6.0]
+
+
+def test_copies_that_stay_are_no_switch(store: StateStore) -> None:
+    """One that comes where the job was not is; profiling runs are none."""
+
+    def switches(*rounds: tuple[int, ...]) -> int:
+        with store.writing() as connection:
+            connection.execute(tables.seats.delete())
+            connection.execute(tables.leases.delete())
+            connection.execute(update(tables.jobs).values(state="queued", epoch=0, losses=0))
+            connection.execute(tables.nodes.delete())
+            connection.execute(insert(tables.nodes).values(name="a", drained=False, content=NODE))
+        begins(store, 0, kind=PROFILE, place=2)
+        ends(store, 0)
+        for number, places in enumerate(rounds, start=1):
+            for copy, place in enumerate(places, start=1):
+                begins(store, copy, until=1, round_number=number, place=place)
+            with store.writing() as connection:
+                connection.execute(update(tables.leases).values(running=1.0))
+            ends(store, 0)
+            merges(store)
+        return int(log_of(store).jobs["switches"].iloc[0])
+
+    assert switches((0, 1), (0, 1), (1,), (0, 1)) == 1, "the last: copy 1 comes where nobody was in the round before"
+    assert switches((0, 1), (0, 1)) == 0
+    assert switches((0,), (1,), (0, 2)) == 2
+    assert switches((0,)) == 0, "where it was profiled was elsewhere"
+
+
+NODE = '{"gpus": {"V100": 1}, "up": true, "note": "", "memory_bytes": {}}'
