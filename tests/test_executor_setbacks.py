@@ -296,4 +296,5 @@ def test_it_ends_though_it_looks_rarely(lab: Path) -> None:
     until((lab / "state" / EVENTS).exists, "it has looked")
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, err) == (130, "hetopt: stopped\n")
+    said = f"hetopt: fft schedules the jobs of {lab / 'state'} on local; Ctrl-C ends it\nhetopt: stopped\n"
+    assert (process.returncode, err) == (130, said)

@@ -114,6 +114,7 @@ def run(
             strict_rounds=strict_rounds,
         )
         stop = _Interrupt()
+        console.note(f"{driver.settings.policy} schedules the jobs of {store.folder} on {engine}; Ctrl-C ends it")
         try:
             if metrics_port is not None:
                 from hetopt.executor.prometheus import serve
@@ -210,9 +211,9 @@ def losses(
                 console.say(f"{job} has told no loss yet (job.tick(step, loss=...)), or what it told was pruned")
                 continue
             first, last = table.iloc[0], table.iloc[-1]
-            console.say(
-                f"{job}: {first['loss']:.4g} at step {first['step']:.0f}, {last['loss']:.4g} at {last['step']:.0f}"
-            )
+            whose = f" (of copy {last['copy']:.0f} alone)" if last["copy"] and last["own"] else ""
+            said = f"{job}: {first['loss']:.4g} at step {first['step']:.0f}"
+            console.say(f"{said}, {last['loss']:.4g} at {last['step']:.0f}{whose}")
     if plot is not None:
         curves.draw([pair for pair in found if len(pair[1])]).savefig(plot, dpi=150)
         if not as_json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 
@@ -13,10 +13,12 @@ class Complaints:
     ----------
     say:
         Told a line; that nobody listens, or that the disk of its file is full, is no trouble.
+    keep:
+        Told all troubles that last (about what -> text) whenever they change.
     """
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
+    def __init__(self, say: Callable[[str], None], keep: Callable[[Mapping[str, str]], object] = len) -> None:
+        self._say, self._keep = say, keep
         self._told: dict[str, str] = {}
 
     def say(self, text: str) -> None:
@@ -29,7 +31,13 @@ class Complaints:
         if self._told.get(about) != text:
             self._told[about] = text
             self.say(text)
+            self._keep(self._told)
+
+    def lasts(self, about: str) -> bool:
+        """Whether there is a trouble about that."""
+        return about in self._told
 
     def over(self, about: str) -> None:
         """There is no trouble about that any more."""
-        self._told.pop(about, None)
+        if self._told.pop(about, None) is not None:
+            self._keep(self._told)

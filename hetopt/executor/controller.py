@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import json
 import math
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,7 +27,7 @@ from hetopt.executor.leases_folder import make_leases_folder
 from hetopt.executor.merging import Merges
 from hetopt.executor.queue import FAILED, QUEUED
 from hetopt.executor.reconciling import Reconciler, read_targets
-from hetopt.executor.rounds import Rounds
+from hetopt.executor.rounds import UNDECIDED, WAITS, Rounds
 from hetopt.executor.speeds import Estimator
 from hetopt.executor.store import StateStore
 from hetopt.executor.surveying import Survey
@@ -97,7 +99,8 @@ class Controller:
         say: Callable[[str], None] = print,
     ) -> None:
         store.lock()
-        self.store, self.engine, self.settings, self.complaints = store, engine, settings, Complaints(say)
+        self.store, self.engine, self.settings = store, engine, settings
+        self.complaints = Complaints(say, self._keep_troubles)
         self.tender = Tender.of(store, engine, settings.terms, settings.leases)
         make_leases_folder(store, self.tender.folder)
         self.reconciler = Reconciler(store, self.tender)
@@ -107,9 +110,9 @@ class Controller:
         self.wall = Wall()
         self.survey = Survey(store, engine, self.tender.kept, profile=settings.profile)
         self._asked = -math.inf
-        self._down = False
         self.rounds.resume()
         with store.writing() as connection:
+            store.say(connection, "troubles", "[]")
             store.note(connection, "controller", policy=settings.policy, engine=engine.name)
 
     # -- life
@@ -165,8 +168,8 @@ class Controller:
         self.tender.tend(leases, self.survey.nodes, ask=ask)
         self._asked = now if ask else self._asked
         self._merge_and_decide()
-        if self._down:
-            self._down = False
+        if self.complaints.lasts("engine"):
+            self.complaints.over("engine")
             self.complaints.say(f"{self.engine.name} answers again")
 
     def _merge_and_decide(self) -> None:
@@ -224,12 +227,17 @@ class Controller:
 
     def _tell_down(self, problem: EngineDown) -> None:
         self._asked = -math.inf  # at the next look, whether it answers again
-        if not self._down:
-            self._down = True
+        if not self.complaints.lasts("engine"):  # each of its commands may put it differently
             what = "does not answer, so nothing is decided and what runs goes on"
-            self.complaints.say(f"{self.engine.name} {what}: {problem}")
+            self.complaints.tell("engine", f"{self.engine.name} {what}: {problem}")
             with self.store.writing() as connection:
                 self.store.note(connection, "engine", down=str(problem))
+
+    def _keep_troubles(self, troubles: Mapping[str, str]) -> None:
+        """For whoever looks at the books, without what stands there anyway."""
+        told = [text for about, text in troubles.items() if about not in (UNDECIDED, WAITS)]
+        with suppress(OSError), self.store.writing() as connection:
+            self.store.say(connection, "troubles", json.dumps(told))
 
     def close(self) -> None:
         """Stop looking; leases go on until they run out, and another controller takes them over before."""

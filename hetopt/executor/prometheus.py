@@ -35,7 +35,7 @@ class ClusterCollector(Collector):
 
 
 def metrics_of(now: Snapshot) -> Iterator[Metric]:
-    """Jobs by state, GPUs by node and type, steps of each job, the round."""
+    """Jobs by state, GPUs by node and type, steps of each job, the round, what is wrong."""
     jobs = GaugeMetricFamily("hetopt_jobs", "Jobs by state.", labels=["state"])
     for state, number in sorted(Counter(job["state"] for job in now.jobs).items()):
         jobs.add_metric([state], number)
@@ -55,6 +55,10 @@ def metrics_of(now: Snapshot) -> Iterator[Metric]:
             lost.add_metric([job["name"], job["tenant"]], job["lost"])
     yield from (jobs, gpus, used, up, done, lost)
     yield GaugeMetricFamily("hetopt_round", "Number of the last decision.", value=now.round)
+    overdue = "Seconds by which the next decision is overdue; 0 where it is not, or by little."
+    yield GaugeMetricFamily("hetopt_round_overdue_seconds", overdue, value=now.overdue or 0.0)
+    troubles = "What keeps the controller from going on, such as an engine that does not answer."
+    yield GaugeMetricFamily("hetopt_troubles", troubles, value=len(now.troubles))
 
 
 def serve(store: StateStore, port: int) -> Any:

@@ -29,6 +29,12 @@ OF_A_JOB = re.compile(r"jobs\['(.*?)'\]")
 AGAIN_SECONDS = 60.0
 """After so long a policy that could not decide is asked again where there are no rounds."""
 
+UNDECIDED, WAITS = "policy", "waits"
+"""What complaints of rounds are about."""
+
+MOST_NAMED = 3
+"""So many jobs that cannot run are named on the terminal."""
+
 TRIES = 2
 """After so many decisions in a row that failed a policy is asked without what it remembers."""
 
@@ -45,6 +51,8 @@ class Answer:
         What the policy remembers from now on.
     waits:
         Number of a job that gets nothing -> why.
+    unable:
+        Those of them that the policy was not shown: there is nothing that they could have.
     gpus:
         How many are given.
     seconds:
@@ -54,6 +62,7 @@ class Answer:
     targets: list[Target]
     state: bytes
     waits: Mapping[int, str]
+    unable: Mapping[int, str]
     gpus: int = 0
     seconds: float = 0.0
 
@@ -142,14 +151,14 @@ class Rounds:
                 self.decider.memory, self.decider.wake = before
         self._seen = _shown(scene)
         if answer is None:
-            self.complaints.tell("policy", f"{self.policy} cannot decide, so what runs goes on: {why}")
+            self.complaints.tell(UNDECIDED, f"{self.policy} cannot decide, so what runs goes on: {why}")
             self._failures += 1
             self.decider.wake = self.store.now() + AGAIN_SECONDS
             self._placed = frozenset()
             self._postpone(why)
         else:
             self._failures = 0
-            self.complaints.over("policy")
+            self.complaints.over(UNDECIDED)
 
     def _fit(self) -> None:
         """Tell the policy how long a round is, and what a restart was measured to cost."""
@@ -188,11 +197,12 @@ class Rounds:
         instance, waits = self.decider.instance(scene)
         if instance is None:
             self.decider.wake = math.inf
-            return Answer([], self.decider.remembered(), waits)
+            return Answer([], self.decider.remembered(), waits, waits)
         targets, decision, took = self.decider.decide(instance, ids)
+        unable = waits
         if decision.placement is not None:
             waits = {**waits, **{ids[name]: why for name, why in decision.placement.waiting.items()}}
-        return Answer(targets, self.decider.remembered(), waits, int(decision.gpus.sum()), took)
+        return Answer(targets, self.decider.remembered(), waits, unable, int(decision.gpus.sum()), took)
 
     def _keep(self, scene: Scene, answer: Answer) -> None:
         number, following = self.number + 1, self._after()
@@ -224,6 +234,16 @@ class Rounds:
                         connection.execute(update(tables.jobs).where(tables.jobs.c.id == job["id"]).values(reason=why))
         self.number, self.next = number, following
         self._placed = frozenset(placed)
+        self._tell_unable(scene, answer.unable)
+
+    def _tell_unable(self, scene: Scene, unable: Mapping[int, str]) -> None:
+        """Jobs that nothing there is can run are said to whoever waits for them at the terminal."""
+        told = [f"{row['name']} waits: {unable[row['id']]}" for row in scene.jobs if row["id"] in unable]
+        more = [f"{len(told) - MOST_NAMED} more jobs wait so"] if len(told) > MOST_NAMED else []
+        if told:
+            self.complaints.tell(WAITS, "; ".join(told[:MOST_NAMED] + more))
+        else:
+            self.complaints.over(WAITS)
 
     def _postpone(self, why: str) -> None:
         self.next = self._after()

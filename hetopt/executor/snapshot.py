@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,12 @@ from hetopt.executor.evidence import Evidence
 from hetopt.executor.leases import PROFILE, Open, directory, open_leases
 from hetopt.executor.queue import QUEUED, form_of, job_row
 from hetopt.executor.speeds import read_speeds
-from hetopt.executor.store import LEASES, StateStore
+from hetopt.executor.store import LEASES, StateStore, is_full
+
+LATE_SECONDS = 30.0
+"""A round that is overdue by more, and by more than its own length, is said to be."""
+
+GIVEN = "others still run on the GPUs that it has been given, say to be profiled"
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,8 @@ class Snapshot:
         Who decides, how often, and when next (the cluster's second).
     undecided:
         Why the policy could not decide when it was last asked; None where it could.
+    troubles:
+        What keeps the controller from going on, in a line each, as far as the books and the disk tell.
     nodes, jobs, leases:
         Rows with plain values; leases are those that are open.
     """
@@ -46,6 +53,15 @@ class Snapshot:
     jobs: list[dict[str, Any]]
     leases: list[dict[str, Any]]
     undecided: str | None = None
+    troubles: list[str] = field(default_factory=list)
+
+    @property
+    def overdue(self) -> float | None:
+        """Seconds by which the next round is late; None where it is not, or by so little that it may be decided now."""
+        if self.controller is None or self.next_round is None or self.round_seconds is None:
+            return None
+        late = self.now - self.next_round
+        return late if late > max(LATE_SECONDS, self.round_seconds) else None
 
     def plain(self) -> dict[str, Any]:
         """For JSON."""
@@ -71,11 +87,13 @@ def snapshot(store: StateStore) -> Snapshot:
     """Read the books and the progress of what runs."""
     with store.reading() as connection:
         facts = {
-            key: store.fact(connection, key) for key in ("policy", "round", "round_seconds", "next_round", "undecided")
+            key: store.fact(connection, key)
+            for key in ("policy", "round", "round_seconds", "next_round", "undecided", "troubles")
         }
         opened = open_leases(connection, store.folder / LEASES)
         jobs = connection.execute(select(tables.jobs).order_by(tables.jobs.c.id)).mappings().all()
         nodes = connection.execute(select(tables.nodes).order_by(tables.nodes.c.name)).mappings().all()
+        given = set(connection.execute(select(tables.targets.c.job)).scalars())
         speeds = read_speeds(connection, all_jobs=True)
     now = store.now()
     by_job: dict[int, list[Open]] = {}
@@ -84,17 +102,26 @@ def snapshot(store: StateStore) -> Snapshot:
     evidence = {lease.tag: Evidence(lease) for lease in opened}
     speeds = speeds.with_progress(evidence.values())
     seconds = json.loads(facts["round_seconds"] or "null")
+    controller = store.controller()
+    troubles = json.loads(facts["troubles"] or "[]") if controller is not None else []
+    if is_full(store.folder):
+        troubles = [f"the disk of {store.folder} is full"]  # which the books could not be told
     return Snapshot(
         now=now,
-        controller=store.controller(),
+        controller=controller,
         policy=facts["policy"],
         round=int(facts["round"] or 0),
         round_seconds=seconds,
         next_round=float(facts["next_round"]) if facts["next_round"] and seconds else None,
         nodes=[_node(row, opened) for row in nodes],
-        jobs=[_job(row, by_job.get(row["id"], []), evidence, speeds.rates(row["id"]), now) for row in jobs],
+        jobs=[
+            _job(row, by_job.get(row["id"], []), evidence, speeds.rates(row["id"]), now)
+            | ({"reason": GIVEN} if row["id"] in given and not (row["id"] in by_job or row["reason"]) else {})
+            for row in jobs
+        ],
         leases=[_lease(lease, evidence[lease.tag]) for lease in opened],
         undecided=facts["undecided"] or None,
+        troubles=troubles,
     )
 
 

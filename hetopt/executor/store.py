@@ -36,6 +36,9 @@ PORTION = 1000
 WAIT_SECONDS = 30.0
 """How long a transaction waits for another process's."""
 
+LEAST_ROOM = 65536
+"""Bytes: with less on the disk not even a reader of the database can begin."""
+
 NETWORKED = {"nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "beegfs", "glusterfs", "fuse.sshfs", "9p", "afs"}
 """File systems on which SQLite's locks are not to be trusted."""
 
@@ -152,6 +155,8 @@ class StateStore:
         try:
             yield
         except OperationalError as problem:
+            if is_full(self.folder):  # SQLite often calls it an I/O error
+                raise UnusableFile(f"the disk of {self.folder} is full; nothing has been changed") from None
             raise UnusableFile(f"{self.folder / DATABASE}: {problem.orig}; nothing has been changed") from None
         except DatabaseError as problem:
             if isinstance(problem.orig, sqlite3.IntegrityError):
@@ -346,6 +351,16 @@ def _cut(file: IO[bytes], noted: int) -> int:
         return last
     begun = re.match(rb'\{"id": (\d+),', rest)
     return int(begun[1]) - 1 if begun else noted
+
+
+def is_full(folder: Path) -> bool:
+    """Whether there is no room left on the disk of a folder."""
+    try:
+        there = os.statvfs(folder)
+    except OSError:
+        return False
+    blocks = there.f_bavail if os.geteuid() else there.f_bfree  # some blocks are kept for root
+    return blocks * there.f_frsize < LEAST_ROOM
 
 
 def file_system(path: Path) -> str:

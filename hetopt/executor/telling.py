@@ -42,6 +42,10 @@ def _head(now: Snapshot) -> Text:
     head = Text(said)
     if now.undecided is not None:
         head.append(f"\nit cannot decide, so what runs goes on: {now.undecided}", style="red")
+    if now.overdue is not None:
+        head.append(f"\nthe next round is overdue by {age(now.overdue)}: the controller cannot go on", style="red")
+    for trouble in now.troubles:
+        head.append(f"\n{trouble}", style="red")
     return head
 
 

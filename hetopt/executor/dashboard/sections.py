@@ -14,9 +14,6 @@ from hetopt.executor.telling import ENDED
 MOST_NODES = 100
 """Rows of the table."""
 
-LATE_SECONDS = 30.0
-"""A round that is overdue by more, and by more than its own length, is said to be."""
-
 Job = Mapping[str, Any]
 
 
@@ -106,12 +103,11 @@ def _warning(now: Snapshot) -> Html:
         more = " What runs goes on until its leases run out." if now.leases else ""
         text = joined("No controller runs, so nothing is decided; ", tag("code", "hetopt run"), f" is one.{more}")
         return tag("p", text, class_="caution")
-    if now.next_round is not None and now.round_seconds is not None:
-        late = now.now - now.next_round
-        if late > max(LATE_SECONDS, now.round_seconds):
-            said = f"The next round is overdue by {words.duration(late)}: see what the controller says on its terminal."
-            return tag("p", said, class_="caution")
-    return EMPTY
+    said = list(now.troubles)
+    if now.overdue is not None:
+        late = words.duration(now.overdue)
+        said.append(f"The next round is overdue by {late}: see what the controller says on its terminal.")
+    return joined(*(tag("p", text, class_="caution") for text in said))
 
 
 # -- nodes

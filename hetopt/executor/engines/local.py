@@ -22,6 +22,9 @@ from hetopt.executor.engines.slots import read_slots
 from hetopt.executor.names import check_name
 from hetopt.executor.processes import send, tagged, with_tag
 
+OWN = (files.TAG_VARIABLE, "HETOPT_TOKEN")
+"""Variables that are not a job's business; the token opens the dashboard, and jobs print what they have."""
+
 KILL_SECONDS = 5.0
 """How long :meth:`LocalEngine.kill` waits for what it has killed to be gone."""
 
@@ -60,7 +63,7 @@ class LocalEngine:
         if self._gpus is not None and grant.failures:
             self._check(self._gpus, grant)
         children: list[subprocess.Popen[bytes]] = []
-        environment = {key: value for key, value in os.environ.items() if key != files.TAG_VARIABLE}
+        environment = {key: value for key, value in os.environ.items() if key not in OWN}
         environment[files.TAG_VARIABLE] = f"{grant.tag}.runner"
         try:
             log = os.open(grant.folder / "runner.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
