@@ -39,10 +39,10 @@ class Puppet:
         Tags under which something runs though nobody asked for it.
     """
 
-    name, exact_slots, look_seconds = "puppet", False, 0.0
+    name, look_seconds = "puppet", 0.0
 
     def __init__(self, *hosts: Node) -> None:
-        self.hosts, self.down = list(hosts), ""
+        self.hosts, self.down, self.exact_slots = list(hosts), "", False
         self.waits, self.stuck, self.fails, self.strays = set[str](), set[str](), set[str](), set[str]()
         self.live: dict[str, Grant] = {}
 

@@ -65,6 +65,11 @@ def test_what_cannot_be_merged(tmp_path: Path, capsys: pytest.CaptureFixture[str
     np.savez(other / "model.npz", w=np.array([object()], dtype=object))
     with pytest.raises(InvalidOption, match="holds no plain arrays"):  # nothing is unpickled
         merge([(one, 2.0), (other, 1.0)], tmp_path / "merged")
+    for folder in (one, other):
+        np.savez(folder / "model.npz", w=np.array(["adam"]))
+    with pytest.raises(InvalidOption, match="it must be an array of floats, integers or booleans"):
+        merge([(one, 2.0), (other, 1.0)], tmp_path / "merged")
+    (other / "model.npz").write_bytes(b"rubbish")
     assert main([json.dumps([[str(one), 2.0], [str(other), 1.0]]), str(tmp_path / "merged")]) == UNFIT
     assert "holds no plain arrays" in capsys.readouterr().err
 

@@ -15,6 +15,7 @@ from sqlalchemy import select, update
 from hetopt.executor import tables
 from hetopt.executor.engines.nvidia import type_name
 from hetopt.executor.queue import cancel, submit
+from hetopt.executor.speeds import read_speeds
 from hetopt.models.hadare.unmeasured import estimated
 
 Make = Callable[..., Stage]
@@ -47,6 +48,43 @@ def test_who_may_use_more_types_is_profiled_on_those(stage: Make) -> None:
     lab.play(30)
     assert set(lab.states().values()) == {"done"}
     assert runs(lab) == {("a", "V100"): 1, ("b", "K80"): 1}
+
+
+def test_what_is_known_of_a_host_that_is_down_is_known_when_it_comes_back(stage: Make) -> None:
+    lab = stage(node("v", {"V100": 1}), node("k", {"K80": 1}), profile=True)
+    submit(lab.store, form("a", model="bert"))
+    lab.play(20)
+    lab.host("v", up=False)
+    submit(lab.store, form("b", model="bert"))
+    lab.play(2)
+    with lab.store.reading() as connection:
+        assert set(read_speeds(connection).of(2)) == {"V100", "K80"}
+
+
+def test_nobody_waits_for_a_run_that_is_lost_and_cannot_die(stage: Make) -> None:
+    """It keeps its GPU; its kind is profiled on others."""
+    lab = stage(node("v1", {"V100": 1}), node("v2", {"V100": 1}), profile=True)
+    submit(lab.store, form("a", model="bert"))
+    lab.play(1)
+    (lease,) = lab.leases()
+    lab.engine.exact_slots = True  # what is not there any more is missed at once
+    lab.engine.stuck.add(lease.tag)
+    lab.play(1)
+    lab.engine.live.clear()
+    for name in "bc":
+        submit(lab.store, form(name, model="bert"))
+    lab.play(60, 20.0)
+    assert lab.states() == {"a": "queued", "b": "done", "c": "done"}
+    assert runs(lab) == {("a", "V100"): 1, ("b", "V100"): 1}
+
+
+def test_nobody_waits_long_for_a_run_that_the_engine_does_not_begin(stage: Make) -> None:
+    lab = stage(node("v1", {"V100": 1}), node("v2", {"V100": 2}), profile=True)
+    lab.engine.waits.add("v1")
+    for name in "abc":
+        submit(lab.store, form(name, model="bert"))
+    lab.play(24, 5.0)
+    assert lab.states() == {"a": "queued", "b": "done", "c": "done"}
 
 
 @pytest.mark.parametrize("how", ["rests", "cancelled"])

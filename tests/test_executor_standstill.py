@@ -241,6 +241,27 @@ def test_who_waits_to_be_profiled_is_not_overtaken(stage: Make) -> None:
     assert order[:2] == [1, 2]
 
 
+@pytest.mark.parametrize("policy", ["fifo", "fft", "gavel"])
+def test_a_job_whose_processes_cannot_die_keeps_nothing_from_others(stage: Make, policy: str) -> None:
+    """It cannot be started while they may live; what it would be given elsewhere is for those that can."""
+    lab = stage(node("v1", {"V100": 1}), node("v2", {"V100": 1}), policy=policy, seconds=200.0)
+    submit(lab.store, form("a"))
+    lab.play(1)
+    (lease,) = lab.leases()
+    lab.engine.exact_slots = True  # what is not there any more is missed at once
+    lab.engine.stuck.add(lease.tag)
+    lab.play(1)
+    lab.engine.live.clear()
+    for name in "bc":
+        submit(lab.store, form(name))
+        with_speeds(lab.store, len(rows(lab.store)), {"V100": 1.0})
+    lab.play(100, 20.0)
+    assert lab.states() == {"a": "queued", "b": "done", "c": "done"}
+    lab.engine.stuck.clear()
+    lab.play(30, 20.0)
+    assert lab.states()["a"] == "done"
+
+
 # -- all at once
 
 HOSTS = (node("a", {"V100": 2}), node("b", {"K80": 2}), node("c", {"V100": 1, "P100": 1}), cards("d", "0", "1"))

@@ -69,6 +69,21 @@ def test_what_was_wrong_with_the_last_controller_is_over_with_it(stage: Make) ->
     assert snapshot(lab.store).troubles == [], "none runs"
 
 
+def test_a_trouble_that_could_not_be_written_down_is_later(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = stage(node("n", {"V100": 1}))
+    lab.engine.down = "no wire"
+    with monkeypatch.context() as patch:
+        patch.setattr(lab.store, "say", fail)
+        lab.play()
+    assert snapshot(lab.store).troubles == []
+    lab.play()
+    assert len(snapshot(lab.store).troubles) == 1
+
+
+def fail(*_: object) -> None:
+    raise UnusableFile("the disk is full")
+
+
 def test_a_round_that_is_late_is_said_to_be(stage: Make) -> None:
     lab = stage(node("n", {"V100": 1}), seconds=10.0)
     submit(lab.store, form("a"))
@@ -85,7 +100,7 @@ def test_a_round_that_is_late_is_said_to_be(stage: Make) -> None:
 def test_a_full_disk_is_called_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite often calls it an I/O error; for root, blocks are free that others may not have."""
     with StateStore(tmp_path / "state") as store:
-        room = SimpleNamespace(f_bavail=0, f_bfree=1000, f_frsize=4096)
+        room = SimpleNamespace(f_bavail=0, f_bfree=1000, f_blocks=9000, f_frsize=4096)
         monkeypatch.setattr(os, "statvfs", lambda _: room)
         monkeypatch.setattr(os, "geteuid", lambda: 1000)
         told = f"the disk of {store.folder} is full"
@@ -93,6 +108,8 @@ def test_a_full_disk_is_called_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         with pytest.raises(UnusableFile, match=f"^{told}; nothing has been changed$"), store.writing() as connection:
             connection.exec_driver_sql("SELECT * FROM nowhere")
         monkeypatch.setattr(os, "geteuid", lambda: 0)
+        assert snapshot(store).troubles == []
+        room.f_blocks, room.f_bfree = 0, 0  # as a tmpfs without a limit has it
         assert snapshot(store).troubles == []
 
 

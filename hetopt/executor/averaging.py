@@ -146,8 +146,11 @@ def _is_tensor(value: Any) -> bool:
 def diverged(state: State) -> str | None:
     """The first entry that has NaN or infinity."""
     for name, value in state.items():
-        library = sys.modules["torch"] if _is_tensor(value) else np
-        if not bool(library.isfinite(value).all()):
+        if _is_tensor(value):
+            finite = bool(sys.modules["torch"].isfinite(value).all())
+        else:
+            finite = np.asarray(value).dtype.kind != "f" or bool(np.isfinite(value).all())
+        if not finite:
             return name
     return None
 

@@ -13,12 +13,10 @@ class Complaints:
     ----------
     say:
         Told a line; that nobody listens, or that the disk of its file is full, is no trouble.
-    keep:
-        Told all troubles that last (about what -> text) whenever they change.
     """
 
-    def __init__(self, say: Callable[[str], None], keep: Callable[[Mapping[str, str]], object] = len) -> None:
-        self._say, self._keep = say, keep
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
         self._told: dict[str, str] = {}
 
     def say(self, text: str) -> None:
@@ -31,13 +29,12 @@ class Complaints:
         if self._told.get(about) != text:
             self._told[about] = text
             self.say(text)
-            self._keep(self._told)
 
-    def lasts(self, about: str) -> bool:
-        """Whether there is a trouble about that."""
-        return about in self._told
+    @property
+    def lasting(self) -> Mapping[str, str]:
+        """About what there is a trouble now, and which."""
+        return self._told
 
     def over(self, about: str) -> None:
         """There is no trouble about that any more."""
-        if self._told.pop(about, None) is not None:
-            self._keep(self._told)
+        self._told.pop(about, None)

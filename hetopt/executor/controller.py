@@ -7,7 +7,7 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -100,7 +100,7 @@ class Controller:
     ) -> None:
         store.lock()
         self.store, self.engine, self.settings = store, engine, settings
-        self.complaints = Complaints(say, self._keep_troubles)
+        self.complaints, self._troubles = Complaints(say), list[str]()
         self.tender = Tender.of(store, engine, settings.terms, settings.leases)
         make_leases_folder(store, self.tender.folder)
         self.reconciler = Reconciler(store, self.tender)
@@ -139,12 +139,14 @@ class Controller:
             self.complaints.tell("leases", "; ".join(self.tender.problems[:3]))
         else:
             self.complaints.over("leases")
+        self._keep_troubles()
 
     def _try(self, what: str, do: Callable[[], object]) -> bool:
         """Whether that went well; what did not is told."""
         try:
             do()
         except EngineDown as problem:
+            self.complaints.over(what)
             self._try("down", partial(self._tell_down, problem))
         except UnusableFile as problem:
             self.complaints.tell(what, str(problem))
@@ -168,7 +170,7 @@ class Controller:
         self.tender.tend(leases, self.survey.nodes, ask=ask)
         self._asked = now if ask else self._asked
         self._merge_and_decide()
-        if self.complaints.lasts("engine"):
+        if "engine" in self.complaints.lasting:
             self.complaints.over("engine")
             self.complaints.say(f"{self.engine.name} answers again")
 
@@ -227,17 +229,19 @@ class Controller:
 
     def _tell_down(self, problem: EngineDown) -> None:
         self._asked = -math.inf  # at the next look, whether it answers again
-        if not self.complaints.lasts("engine"):  # each of its commands may put it differently
+        if "engine" not in self.complaints.lasting:  # each of its commands may put it differently
             what = "does not answer, so nothing is decided and what runs goes on"
             self.complaints.tell("engine", f"{self.engine.name} {what}: {problem}")
             with self.store.writing() as connection:
                 self.store.note(connection, "engine", down=str(problem))
 
-    def _keep_troubles(self, troubles: Mapping[str, str]) -> None:
+    def _keep_troubles(self) -> None:
         """For whoever looks at the books, without what stands there anyway."""
-        told = [text for about, text in troubles.items() if about not in (UNDECIDED, WAITS)]
-        with suppress(OSError), self.store.writing() as connection:
-            self.store.say(connection, "troubles", json.dumps(told))
+        told = [text for about, text in self.complaints.lasting.items() if about not in (UNDECIDED, WAITS)]
+        if told != self._troubles:
+            with suppress(OSError), self.store.writing() as connection:
+                self.store.say(connection, "troubles", json.dumps(told))
+                self._troubles = told
 
     def close(self) -> None:
         """Stop looking; leases go on until they run out, and another controller takes them over before."""

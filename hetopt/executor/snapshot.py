@@ -20,6 +20,7 @@ from hetopt.executor.store import LEASES, StateStore, is_full
 LATE_SECONDS = 30.0
 """A round that is overdue by more, and by more than its own length, is said to be."""
 
+NOT_YET = "waits for the next round, or for profiling runs"
 GIVEN = "others still run on the GPUs that it has been given, say to be profiled"
 
 

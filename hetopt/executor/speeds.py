@@ -189,8 +189,8 @@ def kind_of(form: JobForm) -> Kind | None:
     return None if form.model is None else (form.tenant, form.model, form.workers)
 
 
-def measured_of(connection: Connection, kind: Kind, types: Iterable[str]) -> dict[str, RowMapping]:
-    """GPU type -> what was measured there of the newest job of a kind, of those types where there is one.
+def measured_of(connection: Connection, kind: Kind) -> dict[str, RowMapping]:
+    """GPU type -> what was measured there of the newest job of a kind, also on hosts that are down now.
 
     Where one ran out of memory another may not: a batch size that was too large is what people change.
     """
@@ -199,7 +199,7 @@ def measured_of(connection: Connection, kind: Kind, types: Iterable[str]) -> dic
     rows = connection.execute(
         select(tables.speeds)
         .join(tables.jobs, tables.jobs.c.id == speed.job)
-        .where(tables.jobs.c.tenant == tenant, speed.feasible, speed.gpu_type.in_(list(types)))
+        .where(tables.jobs.c.tenant == tenant, speed.feasible)
         .where(func.json_extract(said, "$.model") == model, func.json_extract(said, "$.workers") == workers)
         .order_by(speed.job)
     )

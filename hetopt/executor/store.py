@@ -359,6 +359,8 @@ def is_full(folder: Path) -> bool:
         there = os.statvfs(folder)
     except OSError:
         return False
+    if not there.f_blocks:  # it does not tell
+        return False
     blocks = there.f_bavail if os.geteuid() else there.f_bfree  # some blocks are kept for root
     return blocks * there.f_frsize < LEAST_ROOM
 

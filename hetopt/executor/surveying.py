@@ -15,7 +15,7 @@ from hetopt.executor.deciding import Scene
 from hetopt.executor.engines.engine import Engine, Node, Seat
 from hetopt.executor.job_file import JobForm
 from hetopt.executor.kept import Kept
-from hetopt.executor.leases import INTENT, NOT_BEGUN, TRAIN, Open
+from hetopt.executor.leases import INTENT, NOT_BEGUN, PROFILE, TRAIN, Open
 from hetopt.executor.queue import FAILED, QUEUED, form_of
 from hetopt.executor.reconciling import Trial
 from hetopt.executor.speeds import (
@@ -37,7 +37,13 @@ IN_VAIN_SECONDS = 300.0
 
 
 GONE_SECONDS = 150.0
-"""A GPU of which the engine does not speak for so long is gone: it has looked twice (``nvidia_watch.LOOK_SECONDS``)."""
+"""A GPU of which the engine does not speak for so long is gone: it has looked twice (``nvidia_watch.LOOK_SECONDS``).
+
+So is the hope that a lease that was given up will be over soon.
+"""
+
+BEGIN_SECONDS = 30.0
+"""For so long others of its kind wait for a profiling run that the engine has not begun."""
 
 
 class Survey:
@@ -231,9 +237,11 @@ class Survey:
         capacity = dict(Counter(seat.gpu_type for node in usable for seat in node.seats))
         memory = memory_of(self.nodes)
         key = ("jobs", tuple(capacity.items()), tuple(memory.items()))
-        ready, trials, speeds = self.kept.get(key, lambda: self._jobs(capacity, memory))
+        ready, wanted, speeds = self.kept.get(key, lambda: self._jobs(capacity, memory))
         now = self.store.now()
-        ready = [row for row in ready if row["not_before"] <= now]  # the others rest; nobody waits for them
+        held = {lease.row["job"]: lease for lease in sorted(leases, key=lambda one: one.row["lost_since"] is not None)}
+        ready = [row for row in ready if self._may_start(row, held.get(row["id"]), now)]  # nobody waits for the others
+        trials = self._trials(wanted, held, now)
         leave = self.leave(leases)
         staying = [one for one in leases if one.row["stop_asked"] is None and one.tag not in leave]
         training = [lease for lease in staying if lease.row["kind"] == TRAIN]
@@ -242,16 +250,16 @@ class Survey:
 
     def _jobs(
         self, capacity: Mapping[str, int], memory: Mapping[str, float]
-    ) -> tuple[list[RowMapping], list[Trial], Speeds]:
-        """Jobs that may be scheduled, those that must be profiled, and what was measured."""
+    ) -> tuple[list[RowMapping], list[tuple[RowMapping, Sequence[str]]], Speeds]:
+        """Jobs that may be scheduled, those that must be profiled with the types, and what was measured."""
         with self.store.writing() as connection:
             query = select(tables.jobs).where(tables.jobs.c.state == QUEUED, ~tables.jobs.c.cancelled)
             jobs = connection.execute(query.order_by(tables.jobs.c.id)).mappings().all()
             speeds, begun = read_speeds(connection), self._begun(connection)
             if self.profile and self._learn_from_others(connection, jobs, speeds, memory, capacity, begun):
                 speeds = read_speeds(connection)
-            ready, trials = [], []
-            coming: set[tuple[Kind, str]] = set()
+            ready = []
+            wanted: list[tuple[RowMapping, Sequence[str]]] = []
             for row in jobs:
                 form = form_of(row)
                 if self._is_impossible(form, speeds.of(row["id"]), memory):
@@ -260,13 +268,37 @@ class Survey:
                 left = to_profile(form, speeds.of(row["id"]), memory, capacity)
                 if not self.profile or not left or row["id"] in begun:
                     ready.append(row)
-                    continue
-                kind = kind_of(form)
-                if own := [t for t in left if kind is None or (kind, t) not in coming]:
-                    trials.append(Trial(row["id"], own[0], form.workers))
-                if kind is not None and row["not_before"] <= self.store.now():  # nobody waits for one that rests
-                    coming |= {(kind, t) for t in left}
-        return ready, trials, speeds
+                else:
+                    wanted.append((row, left))
+        return ready, wanted, speeds
+
+    @staticmethod
+    def _may_start(row: RowMapping, lease: Open | None, now: float) -> bool:
+        """Whether it does not rest, nor waits for ever for the end of what was given up long ago."""
+        lost = None if lease is None else lease.row["lost_since"]
+        return bool(row["not_before"] <= now and (lost is None or now - lost < GONE_SECONDS))
+
+    def _trials(
+        self, wanted: Sequence[tuple[RowMapping, Sequence[str]]], held: Mapping[int, Open], now: float
+    ) -> list[Trial]:
+        """The next runs that are wanted; jobs of one kind wait for the first of them, if it will have its run soon."""
+        trials, coming = [], set[tuple[Kind, str]]()
+        for row, left in wanted:
+            form = form_of(row)
+            kind = kind_of(form)
+            if own := [t for t in left if kind is None or (kind, t) not in coming]:
+                trials.append(Trial(row["id"], own[0], form.workers))
+            if kind is not None and self._will_tell(row, held.get(row["id"]), now):
+                coming |= {(kind, t) for t in left}
+        return trials
+
+    @staticmethod
+    def _will_tell(row: RowMapping, lease: Open | None, now: float) -> bool:
+        """Whether a job that is to be profiled is being so, or may begin to be."""
+        if lease is None:
+            return bool(row["not_before"] <= now)
+        begins = lease.row["running"] is not None or now - lease.row["granted"] < BEGIN_SECONDS
+        return bool(lease.row["kind"] == PROFILE and lease.row["lost_since"] is None and begins)
 
     @staticmethod
     def _learn_from_others(
@@ -278,15 +310,15 @@ class Survey:
         begun: Collection[int],
     ) -> bool:
         """Let jobs that are to be profiled have what was measured of others of their kind; whether there was any."""
-        found: dict[tuple[Kind, tuple[str, ...]], Mapping[str, RowMapping]] = {}
+        found: dict[Kind, Mapping[str, RowMapping]] = {}
         for row in jobs:
-            form = form_of(row)
+            form, known = form_of(row), speeds.of(row["id"])
             if (kind := kind_of(form)) is None or row["id"] in begun:
                 continue
-            if left := tuple(to_profile(form, speeds.of(row["id"]), memory, capacity)):
-                if (kind, left) not in found:
-                    found[kind, left] = measured_of(connection, kind, left)
-                take_over(connection, row["id"], found[kind, left].values())
+            if not known or to_profile(form, known, memory, capacity):
+                if kind not in found:
+                    found[kind] = measured_of(connection, kind)
+                take_over(connection, row["id"], found[kind].values())
         return any(found.values())
 
     @staticmethod

@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hetopt import console
-from hetopt.executor.snapshot import Snapshot
+from hetopt.executor.queue import QUEUED
+from hetopt.executor.snapshot import NOT_YET, Snapshot
 
 STYLES = {
     "running": "green",
@@ -62,7 +63,7 @@ def _jobs(now: Snapshot, *, everything: bool, most: int) -> Table:
     open_jobs = [job for job in now.jobs if job["state"] not in ENDED]
     over = sorted((job for job in now.jobs if job["state"] in ENDED), key=lambda job: -(job["finished"] or 0.0))
     rows = open_jobs + (over if everything else over[: max(5, most - len(open_jobs))])
-    left_out = len(now.jobs) - len(rows)
+    left_out, waits = len(now.jobs) - len(rows), now.controller is not None
     table.title = "jobs" + (f" ({left_out} that are over are not shown; --all)" if left_out else "")
     for job in rows:
         table.add_row(
@@ -72,7 +73,7 @@ def _jobs(now: Snapshot, *, everything: bool, most: int) -> Table:
             _bar(job["step"], job["steps"]),
             Text("" if job["left_seconds"] is None else age(job["left_seconds"])),
             Text(age(job["seconds"])),
-            Text(", ".join(job["where"]) or job["reason"] or ""),
+            Text(", ".join(job["where"]) or job["reason"] or (NOT_YET if waits and job["state"] == QUEUED else "")),
         )
     return table
 

@@ -8,7 +8,7 @@ from hetopt.executor.dashboard import words
 from hetopt.executor.dashboard.markup import EMPTY, Html, cut, joined, lone, markup, table, tag
 from hetopt.executor.dashboard.reader import Look
 from hetopt.executor.dashboard.sections import Job, bar, left_out, over, running, section, waiting
-from hetopt.executor.snapshot import Snapshot
+from hetopt.executor.snapshot import NOT_YET, Snapshot
 
 MOST_RUNNING, MOST_WAITING, MOST_OVER = 100, 100, 40
 """Rows of the tables."""
@@ -120,7 +120,7 @@ def _why(now: Snapshot) -> str:
     """Where the books give no reason."""
     if now.controller is None:
         return "no controller runs"
-    return "not decided yet" if now.round_seconds is None else "waits for the next round"
+    return NOT_YET
 
 
 def jobs_over(look: Look) -> Html:
