@@ -174,6 +174,13 @@ class Stage:
             files.write_json(lease.folder / files.exit_file(rank), said, durable=False)
         self.engine.live.pop(lease.tag, None)
 
+    def hang(self, lease: Open) -> None:
+        """Its processes can no longer be found, nor be killed."""
+        self.engine.exact_slots = True  # what is not there any more is missed at once
+        self.engine.stuck.add(lease.tag)
+        self.play()
+        del self.engine.live[lease.tag]
+
     def host(self, name: str, **changed: Any) -> None:
         """Change a host."""
         self.engine.hosts = [replace(h, **changed) if h.name == name else h for h in self.engine.hosts]

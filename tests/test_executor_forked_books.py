@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -120,17 +121,23 @@ def test_no_history_commits_more_steps_than_there_are(history: list[tuple[str, i
         assert log.spans["work"].sum() == rows(store)[0]["committed"] or rows(store)[0]["state"] == "done"
 
 
+def two_copies(store: StateStore, round_number: int, loss: float) -> None:
+    """They train from step 2 to 6 each, and tell this loss in the end."""
+    for copy in (1, 2):
+        begins(store, copy, until=6, round_number=round_number)
+    for lease in opened(store):
+        lease.folder.mkdir(parents=True)
+        told = [{"step": 2, "loss": 5.0}, {"step": 6, "loss": loss}]
+        (lease.folder / files.LOSSES).write_text("".join(f"{json.dumps(one)}\n" for one in told))
+    ends(store, 6)
+
+
 def given_up(store: StateStore) -> None:
     """Two copies do 4 steps each, in vain, after 2 that were merged; the job is tried again."""
     begins(store, 1, until=2)
     ends(store, 2)
     merges(store)
-    begins(store, 1, until=6, round_number=2)
-    begins(store, 2, until=6, round_number=2)
-    for lease in opened(store):
-        lease.folder.mkdir(parents=True)
-        (lease.folder / files.LOSSES).write_text('{"step": 2, "loss": 5.0}\n{"step": 6, "loss": 4.0}\n')
-    ends(store, 6)
+    two_copies(store, 2, 4.0)
     (row,) = begun(store)
     made = Merges(store, store.folder / LEASES, Kept(store))
     made._give_up(row, "they do not fit")
@@ -150,12 +157,7 @@ def test_the_curve_goes_on_where_the_merge_was_given_up(store: StateStore) -> No
     """Steps of the next round are not spread over those that were lost."""
     given_up(store)
     assert retry(store, "f") == 2
-    begins(store, 1, until=6, round_number=3)
-    begins(store, 2, until=6, round_number=3)
-    for lease in opened(store):
-        lease.folder.mkdir(parents=True)
-        (lease.folder / files.LOSSES).write_text('{"step": 2, "loss": 5.0}\n{"step": 6, "loss": 1.0}\n')
-    ends(store, 6)
+    two_copies(store, 3, 1.0)
     merges(store)
     assert rows(store)[0]["committed"] == STEPS
     told = losses(store, "f")

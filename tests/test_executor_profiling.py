@@ -66,11 +66,7 @@ def test_nobody_waits_for_a_run_that_is_lost_and_cannot_die(stage: Make) -> None
     lab = stage(node("v1", {"V100": 1}), node("v2", {"V100": 1}), profile=True)
     submit(lab.store, form("a", model="bert"))
     lab.play(1)
-    (lease,) = lab.leases()
-    lab.engine.exact_slots = True  # what is not there any more is missed at once
-    lab.engine.stuck.add(lease.tag)
-    lab.play(1)
-    lab.engine.live.clear()
+    lab.hang(*lab.leases())
     for name in "bc":
         submit(lab.store, form(name, model="bert"))
     lab.play(60, 20.0)

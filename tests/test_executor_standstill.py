@@ -247,11 +247,7 @@ def test_a_job_whose_processes_cannot_die_keeps_nothing_from_others(stage: Make,
     lab = stage(node("v1", {"V100": 1}), node("v2", {"V100": 1}), policy=policy, seconds=200.0)
     submit(lab.store, form("a"))
     lab.play(1)
-    (lease,) = lab.leases()
-    lab.engine.exact_slots = True  # what is not there any more is missed at once
-    lab.engine.stuck.add(lease.tag)
-    lab.play(1)
-    lab.engine.live.clear()
+    lab.hang(*lab.leases())
     for name in "bc":
         submit(lab.store, form(name))
         with_speeds(lab.store, len(rows(lab.store)), {"V100": 1.0})
