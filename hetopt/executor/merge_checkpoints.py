@@ -60,7 +60,7 @@ def merge(parts: Sequence[tuple[Path, float]], target: Path) -> None:
             states.append(read_arrays(folder / name))
             if (wrong := diverged(states[-1])) is not None:
                 raise InvalidOption(f"{folder / name}: {wrong!r} has NaN or infinite entries: this copy has diverged")
-        write_arrays(hidden / name, consolidate(states, weights))
+        write_arrays(hidden / name, consolidate(states, weights, finite=False))  # they are, as was seen
     list_files(hidden)
     shutil.rmtree(target, ignore_errors=True)  # what is there is not complete
     os.rename(hidden, target)
