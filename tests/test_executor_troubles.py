@@ -138,6 +138,10 @@ def test_who_was_given_gpus_on_which_others_still_run_is_told_so(stage: Make) ->
         connection.exec_driver_sql("INSERT INTO targets (job, copy, seats) VALUES (2, 0, ?)", (seats,))
         connection.exec_driver_sql("UPDATE jobs SET reason = NULL")
     assert [job["reason"] for job in snapshot(lab.store).jobs] == [None, GIVEN]
+    folder = lab.store.folder
+    lab.controller.close()
+    lab.store = StateStore(folder)
+    assert [job["reason"] for job in snapshot(lab.store).jobs] == [None, None], "nobody will start it"
 
 
 def test_the_token_of_the_page_is_not_given_to_jobs(lab: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from hetopt.executor.store import LEASES, StateStore, is_full
 LATE_SECONDS = 30.0
 """A round that is overdue by more, and by more than its own length, is said to be."""
 
-NOT_YET = "waits for the next round, or for profiling runs"
+NOT_YET = "is not decided on yet, or waits for profiling runs"
 GIVEN = "others still run on the GPUs that it has been given, say to be profiled"
 
 
@@ -104,6 +104,7 @@ def snapshot(store: StateStore) -> Snapshot:
     speeds = speeds.with_progress(evidence.values())
     seconds = json.loads(facts["round_seconds"] or "null")
     controller = store.controller()
+    held_up = given - by_job.keys() if controller is not None else set()
     troubles = json.loads(facts["troubles"] or "[]") if controller is not None else []
     if is_full(store.folder):
         troubles = [f"the disk of {store.folder} is full"]  # which the books could not be told
@@ -117,7 +118,7 @@ def snapshot(store: StateStore) -> Snapshot:
         nodes=[_node(row, opened) for row in nodes],
         jobs=[
             _job(row, by_job.get(row["id"], []), evidence, speeds.rates(row["id"]), now)
-            | ({"reason": GIVEN} if row["id"] in given and not (row["id"] in by_job or row["reason"]) else {})
+            | ({"reason": GIVEN} if row["id"] in held_up and not row["reason"] else {})
             for row in jobs
         ],
         leases=[_lease(lease, evidence[lease.tag]) for lease in opened],
