@@ -98,6 +98,8 @@ _BY_PLAIN_NAME = {"".join(_words(name)): spec for name, spec in GPUS.items()}
 def mig_part(gpu: str) -> tuple[str, float]:
     """Of a MIG instance, the GPU that it is a part of, and its part of the compute; 1 for a whole GPU.
 
+    The compute of a GPU has seven parts, that of an A30 four (NVIDIA's user guide of MIG, supported profiles).
+
     >>> mig_part("A100-SXM4-40GB-MIG-3g.20gb")
     ('A100-SXM4-40GB', 0.42857142857142855)
     """
