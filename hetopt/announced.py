@@ -32,7 +32,7 @@ class Announced:
         The two arguments with which such a callable is called. Something whose first required parameter is called as
         the first, or whose second as the second, is itself one.
     method:
-        That makes it one; where this is not ``__call__``, ``parameters`` are those of the method.
+        That makes it one; where this is not ``__call__``, ``parameters`` are those of the method. Empty: anything is.
     """
 
     what: str
@@ -45,7 +45,7 @@ class Announced:
         """Name -> entry point, sorted."""
         return {point.name: point for point in sorted(entry_points(group=self.group), key=lambda point: point.name)}
 
-    def factory(self, name: str) -> Callable[..., Any]:
+    def load(self, name: str) -> Any:
         """What stands behind a name, or behind ``module:Name``.
 
         Raises
@@ -64,11 +64,23 @@ class Announced:
             known = choices(name, self.points)
             raise UnknownName(f"there is no {self.what} {name!r}; {known}; module:Name works for any other")
         try:
-            made = point.load()
+            return point.load()
         except (ImportError, AttributeError) as problem:
             raise UnknownName(f"{self.what} {name!r} cannot be loaded from {point.value!r}: {problem}") from None
         except Exception as problem:  # whatever the module of somebody else does
             raise InvalidOption(f"{self.what} {name!r} cannot be loaded: {raised(problem)}") from problem
+
+    def factory(self, name: str) -> Callable[..., Any]:
+        """The function or class behind a name, or behind ``module:Name``.
+
+        Raises
+        ------
+        UnknownName
+            See :meth:`load`, or it is no function or class.
+        InvalidOption
+            The module cannot be imported.
+        """
+        made = self.load(name)
         if not callable(made):
             raise UnknownName(f"{self.what} {name!r} is {made!r}; it must be a function or class that makes one")
         return made  # type: ignore[no-any-return]
@@ -97,7 +109,7 @@ class Announced:
             raise
         except Exception as problem:  # whatever the code of somebody else does
             raise InvalidOption(f"{called} cannot be made with {dict(settings)}: {raised(problem)}") from problem
-        if not callable(getattr(result, self.method, None)):
+        if self.method and not callable(getattr(result, self.method, None)):
             wanted = ("" if self.method == "__call__" else f".{self.method}") + f"({', '.join(self.parameters)})"
             raise InvalidOption(f"{name!r} makes {type(result).__name__}, which is not a {self.what}{wanted}")
         return result

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from numbers import Real
 from typing import Any, NoReturn, TypeVar
+
+import numpy as np
 
 from hetopt.errors import HetoptError, InvalidInstance, InvalidOption, UnknownName
 
@@ -33,6 +36,9 @@ class FrozenDict(dict[K, V]):
 MOST = 1e18
 """No number is larger: seconds, bytes and work stay far below, and sums and products of such numbers stay finite."""
 
+LEAST = 1 / MOST
+"""No speed and no weight above zero is smaller: solvers carry no such coefficients, and products of them vanish."""
+
 MOST_COUNTED = 10**9
 """No count of GPUs is larger."""
 
@@ -41,18 +47,77 @@ def number(value: Any, key: str, *, least: float = 0.0, strict: bool = False) ->
     """``value`` as a float up to :data:`MOST`, at least (``strict``: more than) ``least``; text is no number."""
     if type(value) is float and (value > least or (value == least and not strict)) and value <= MOST:
         return value
+    return _fit(value, key, unfit(value, least=least, strict=strict))
+
+
+def coefficient(value: Any, key: str, *, strict: bool = False) -> float:
+    """A speed or a weight as a float: zero (not if ``strict``), or from :data:`LEAST` to :data:`MOST`."""
+    if type(value) is float and (LEAST <= value <= MOST or (value == 0 and not strict)):
+        return value
+    return _fit(value, key, unfit(value, strict=strict, smallest=LEAST))
+
+
+def count(value: Any, key: str, *, least: int = 0) -> int:
+    """``value`` as an integer from ``least`` to :data:`MOST_COUNTED`; floats with a fraction are refused."""
+    return int(_fit(value, key, unfit_count(value, least)))
+
+
+NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+"""A decimal number as text."""
+
+CONVERT = "convert it with float"
+"""What to do with a number that is text, in Python."""
+
+
+def unfit(
+    value: Any,
+    *,
+    least: float = 0.0,
+    strict: bool = False,
+    smallest: float = 0.0,
+    besides: str = "",
+    cure: str = CONVERT,
+) -> str:
+    """What ``value`` must be, in words, where it is no number within these limits; else empty.
+
+    Parameters
+    ----------
+    least, strict:
+        It must be at least (``strict``: more than) that.
+    smallest:
+        Besides zero, nothing is smaller.
+    besides:
+        What would do too, after a comma.
+    cure:
+        What to do with a number that is text.
+    """
     result = _float(value)
     if not (result > least or (result == least and not strict)) or math.isinf(result):  # NaN compares false
-        wanted = f"a finite number {'>' if strict else '>='} {least:g}"
-        raise InvalidInstance(f"{key} is {shown(value)}; it must be {wanted}")
+        return f"a finite number {'>' if strict else '>='} {least:g}{besides}{_hint(value, cure)}"
     if result > MOST:
-        raise InvalidInstance(f"{key} is {shown(value)}; it may be {MOST:g} at most")
-    return result
+        return f"{MOST:g} at most"
+    if 0 < result < smallest:
+        return f"{smallest:g} at least" + ("" if strict else ", or 0")
+    return ""
+
+
+def unfit_count(value: Any, least: int = 0, *, cure: str = CONVERT) -> str:
+    """What ``value`` must be, in words, where it is no whole number from ``least`` to :data:`MOST_COUNTED`."""
+    result = _float(value)
+    if not result >= least or math.isinf(result) or result != int(result):
+        return f"a whole number >= {least}{_hint(value, cure)}"
+    return f"{MOST_COUNTED:g} at most" if result > MOST_COUNTED else ""
+
+
+def _fit(value: Any, key: str, wanted: str) -> float:
+    if wanted:
+        raise InvalidInstance(f"{key} is {shown(value)}; it must be {wanted}")
+    return float(value)
 
 
 def _float(value: Any) -> float:
     """``value`` as a float, NaN for what is no number at all."""
-    if not isinstance(value, Real) or isinstance(value, bool):
+    if not is_real(type(value)):
         return math.nan
     try:
         return float(value)
@@ -60,14 +125,18 @@ def _float(value: Any) -> float:
         return math.nan
 
 
-def count(value: Any, key: str, *, least: int = 0) -> int:
-    """``value`` as an integer that is at least ``least``; floats with a fraction are refused."""
-    result = number(value, key, least=least)
-    if result != int(result):
-        raise InvalidInstance(f"{key} is {value!r}; it must be a whole number >= {least}")
-    if result > MOST_COUNTED:
-        raise InvalidInstance(f"{key} is {value!r}; it may be {MOST_COUNTED} at most")
-    return int(result)
+def is_real(kind: type) -> bool:
+    """Whether values of that type count as numbers: text, True and False, and durations, which numpy counts, do not."""
+    return issubclass(kind, Real) and not issubclass(kind, (bool, np.timedelta64))
+
+
+def _hint(value: Any, cure: str) -> str:
+    """What to do with what only looks like a number."""
+    if isinstance(value, (bool, np.bool_)):
+        return " (True and False are none: write 1 or 0 where these are meant)"
+    if isinstance(value, str) and NUMBER.fullmatch(value.strip()):
+        return f" (text is none: {cure})"
+    return ""
 
 
 def is_text(value: Any) -> bool:

@@ -6,14 +6,17 @@ Bad input ends with exit code 2; a program without solution with exit code 1.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import entry_points
+from typing import Any
 
 import typer
 
 from hetopt import console
 from hetopt.app import new_app
-from hetopt.errors import HetoptError, NotSolved
+from hetopt.errors import HetoptError, NotSolved, SuspiciousSpeedups
 
 
 def app_for(words: Sequence[str]) -> typer.Typer:
@@ -35,7 +38,8 @@ def main() -> None:
     """Run the command; turn hetopt's errors into one line and an exit code."""
     console.forgive_encodings()
     try:
-        app_for(sys.argv[1:])()
+        with _warnings_as_notes():
+            app_for(sys.argv[1:])()
     except NotSolved as problem:
         sys.exit(_fail(problem, 1))
     except HetoptError as problem:
@@ -43,6 +47,23 @@ def main() -> None:
     except OSError as problem:  # the disk is full, a pipe was closed …
         text = f"{problem.filename}: {problem.strerror}" if problem.filename and problem.strerror else str(problem)
         sys.exit(_fail(text, 2))
+
+
+@contextmanager
+def _warnings_as_notes() -> Iterator[None]:
+    """Warnings of hetopt are one line each, once, without the place in the code that others have."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("once", SuspiciousSpeedups)
+        show = warnings.showwarning
+
+        def note(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if issubclass(category, SuspiciousSpeedups):
+                console.note(str(message))
+            else:
+                show(message, category, *where, **more)
+
+        warnings.showwarning = note
+        yield
 
 
 def _fail(problem: object, code: int) -> int:

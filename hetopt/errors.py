@@ -1,4 +1,4 @@
-"""Errors of hetopt: each is a :class:`HetoptError` and the builtin that a caller would expect.
+"""Errors and warnings of hetopt. Each error is a :class:`HetoptError` and the builtin that a caller would expect.
 
 ``except ValueError`` and ``except HetoptError`` therefore both work. A message names the
 offending key, its value, and what would be right.
@@ -15,6 +15,14 @@ class HetoptError(Exception):
 
 class InvalidInstance(HetoptError, ValueError):
     """The data (cluster, tenants, jobs, held GPUs) are not a valid instance."""
+
+
+class SuspiciousSpeedups(UserWarning):
+    """Speedups that are not relative to the tenant's slowest GPU type: they look like throughputs.
+
+    Throughputs go to :meth:`hetopt.Instance.from_throughputs`, or stand under ``throughput`` in files and tables. Where
+    speedups are meant as they are, ``any_scale=True`` says so.
+    """
 
 
 class UnusableFile(HetoptError, OSError):
@@ -68,3 +76,7 @@ class UnknownName(HetoptError, KeyError):
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
+
+
+class LargeModel(UserWarning):
+    """A Pyomo model has millions of terms: building it takes minutes and gigabytes."""

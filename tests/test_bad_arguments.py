@@ -30,17 +30,17 @@ WRONG: list[tuple[str, type[hetopt.HetoptError], Callable[[], object]]] = [
     ("capacity is 5; it must map GPU types to GPUs", hetopt.InvalidInstance, lambda: hetopt.Cluster.of(wrong(5))),
     ("capacity is 'V100'; it must map", hetopt.InvalidInstance, lambda: hetopt.Cluster.of(wrong("V100"))),
     (
-        "weight is 1e+308; it may be 1e+18 at most",
+        "weight is 1e+308; it must be 1e+18 at most",
         hetopt.InvalidInstance,
         lambda: hetopt.Instance.from_speedups([[1]], [1], weights=[1e308]),
     ),
     (
-        "capacity['GPU1'] is 100000000000; it may be 1000000000 at most",
+        "capacity['GPU1'] is 100000000000; it must be 1e+09 at most",
         hetopt.InvalidInstance,
         lambda: hetopt.Cluster.of([10**11]),
     ),
     (
-        "(int); it may be 1e+18 at most",
+        "(int); it must be 1e+09 at most",
         hetopt.InvalidInstance,
         lambda: hetopt.Cluster.of([10**100]),
     ),

@@ -39,8 +39,8 @@ def test_gpus_of_a_stage_are_replicas_times_slices() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"replicas": 0}, "stages[].replicas is 0; it must be a finite number >= 1"),
-        ({"slices": 0}, "stages[].slices is 0; it must be a finite number >= 1"),
+        ({"replicas": 0}, "stages[].replicas is 0; it must be a whole number >= 1"),
+        ({"slices": 0}, "stages[].slices is 0; it must be a whole number >= 1"),
         ({"slices": 1.5}, "stages[].slices is 1.5; it must be a whole number >= 1"),
         ({"forward_s": -1}, "stages[].forward_s is -1"),
         ({"token_bytes": float("nan")}, "stages[].token_bytes is nan"),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from hetopt.checks import is_real, number
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Floats
 from hetopt.errors import InvalidInstance
@@ -56,19 +58,44 @@ def _some(names: Sequence[str]) -> str:
 
 
 def matrix(value: Any, key: str, types: Sequence[str], rows: Sequence[str] | None = None) -> Floats:
-    """(rows >= 1, types) floats; labelled rows and columns of a DataFrame are put in order."""
+    """(rows >= 1, types) floats; labelled rows and columns of a DataFrame are put in order.
+
+    Raises
+    ------
+    InvalidInstance
+        Another shape, labels that are none of ``types`` or ``rows``, or an entry that is no number: text, True, None.
+    """
+    own = labels(value.index) if isinstance(value, pd.DataFrame) else None
     value = aligned(value, key, rows, types)
-    try:
-        table = np.asarray(value, dtype=float)
+    columns = f"a table of numbers with {len(types)} columns"
+    try:  # of a list entry by entry: numpy would make 1.0 of True, and of the text "1", before anybody sees them
+        if np.ma.isMaskedArray(value):
+            value = np.ma.filled(value.astype(object), "masked")
+        table = np.asarray(value) if hasattr(value, "__array__") else np.asarray(value, dtype=object)
     except (TypeError, ValueError):
-        raise InvalidInstance(
-            f"{key} must be a table of numbers with {len(types)} columns; its rows differ or hold text"
-        ) from None
+        raise InvalidInstance(f"{key} must be {columns}; its rows differ in length") from None
+    if table.ndim < 2 and not all(is_real(type(entry)) for entry in table.ravel().tolist()):
+        raise InvalidInstance(f"{key} must be {columns}; its rows differ in length, or it has none")
     if table.ndim != 2 or table.shape[1] != len(types) or not table.shape[0]:
         raise InvalidInstance(
             f"{key} has shape {table.shape}; it must be (rows >= 1, {len(types)}), a column per GPU type"
         )
-    return table
+    return table.astype(float) if table.dtype.kind in "iuf" else _floats(table, key, types, rows or own)
+
+
+def _floats(table: NDArray[Any], key: str, types: Sequence[str], rows: Sequence[str] | None) -> Floats:
+    """``table`` as floats where every entry is a number by itself; else the first that is none is named."""
+    try:
+        if table.dtype == object and all(map(is_real, set(map(type, table.ravel().tolist())))):
+            return table.astype(float)
+    except OverflowError:
+        pass  # an integer of hundreds of digits
+    names = rows if rows is not None and len(rows) == len(table) else range(len(table))
+    for name, row in zip(names, table, strict=True):
+        for t, entry in zip(types, row, strict=True):
+            if type(entry) is not float:
+                number(entry, f"{key}[{name!r}][{t!r}]")
+    return table.astype(float)
 
 
 def column(value: Any, key: str, names: Sequence[str], default: Any) -> list[Any]:
@@ -95,6 +122,30 @@ def names(value: Sequence[str] | None, prefix: str, table: Any, key: str) -> lis
     if len(names) != len(table):
         raise InvalidInstance(f"{key} has {len(names)} names; it must have {len(table)}, one per row")
     return names
+
+
+class TenantRows(NamedTuple):
+    """A table with a row per tenant, and what goes with it."""
+
+    cluster: Cluster
+    table: Floats
+    """(n, k), a column for each type of the cluster."""
+    names: list[str]
+    weights: list[Any]
+
+
+def tenant_rows(key: str, table: Any, capacity_given: Any, tenants: Sequence[str] | None, weights: Any) -> TenantRows:
+    """The arguments of :meth:`hetopt.Instance.from_speedups` that belong together; ``key`` is what the table is called.
+
+    Raises
+    ------
+    InvalidInstance
+        They do not fit together.
+    """
+    cluster = Cluster.of(capacity(capacity_given, table))
+    floats = matrix(table, key, cluster.type_names, tenants)
+    own = names(tenants, "u", table if isinstance(table, pd.DataFrame) else floats, "tenants")
+    return TenantRows(cluster, floats, own, column(weights, "weights", own, 1.0))
 
 
 def with_held(fields: dict[str, Any], names: Sequence[str], cluster: Cluster) -> dict[str, Any]:

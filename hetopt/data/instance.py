@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from typing import Any
 
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from pyomo.common.gc_manager import PauseGC
 
 from hetopt.checks import FrozenDict, known, members, number, unique
-from hetopt.data import arrays, state
+from hetopt.data import arrays, scale, state
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import (
     Entities,
@@ -125,6 +125,7 @@ class Instance:
         *,
         weights: Sequence[float] | pd.Series[float] | float | None = None,
         tenants: Sequence[str] | None = None,
+        any_scale: bool = False,
         **instance: Any,
     ) -> Instance:
         """An instance of OEF's setting (section 2.3).
@@ -132,13 +133,16 @@ class Instance:
         Parameters
         ----------
         speedups:
-            (n, k) speedup w of tenant l on GPU type j; no unit. The labels of a DataFrame are tenants and GPU types.
+            (n, k) speedup w of tenant l on GPU type j, relative to the slowest type that it can run on, so that each
+            row's smallest entry above zero is 1; no unit. The labels of a DataFrame are tenants and GPU types.
         capacity:
             (k,) GPUs per type, or GPU type -> GPUs in the order of the columns (of a DataFrame: in any order).
         weights:
             (n,) weights pi; default all 1. The labels of a Series are tenants, in any order.
         tenants:
             n names; default the DataFrame's, else ``u1, u2, …`` as in the paper.
+        any_scale:
+            Rows that are relative to something else are meant so; nothing is warned of.
         instance:
             Further fields of :class:`Instance`.
 
@@ -146,19 +150,73 @@ class Instance:
         ------
         InvalidInstance
             Numbers that do not fit together, or labels that are no tenant or GPU type here.
+
+        Warns
+        -----
+        SuspiciousSpeedups
+            The smallest entry of a row above zero is not 1: it looks like throughputs.
         """
-        for key in instance:
-            known(key, _OTHER_FIELDS | {"jobs"}, "from_speedups", "field")
-        cluster = Cluster.of(arrays.capacity(capacity, speedups))
-        table = arrays.matrix(speedups, "speedups", cluster.type_names, tenants)
-        names = arrays.names(tenants, "u", speedups if isinstance(speedups, pd.DataFrame) else table, "tenants")
-        pi = arrays.column(weights, "weights", names, 1.0)
-        with PauseGC():  # nothing here is garbage; collecting takes 40% of the time of 100,000 tenants
-            rows = tuple(
-                Tenant(name, dict(zip(cluster.type_names, row, strict=True)), weight)  # type: ignore[arg-type]
-                for name, row, weight in zip(names, table.tolist(), pi, strict=True)
+        rows = arrays.tenant_rows("speedups", speedups, capacity, tenants, weights)
+        made = cls._of_tenants(rows, partial(Tenant, any_scale=True), "from_speedups", instance)
+        if not any_scale:
+            scale.check_scale(
+                scale.slowest_of_rows(rows.table),
+                lambda i: f"tenants[{rows.names[i]!r}].speedup",
+                "call Instance.from_throughputs",
             )
-            return cls(cluster, tenants=rows, **arrays.with_held(instance, names, cluster))
+        return made
+
+    @classmethod
+    def from_throughputs(
+        cls,
+        throughputs: ArrayLike | pd.DataFrame,
+        capacity: Mapping[str, int] | Sequence[int] | pd.Series[int],
+        *,
+        weights: Sequence[float] | pd.Series[float] | float | None = None,
+        tenants: Sequence[str] | None = None,
+        **instance: Any,
+    ) -> Instance:
+        """An instance of OEF's setting (section 2.3) from what was measured.
+
+        Each tenant's row is divided by its throughput on the slowest type on which it can run at all.
+
+        Parameters
+        ----------
+        throughputs:
+            (n, k) work per second of tenant l on one GPU of type j, in any unit of work of its own; 0 where it cannot
+            run. The labels of a DataFrame are tenants and GPU types.
+        capacity, weights, tenants, instance:
+            As of :meth:`from_speedups`.
+
+        Raises
+        ------
+        InvalidInstance
+            As of :meth:`from_speedups`.
+
+        Examples
+        --------
+        >>> import hetopt
+        >>> inst = hetopt.Instance.from_throughputs([[10, 20], [0, 300]], capacity=[1, 1])
+        >>> inst == hetopt.Instance.from_speedups([[1, 2], [0, 1]], capacity=[1, 1])
+        True
+        """
+        rows = arrays.tenant_rows("throughputs", throughputs, capacity, tenants, weights)
+        return cls._of_tenants(rows, Tenant.from_throughput, "from_throughputs", instance)
+
+    @classmethod
+    def _of_tenants(
+        cls, rows: arrays.TenantRows, make: Callable[..., Tenant], called: str, fields: dict[str, Any]
+    ) -> Instance:
+        """``make(name, GPU type -> value, weight)`` of each row, and the ``fields`` given to the method ``called``."""
+        for key in fields:
+            known(key, _OTHER_FIELDS | {"jobs"}, called, "field")
+        types, names = rows.cluster.type_names, rows.names
+        with PauseGC():  # nothing here is garbage; collecting takes 40% of the time of 100,000 tenants
+            tenants = tuple(
+                make(name, dict(zip(types, row, strict=True)), weight)
+                for name, row, weight in zip(names, rows.table.tolist(), rows.weights, strict=True)
+            )
+            return cls(rows.cluster, tenants=tenants, **arrays.with_held(fields, names, rows.cluster))
 
     @classmethod
     def from_jobs(
@@ -202,7 +260,7 @@ class Instance:
             Numbers that do not fit together, labels that are no job or GPU type here, or an unknown field.
         """
         cluster = Cluster.of(arrays.capacity(capacity, throughput))
-        number(round_seconds, "round_seconds", strict=True)
+        round_seconds = number(round_seconds, "round_seconds", strict=True)
         table = arrays.matrix(throughput, "throughput", cluster.type_names, jobs) / round_seconds
         names = arrays.names(jobs, "j", throughput if isinstance(throughput, pd.DataFrame) else table, "jobs")
         for key in fields:
@@ -221,11 +279,11 @@ class Instance:
             return cls(cluster, jobs=rows, **arrays.with_held(others, names, cluster))
 
     @staticmethod
-    def read(path: str | PathLike[str]) -> Instance:
+    def read(path: str | PathLike[str], *, any_scale: bool = False) -> Instance:
         """The instance in a YAML or JSON file; see :func:`hetopt.files.instance_files.read`."""
         from hetopt.files import instance_files as files
 
-        return files.read(path)
+        return files.read(path, any_scale=any_scale)
 
     def write(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
         """Write to a YAML or JSON file; see :func:`hetopt.files.instance_files.write`."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
 from enum import StrEnum
 from itertools import pairwise
 
-from hetopt.checks import MOST, FrozenDict, count, mapping, members, number, text, unique
+from hetopt.checks import LEAST, MOST, FrozenDict, coefficient, count, mapping, members, number, text, unique
+from hetopt.data.scale import check_scale, slowest
 from hetopt.errors import InvalidInstance
 from hetopt.tolerances import EQUAL, scale
 
@@ -20,14 +21,33 @@ class Parallelism(StrEnum):
     PIPELINE = "pipeline"
 
 
-def _speeds(value: Mapping[str, float], key: str) -> FrozenDict[str, float]:
+def speeds(value: Mapping[str, float], key: str) -> FrozenDict[str, float]:
+    """GPU type -> speed, each zero or from ``LEAST`` to ``MOST`` (:mod:`hetopt.checks`), one of them positive.
+
+    Raises
+    ------
+    InvalidInstance
+        They are not; the message begins with ``key``.
+    """
     given = mapping(value, key)
-    speeds = {  # the test spares a million calls and keys where 100,000 tenants are made at once
-        t: v if type(v) is float and 0.0 <= v <= MOST else number(v, f"{key}[{t!r}]") for t, v in given.items()
+    result = {  # the test spares a million calls and keys where 100,000 tenants are made at once
+        t: v if type(v) is float and (LEAST <= v <= MOST or v == 0.0) else coefficient(v, f"{key}[{t!r}]")
+        for t, v in given.items()
     }
-    if not any(speeds.values()):
-        raise InvalidInstance(f"{key} is {dict(speeds)!r}; at least one GPU type must have a value > 0")
-    return FrozenDict(speeds)
+    if not any(result.values()):
+        raise InvalidInstance(f"{key} is {dict(result)!r}; at least one GPU type must have a value > 0")
+    return FrozenDict(result)
+
+
+def _relative(throughput: Mapping[str, float], key: str) -> dict[str, float]:
+    """GPU type -> speedup: throughputs (any work per second) over the one on the slowest type that runs it at all."""
+    given = speeds(throughput, key)
+    least = slowest(given)
+    for t, v in given.items():
+        if v / least > MOST:
+            times = f"{v / least:g} times the smallest above 0, {least:g}"
+            raise InvalidInstance(f"{key}[{t!r}] is {v:g}, {times}; it must be {MOST:g} times that at most")
+    return {t: v / least for t, v in given.items()}
 
 
 @dataclass(frozen=True)
@@ -39,31 +59,47 @@ class JobType:
     name:
         Unique within the tenant.
     speedup:
-        GPU type -> throughput of one such GPU relative to the slowest type (no unit); 0 where it cannot run.
+        GPU type -> throughput of one such GPU relative to the slowest type that it can run on (no unit); 0 where it
+        cannot run.
     memory_bytes:
         Memory that one worker needs, in bytes; a type with less has speed zero.
+    any_scale:
+        Speedups that are relative to something else than the slowest type are meant so; nothing is warned of. It is
+        not kept: :func:`dataclasses.replace` needs it again.
 
     Raises
     ------
     InvalidInstance
-        NaN, negative or all-zero speedups.
+        NaN, negative or all-zero speedups; positive ones below 1e-18 or above 1e18.
+
+    Warns
+    -----
+    SuspiciousSpeedups
+        The smallest speedup above zero is not 1: it looks like throughputs.
     """
 
     name: str
     speedup: Mapping[str, float]
     memory_bytes: float = 0.0
+    any_scale: InitVar[bool] = field(default=False, kw_only=True)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, any_scale: bool) -> None:
         key = f"job_types[{text(self.name, 'job type name')!r}]"
-        object.__setattr__(self, "speedup", _speeds(self.speedup, f"{key}.speedup"))
+        object.__setattr__(self, "speedup", speeds(self.speedup, f"{key}.speedup"))
         object.__setattr__(self, "memory_bytes", number(self.memory_bytes, f"{key}.memory_bytes"))
+        if not any_scale:
+            check_scale([slowest(self.speedup)], lambda _: f"{key}.speedup", "call JobType.from_throughput")
 
     @classmethod
     def from_throughput(cls, name: str, throughput: Mapping[str, float], memory_bytes: float = 0.0) -> JobType:
-        """Normalise throughputs (any work per second) by the slowest GPU type that runs the job at all."""
-        speeds = _speeds(throughput, f"job_types[{name!r}].throughput")
-        slowest = min(v for v in speeds.values() if v > 0)
-        return cls(name, {t: v / slowest for t, v in speeds.items()}, memory_bytes)
+        """Normalise throughputs (any work per second) by the slowest GPU type that runs the job at all.
+
+        Raises
+        ------
+        InvalidInstance
+            As :class:`JobType`, of the throughputs or of the speedups that they give.
+        """
+        return cls(name, _relative(throughput, f"job_types[{name!r}].throughput"), memory_bytes, any_scale=True)
 
 
 @dataclass(frozen=True)
@@ -79,31 +115,54 @@ class Tenant:
         A bare mapping GPU type -> speedup stands for a single job type.
     weight:
         Importance pi > 0 (OEF, section 4.2.3).
+    any_scale:
+        Of a bare mapping, as of :class:`JobType`.
 
     Raises
     ------
     InvalidInstance
-        No job type, duplicate job types, weight that is not positive.
+        No job type, duplicate job types, a weight outside 1e-18 .. 1e18.
+
+    Warns
+    -----
+    SuspiciousSpeedups
+        The smallest value above zero of a bare mapping is not 1: it looks like throughputs.
     """
 
     name: str
     job_types: tuple[JobType, ...]
     weight: float = 1.0
+    any_scale: InitVar[bool] = field(default=False, kw_only=True)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, any_scale: bool) -> None:
         key = f"tenants[{text(self.name, 'tenant name')!r}]"
         if isinstance(self.job_types, (dict, Mapping)):  # dict first: the abstract test is slow
-            object.__setattr__(self, "job_types", (_only_type(self.job_types, key),))
+            only = _only_type(self.job_types, key)
+            object.__setattr__(self, "job_types", (only,))
+            if not any_scale:
+                check_scale([slowest(only.speedup)], lambda _: f"{key}.speedup", "call Tenant.from_throughput")
         object.__setattr__(self, "job_types", members(self.job_types, JobType, f"{key}.job_types"))
         if not self.job_types:
             raise InvalidInstance(f"{key}.job_types is empty; a tenant needs at least one job type")
         unique((j.name for j in self.job_types), f"job type of {key}")
-        object.__setattr__(self, "weight", number(self.weight, f"{key}.weight", strict=True))
+        object.__setattr__(self, "weight", coefficient(self.weight, f"{key}.weight", strict=True))
+
+    @classmethod
+    def from_throughput(cls, name: str, throughput: Mapping[str, float], weight: float = 1.0) -> Tenant:
+        """A tenant of a single job type, whose throughputs are normalised as by :meth:`JobType.from_throughput`.
+
+        Raises
+        ------
+        InvalidInstance
+            As :class:`Tenant`, of the throughputs or of the speedups that they give.
+        """
+        kind = JobType("jobs", _relative(throughput, f"tenants[{name!r}].throughput"), any_scale=True)
+        return cls(name, (kind,), weight)
 
 
 def _only_type(speedup: Mapping[str, float], key: str) -> JobType:
     try:
-        return JobType("jobs", speedup)
+        return JobType("jobs", speedup, any_scale=True)
     except InvalidInstance as problem:
         raise InvalidInstance(str(problem).replace("job_types['jobs']", key)) from None
 
@@ -214,8 +273,8 @@ class Job:
     Raises
     ------
     InvalidInstance
-        Anything negative, NaN, all-zero throughput, a deadline that is not after the arrival, stages that do not add
-        up, or between which more or less enters than leaves.
+        Anything negative, NaN, all-zero throughput, a positive throughput or a weight below 1e-18, a deadline that is
+        not after the arrival, stages that do not add up, or between which more or less enters than leaves.
     """
 
     name: str
@@ -240,9 +299,9 @@ class Job:
 
     def __post_init__(self) -> None:
         key = f"jobs[{text(self.name, 'job name')!r}]"
-        object.__setattr__(self, "throughput", _speeds(self.throughput, f"{key}.throughput"))
-        for name in ("work", "weight"):
-            object.__setattr__(self, name, number(getattr(self, name), f"{key}.{name}", strict=True))
+        object.__setattr__(self, "throughput", speeds(self.throughput, f"{key}.throughput"))
+        object.__setattr__(self, "work", number(self.work, f"{key}.work", strict=True))
+        object.__setattr__(self, "weight", coefficient(self.weight, f"{key}.weight", strict=True))
         object.__setattr__(self, "demand", count(self.demand, f"{key}.demand", least=1))
         for name in ("arrival", "memory_bytes", "checkpoint_bytes", "dataset_bytes"):
             object.__setattr__(self, name, number(getattr(self, name), f"{key}.{name}"))

@@ -173,7 +173,7 @@ def _job_type(part: schema.JobTypePart | schema.TenantPart, name: str) -> JobTyp
     memory = part.memory_bytes or 0.0
     if part.throughput is not None:
         return JobType.from_throughput(name, part.throughput, memory)
-    return JobType(name, part.speedup or {}, memory)
+    return JobType(name, part.speedup or {}, memory, any_scale=True)
 
 
 def _tenant(part: schema.TenantPart) -> Tenant:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from hetopt.data.instance import Instance
+from hetopt.data.scale import check_instance
+from hetopt.data.workload import JobType, Tenant
 from hetopt.errors import InvalidInstance, InvalidOption, UnusableFile
 from hetopt.files import documents
 from hetopt.files.decoding import to_instance
@@ -20,13 +22,15 @@ LARGEST = 2**30
 PARSERS = {".yaml": documents.from_yaml, ".yml": documents.from_yaml, ".json": documents.from_json}
 
 
-def read(path: str | os.PathLike[str]) -> Instance:
+def read(path: str | os.PathLike[str], *, any_scale: bool = False) -> Instance:
     """The instance in a YAML or JSON file.
 
     Parameters
     ----------
     path:
         Ends with ``.yaml``, ``.yml`` or ``.json``.
+    any_scale:
+        Speedups that are relative to something else than the slowest GPU type are meant so; nothing is warned of.
 
     Raises
     ------
@@ -36,8 +40,13 @@ def read(path: str | os.PathLike[str]) -> Instance:
         What it holds is no instance. The one line names file, line, key, value, and what would be right.
     InvalidOption
         Another ending.
+
+    Warns
+    -----
+    SuspiciousSpeedups
+        The smallest ``speedup`` of a tenant above zero is not 1: it looks like throughputs.
     """
-    return decode(read_document(path), path)
+    return decode(read_document(path), path, any_scale=any_scale)
 
 
 def read_document(path: str | os.PathLike[str]) -> Any:
@@ -49,7 +58,7 @@ def read_document(path: str | os.PathLike[str]) -> Any:
         raise _located(fault, path, text) from None
 
 
-def decode(document: Any, path: str | os.PathLike[str] = "document") -> Instance:
+def decode(document: Any, path: str | os.PathLike[str] = "document", *, any_scale: bool = False) -> Instance:
     """The instance that plain data (mappings, lists, text, numbers) in the form of the schema stand for.
 
     Parameters
@@ -58,17 +67,30 @@ def decode(document: Any, path: str | os.PathLike[str] = "document") -> Instance
         As :func:`hetopt.files.encoding.encode` returns.
     path:
         Named in errors; where it is a file, the line is looked up in it.
+    any_scale:
+        As of :func:`read`, which says too what is warned of.
 
     Raises
     ------
     InvalidInstance
         The data are no instance.
     """
+    file = Path(path)
     try:
-        return to_instance(document)
+        instance = to_instance(document)
     except Fault as fault:
-        file = Path(path)
         raise _located(fault, path, _text(file) if file.is_file() else "") from None
+    if not any_scale:
+
+        def where(i: int, tenant: Tenant, kind: JobType) -> str:
+            short = "speedup" in document["tenants"][i]
+            inside: documents.Path = () if short else ("job_types", tenant.job_types.index(kind))
+            at = ("tenants", i, *inside, "speedup")
+            place = f"tenants[{tenant.name!r}]" if short else f"tenants[{tenant.name!r}].job_types[{kind.name!r}]"
+            return str(_located(Fault(f"{place}.speedup", at), path, _text(file) if file.is_file() else ""))
+
+        check_instance(instance, where, "write throughput instead of speedup")
+    return instance
 
 
 def write(instance: Instance, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:

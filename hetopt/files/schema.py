@@ -6,10 +6,7 @@
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Callable
-from functools import partial
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
@@ -25,17 +22,14 @@ from pydantic_core import PydanticCustomError
 
 from hetopt import checks
 from hetopt.data.workload import Parallelism
-from hetopt.errors import InvalidInstance
 
 SCHEMA = "hetopt/instance/1"
 """Value of the key ``schema`` in every file; the last part is the version."""
 
-NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
 FRACTION = re.compile(r"([-+]?[0-9]{1,300})\s*/\s*([0-9]{1,300})")
-LEAST_TEXT = (  # what these two accept, if it is >= 0, in the words of JSON Schema
-    r"^\s*\+?(([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,3})?|[0-9]{1,300}\s*/\s*(?=0*[1-9])[0-9]{1,300})\s*$"
-)
-MORE_TEXT = r"^(?=\s*\+?[0-9.]*[1-9])" + LEAST_TEXT.removeprefix("^")
+LEAST_TEXT = r"^\s*\+?[0-9]{1,300}\s*/\s*(?=0*[1-9])[0-9]{1,300}\s*$"
+"""What a fraction is, if it is >= 0, in the words of JSON Schema."""
+MORE_TEXT = r"^(?=\s*\+?0*[1-9])" + LEAST_TEXT.removeprefix("^")
 
 
 def wrong(wanted: str) -> PydanticCustomError:
@@ -44,41 +38,53 @@ def wrong(wanted: str) -> PydanticCustomError:
 
 
 def to_number(value: Any) -> Any:
-    """Text such as ``"1/3"`` or ``"1e9"`` as the number it stands for; anything else as it is."""
-    if not isinstance(value, str):
-        return value
-    if parts := FRACTION.fullmatch(value.strip()):
+    """Text such as ``"1/3"`` or ``"1e9"`` (all cells of a CSV file are text) as a number; anything else as it is."""
+    if isinstance(value, str) and checks.NUMBER.fullmatch(value.strip()):
+        return float(value)
+    return _of_fraction(value)
+
+
+def _of_fraction(value: Any) -> Any:
+    """Text such as ``"1/3"``, for which YAML and JSON have no number, as that number; anything else as it is."""
+    if isinstance(value, str) and (parts := FRACTION.fullmatch(value.strip())):
         over, under = int(parts[1]), int(parts[2])
         try:
             return over / under  # correctly rounded
         except ArithmeticError:
             return value
-    return float(value) if NUMBER.fullmatch(value.strip()) else value
+    return value
 
 
-def _checked(value: Any, check: Callable[..., Any], wanted: str, **limits: Any) -> Any:
-    try:
-        return check(value, "", **limits)
-    except InvalidInstance:
-        most = checks.MOST_COUNTED if check is checks.count else checks.MOST
-        beyond = isinstance(value, (int, float)) and not isinstance(value, bool) and most < value < math.inf
-        raise wrong(f"{most:g} at most" if beyond else wanted) from None
+UNQUOTE = "leave out the quotes"
+"""What to do with a number that is text, in a file."""
 
 
-def _real(strict: bool) -> Any:
-    sign, limit = (">", "exclusiveMinimum") if strict else (">=", "minimum")
-    wanted = f"a finite number {sign} 0, or a fraction such as 1/3"
-    text = {"type": "string", "pattern": MORE_TEXT if strict else LEAST_TEXT}
-    return (
-        BeforeValidator(lambda value: _checked(to_number(value), checks.number, wanted, strict=strict)),
-        WithJsonSchema({"anyOf": [{"type": "number", limit: 0, "maximum": checks.MOST}, text]}),
-    )
+def _real(strict: bool, smallest: float = 0.0) -> Any:
+    """A number, or a fraction as text: ``strict`` above zero, and no smaller than ``smallest`` unless it is zero."""
+
+    def check(value: Any) -> float:
+        number = _of_fraction(value)
+        besides = ", or a fraction such as 1/3"
+        if wanted := checks.unfit(number, strict=strict, smallest=smallest, besides=besides, cure=UNQUOTE):
+            raise wrong(wanted)
+        return float(number)
+
+    limit = {"minimum": smallest} if smallest else {"exclusiveMinimum" if strict else "minimum": 0}
+    kinds: list[Any] = [{"type": "number", **limit, "maximum": checks.MOST}]
+    if smallest and not strict:
+        kinds.append({"type": "number", "const": 0})
+    kinds.append({"type": "string", "pattern": MORE_TEXT if strict else LEAST_TEXT})
+    return BeforeValidator(check), WithJsonSchema({"anyOf": kinds})
 
 
 def _whole(least: int) -> Any:
-    wanted = f"a whole number >= {least}"
+    def check(value: Any) -> int:
+        if wanted := checks.unfit_count(value, least, cure=UNQUOTE):
+            raise wrong(wanted)
+        return int(value)
+
     return (
-        BeforeValidator(partial(_checked, check=checks.count, wanted=wanted, least=least)),
+        BeforeValidator(check),
         WithJsonSchema({"type": "integer", "minimum": least, "maximum": checks.MOST_COUNTED}),
     )
 
@@ -93,10 +99,12 @@ def _name(value: Any) -> str:
 
 Amount: TypeAlias = Annotated[float, *_real(strict=False)]
 Positive: TypeAlias = Annotated[float, *_real(strict=True)]
+Speed: TypeAlias = Annotated[float, *_real(strict=False, smallest=checks.LEAST)]
+Weight: TypeAlias = Annotated[float, *_real(strict=True, smallest=checks.LEAST)]
 Count: TypeAlias = Annotated[int, *_whole(0)]
 Natural: TypeAlias = Annotated[int, *_whole(1)]
 Name: TypeAlias = Annotated[str, BeforeValidator(_name), WithJsonSchema({"type": "string", "minLength": 1})]
-PerType: TypeAlias = dict[Name, Amount]
+Speeds: TypeAlias = dict[Name, Speed]
 
 
 class Part(BaseModel):
@@ -186,9 +194,9 @@ class JobTypePart(Part):
     model_config = ConfigDict(json_schema_extra=exactly_one("speedup", "throughput"))
 
     name: Name
-    speedup: PerType | None = None
+    speedup: Speeds | None = None
     """GPU type -> throughput of one such GPU relative to the slowest type; 0 where it cannot run."""
-    throughput: PerType | None = None
+    throughput: Speeds | None = None
     """GPU type -> throughput of one such GPU in any unit; divided by the smallest that is not 0."""
     memory_bytes: Amount = 0.0
     """Memory that one worker needs, in bytes."""
@@ -200,10 +208,10 @@ class TenantPart(Part):
     model_config = ConfigDict(json_schema_extra=exactly_one("speedup", "throughput", "job_types"))
 
     name: Name
-    weight: Positive = 1.0
-    speedup: PerType | None = None
+    weight: Weight = 1.0
+    speedup: Speeds | None = None
     """As in a job type."""
-    throughput: PerType | None = None
+    throughput: Speeds | None = None
     """As in a job type."""
     memory_bytes: Amount | None = None
     """With ``speedup`` or ``throughput``: memory that one worker needs, in bytes."""
@@ -237,7 +245,7 @@ class JobPart(Part):
     """A training job."""
 
     name: Name
-    throughput: PerType
+    throughput: Speeds
     """GPU type -> work per second of the whole gang, in the unit of ``work``; 0 where it cannot run."""
     work: Positive
     """Total work in epochs or iterations."""
@@ -246,7 +254,7 @@ class JobPart(Part):
     arrival: Amount = 0.0
     """In seconds."""
     tenant: Name | None = None
-    weight: Positive = 1.0
+    weight: Weight = 1.0
     memory_bytes: Amount = 0.0
     """Memory that one worker needs, in bytes."""
     checkpoint_bytes: Amount = 0.0
@@ -283,7 +291,7 @@ class InstancePart(Part):
     jobs: list[JobPart] = Field(default_factory=list)
     time: Amount = 0.0
     """Now, in seconds."""
-    held: dict[Name, PerType] = Field(default_factory=dict)
+    held: dict[Name, dict[Name, Amount]] = Field(default_factory=dict)
     """Tenant, ``tenant/job type`` or job -> GPU type -> GPUs held now."""
     done: dict[Name, Amount] = Field(default_factory=dict)
     """Job -> work done so far, in the unit of its ``work``."""

@@ -41,25 +41,29 @@ def _cell(value: Any) -> Any:
 
 
 def table_rows(
-    table: pd.DataFrame | None, key: str, types: Iterable[str], fields: tuple[str, ...]
+    table: pd.DataFrame | None, key: str, types: Iterable[str], fields: tuple[str, ...], prefix: str = ""
 ) -> list[tuple[Any, dict[str, Any], dict[str, Any]]]:
-    """(name, values per type, values per given field) of each row; empty cells of fields are left out."""
+    """(name, values per type, values per given field) of each row; empty cells of fields are left out.
+
+    The columns of the types begin with ``prefix``.
+    """
     if table is None:
         return []
-    columns, types = list(table.columns), list(types)
+    columns, of = list(table.columns), {prefix + t: t for t in types}
     for column in columns:
         if columns.count(column) > 1:
             raise InvalidInstance(f"{key} has the column {column!r} twice; keep one")
-        if column not in types and column not in fields:
-            raise InvalidInstance(f"{key} has the unknown column {column!r}; {choices(str(column), [*types, *fields])}")
-    for t in types:
-        if t not in columns:
-            raise InvalidInstance(f"{key} has no column for GPU type {t!r}; give one (0 where there is none)")
+        if column not in of and column not in fields:
+            raise InvalidInstance(f"{key} has the unknown column {column!r}; {choices(str(column), [*of, *fields])}")
+    for column, t in of.items():
+        if column not in columns:
+            called = f" {column!r}" if prefix else ""
+            raise InvalidInstance(f"{key} has no column{called} for GPU type {t!r}; give one (0 where there is none)")
     rows = []
-    for name, cells in zip(table.index.tolist(), table.astype(object).itertuples(index=False, name=None), strict=True):
+    for name, cells in zip(table.index.tolist(), table.astype(object).to_numpy().tolist(), strict=True):
         row = dict(zip(columns, cells, strict=True))
         own = {f: row[f] for f in fields if f in row and not pd.isna(row[f])}
-        rows.append((name, {t: row[t] for t in types}, own))
+        rows.append((name, {t: row[column] for column, t in of.items()}, own))
     return rows
 
 

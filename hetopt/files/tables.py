@@ -1,9 +1,9 @@
 """Instances as pandas tables and as folders of CSV files, without loss.
 
 Each table has names as its index: ``servers`` (a column of GPUs per type), ``gpu_types`` (memory), ``tenants`` (a
-column of speedup per type, and weight), ``jobs`` (a column of throughput per type, demand, work, arrival …),
-``stages`` of jobs, and the state: ``held``, ``done``, ``placed``, and ``instance`` with the time. Only ``servers`` must
-be there. Columns other than GPU types may be absent, and cells empty, for the default.
+column of speedup per type, or ``throughput.<type>``, and weight), ``jobs`` (a column of throughput per type, demand,
+work, arrival …), ``stages`` of jobs, and the state: ``held``, ``done``, ``placed``, ``instance`` with the time. Only
+``servers`` must be there. Columns other than GPU types may be absent, and cells empty, for the default.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import csv
 import dataclasses
 import os
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import pandas as pd
 
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
+from hetopt.data.scale import check_instance
 from hetopt.data.workload import Job, JobType, Tenant
 from hetopt.errors import InvalidInstance, UnusableFile
 from hetopt.files.saving import check_folder, check_free, save
@@ -30,6 +32,8 @@ SERVER = ("nic_bytes_per_s", "intra_bytes_per_s", "disk_bytes")
 GPU_TYPE = ("memory_bytes",)
 TENANT = ("weight", "memory_bytes")
 TEXT = ("tenant", "job_type", "dataset", "utility", "parallelism", "group", "model", "source")
+THROUGHPUT = "throughput."
+"""Before the names of GPU types: the columns of tenants hold throughputs."""
 JOB = tuple(f.name for f in dataclasses.fields(Job) if f.name not in ("name", "throughput", "stages"))
 
 
@@ -75,6 +79,7 @@ def from_tables(
     jobs: pd.DataFrame | None = None,
     gpu_types: pd.DataFrame | None = None,
     stages: pd.DataFrame | None = None,
+    any_scale: bool = False,
     **state: Any,
 ) -> Instance:
     """The instance that tables in the form of :func:`tables` hold.
@@ -83,8 +88,13 @@ def from_tables(
     ----------
     servers:
         Its columns other than bandwidths and disk are the GPU types, in order, unless ``gpu_types`` gives them.
-    tenants, jobs, gpu_types, stages:
+    tenants:
+        As :func:`tables` makes it, or with columns ``throughput.<type>`` of work per second of one GPU, in any unit of
+        work; each row is divided by its smallest that is not 0.
+    jobs, gpu_types, stages:
         As :func:`tables` makes them.
+    any_scale:
+        Speedups that are relative to something else than the slowest GPU type are meant so; nothing is warned of.
     state:
         ``held``, ``done``, ``placed`` and ``instance`` as :func:`tables` makes them, or fields of
         :class:`hetopt.Instance`: held, done and placed as mappings, time, name, source.
@@ -93,6 +103,11 @@ def from_tables(
     ------
     InvalidInstance
         A missing, unknown or double column, a bad cell (named by row and column), or no valid instance.
+
+    Warns
+    -----
+    SuspiciousSpeedups
+        The smallest speedup of a tenant above zero is not 1: it looks like throughputs.
     """
     given = {"servers": servers, "gpu_types": gpu_types, "tenants": tenants, "jobs": jobs, "stages": stages}
     for key, table in given.items():
@@ -112,7 +127,19 @@ def from_tables(
     ]
     if pipelines:
         raise InvalidInstance(f"table stages names the job {next(iter(pipelines))!r}, which is not in table jobs")
-    return Instance(cluster, tenants=_tenants(tenants, names), jobs=tuple(made), **state_fields(state, names))
+    instance = Instance(cluster, tenants=_tenants(tenants, names), jobs=tuple(made), **state_fields(state, names))
+    if not any_scale:
+        _check_scale(instance, "of table tenants")
+    return instance
+
+
+def _check_scale(instance: Instance, of: str) -> None:
+    first = instance.cluster.type_names[0]
+    check_instance(
+        instance,
+        lambda _, tenant, kind: f"row {tenant.name if len(tenant.job_types) == 1 else (tenant.name, kind.name)!r} {of}",
+        f"call the columns {THROUGHPUT + first!r} and so on",
+    )
 
 
 def write_csv(instance: Instance, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -144,8 +171,10 @@ def write_csv(instance: Instance, folder: str | os.PathLike[str], *, overwrite: 
             path.unlink(missing_ok=True)
 
 
-def read_csv(folder: str | os.PathLike[str], **state: Any) -> Instance:
+def read_csv(folder: str | os.PathLike[str], *, any_scale: bool = False, **state: Any) -> Instance:
     """The instance in ``servers.csv`` and, where present, the other tables of :func:`tables`; ``state`` goes before.
+
+    ``any_scale`` and what is warned of are as of :func:`from_tables`.
 
     Raises
     ------
@@ -160,9 +189,12 @@ def read_csv(folder: str | os.PathLike[str], **state: Any) -> Instance:
         if name == "servers" or path.exists():
             found[name] = _csv(path)
     try:
-        return from_tables(**{**found, **state})
+        instance = from_tables(**{**found, **state}, any_scale=True)
     except InvalidInstance as problem:
         raise InvalidInstance(_in_files(str(problem), Path(folder))) from None
+    if not any_scale:
+        _check_scale(instance, f"of {Path(folder) / 'tenants.csv'}")
+    return instance
 
 
 def _in_files(message: str, folder: Path) -> str:
@@ -216,7 +248,14 @@ def _tenants(table: pd.DataFrame | None, types: list[str]) -> tuple[Tenant, ...]
     """Tenants of a table with one row each, or with a row for each (tenant, job type)."""
     kinds: dict[Any, list[JobType]] = {}
     weights: dict[Any, Any] = {}
-    for name, speed, own in table_rows(table, "tenants", types, TENANT):
+    columns = [] if table is None else list(table.columns)
+    measured = [THROUGHPUT + t for t in types if THROUGHPUT + t in columns and THROUGHPUT + t not in types]
+    if measured and (relative := [t for t in types if t in columns]):
+        raise InvalidInstance(
+            f"tenants has the columns {relative[0]!r} (speedup) and {measured[0]!r}; give all of one kind"
+        )
+    prefix, job_type = (THROUGHPUT, JobType.from_throughput) if measured else ("", partial(JobType, any_scale=True))
+    for name, speed, own in table_rows(table, "tenants", types, TENANT, prefix):
         tenant, kind = name if isinstance(name, tuple) and len(name) == 2 else (name, "jobs")
         if kind == "jobs" and tenant in kinds and not isinstance(name, tuple):
             raise InvalidInstance(f"row {name!r} of table tenants occurs twice; every tenant needs its own name")
@@ -225,5 +264,5 @@ def _tenants(table: pd.DataFrame | None, types: list[str]) -> tuple[Tenant, ...]
             raise InvalidInstance(
                 f"row {name!r} of table tenants: weight is {weight}, in another row {weights[tenant]}"
             )
-        kinds.setdefault(tenant, []).append(make("tenants", name, JobType, kind, speed, **own))
+        kinds.setdefault(tenant, []).append(make("tenants", name, job_type, kind, speed, **own))
     return tuple(make("tenants", t, Tenant, t, tuple(kinds[t]), weights[t]) for t in kinds)
