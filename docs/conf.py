@@ -11,12 +11,20 @@ from sphinx.application import Sphinx
 
 import hetopt
 
-sys.path.insert(0, str(Path(__file__).parent))  # mathml.py, claims.py
+sys.path.insert(0, str(Path(__file__).parent))  # mathml.py, claims.py, mathematics.py
 
 project = "hetopt"
 author = "the hetopt team"
 release = version = hetopt.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "mathml", "claims"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "mathml",
+    "claims",
+    "mathematics",
+]
 html_math_renderer = "mathml"
 highlight_language = "text"  # of literal blocks: formulas in docstrings
 html_static_path = ["static"]

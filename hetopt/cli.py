@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,14 +14,23 @@ from hetopt import console, views
 from hetopt.allocation import Allocation, Plan
 from hetopt.announced import raised
 from hetopt.app import new_app
-from hetopt.arguments import about, check_place, load, named_mapper, named_policy, present, solver_options
+from hetopt.arguments import (
+    about,
+    check_place,
+    load,
+    named_mapper,
+    named_policy,
+    named_program,
+    present,
+    solver_options,
+)
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
 from hetopt.files.saving import check_folder, check_free, check_writable
 from hetopt.programs.formulation import Formulation
 from hetopt.registry import MAPPERS, POLICIES, PREDICTORS, make_policy, policy_names
 from hetopt.solving.options import Options
-from hetopt.solving.road import Policy, solve
+from hetopt.solving.policies import Policy, solve
 
 if TYPE_CHECKING:
     from hetopt.pipelines.jobs import Mapped
@@ -204,6 +213,24 @@ def export_command(
     with about(file, instance):
         export(chosen, out, instance, overwrite=overwrite)
     console.say(f"written: {out}")
+
+
+@app.command("show")
+def show_command(
+    name: Annotated[str, typer.Argument(help="A program, a policy or a method that has one, or module:Name.")],
+    settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, key=value; repeatable.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Of a formulation for both: tenants (the default) or jobs.")] = None,
+    as_latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the formulas and symbols as JSON.")] = False,
+) -> None:
+    """Show the program of a formulation as mathematics: objective, rows with their equations, symbols with units."""
+    if as_latex and as_json:
+        raise InvalidOption("--latex and --json are two forms; leave out one of them")
+    mathematics = named_program(name, settings, kind)
+    if as_json:
+        print(json.dumps(asdict(mathematics), indent=2))
+    else:
+        print(mathematics.latex() if as_latex else mathematics.text(min(console.OUT.width, console.TEXT_WIDTH)))
 
 
 @app.command("instances")

@@ -7,7 +7,8 @@ predicts how long jobs are by one of the group ``hetopt.predictors``. It announc
 ``(path, …)`` that return a DataFrame for :func:`~hetopt.traces.reading.read_trace`, in the group ``hetopt.traces``, and
 what generates them, as :class:`~hetopt.traces.generators.Generator` says, in the group ``hetopt.generators``. What
 makes a :class:`~hetopt.simulation.system.System`, a policy with all that follows, is announced in the group
-``hetopt.systems``. It announces named instances by one of the group ``hetopt.instances``: a module with
+``hetopt.systems``; what makes a :class:`~hetopt.programs.mathematics.Mathematics`, or something that has one, in the
+group ``hetopt.programs``. It announces named instances by one of the group ``hetopt.instances``: a module with
 ``names() -> list[str]``, ``describe(name) -> str`` and ``load(name) -> Instance``.
 """
 
@@ -22,10 +23,12 @@ from typing import TYPE_CHECKING, Any
 
 from hetopt.announced import Announced
 from hetopt.checks import choices, lookup
+from hetopt.data.entities import Kind, check_kind
 from hetopt.data.instance import Instance
-from hetopt.errors import InvalidOption, UnknownName
+from hetopt.errors import HetoptError, InvalidOption, UnknownName
 from hetopt.programs.formulation import Formulation
-from hetopt.solving.road import Policy
+from hetopt.programs.mathematics import Mathematics, mathematics_of
+from hetopt.solving.policies import Policy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +44,7 @@ PREDICTORS = Announced("predictor", "hetopt.predictors", (), method="learner")
 TRACES = Announced("trace reader", "hetopt.traces", ("path", "settings"))
 SYSTEMS = Announced("system", "hetopt.systems", (), method="pipeline")
 GENERATORS = Announced("trace generator", "hetopt.generators", ("jobs", "seed"), method="table")
+PROGRAMS = Announced("program", "hetopt.programs", (), method="")
 INSTANCES = "hetopt.instances"
 
 ROUND_SECONDS = 300.0
@@ -200,6 +204,70 @@ def make_predictor(name: str, settings: Mapping[str, Any] | None = None) -> Pred
     """
     predictor: Predictor = PREDICTORS.make(name, dict(settings or {}))
     return predictor
+
+
+def program_names() -> list[str]:
+    """Names of all programs that installed packages announce, and of policies and mappers that have one; sorted."""
+    policies = [name for name in policy_names() if _has_program(make_policy(name))]
+    mappers = [name for name in mapper_names() if _has_program(make_mapper(name))]
+    return sorted({*PROGRAMS.points, *policies, *mappers})
+
+
+def _has_program(made: object) -> bool:
+    try:
+        return mathematics_of(made) is not None
+    except HetoptError:  # a part of it states none
+        return False
+
+
+def make_program(name: str, settings: Mapping[str, Any] | None = None, kind: Kind | None = None) -> Mathematics:
+    """The mathematics of the program of that name.
+
+    Parameters
+    ----------
+    name:
+        A name of :func:`program_names`, or ``module:Name`` of a program, of what has one, or of what makes either.
+    settings:
+        Of the function or class behind the name, as of :func:`make_policy`.
+    kind:
+        What a formulation is to share GPUs among, ``"tenants"`` or ``"jobs"``, where both make sense; None: its own,
+        else tenants.
+
+    Raises
+    ------
+    UnknownName
+        Nothing is announced under that name, or the module or the attribute does not exist.
+    InvalidOption
+        A setting that it does not have, or does not accept; what stands behind the name has no program, or none for a
+        ``kind`` to choose.
+    InvalidFormulation
+        The formulation is about the other kind.
+    """
+    check_kind("kind", kind)
+    given = dict(settings or {})
+    found: object
+    if name in PROGRAMS.points or ":" in name:
+        made = PROGRAMS.load(name)
+        found = made
+        procedure = isinstance(made, Formulation) or (
+            callable(made) and any(k.includes(made) for k in (POLICIES, MAPPERS))
+        )
+        if mathematics_of(made) is None and callable(made) and not procedure:
+            found = PROGRAMS.make(name, given)
+        elif given:
+            raise InvalidOption(f"{name!r} has no settings; leave out {', '.join(given)}")
+    elif name in POLICIES.points:
+        found = make_policy(name, given)
+    elif name in MAPPERS.points:
+        found = make_mapper(name, given)
+    else:
+        raise UnknownName(f"there is no program {name!r}; {choices(name, program_names())}; module:Name works for any")
+    if kind is not None and not isinstance(found, Formulation):
+        raise InvalidOption(f"{name!r} is no formulation and has no kind to choose; leave out {kind}")
+    mathematics = mathematics_of(found) if kind is None else mathematics_of(found, kind)
+    if mathematics is None:
+        raise InvalidOption(f"{name!r} is a procedure without a program; these have one: {', '.join(program_names())}")
+    return mathematics
 
 
 def make_reader(name: str, settings: Mapping[str, Any] | None = None) -> Callable[..., pd.DataFrame]:

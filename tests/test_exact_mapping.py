@@ -21,6 +21,7 @@ from hetopt.models.asrpt.partitions import MOST_REPLICAS, least_cuts
 from hetopt.pipelines.allreduce import AllReduce
 from hetopt.pipelines.graph import job_graph
 from hetopt.pipelines.iteration_time import Asynchronous, Synchronous
+from hetopt.pipelines.mapping import GPUMapping
 from hetopt.pipelines.pipeline import Pipeline
 from hetopt.pipelines.servers import Servers
 from hetopt.proofs.pipelines import servers_for, staged_jobs
@@ -33,18 +34,29 @@ AT_ONCE = 1 / 10**7
 
 
 @st.composite
-def cases(draw: st.DrawFn, **job: Any) -> tuple[Pipeline, Servers]:
+def cases(draw: st.DrawFn, fast_inside: bool = True, **job: Any) -> tuple[Pipeline, Servers]:
     pipeline = Pipeline.of(draw(staged_jobs(**job)))
-    servers = draw(servers_for(pipeline.gpus + draw(st.integers(0, 3)), most=3, alike=draw(st.booleans())))
+    gpus, alike = pipeline.gpus + draw(st.integers(0, 3)), draw(st.booleans())
+    servers = draw(servers_for(gpus, most=3, alike=alike, fast_inside=fast_inside))
     assume(any(True for _ in every_placement(pipeline, servers)))
     return pipeline, servers
 
 
-@given(cases(slices=True, tokens=True), st.sampled_from([Asynchronous(), Asynchronous(0.5, 0.25)]))
-def test_minimum_alpha(case: Any, timing: Asynchronous) -> None:
-    pipeline, servers = case
+class NoStart:
+    """A mapper that never finds room."""
+
+    def __call__(self, pipeline: Pipeline, servers: Servers) -> GPUMapping:
+        raise InvalidInstance("no room")
+
+
+@pytest.mark.parametrize("fast_inside", [True, False])
+@given(st.data(), st.sampled_from([Asynchronous(), Asynchronous(0.5, 0.25)]), st.booleans())
+def test_minimum_alpha(fast_inside: bool, data: st.DataObject, timing: Asynchronous, started: bool) -> None:
+    """Also where links within a server are slower than its network card, and without a mapping to start from."""
+    pipeline, servers = data.draw(cases(slices=True, tokens=True, fast_inside=fast_inside))
     least = min(float(timing(pipeline, x, servers)) for x in every_placement(pipeline, servers))
-    found = MinimumAlpha(timing=timing)(pipeline, servers)
+    start = LocalSearch(timing=timing) if started or not pipeline.sliced else NoStart()
+    found = MinimumAlpha(start=start, timing=timing)(pipeline, servers)
     assert found.iteration_seconds == pytest.approx(least, rel=EQUAL, abs=EQUAL)
     assert found.bound is not None
     assert found.bound <= least * (1 + EQUAL)
@@ -153,6 +165,15 @@ def test_slices_that_fit_only_in_one_way_are_found() -> None:
     pipeline, servers = sliced((2, 1), (2, 3)), Servers.alike([4, 4])
     for mapper in (HeavyEdge(), LocalSearch(), MinimumAlpha(), MinimumCut()):
         assert mapper(pipeline, servers).table.to_numpy().tolist() == [[1, 1], [1, 1]]
+
+
+def test_without_a_start_an_iteration_may_be_longer_than_with_all_replicas_apart() -> None:
+    """There is one server, and its links are slower than its network card."""
+    servers = Servers.alike([3], nic_bytes_per_s=8, intra_bytes_per_s=1)
+    pipeline, timing = sliced((1, 2), (1, 1)), Asynchronous()
+    found = MinimumAlpha(start=NoStart(), timing=timing)(pipeline, servers)
+    assert found.iteration_seconds == float(timing(pipeline, [[1], [1]], servers)) > timing.most(pipeline, servers)
+    assert found.status == "optimal"
 
 
 def test_slices_that_do_not_fit_are_refused_by_the_exact_programs_too() -> None:

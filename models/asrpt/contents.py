@@ -40,6 +40,10 @@ class Costs:
     base: Floats
     saving: Floats
 
+    def worst(self, pipeline: Pipeline) -> Floats:
+        """(S,) seconds that neighbours can cost a stage: above 0 where links within are slower than the card."""
+        return np.asarray(np.maximum(-self.saving, 0.0) @ pipeline.replicas)
+
     def seconds(self, contents: Whole) -> Floats:
         """(..., S) seconds of each stage for (..., S) contents; zero where it is absent."""
         stages, most = self.base.shape
@@ -91,6 +95,11 @@ class Room:
     def iteration(self, counts: Whole) -> Floats:
         """(...) seconds of an iteration for (..., M, S) contents."""
         return np.asarray(self.seconds(counts).max(axis=(-2, -1)))
+
+    @cached_property
+    def longest(self) -> float:
+        """Seconds that no placement can exceed."""
+        return max(float((cost.base + cost.worst(self.pipeline)[:, None]).max()) for cost in self.costs)
 
     @cached_property
     def bound(self) -> float:

@@ -18,27 +18,200 @@ from hetopt.pipelines.iteration_time import Asynchronous
 from hetopt.pipelines.mapping import GPUMapping, Mapper, Stopwatch, in_order
 from hetopt.pipelines.pipeline import Pipeline
 from hetopt.pipelines.servers import Servers
+from hetopt.programs.mathematics import Definition, Mathematics, Statement, Symbol, Variable, described
 from hetopt.solving.options import Options
 from hetopt.tolerances import EQUAL, PROVEN
+
+STAGES = (
+    Symbol("k", "replicas of stage s", index="s"),
+    Symbol("t", "GPUs of a replica of stage s, all of one server", "GPUs", "s"),
+    Symbol(
+        "l",
+        "what a replica of stage s and one of r exchange in an iteration: 2 d / k of neighbours, else 0",
+        "bytes",
+        "s, r",
+    ),
+    Symbol("e", "tokens that two replicas of stage s exchange in an iteration", "bytes", "s"),
+    Symbol("h", "parameters of stage s", "bytes", "s"),
+)
+"""What both exact mappings know of a job's stages."""
+
+REDUCED = Definition(
+    "a",
+    "what a replica of stage s sends in its AllReduce",
+    "bytes",
+    "s",
+    formula="a[s] == 2 * (k[s] - 1) * h[s] / k[s]",
+    over="for s in S",
+    source="ASRPT, section III-B",
+)
+
+MATHEMATICS = Mathematics(
+    "A-SRPT: the GPU mapping with the shortest iteration",
+    gains=(
+        Statement(
+            "seconds", "z", source="ASRPT, eq. (7)", meaning="an iteration, relative to that of the start", unit="u"
+        ),
+    ),
+    rows=(
+        Statement(
+            "placed",
+            "sum(x[s, m] for m in M) == k[s]",
+            "for s in S",
+            "ASRPT, eq. (2)",
+            "every replica is somewhere",
+            "replicas",
+        ),
+        Statement(
+            "room",
+            "sum(t[s] * x[s, m] for s in S) <= g[m]",
+            "for m in M",
+            "ASRPT, eq. (3)",
+            "no server has more than its free GPUs",
+            "GPUs",
+        ),
+        Statement(
+            "one",
+            "sum(y[s, m, c] for c in counts[s, m]) <= 1",
+            "for s in S for m in M",
+            meaning="a stage has one number of replicas on a server; none is 0",
+        ),
+        Statement(
+            "pace",
+            "u * z >= sum(base[s, m, c] * y[s, m, c] for c in counts[s, m])"
+            " - sum(save[s, r, m] * x[r, m] for r in S if r != s)"
+            " - worst[s, m] * (1 - sum(y[s, m, c] for c in counts[s, m]))",
+            "for s in S for m in M if len(counts[s, m]) > 0",
+            "ASRPT, eq. (7)",
+            "the slowest stage on any server sets the pace",
+            "s",
+        ),
+        Statement(
+            "beside",
+            "sum(save[s, r, m] * x[r, m] for r in S if r != s) + worst[s, m] + delta * u"
+            " >= sum((base[s, m, c] + worst[s, m] - u) * y[s, m, c] for c in slow[s, m])",
+            "for s in S for m in M if len(slow[s, m]) > 0",
+            meaning="a stage that would be slower than the start alone has neighbours beside it",
+            unit="s",
+        ),
+        Statement(
+            "order",
+            "x[top, m] >= x[top, n]",
+            "for m, n in pairs",
+            meaning="of equal servers the first has most of the largest stage",
+            unit="replicas",
+        ),
+    ),
+    variables=(
+        Variable(
+            "y",
+            "whether server m has c replicas of stage s",
+            "",
+            "s, m, c",
+            formula="y[s, m, c] in {0, 1}",
+            over="for s in S for m in M for c in counts[s, m]",
+        ),
+        Variable("z", "seconds of an iteration", "u", formula="min(1, bound / u) - epsilon <= z <= 1 + epsilon"),
+    ),
+    definitions=(
+        Definition(
+            "x",
+            "replicas of stage s on server m",
+            "replicas",
+            "s, m",
+            "x_{#1}^{#2}",
+            "x[s, m] == sum(c * y[s, m, c] for c in counts[s, m])",
+            "for s in S for m in M",
+        ),
+        Definition(
+            "base",
+            "a stage with c replicas on server m and no neighbours there",
+            "s",
+            "s, m, c",
+            formula="base[s, m, c] == comp[s, m] + comm[s, m, c] + theta_r * reduce[s, m, c]",
+            over="for s in S for m in M for c in {1, ..., k[s]}",
+            source="ASRPT, eq. (7)",
+        ),
+        Definition(
+            "comp",
+            "computation of a stage on server m, with the exchange between slices",
+            "s",
+            "s, m",
+            formula="comp[s, m] == pf[s] + theta_b * pb[s] + 2 * (t[s] - 1) * q[s] / (t[s] * B[m])",
+            over="for s in S for m in M",
+            source="ASRPT, eq. (4)",
+        ),
+        Definition(
+            "comm",
+            "its exchange with other replicas if c of its own and no neighbours are there",
+            "s",
+            "s, m, c",
+            formula="comm[s, m, c] == sum(l[s, r] * k[r] for r in S if r != s) / (t[s] * b[m])"
+            " + e[s] * ((k[s] - c) / (t[s] * b[m]) + (c - 1) / (t[s] * B[m]))",
+            over="for s in S for m in M for c in {1, ..., k[s]}",
+            source="ASRPT, eq. (5)",
+        ),
+        Definition(
+            "reduce",
+            "its AllReduce if c of its replicas are there",
+            "s",
+            "s, m, c",
+            formula="reduce[s, m, c] == (a[s] / (t[s] * B[m]) if c == k[s] else a[s] / (c * t[s] * b[m]))",
+            over="for s in S for m in M for c in {1, ..., k[s]}",
+            source="ASRPT, eq. (6)",
+        ),
+        Definition(
+            "save",
+            "what a replica of r on server m saves a stage s there",
+            "s",
+            "s, r, m",
+            formula="save[s, r, m] == l[s, r] * (1 / (t[s] * b[m]) - 1 / (t[s] * B[m]))",
+            over="for s in S for r in S for m in M if r != s",
+            source="ASRPT, eq. (5)",
+        ),
+        Definition(
+            "worst",
+            "what neighbours can cost a stage s on server m, at most, where links within the server are the slower",
+            "s",
+            "s, m",
+            formula="worst[s, m] == sum(max(0, -save[s, r, m]) * k[r] for r in S if r != s)",
+            over="for s in S for m in M",
+        ),
+        REDUCED,
+    ),
+    symbols=(
+        Symbol("S", "stages of the job, from 1 on"),
+        Symbol("M", "servers, from 0 on"),
+        *STAGES,
+        Symbol("g", "free GPUs of server m", "GPUs", "m"),
+        Symbol("b", "bandwidth of the network card for each GPU of server m, B inter / g in the paper", "bytes/s", "m"),
+        Symbol("B", "bandwidth between two GPUs of server m, B intra in the paper", "bytes/s", "m"),
+        Symbol("pf", "computation of stage s forwards", "s", "s", "p^f_{#1}"),
+        Symbol("pb", "computation of stage s backwards", "s", "s", "p^b_{#1}"),
+        Symbol("q", "what the GPUs of a replica of stage s reduce among themselves", "bytes", "s"),
+        Symbol("theta_b", "part of the backward computation that does not overlap with the AllReduce"),
+        Symbol("theta_r", "part of the AllReduce that does not overlap with computation"),
+        Symbol("u", "an iteration of the start; without a start, what none can exceed", "s"),
+        Symbol("bound", "no mapping is faster", "s"),
+        Symbol(
+            "counts", "numbers of replicas with which stage s can be as fast on server m as the start", index="s, m"
+        ),
+        Symbol("slow", "those of counts with base + worst > (1 + delta) u", index="s, m"),
+        Symbol("top", "the stage with most replicas", latex="s^*"),
+        Symbol("pairs", "neighbours (m, n) in the order of equal servers"),
+        Symbol("epsilon", "what counts as equal"),
+        Symbol("delta", "what rounding may add"),
+    ),
+    sense="minimise",
+)
 
 
 @dataclass(frozen=True)
 class MinimumAlpha:
-    """Minimise the iteration time of [ASRPT, eq. 7] over all mappings.
+    """Minimise the iteration time of [ASRPT, eq. 7] over all mappings; ``print(MinimumAlpha().mathematics)`` shows how.
 
-    Only counts decide, so replicas of a stage are not told apart. Binary y[s, m, c] says that server m has c replicas
-    of stage s; x[s, m] = sum_c c y[s, m, c]. In units of the start's iteration U (``base``, ``saving`` as in
-    :mod:`hetopt.models.asrpt.contents`) ::
-
-        minimise  z   subject to
-        sum_m x[s, m] = k_s                                    every replica is somewhere
-        sum_s slices_s x[s, m] <= free_m                       there is room
-        sum_c y[s, m, c] <= 1
-        z >= sum_c base[s, c] y[s, m, c] - sum_r saving[s, r] x[r, m]
-        sum_r saving[s, r] x[r, m] >= sum_c (base[s, c] - U) y[s, m, c]      nothing is slower than the start
-        x[s*, m] >= x[s*, m']    for equal servers m before m', s* the stage with most replicas
-
-    Choices that are slower than the start with the best neighbours beside them do not enter.
+    Only counts decide (:mod:`hetopt.models.asrpt.contents`), so replicas of a stage are not told apart. Choices that
+    are slower than the start with the best neighbours beside them do not enter.
 
     Parameters
     ----------
@@ -87,13 +260,20 @@ class MinimumAlpha:
                 counts[s - 1, m] += c * round(pyo.value(chosen))
         assert counts is not None
         counts, graph = first_servers_first(counts, servers), job_graph(pipeline)
-        status = settled(status, float(room.iteration(counts.T)), bound)
+        value = float(room.iteration(counts.T))
+        bound = min(bound, value)  # a solver's bound may lie above by its tolerance
+        status = settled(status, value, bound)
         return GPUMapping(graph, servers, in_order(counts), self.timing, "exact-alpha", bound, status, watch.seconds)
+
+    @property
+    def mathematics(self) -> Mathematics:
+        """The program."""
+        return MATHEMATICS
 
     def build(self, pipeline: Pipeline, servers: Servers) -> Any:
         """The Pyomo model; its variables hold the start.
 
-        Indices of stages count from 1, those of servers from 0; ``model.unit`` is U in seconds.
+        Indices of stages count from 1, those of servers from 0; ``model.unit`` is u in seconds.
         """
         return _model(Room(pipeline, servers, self.timing), started(self.start, pipeline, servers))
 
@@ -106,10 +286,11 @@ def _model(room: Room, given: Whole | None) -> Any:
     largest = int(room.pipeline.replicas.argmax())
     start = None if given is None else first_servers_first(given, room.servers, largest)
     pipeline, stages, servers = room.pipeline, range(len(room.pipeline)), range(len(room.free))
-    slowest = room.timing.most(pipeline, room.servers) if start is None else room.iteration(start.T)
-    unit = float(slowest) or 1.0
+    unit = float(room.longest if start is None else room.iteration(start.T)) or 1.0
     model = pyo.ConcreteModel(name=f"{pipeline.name}: minimum alpha")
-    model.unit = pyo.Param(initialize=unit)
+    model.unit = pyo.Param(
+        initialize=unit, doc="u: an iteration of the start; without a start, what none can exceed (s)"
+    )
     best = {like: room.best(*like).tolist() for like in map(room.like, servers)}
     choices = [
         (s + 1, m, c)
@@ -125,31 +306,38 @@ def _model(room: Room, given: Whole | None) -> Any:
     for (s, m, c), y in model.y.items():
         y.value = int(start is not None and start[s - 1, m] == c)
         here[s - 1][m].append((c, y))
-    model.placed, model.room, model.one = pyo.ConstraintList(), pyo.ConstraintList(), pyo.ConstraintList()
-    model.pace, model.beside, model.order = pyo.ConstraintList(), pyo.ConstraintList(), pyo.ConstraintList()
+    for name in ("placed", "room", "one", "pace", "beside", "order"):
+        model.add_component(name, pyo.Constraint(pyo.Any))
     for s in stages:
         every = linear(pair for own in here[s] for pair in own)
-        model.placed.add(every == int(pipeline.replicas[s]))
+        model.placed[s + 1] = every == int(pipeline.replicas[s])
     for m in servers:
         used = [(c * int(pipeline.slices[s]), y) for s in stages for c, y in here[s][m]]
         if used:
-            model.room.add(linear(used) <= room.free[m])
+            model.room[m] = linear(used) <= room.free[m]
         for s in stages:
             if here[s][m]:
                 _stage_rows(model, room, here, s, m, unit)
     _order_rows(model, room, here)
+    object.__setattr__(model, "mathematics", MATHEMATICS)
+    described(model, MATHEMATICS)
     return model
 
 
 def _stage_rows(model: Any, room: Room, here: list[list[list[Counted]]], s: int, m: int, unit: float) -> None:
-    """One count, the pace that it sets, and what must be beside it, for one stage on one server."""
+    """One count, the pace that it sets, and what must be beside it, for one stage on one server.
+
+    Neighbours can cost a stage up to ``worst`` (:meth:`~hetopt.models.asrpt.contents.Costs.worst`). That is taken off
+    where the stage is absent.
+    """
     own, cost = here[s][m], room.costs[room.kind[m]]
-    model.one.add(linear((1, y) for _, y in own) <= 1)
+    model.one[s + 1, m] = linear((1, y) for _, y in own) <= 1
     beside = [(cost.saving[s, r] * c / unit, y) for r in range(len(here)) for c, y in here[r][m] if cost.saving[s, r]]
-    base = [(cost.base[s, c] / unit, y) for c, y in own]
-    model.pace.add(linear([(1, model.z), *((-b, y) for b, y in base), *beside]) >= 0)
+    worst = float(cost.worst(room.pipeline)[s]) / unit
+    base = [(cost.base[s, c] / unit + worst, y) for c, y in own]
+    model.pace[s + 1, m] = linear([(1, model.z), *((-b, y) for b, y in base), *beside]) >= -worst
     if lacking := [(1 - b, y) for b, y in base if b > 1 + PROVEN]:
-        model.beside.add(linear([*beside, *lacking]) >= -PROVEN)
+        model.beside[s + 1, m] = linear([*beside, *lacking]) >= -PROVEN - worst
 
 
 def _order_rows(model: Any, room: Room, here: list[list[list[Counted]]]) -> None:
@@ -158,4 +346,4 @@ def _order_rows(model: Any, room: Room, here: list[list[list[Counted]]]) -> None
     for key in sorted({room.like(m) for m in range(len(room.free))}):
         for m, n in pairwise(m for m in range(len(room.free)) if room.like(m) == key):
             if first[m] or first[n]:
-                model.order.add(linear([*first[m], *((-c, y) for c, y in first[n])]) >= 0)
+                model.order[m, n] = linear([*first[m], *((-c, y) for c, y in first[n])]) >= 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pyomo.environ as pyo
 from hetopt.models.asrpt.contents import Whole
 from hetopt.models.asrpt.exact_mapping import first_servers_first, linear, one_minute, settled, solve_from, started
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
+from hetopt.models.asrpt.minimum_alpha import REDUCED, STAGES
 from hetopt.models.asrpt.partitions import least_cuts
 from hetopt.pipelines.allreduce import AllReduce, algorithm
 from hetopt.pipelines.graph import JobGraph, job_graph
@@ -20,10 +22,125 @@ from hetopt.pipelines.iteration_time import Asynchronous, Timing
 from hetopt.pipelines.mapping import GPUMapping, Mapper, Stopwatch, in_order
 from hetopt.pipelines.pipeline import Pipeline
 from hetopt.pipelines.servers import Servers
+from hetopt.programs.mathematics import Definition, Mathematics, Statement, Symbol, Variable, described
 from hetopt.solving.options import Options
 
 Step = tuple[int, int, int, int, int]
 """(free GPUs of the server, stage from 0, GPUs used before it, replicas of the stage before, replicas of it)."""
+
+
+@cache
+def mathematics(allreduce: AllReduce = AllReduce.RING) -> Mathematics:
+    """The GPU mapping that cuts fewest bytes, for that algorithm of the AllReduce."""
+    trees = allreduce is not AllReduce.RING
+    rows = (
+        Statement(
+            "walk",
+            "sum(f[g, s, u, b, c] for c in {0, ..., K})"
+            " == (n[g] if s == 0 else sum(f[g, s - 1, u - t[s - 1] * b, d, b] for d in {0, ..., K}))",
+            "for g, s, u, b in nodes",
+            "ASRPT, eq. (3)",
+            "what leaves a stage enters the next, and all servers enter the first; none uses more than its free GPUs",
+            "servers",
+        ),
+        Statement(
+            "placed",
+            "sum(c * N[s, c] for c in {1, ..., k[s]}) == k[s]",
+            "for s in S",
+            "ASRPT, eq. (2)",
+            "every replica is somewhere",
+            "replicas",
+        ),
+        Statement(
+            "partition",
+            "sum(w[s, p] for p in P[s]) == 1",
+            "for s in S",
+            meaning="a stage is split in one way into parts",
+        ),
+        Statement(
+            "sizes",
+            "N[s, c] == sum(parts[s, p, c] * w[s, p] for p in P[s])",
+            "for s in S for c in {1, ..., k[s]}",
+            meaning="the parts of a stage are what servers have of it",
+            unit="servers",
+        ),
+    )
+    steps = Variable(
+        "f",
+        "servers of g free GPUs that used u before stage s, took b replicas of the stage before and take c of s",
+        "servers",
+        "g, s, u, b, c",
+        formula="f[g, s, u, b, c] in {0, ..., n[g]}",
+        over="for g, s, u, b in nodes for c in {0, ..., min(k[s], (g - u) // t[s])}",
+        sparse=True,
+    )
+    split = Variable(
+        "w", "whether stage s is split into p", "", "s, p", formula="w[s, p] in {0, 1}", over="for s in S for p in P[s]"
+    )
+    ring = "sum(a[s] / (2 if k[s] == 2 else 1) * N[s, c] for s in S for c in {1, ..., k[s] - 1})"
+    tree = "sum(cut[s, p] * a[s] / 2 * w[s, p] for s in S for p in P[s])"
+    definitions = (
+        Definition(
+            "apart",
+            "links and tokens if no two replicas were on one server",
+            "bytes",
+            formula="apart == sum(l[r, s] * k[r] * k[s] for s in S for r in S if r < s)"
+            " + sum(e[s] * k[s] * (k[s] - 1) / 2 for s in S)",
+            source="ASRPT, section IV-B",
+        ),
+        Definition(
+            "inside",
+            "links and tokens within servers",
+            "bytes",
+            formula="inside == sum((l[s - 1, s] * b * c + e[s] * c * (c - 1) / 2) * f[g, s, u, b, c]"
+            " for g, s, u, b in nodes for c in {0, ..., K})",
+            source="ASRPT, section IV-B",
+        ),
+        Definition(
+            "reduced",
+            "AllReduce between servers",
+            "bytes",
+            formula=f"reduced == {tree if trees else ring}",
+            source="ASRPT, section IV-B",
+        ),
+        Definition(
+            "N",
+            "servers that take c replicas of stage s",
+            "servers",
+            "s, c",
+            formula="N[s, c] == sum(f[g, r, u, b, c] for g, r, u, b in nodes if r == s)",
+            over="for s in S for c in {1, ..., k[s]}",
+        ),
+        REDUCED,
+    )
+    symbols = (
+        Symbol("S", "stages of the job, from 0 on"),
+        *STAGES,
+        Symbol("K", "most replicas of a stage", "replicas"),
+        Symbol("n", "servers with g free GPUs", "servers", "g"),
+        Symbol("nodes", "(g, s, u, b) that can be: the first are (g, 0, 0, 0)"),
+        Symbol("unit", "the most that two replicas exchange, or one sends in its AllReduce", "bytes"),
+        Symbol("P", "ways to split stage s into parts, by their sizes", index="s"),
+        Symbol("parts", "parts of c replicas in p", "", "s, p, c"),
+        Symbol("cut", "halves of a that are cut at least if stage s is split into p", "", "s, p"),
+    )
+    return Mathematics(
+        f"A-SRPT: the GPU mapping that cuts fewest bytes, with {allreduce} AllReduce",
+        gains=(
+            Statement(
+                "bytes",
+                "(apart - inside + reduced) / unit",
+                source="ASRPT, section IV-B",
+                meaning="what is sent between servers in an iteration",
+                unit="unit",
+            ),
+        ),
+        rows=rows if trees else rows[:2],
+        variables=(steps, split) if trees else (steps,),
+        definitions=definitions,
+        symbols=symbols,
+        sense="minimise",
+    )
 
 
 @dataclass(frozen=True)
@@ -31,20 +148,10 @@ class MinimumCut:
     """Minimise the weight of the edges between servers: the graph partition of [ASRPT, section IV-B].
 
     Servers with as many free GPUs are alike, and so are replicas of a stage. A server goes through the stages one by
-    one and takes some replicas of each; whole f[g, s, u, a, c] counts the servers with g free GPUs that have used u of
-    them before stage s, took a replicas of the stage before and take c of stage s. With n_g such servers and N[s, c] =
-    sum f[g, s, u, a, c] over g, u, a, ::
-
-        maximise  sum links[s-1, s] a c f + sum tokens_s c (c-1)/2 f  -  AllReduce
-        subject to
-        sum_c f[g, 1, 0, 0, c] = n_g
-        sum_a f[g, s, u, a, c] = sum_d f[g, s+1, u + slices_s c, c, d]      what leaves stage s enters stage s + 1
-        sum_c c N[s, c] = k_s                                            every replica is somewhere
-
-    A ring of k > 2 replicas in p > 1 parts is cut p times, a ring of two once, so its AllReduce costs ``2 (k-1)/k h``
-    for each part that is not the whole (half of that for k = 2). For trees binary w[s, P] chooses a partition P of the
-    stage by its sizes, N[s, c] = sum_P (parts of size c in P) w[s, P], at the cost of the least cut with such parts.
-    The relaxation, nearly integral already, splits all servers at once into such walks.
+    one and takes some replicas of each, as in an arc-flow program for bin packing; the relaxation, nearly integral
+    already, splits all servers at once into such walks. A ring of k > 2 replicas in p > 1 parts is cut p times, a ring
+    of two once. For trees a partition of the stage is chosen, at the cost of the least cut with parts of these sizes.
+    ``print(MinimumCut().mathematics)`` shows the program.
 
     Parameters
     ----------
@@ -96,12 +203,17 @@ class MinimumCut:
         status = settled(point.status if point else "time_limit", float(graph.cut(server)), bound)
         return GPUMapping(graph, servers, server, self.timing, "exact-cut", bound, status, watch.seconds, "bytes")
 
+    @property
+    def mathematics(self) -> Mathematics:
+        """The program."""
+        return mathematics(self.allreduce)
+
     def build(self, pipeline: Pipeline, servers: Servers) -> Any:
         """The Pyomo model; its variables hold the start, and ``model.unit`` is the unit of its objective in bytes."""
         start = started(self.start, pipeline, servers)
         model = pyo.ConcreteModel(name=f"{pipeline.name}: minimum cut")
         most = float(max(pipeline.links.max(), pipeline.reduced.max()))
-        model.unit = pyo.Param(initialize=most or 1.0)
+        model.unit = pyo.Param(initialize=most or 1.0, doc="what the objective is divided by (bytes)")
         alike = Counter(servers.free.tolist())
         model.f = pyo.Var(list(_steps(pipeline, alike)), domain=pyo.NonNegativeIntegers, initialize=0)
         for (g, *_), f in model.f.items():
@@ -115,6 +227,8 @@ class MinimumCut:
         unit = pyo.value(model.unit)
         every = linear((value / unit, variable) for value, variable in terms if value)
         model.bytes = pyo.Objective(expr=every + _linked(pipeline) / unit, sense=pyo.minimize)
+        object.__setattr__(model, "mathematics", self.mathematics)
+        described(model, self.mathematics)
         return model
 
 
@@ -161,11 +275,11 @@ def _rows(model: Any, pipeline: Pipeline, alike: Counter[int]) -> None:
             enter.setdefault((g, s + 1, u + c * int(pipeline.slices[s]), c), []).append((1, f))
         if c:
             taken[s].append((c, f))
-    model.walk, model.placed = pyo.ConstraintList(), pyo.ConstraintList()
-    for (g, s, _, _), terms in enter.items():
-        model.walk.add(linear(terms) == (0 if s else -alike[g]))
+    model.walk, model.placed = pyo.Constraint(pyo.Any), pyo.Constraint(pyo.Any)
+    for (g, s, u, a), terms in enter.items():
+        model.walk[g, s, u, a] = linear(terms) == (0 if s else -alike[g])
     for s, terms in enumerate(taken):
-        model.placed.add(linear(terms) == int(pipeline.replicas[s]))
+        model.placed[s] = linear(terms) == int(pipeline.replicas[s])
 
 
 def _reducing(model: Any, pipeline: Pipeline, algorithm: AllReduce, start: Whole | None) -> list[tuple[float, Any]]:
@@ -185,14 +299,14 @@ def _reducing(model: Any, pipeline: Pipeline, algorithm: AllReduce, start: Whole
     cuts = [least_cuts(k, algorithm) for k in pipeline.replicas.tolist()]
     indices = [(s, _label(sizes)) for s, cut in enumerate(cuts) for sizes in cut]
     model.w = pyo.Var(indices, domain=pyo.Binary, initialize=0)
-    model.sizes = pyo.ConstraintList()
+    model.partition, model.sizes = pyo.Constraint(pyo.Any), pyo.Constraint(pyo.Any)
     for s, cut in enumerate(cuts):
-        model.sizes.add(linear((1, model.w[s, _label(sizes)]) for sizes in cut) == 1)
+        model.partition[s] = linear((1, model.w[s, _label(sizes)]) for sizes in cut) == 1
         if start is not None:
             model.w[s, _label(sorted(filter(None, start[s].tolist()), reverse=True))].value = 1
         for c in range(1, int(pipeline.replicas[s]) + 1):
             chosen = [(-sizes.count(c), model.w[s, _label(sizes)]) for sizes in cut if c in sizes]
-            model.sizes.add(linear([*((1, f) for f in parts[s].get(c, ())), *chosen]) == 0)
+            model.sizes[s, c] = linear([*((1, f) for f in parts[s].get(c, ())), *chosen]) == 0
     return [
         (cut * float(pipeline.reduced[s]) / 2, model.w[s, _label(sizes)])
         for s, found in enumerate(cuts)

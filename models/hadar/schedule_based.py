@@ -11,12 +11,11 @@ import numpy as np
 from hetopt.data.entities import Floats
 from hetopt.errors import InvalidOption
 from hetopt.models.hadar.problem import Numbers, Problem
-from hetopt.models.hadar.schedule_programs import schedule_program
+from hetopt.models.hadar.schedule_programs import duals, schedule_program
 from hetopt.models.hadar.schedules import Schedule, best_schedule, schedules
 from hetopt.models.hadar.solved import Solved, claimed, proven, solved
 from hetopt.solving.backends import run
 from hetopt.solving.options import Options
-from hetopt.solving.point import Point
 from hetopt.tolerances import PROVEN, scale
 
 
@@ -129,9 +128,9 @@ class ColumnGeneration:
             options.check_time()
             program = schedule_program(problem, list(made), whole=False)
             point, rounds = run(program, options), rounds + 1
-            utility, prices = point.objective, _prices(problem, point)
+            assert point.row_dual is not None
+            utility, (prices, paid) = point.objective, duals(problem, list(made), point.row_dual)
             best = [best_schedule(problem, j, prices) for j in jobs]
-            paid = _paid(point)
             new = [p.schedule for p in best if p and p.payoff > paid.get(p.schedule.job, 0.0) + _noise(problem)]
             if not (new := [s for s in new if s not in made]):
                 break
@@ -164,24 +163,6 @@ def dual_bound(problem: Problem, prices: Numbers) -> tuple[Any, list[Any]]:
 
 def _noise(problem: Problem) -> float:
     return PROVEN * scale(problem.value.astype(float))
-
-
-def _prices(problem: Problem, point: Point) -> Floats:
-    """(T, C) duals of the rows ``room``."""
-    prices = np.zeros(problem.none_used().shape)
-    assert point.row_dual is not None
-    for name, dual in zip(point.program.row_names, point.row_dual.tolist(), strict=True):
-        if name.startswith("room["):
-            t, c = map(int, name[5:-1].split(","))
-            prices[t, c] = max(0.0, dual)
-    return prices
-
-
-def _paid(point: Point) -> dict[int, float]:
-    """Job -> dual of its row ``once``."""
-    assert point.row_dual is not None
-    rows = zip(point.program.row_names, point.row_dual.tolist(), strict=True)
-    return {int(name[5:-1]): dual for name, dual in rows if name.startswith("once[")}
 
 
 def _within_gap(problem: Problem, relaxed: Relaxed, gap: float, most: int) -> list[Schedule] | None:

@@ -3,92 +3,212 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyomo.environ as pyo
 from scipy import sparse
 
+from hetopt.data.entities import Floats
 from hetopt.models.hadar.problem import Problem
 from hetopt.models.hadar.schedules import Schedule
+from hetopt.models.hadar.time_indexed import CAPACITY, CELLS, SLOTS, UTILITY
 from hetopt.programs.linear import LinearProgram
+from hetopt.programs.mathematics import Mathematics, Statement, Symbol, Variable, described
+
+_SYMBOLS = (
+    Symbol("J", "jobs of which there is a schedule"),
+    SLOTS,
+    CELLS,
+    CAPACITY,
+    UTILITY,
+    Symbol("S", "schedules of job j", index="j", latex=r"\mathbb{S}_{#1}"),
+    Symbol("f", "last slot of schedule s of job j", index="j, s"),
+    Symbol(
+        "w",
+        "GPUs of type r on server h that schedule s of job j has in slot t",
+        "GPUs",
+        "j, h, r, t, s",
+        "w_{#1#2}^{#3#5}(#4)",
+    ),
+    Symbol("used", "triples (h, r, t): cells and slots that some schedule uses"),
+)
+
+
+def p2(whole: bool = True) -> Mathematics:
+    """The best choice of schedules; without ``whole`` its relaxation."""
+    places = "for j in J for s in S[j]"
+    chosen = Variable("y", "whether job j runs by schedule s", "", "j, s")
+    binary = replace(chosen, formula="y[j, s] in {0, 1}", over=places, source="Hadar, eq. (2c)")
+    return Mathematics(
+        "Hadar, P2: the best choice of schedules" + ("" if whole else ", relaxed"),
+        gains=(
+            Statement(
+                "gain",
+                "sum(y[j, s] * U[j, f[j, s]] for j in J for s in S[j])",
+                source="Hadar, eq. (2)",
+                meaning="utility of the jobs that are admitted",
+                unit="utility",
+            ),
+        ),
+        rows=(
+            Statement(
+                "room",
+                "sum(w[j, h, r, t, s] * y[j, s] for j in J for s in S[j]) <= c[h, r]",
+                "for h, r, t in used",
+                "Hadar, eq. (2a)",
+                "no more GPUs are in use than there are",
+                "GPUs",
+            ),
+            Statement(
+                "once",
+                "sum(y[j, s] for s in S[j]) <= 1",
+                "for j in J",
+                "Hadar, eq. (2b)",
+                "a job has one schedule or none",
+            ),
+        ),
+        variables=(binary if whole else replace(chosen, formula="y[j, s] >= 0", over=places),),
+        symbols=_SYMBOLS,
+    )
+
+
+P2 = p2()
+P2_RELAXED = p2(whole=False)
+
+P3 = Mathematics(
+    "Hadar, P3: prices, the dual of P2",
+    gains=(
+        Statement(
+            "cost",
+            "sum(mu[j] for j in J) + sum(c[h, r] * k[h, r, t] for h, r in C for t in T)",
+            source="Hadar, eq. (3)",
+            meaning="payoffs of the jobs and what all GPUs cost, no less than the utility of any choice in P2",
+            unit="utility",
+        ),
+    ),
+    rows=(
+        Statement(
+            "pays",
+            "mu[j] >= U[j, f[j, s]] - sum(k[h, r, t] * w[j, h, r, t, s] for h, r in C for t in T)",
+            "for j in J for s in S[j]",
+            "Hadar, eq. (3a)",
+            "no schedule pays more than the payoff of its job",
+            "utility",
+        ),
+    ),
+    variables=(
+        Variable(
+            "k",
+            "price of a GPU of type r on server h in slot t",
+            "utility/GPU",
+            "h, r, t",
+            "k_{#1}^{#2}(#3)",
+            "k[h, r, t] >= 0",
+            "for h, r, t in used",
+            "Hadar, eq. (3a)",
+            sparse=True,
+        ),
+        Variable(
+            "mu", "payoff of job j", "utility", "j", formula="mu[j] >= 0", over="for j in J", source="Hadar, eq. (3a)"
+        ),
+    ),
+    symbols=_SYMBOLS,
+    sense="minimise",
+)
 
 
 def schedule_model(problem: Problem, schedules: Sequence[Schedule], *, whole: bool = True) -> Any:
     """P2 with the columns ``schedules``, [Hadar, eq. 2 to 2c]; with ``whole=False`` its relaxation.
 
-    ``maximise sum_s U_s y[s]`` subject to ``sum_s w_s[t, c] y[s] <= c_c`` for every slot t and cell c (``room``), and
-    ``sum_{s of j} y[s] <= 1`` for every job j (``once``).
+    ``print(P2)`` shows it. Schedules count from 0, as they are given, whosoever they are.
     """
     model = pyo.ConcreteModel(name="Hadar P2")
-    used, owners = _uses(schedules), _owners(schedules)
-    model.y = pyo.Var(range(len(schedules)), domain=pyo.Binary if whole else pyo.NonNegativeReals)
-    gain = sum(float(s.value(problem)) * model.y[i] for i, s in enumerate(schedules))
+    used, owners = _uses(problem, schedules), _owners(problem, schedules)
+    pairs = [(problem.name(schedule.job), i) for i, schedule in enumerate(schedules)]
+    model.y = pyo.Var(pairs, domain=pyo.Binary if whole else pyo.NonNegativeReals)
+    gain = sum(float(s.value(problem)) * model.y[at] for at, s in zip(pairs, schedules, strict=True))
     model.gain = pyo.Objective(expr=gain, sense=pyo.maximize)
+    capacity = dict(zip(problem.cells, problem.capacity.tolist(), strict=True))
     model.room = pyo.Constraint(
         list(used),
-        rule=lambda m, t, c: sum(n * m.y[i] for i, n in used[t, c]) <= int(problem.capacity[c]),
+        rule=lambda m, h, r, t: sum(n * m.y[pairs[i]] for i, n in used[h, r, t]) <= capacity[h, r],
     )
-    model.once = pyo.Constraint(list(owners), rule=lambda m, j: sum(m.y[i] for i in owners[j]) <= 1)
+    model.once = pyo.Constraint(list(owners), rule=lambda m, j: sum(m.y[j, i] for i in owners[j]) <= 1)
+    object.__setattr__(model, "mathematics", P2 if whole else P2_RELAXED)
+    described(model, model.mathematics)
     return model
 
 
 def dual_model(problem: Problem, schedules: Sequence[Schedule]) -> Any:
-    """P3 with the rows of ``schedules``, [Hadar, eq. 3 and 3a].
+    """P3 with the rows of ``schedules``, [Hadar, eq. 3 and 3a]; ``print(P3)`` shows it.
 
-    ``minimise sum_j mu[j] + sum_t,c c_c k[t, c]`` subject to ``mu[j] + sum_t,c w_s[t, c] k[t, c] >= U_s`` for every
-    schedule s of every job j, all >= 0. Prices of what no schedule uses are 0 and not in it.
+    Prices of what no schedule uses are 0 and not in it.
     """
     model = pyo.ConcreteModel(name="Hadar P3")
-    used, owners = _uses(schedules), _owners(schedules)
+    used, owners = _uses(problem, schedules), _owners(problem, schedules)
     model.k = pyo.Var(list(used), domain=pyo.NonNegativeReals)
     model.mu = pyo.Var(list(owners), domain=pyo.NonNegativeReals)
-    rent = sum(int(problem.capacity[c]) * model.k[t, c] for t, c in used)
+    capacity = dict(zip(problem.cells, problem.capacity.tolist(), strict=True))
+    rent = sum(capacity[h, r] * model.k[h, r, t] for h, r, t in used)
     model.cost = pyo.Objective(expr=sum(model.mu[j] for j in owners) + rent, sense=pyo.minimize)
-    model.pays = pyo.Constraint(
-        range(len(schedules)),
-        rule=lambda m, i: (
-            m.mu[schedules[i].job] + sum(n * m.k[t, c] for t, c, n in schedules[i].gpus)
-            >= float(schedules[i].value(problem))
-        ),
-    )
+
+    def pays(m: Any, j: str, i: int) -> Any:
+        cost = sum(n * m.k[*problem.cells[c], t] for t, c, n in schedules[i].gpus)
+        return m.mu[j] + cost >= float(schedules[i].value(problem))
+
+    model.pays = pyo.Constraint([(problem.name(s.job), i) for i, s in enumerate(schedules)], rule=pays)
+    object.__setattr__(model, "mathematics", P3)
+    described(model, P3)
     return model
 
 
 def schedule_program(problem: Problem, schedules: Sequence[Schedule], *, whole: bool = True) -> LinearProgram:
     """The program of :func:`schedule_model` without Pyomo; a property test says that they are the same."""
-    used, owners = _uses(schedules), _owners(schedules)
+    used, owners = _uses(problem, schedules), _owners(problem, schedules)
     row = {("room", *at): i for i, at in enumerate(used)} | {("once", j): len(used) + i for i, j in enumerate(owners)}
-    entries = [(row["room", t, c], i, n) for (t, c), uses in used.items() for i, n in uses]
+    entries = [(row["room", *at], i, n) for at, uses in used.items() for i, n in uses]
     entries += [(row["once", j], i, 1) for j, own in owners.items() for i in own]
     rows, columns, data = np.array(entries, dtype=float).reshape(-1, 3).T
     n = len(schedules)
+    capacity = dict(zip(problem.cells, problem.capacity.tolist(), strict=True))
     matrix = sparse.coo_array((data, (rows.astype(int), columns.astype(int))), shape=(len(row), n))
     return LinearProgram(
         c=np.array([float(s.value(problem)) for s in schedules]),
         A=sparse.csc_array(matrix),
         row_lower=np.full(len(row), -np.inf),
-        row_upper=np.array([float(problem.capacity[c]) for _, c in used] + [1.0] * len(owners)),
+        row_upper=np.array([capacity[h, r] for h, r, _ in used] + [1.0] * len(owners), dtype=float),
         col_lower=np.zeros(n),
         col_upper=np.full(n, 1.0 if whole else np.inf),
         integer=np.full(n, whole),
         row_names=[f"{kind}[{','.join(map(str, at))}]" for kind, *at in row],
-        col_names=[f"y[{i}]" for i in range(n)],
+        col_names=[f"y[{problem.name(schedule.job)},{i}]" for i, schedule in enumerate(schedules)],
     )
 
 
-def _uses(schedules: Sequence[Schedule]) -> dict[tuple[int, int], list[tuple[int, int]]]:
-    """(slot, cell) -> (position of the schedule, GPUs), both sorted."""
+def duals(problem: Problem, schedules: Sequence[Schedule], row_dual: Floats) -> tuple[Floats, dict[int, float]]:
+    """(T, C) prices, and job -> payoff of those that have a schedule, of the rows of :func:`schedule_program`."""
+    prices, used, owners = np.zeros(problem.none_used().shape), _uses(problem, schedules), _owners(problem, schedules)
+    cells = {cell: c for c, cell in enumerate(problem.cells)}
+    for (h, r, t), dual in zip(used, row_dual.tolist(), strict=False):
+        prices[t, cells[h, r]] = max(0.0, dual)
+    payoffs = row_dual[len(used) :].tolist()
+    return prices, {schedules[own[0]].job: dual for own, dual in zip(owners.values(), payoffs, strict=True)}
+
+
+def _uses(problem: Problem, schedules: Sequence[Schedule]) -> dict[tuple[str, str, int], list[tuple[int, int]]]:
+    """(server, GPU type, slot) -> (position of the schedule, GPUs), slot by slot."""
     used: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for i, schedule in enumerate(schedules):
         for t, c, n in schedule.gpus:
             used.setdefault((t, c), []).append((i, n))
-    return dict(sorted(used.items()))
+    return {(*problem.cells[c], t): uses for (t, c), uses in sorted(used.items())}
 
 
-def _owners(schedules: Sequence[Schedule]) -> dict[int, list[int]]:
-    """Job -> positions of its schedules, sorted."""
+def _owners(problem: Problem, schedules: Sequence[Schedule]) -> dict[str, list[int]]:
+    """Job -> positions of its schedules, in the order of jobs."""
     owners: dict[int, list[int]] = {}
     for i, schedule in enumerate(schedules):
         owners.setdefault(schedule.job, []).append(i)
-    return dict(sorted(owners.items()))
+    return {problem.name(j): own for j, own in sorted(owners.items())}

@@ -12,27 +12,161 @@ from hetopt.models.hadar.problem import Problem
 from hetopt.models.hadar.schedules import Schedule
 from hetopt.models.hadar.solved import Solved, claimed, proven, solved
 from hetopt.programs.compiling import from_pyomo
+from hetopt.programs.mathematics import Definition, Mathematics, Statement, Symbol, Variable, described
 from hetopt.solving.backends import run
 from hetopt.solving.options import Options
+
+SLOTS = Symbol("T", "slots 0, 1, … of L seconds each")
+CELLS = Symbol("C", "cells (h, r): server h has GPUs of type r")
+CAPACITY = Symbol("c", "GPUs of type r on server h", "GPUs", "h, r", "c_{#1}^{#2}")
+UTILITY = Symbol(
+    "U", "utility U(f - a) of job j if it is done at the end f of slot t", "utility", "j, t", r"\mathcal{U}_{#1}(#2)"
+)
+
+_SYMBOLS = (
+    Symbol("J", "jobs that arrive before the last slot begins"),
+    SLOTS,
+    CELLS,
+    CAPACITY,
+    UTILITY,
+    Symbol("slots", "slots that begin when job j has arrived or later, t >= a", index="j", latex="T_{#1}"),
+    Symbol("cells", "cells whose type can run job j", index="j", latex="C_{#1}"),
+    Symbol("W", "GPUs of the gang of job j", "GPUs", "j"),
+    Symbol(
+        "X",
+        "part of its work that the gang of j does in a slot if its slowest GPU is of type r: L W X / (E N) there",
+        "1/slot",
+        "j, r",
+        "X_{#1}^{#2}",
+    ),
+    Symbol("speeds", "numbers of the speeds that the gang of j may have, the fastest is 0", index="j", latex="V_{#1}"),
+    Symbol("v", "speed l of the gang of job j: its different X > 0 in descending order", "1/slot", "j, l"),
+    Symbol(
+        "enough",
+        "the work of j, or rather what lies half-way between the sums of its speeds just below and above: the same "
+        "schedules, and rounding decides nothing",
+        index="j",
+    ),
+)
+
+
+def p1(admission: bool = True) -> Mathematics:
+    """The best schedules of all jobs, slot by slot; as printed (without ``admission``) every job must finish."""
+    admitted = Statement(
+        "admission", "sum(ends[j, t] for t in slots[j]) <= 1", "for j in J", meaning="a job may be left out"
+    )
+    printed = Statement(
+        "admission", "sum(ends[j, t] for t in slots[j]) == 1", "for j in J", "Hadar, eq. (1a)", "every job finishes"
+    )
+    return Mathematics(
+        "Hadar, P1: the best schedules of all jobs, slot by slot",
+        gains=(
+            Statement(
+                "gain",
+                "sum(U[j, t] * ends[j, t] for j in J for t in slots[j])",
+                "",
+                "Hadar, eq. (1)",
+                "utility of the jobs that finish",
+                "utility",
+            ),
+        ),
+        rows=(
+            Statement(
+                "done",
+                "sum(x[j, t] for t in slots[j]) >= enough[j] * sum(ends[j, t] for t in slots[j])",
+                "for j in J",
+                "Hadar, eq. (1a)",
+                "a job that finishes does all of its work",
+                "part of the work",
+            ),
+            Statement(
+                "pace",
+                "w[j, h, r, t] <= min(c[h, r], W[j]) * sum(runs[j, t, l] for l in speeds[j] if v[j, l] <= X[j, r])",
+                "for j in J for h, r in cells[j] for t in slots[j]",
+                "Hadar, eq. (1b)",
+                "a gang has GPUs of no type that is slower than it runs",
+                "GPUs",
+            ),
+            Statement(
+                "last",
+                "sum(runs[j, t, l] for l in speeds[j]) <= sum(ends[j, u] for u in slots[j] if u >= t)",
+                "for j in J for t in slots[j]",
+                "Hadar, eq. (1c)",
+                "a gang runs at one speed, and not after its last slot",
+            ),
+            Statement(
+                "room",
+                "sum(w[j, h, r, t] for j in J) <= c[h, r]",
+                "for h, r in C for t in T",
+                "Hadar, eq. (1d)",
+                "there are no more GPUs than there are",
+                "GPUs",
+            ),
+            Statement(
+                "gang",
+                "sum(w[j, h, r, t] for h, r in cells[j]) == W[j] * sum(runs[j, t, l] for l in speeds[j])",
+                "for j in J for t in slots[j]",
+                "Hadar, eq. (1e)",
+                "a gang has all of its GPUs or none",
+                "GPUs",
+            ),
+            admitted if admission else printed,
+        ),
+        variables=(
+            Variable(
+                "w",
+                "GPUs of type r on server h for job j in slot t",
+                "GPUs",
+                "j, h, r, t",
+                "w_{#1#2}^{#3}(#4)",
+                "w[j, h, r, t] in {0, 1, ...}",
+                "for j in J for h, r in cells[j] for t in slots[j]",
+                "Hadar, eq. (1e)",
+                sparse=True,
+            ),
+            Variable(
+                "runs",
+                "whether the gang of j runs at its speed l in slot t",
+                "",
+                "j, t, l",
+                formula="runs[j, t, l] in {0, 1}",
+                over="for j in J for t in slots[j] for l in speeds[j]",
+            ),
+            Variable(
+                "ends",
+                "whether slot t is the last of job j",
+                "",
+                "j, t",
+                formula="ends[j, t] in {0, 1}",
+                over="for j in J for t in slots[j]",
+            ),
+        ),
+        definitions=(
+            Definition(
+                "x",
+                "part of its work that the gang of j does in slot t",
+                "1/slot",
+                "j, t",
+                "x_{#1}(#2)",
+                "x[j, t] == sum(v[j, l] * runs[j, t, l] for l in speeds[j])",
+                "for j in J for t in slots[j]",
+                "Hadar, eq. (1b)",
+                "x",
+            ),
+        ),
+        symbols=_SYMBOLS,
+    )
+
+
+P1 = p1()
+P1_AS_PRINTED = p1(admission=False)
 
 
 @dataclass(frozen=True)
 class TimeIndexed:
-    """P1 as an integer program, [Hadar, eq. 1 to 1e].
+    """P1 as an integer program, [Hadar, eq. 1 to 1e]; ``print(TimeIndexed().mathematics)`` shows it.
 
-    Whole w[j, t, c] GPUs of each cell; binary runs[j, t, v] that the gang runs in slot t at the v-th fastest speed
-    x[j, v] of the job; binary ends[j, t] that t is its last slot. With s[j, c] the speed that the cell allows ::
-
-        maximise  sum_j,t U_j[t] ends[j, t]   subject to
-        sum_t,v x[j, v] runs[j, t, v] >= enough_j sum_t ends[j, t]                 (1a)
-        w[j, t, c] <= min(c_c, W_j) sum_{v: x[j, v] <= s[j, c]} runs[j, t, v]      (1b)
-        sum_v runs[j, t, v] <= sum_{t' >= t} ends[j, t']                           (1c)
-        sum_j w[j, t, c] <= c_c                                                    (1d)
-        sum_c w[j, t, c] = W_j sum_v runs[j, t, v]                                 (1e)
-        sum_t ends[j, t] <= 1                                                      admission
-
-    ``enough`` is half-way between the most work that slots can do and is too little, and the least that is enough: the
-    same schedules as with the work itself, and a solver's tolerance decides nothing.
+    The paper's minimum (1b) and maximum (1c) become binary choices of a speed and of a last slot.
 
     Parameters
     ----------
@@ -60,14 +194,21 @@ class TimeIndexed:
             return solved(problem, [], None)
         point = run(program, self.options)
         value = dict(zip(program.col_names, point.x.tolist(), strict=True))
+        jobs = {job.name: j for j, job in enumerate(problem.instance.jobs)}
+        cells = {cell: c for c, cell in enumerate(problem.cells)}
         chosen: dict[int, list[tuple[int, int, int]]] = {}
-        for (j, t, c), w in model.w.items():
+        for (j, h, r, t), w in model.w.items():
             if gpus := round(value.get(w.name, 0.0)):
-                chosen.setdefault(j, []).append((t, c, gpus))
+                chosen.setdefault(jobs[j], []).append((t, cells[h, r], gpus))
         return claimed(problem, [Schedule(j, tuple(sorted(gpus))) for j, gpus in chosen.items()], point)
 
+    @property
+    def mathematics(self) -> Mathematics:
+        """The program."""
+        return P1 if self.admission else P1_AS_PRINTED
+
     def build(self, problem: Problem) -> Any:
-        """The Pyomo model; jobs, slots, cells and speeds count from 0. Jobs that arrive too late are not in it.
+        """The Pyomo model, with names of jobs, servers and GPU types; slots and speeds count from 0.
 
         Raises
         ------
@@ -75,53 +216,58 @@ class TimeIndexed:
             Every job must finish, and one arrives too late.
         """
         model = pyo.ConcreteModel(name="Hadar P1")
-        jobs = [j for j in range(len(problem.demand)) if problem.first[j] < problem.slots]
-        if not self.admission and len(jobs) < len(problem.demand):
+        present = [j for j in range(len(problem.demand)) if problem.first[j] < problem.slots]
+        if not self.admission and len(present) < len(problem.demand):
             late = problem.name(int(problem.first.argmax()))
             raise NotSolved(f"job {late!r} must finish, and arrives after the last slot has begun", "infeasible")
-        cells, capacity, demand = range(len(problem.cells)), problem.capacity.tolist(), problem.demand.tolist()
-        level = {j: [float(v) for v in problem.levels(j)] for j in jobs}
-        speed = {(j, c): float(problem.speed[j, problem.kind[c]]) for j in jobs for c in cells}
-        slots = {j: range(int(problem.first[j]), problem.slots) for j in jobs}
+        jobs = {problem.name(j): j for j in present}
+        cells = dict(zip(problem.cells, problem.capacity.tolist(), strict=True))
+        demand = {j: int(problem.demand[i]) for j, i in jobs.items()}
+        level = {j: [float(v) for v in problem.levels(i)] for j, i in jobs.items()}
+        kinds = dict(zip((r for _, r in problem.cells), problem.kind.tolist(), strict=True))
+        speed = {(j, r): float(problem.speed[i, k]) for j, i in jobs.items() for r, k in kinds.items()}
+        slots = {j: range(int(problem.first[i]), problem.slots) for j, i in jobs.items()}
         here = [(j, t) for j in jobs for t in slots[j]]
-        seats = [(j, t, c) for j, t in here for c in cells if speed[j, c]]
-        enough = {j: _enough(problem, j, len(slots[j])) for j in jobs}
+        seats = [(j, h, r, t) for j, t in here for h, r in cells if speed[j, r]]
+        enough = {j: _enough(problem, i, len(slots[j])) for j, i in jobs.items()}
         model.w = pyo.Var(seats, domain=pyo.NonNegativeIntegers)
         model.runs = pyo.Var([(j, t, v) for j, t in here for v in range(len(level[j]))], domain=pyo.Binary)
         model.ends = pyo.Var(here, domain=pyo.Binary)
 
-        def runs(j: int, t: int, fastest: int = 0) -> Any:
+        def runs(j: str, t: int, fastest: int = 0) -> Any:
             return sum(model.runs[j, t, v] for v in range(fastest, len(level[j])))
 
-        def ends(j: int, since: int = 0) -> Any:
+        def ends(j: str, since: int = 0) -> Any:
             return sum(model.ends[j, t] for t in slots[j] if t >= since)
 
-        def room(_: Any, t: int, c: int) -> Any:
-            there = [model.w[j, t, c] for j in jobs if (j, t, c) in model.w]
-            return sum(there) <= capacity[c] if there else pyo.Constraint.Skip
+        def room(_: Any, h: str, r: str, t: int) -> Any:
+            there = [model.w[j, h, r, t] for j in jobs if (j, h, r, t) in model.w]
+            return sum(there) <= cells[h, r] if there else pyo.Constraint.Skip
 
-        gain = sum(float(problem.value[at]) * model.ends[at] for at in here)
+        model.x = pyo.Expression(
+            here, rule=lambda _, j, t: sum(v * model.runs[j, t, i] for i, v in enumerate(level[j]))
+        )
+        gain = sum(float(problem.value[jobs[j], t]) * model.ends[j, t] for j, t in here)
         model.gain = pyo.Objective(expr=gain, sense=pyo.maximize)
         model.done = pyo.Constraint(
-            jobs,
-            rule=lambda _, j: (
-                sum(level[j][v] * model.runs[j, t, v] for t in slots[j] for v in range(len(level[j])))
-                >= enough[j] * ends(j)
-            ),
+            list(jobs), rule=lambda _, j: sum(model.x[j, t] for t in slots[j]) >= enough[j] * ends(j)
         )
         model.pace = pyo.Constraint(
             seats,
-            rule=lambda _, j, t, c: (
-                model.w[j, t, c] <= min(capacity[c], demand[j]) * runs(j, t, level[j].index(speed[j, c]))
+            rule=lambda _, j, h, r, t: (
+                model.w[j, h, r, t] <= min(cells[h, r], demand[j]) * runs(j, t, level[j].index(speed[j, r]))
             ),
         )
         model.last = pyo.Constraint(here, rule=lambda _, j, t: runs(j, t) <= ends(j, t))
-        model.room = pyo.Constraint(range(problem.slots), cells, rule=room)
+        model.room = pyo.Constraint([(h, r, t) for t in range(problem.slots) for h, r in cells], rule=room)
         model.gang = pyo.Constraint(
-            here, rule=lambda _, j, t: sum(model.w[j, t, c] for c in cells if speed[j, c]) == demand[j] * runs(j, t)
+            here,
+            rule=lambda _, j, t: sum(model.w[j, h, r, t] for h, r in cells if speed[j, r]) == demand[j] * runs(j, t),
         )
-        least = 0 if self.admission else 1
-        model.admission = pyo.Constraint(jobs, rule=lambda _, j: (least, ends(j), 1))
+        least = None if self.admission else 1
+        model.admission = pyo.Constraint(list(jobs), rule=lambda _, j: (least, ends(j), 1))
+        object.__setattr__(model, "mathematics", self.mathematics)
+        described(model, self.mathematics)
         return model
 
 
