@@ -1,6 +1,6 @@
 """Gavel's policies on 2,048 jobs and 3 GPU types, beside the same mathematics in cvxpy with ECOS as Gavel writes it.
 
-Each round is one seed: whole road from an Instance whose arrays nobody has asked for yet to a certified Allocation.
+Each round is one seed: the whole way from an Instance whose arrays nobody has asked for yet to a certified Allocation.
 """
 
 from __future__ import annotations

@@ -23,20 +23,25 @@ if TYPE_CHECKING:
         InvalidInstance,
         InvalidOption,
         InvalidPlan,
+        LargeModel,
         NotLinear,
         NotSolved,
         SolverUnavailable,
         Stalled,
+        SuspiciousSpeedups,
         UnknownName,
         UnusableFile,
     )
     from hetopt.files.instance_files import read
     from hetopt.placement import HierarchicalPlacer, MoreWorkersFirst
+    from hetopt.programs.arrays import Arrays, Columns, Measure, Rows, on_own, on_shares
+    from hetopt.programs.compiled import measure
     from hetopt.programs.compiling import from_pyomo
     from hetopt.programs.exporting import export
-    from hetopt.programs.formulation import Component, Formulation, Measure, Model
+    from hetopt.programs.formulation import Component, Formulation
     from hetopt.programs.json_file import from_json
-    from hetopt.programs.linear import LinearProgram
+    from hetopt.programs.linear import Cuts, LinearProgram
+    from hetopt.programs.model import Model
     from hetopt.rounding.whole_gpus import AsPrinted, Rounded, WholeGPUs
     from hetopt.rounding.whole_jobs import WholeJobs
     from hetopt.selection import LongestStarved
@@ -45,9 +50,13 @@ if TYPE_CHECKING:
     from hetopt.simulation.run import simulate
     from hetopt.solving.exact import ExactOptimum, exact_optimum
     from hetopt.solving.highs import Session
+    from hetopt.solving.methods import Method, register_method
+    from hetopt.solving.optimising import optimise
     from hetopt.solving.options import Options
+    from hetopt.solving.policies import Policy, solve
     from hetopt.solving.pyomo_solvers import to_pyomo
-    from hetopt.solving.road import Policy, compile_program, optimise, solve
+    from hetopt.solving.resolving import FormulationSession
+    from hetopt.solving.sensitivity import Sensitivity, sensitivity
 
 __version__ = "0.1.0"
 
@@ -83,10 +92,12 @@ _WHERE = {
         "InvalidInstance",
         "InvalidOption",
         "InvalidPlan",
+        "LargeModel",
         "NotLinear",
         "NotSolved",
         "SolverUnavailable",
         "Stalled",
+        "SuspiciousSpeedups",
         "UnknownName",
         "UnusableFile",
     ),
@@ -95,16 +106,27 @@ _WHERE = {
         "HierarchicalPlacer",
         "MoreWorkersFirst",
     ),
+    "hetopt.programs.arrays": (
+        "Arrays",
+        "Columns",
+        "Measure",
+        "Rows",
+        "on_own",
+        "on_shares",
+    ),
+    "hetopt.programs.compiled": ("measure",),
     "hetopt.programs.compiling": ("from_pyomo",),
     "hetopt.programs.exporting": ("export",),
     "hetopt.programs.formulation": (
         "Component",
         "Formulation",
-        "Measure",
-        "Model",
     ),
     "hetopt.programs.json_file": ("from_json",),
-    "hetopt.programs.linear": ("LinearProgram",),
+    "hetopt.programs.linear": (
+        "Cuts",
+        "LinearProgram",
+    ),
+    "hetopt.programs.model": ("Model",),
     "hetopt.rounding.whole_gpus": (
         "AsPrinted",
         "Rounded",
@@ -122,10 +144,18 @@ _WHERE = {
     "hetopt.solving.highs": ("Session",),
     "hetopt.solving.options": ("Options",),
     "hetopt.solving.pyomo_solvers": ("to_pyomo",),
-    "hetopt.solving.road": (
+    "hetopt.solving.resolving": ("FormulationSession",),
+    "hetopt.solving.sensitivity": (
+        "Sensitivity",
+        "sensitivity",
+    ),
+    "hetopt.solving.methods": (
+        "Method",
+        "register_method",
+    ),
+    "hetopt.solving.optimising": ("optimise",),
+    "hetopt.solving.policies": (
         "Policy",
-        "compile_program",
-        "optimise",
         "solve",
     ),
 }
@@ -135,14 +165,18 @@ _MODULE = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
     "Allocation",
+    "Arrays",
     "AsPrinted",
     "Audit",
     "Certificate",
     "Cluster",
+    "Columns",
     "Component",
+    "Cuts",
     "Entities",
     "ExactOptimum",
     "Formulation",
+    "FormulationSession",
     "GPUType",
     "HetoptError",
     "HierarchicalPlacer",
@@ -153,10 +187,12 @@ __all__ = [
     "InvalidPlan",
     "Job",
     "JobType",
+    "LargeModel",
     "LinearProgram",
     "Log",
     "LongestStarved",
     "Measure",
+    "Method",
     "Model",
     "MoreWorkersFirst",
     "NotLinear",
@@ -168,11 +204,14 @@ __all__ = [
     "Plan",
     "Policy",
     "Rounded",
+    "Rows",
+    "Sensitivity",
     "Server",
     "Session",
     "SolverUnavailable",
     "Stage",
     "Stalled",
+    "SuspiciousSpeedups",
     "Tenant",
     "UnknownName",
     "UnusableFile",
@@ -180,13 +219,17 @@ __all__ = [
     "WholeGPUs",
     "WholeJobs",
     "audit",
-    "compile_program",
     "exact_optimum",
     "export",
     "from_json",
     "from_pyomo",
+    "measure",
+    "on_own",
+    "on_shares",
     "optimise",
     "read",
+    "register_method",
+    "sensitivity",
     "simulate",
     "solve",
     "to_pyomo",

@@ -16,9 +16,10 @@ from hetopt.errors import InvalidFormulation, InvalidInstance, InvalidOption, In
 from hetopt.files.documents import Fault, from_yaml
 from hetopt.files.saving import check_writable
 from hetopt.programs.formulation import Formulation
-from hetopt.registry import MAPPERS, is_named, is_nearly_named, make_mapper, make_policy, named_instance
+from hetopt.programs.mathematics import Mathematics
+from hetopt.registry import MAPPERS, is_named, is_nearly_named, make_mapper, make_policy, make_program, named_instance
 from hetopt.solving.options import Options
-from hetopt.solving.road import Policy
+from hetopt.solving.policies import Policy
 
 if TYPE_CHECKING:
     from hetopt.pipelines.mapping import Mapper
@@ -140,6 +141,13 @@ def named_policy(name: str, settings: list[str] | None = None) -> Formulation | 
     given = parse_settings(settings)
     look_here(name, *given.values())
     return make_policy(name, given)
+
+
+def named_program(name: str, settings: list[str] | None = None, kind: Any = None) -> Mathematics:
+    """The mathematics of the program of that name; ``module:Name`` is also looked for in the current folder."""
+    given = parse_settings(settings)
+    look_here(name, *given.values())
+    return make_program(name, given, kind)
 
 
 def look_here(*names: object) -> None:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
-from hetopt.checks import shown
-from hetopt.data.entities import Entities, Floats
-from hetopt.errors import InvalidFormulation
-from hetopt.programs.formulation import Formulation, Measure, Measured
+from hetopt.programs.arrays import Measure
+from hetopt.programs.compiled import Compiled
 from hetopt.solving.point import Point
 from hetopt.tolerances import EQUAL, TRUSTED, scale
 
 if TYPE_CHECKING:
     from hetopt.solving.exact import ExactOptimum
+    from hetopt.solving.sensitivity import Sensitivity
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,20 +34,20 @@ class Certificate:
         arrays, where every component can do so (``measured`` is then True); else what the solver reports. Costs count
         negative.
     bound:
-        No feasible allocation is better, claims the solver (for a specialist: proven by weak duality).
+        No feasible allocation is better, claims the solver (of a method by structure: proven by weak duality).
     violation:
         Largest violation of capacity or of a component's rows, measured on the shares; relative, no unit.
     measured:
         Whether every component measured its own gain and rows.
     seconds:
-        Wall time of the whole road, building included.
+        Wall time of the whole solve path, building included.
     solver_seconds:
         Wall time inside the solver.
     solver, method, passes:
         What was used, and how many runs it took.
     size:
         What the gap is relative to where the objective may be near 0 by the choice of units; see
-        :class:`~hetopt.programs.formulation.Measure`.
+        :class:`~hetopt.programs.arrays.Measure`.
     exact:
         The optimum in rational numbers where ``Options(exact=True)`` asked for it, else None.
     """
@@ -66,6 +65,11 @@ class Certificate:
     size: float = 0.0
     exact: ExactOptimum | None = None
     _point: Point | None = field(default=None, repr=False)
+    _compiled: Compiled | None = field(default=None, repr=False)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without what only :attr:`sensitivity` needs, which cannot be pickled."""
+        return {**self.__dict__, "_compiled": None}
 
     @property
     def gap(self) -> float:
@@ -88,6 +92,27 @@ class Certificate:
         capacity.index = pd.Index([name[len("capacity[") : -1] for name in capacity.index], name="gpu_type")
         return capacity.rename("price")
 
+    @property
+    def reduced_costs(self) -> pd.Series[float]:
+        """Column name -> increase of :attr:`objective` per unit of the column's bound; empty for integer programs."""
+        point = None if self._point is None else self._point.main
+        if point is None or point.row_dual is None:
+            return pd.Series(dtype=float, name="reduced_cost")
+        costs = point.program.priced(point.row_dual)
+        return pd.Series(costs, index=list(point.program.col_names), name="reduced_cost")
+
+    @cached_property
+    def sensitivity(self) -> Sensitivity | None:
+        """Duals, reduced costs and the ranges in which they hold; None for results of rules and after pickling.
+
+        Computed by simplex when asked for; of the linear relaxation for integer programs.
+        """
+        from hetopt.solving.sensitivity import sensitivity_of
+
+        if self._point is None or self._compiled is None:
+            return None
+        return sensitivity_of(self._compiled, self._point)
+
     def as_dict(self) -> dict[str, object]:
         """Plain numbers and words, for JSON."""
         return {
@@ -106,42 +131,10 @@ class Certificate:
         }
 
 
-def capacity_violation(entities: Entities, share: Floats) -> float:
-    """Largest overuse of a GPU type, or negative share, relative to the largest capacity."""
-    size = scale(entities.capacity)
-    over = entities.gpus(share).sum(axis=0) - entities.capacity
-    forbidden = np.abs(share[~entities.allowed])
-    parts = [over.max(), -share.min(), forbidden.max() if forbidden.size else 0.0]
-    return max(0.0, float(max(parts)) / size)
-
-
-def measure(formulation: Formulation, entities: Entities, share: Floats, priority: int = 0) -> tuple[Measure, bool]:
-    """(gain and size at ``priority`` and largest violation, whether all components could be measured) of a share."""
-    gain, size, violation, complete = 0.0, 0.0, capacity_violation(entities, share), True
-    for part in formulation:
-        if not isinstance(part, Measured):
-            complete = False
-            continue
-        own = part.measure(entities, share)
-        if not isinstance(own, Measure):
-            raise InvalidFormulation(f"{part.name!r}: measure(entities, share) returned {shown(own)}; return a Measure")
-        violation = max(violation, own.violation)
-        if getattr(part, "priority", 0) == priority:
-            gain += own.gain
-            size += own.size
-    return Measure(gain, violation, size), complete
-
-
-def certify(
-    formulation: Formulation,
-    entities: Entities,
-    point: Point,
-    seconds: float,
-    exact: ExactOptimum | None = None,
-) -> Certificate:
-    """The certificate of ``point`` for ``formulation``."""
+def certify(compiled: Compiled, point: Point, seconds: float, exact: ExactOptimum | None = None) -> Certificate:
+    """The certificate of ``point`` for the formulation that ``compiled`` is of."""
     main = point.main
-    own, complete = measure(formulation, entities, point.share, main.program.priority)
+    own, complete = compiled.measure(point.share, main.program.priority)
     objective = own.gain if complete else main.objective
     return Certificate(
         status=_status(point, objective, main.bound, own),
@@ -157,6 +150,7 @@ def certify(
         size=own.size,
         exact=exact,
         _point=point,
+        _compiled=compiled,
     )
 
 

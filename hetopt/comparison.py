@@ -22,7 +22,7 @@ from hetopt.envy import largest_envy
 from hetopt.errors import HetoptError
 from hetopt.placing import FirstRound, place
 from hetopt.programs.formulation import Formulation
-from hetopt.solving.road import Policy, solve
+from hetopt.solving.policies import Policy, solve
 from hetopt.tolerances import VISIBLE
 
 COLUMNS = {

@@ -13,7 +13,7 @@ from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
 from hetopt.lettering import label, lettering
 from hetopt.pictures import COLOURS
-from hetopt.solving.road import Policy, check_policy, solve
+from hetopt.solving.policies import Policy, check_policy, solve
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 SMALLEST = 0.001

@@ -37,7 +37,7 @@ VIOLATED = 1e-8
 """A lazy row enters once it is violated by more. Below FEASIBILITY, so that a finished pass meets it."""
 
 PROVEN = 1e-9
-"""Relative gap at which a specialist's own dual bound proves its result. Rounding in sums over 100,000 tenants
+"""Relative gap at which a method's own dual bound proves its result. Rounding in sums over 100,000 tenants
 leaves about 1e-12, and no result shows it."""
 
 FINE = 1e-10
@@ -81,7 +81,8 @@ def scale(*values: ArrayLike) -> float:
     largest = 0.0
     for value in values:
         array = np.abs(np.asarray(value, dtype=float))
-        array = array[np.isfinite(array)]
-        if array.size:
-            largest = max(largest, float(array.max()))
+        top = float(array.max(initial=0.0))
+        if not np.isfinite(top):
+            top = float(array[np.isfinite(array)].max(initial=0.0))
+        largest = max(largest, top)
     return largest if largest > 0 else 1.0

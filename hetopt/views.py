@@ -25,6 +25,9 @@ UNITS = {
 }
 """What the columns of an allocation are: shares of tenants are GPUs, those of jobs are time."""
 
+RANGED = 2_000
+"""Shares up to which JSON has sensitivities, which take another solve; Python gives them for any result."""
+
 PROPERTIES = {
     "envy_free": "nobody would do better with what another has, scaled by weight",
     "sharing_incentive": "everybody does at least as well as with an own part of the cluster, by weight",
@@ -70,7 +73,11 @@ def result_json(result: Allocation | Plan, policy: str, name: str) -> dict[str, 
     else:
         data["gpus"] = result.gpus.to_dict(orient="index")
         data["given_up"] = dict(result.given_up)
-    data["certificate"] = result.certificate.as_dict() if result.certificate is not None else None
+    certificate = result.certificate
+    data["certificate"] = certificate.as_dict() if certificate is not None else None
+    small = result.x.size <= RANGED
+    changes = certificate.sensitivity if certificate is not None and small else None
+    data["sensitivity"] = changes.as_dict() if changes is not None else None
     return data
 
 

@@ -10,16 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hetopt.allocation import Allocation, as_table
-from hetopt.certificate import Certificate, capacity_violation
+from hetopt.certificate import Certificate
 from hetopt.data.entities import Entities, Floats, Kind, check_kind
 from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
 from hetopt.models.fairness import SharingIncentive
-from hetopt.models.gavel.arrays import time_program
 from hetopt.models.gavel.parts import TimeFraction
 from hetopt.models.objectives import TotalRate
+from hetopt.programs.compiled import capacity_violation
 from hetopt.programs.formulation import Formulation
-from hetopt.programs.linear import LinearProgram
 
 
 def by_rule(entities: Entities, share: ArrayLike, method: str, seconds: float) -> Allocation:
@@ -106,11 +105,7 @@ def isolated() -> EqualSplit:
 
 def efficiency_only() -> Formulation:
     """The largest total rate, whoever gets it, [OEF, eq. 4]; gangs of jobs run at most all the time."""
-    return Formulation((TotalRate(), TimeFraction()), compile=_efficiency_program, title="Efficiency only")
-
-
-def _efficiency_program(entities: Entities) -> LinearProgram:
-    return time_program(entities, entities.speed)
+    return Formulation((TotalRate(), TimeFraction()), title="Efficiency only")
 
 
 def sharing_incentive_only() -> Formulation:

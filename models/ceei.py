@@ -7,10 +7,7 @@ capacity rows, and each tenant's GPUs cost its weight. Jobs have one more row: t
 
 from __future__ import annotations
 
-from functools import partial
-
 from hetopt.models.concave import LogRate
-from hetopt.models.gavel.interior import solve_concave
 from hetopt.models.gavel.parts import TimeFraction
 from hetopt.programs.formulation import Formulation
 
@@ -19,5 +16,4 @@ __all__ = ["LogRate", "equal_budgets"]
 
 def equal_budgets() -> Formulation:
     """The equal-budget market: the largest sum of weight * log rate."""
-    part = LogRate()
-    return Formulation((part, TimeFraction()), specialist=partial(solve_concave, part), title="CEEI")
+    return Formulation((LogRate(), TimeFraction()), title="CEEI")

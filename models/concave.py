@@ -1,9 +1,10 @@
-"""Separable concave gains of rates: tangents for any composition, and the whole curve for interior points.
+"""Separable concave gains of rates: sum_e size[e] * shape(rate[e] / unit[e]).
 
-A gain sum_e size[e] * shape(rate[e] / unit[e]) is no linear program. Each entity gets a column ``gain[e]`` that lies
-below tangents of the shape; a few stand in the model, and others join where a point overestimates its gain. The
-relaxation is a bound from above, the measured gain a value that is reached, and their difference the true duality gap:
-tangents stop once it is within ``Options.gap``. So a concave gain goes with any other component, on any solver.
+The Pyomo model has the gain as it is. For a solver of linear programs each entity gets a column ``gain[e]`` that lies
+below tangents of the shape (:class:`~hetopt.programs.arrays.Curves`); a few are there at first, and others join where a
+point overestimates its gain. The relaxation is a bound from above, the measured gain a value that is reached, and their
+difference the true duality gap: tangents stop once it is within ``Options.gap``. So a concave gain goes with any other
+component, on any solver.
 """
 
 from __future__ import annotations
@@ -15,35 +16,19 @@ from typing import Literal, Protocol
 import numpy as np
 import pyomo.environ as pyo
 from numpy.typing import NDArray
-from scipy import sparse
 
-from hetopt.data.entities import Entities, Floats
-from hetopt.programs.formulation import Block, Expression, Measure, Model
-from hetopt.programs.rows import Rows
-from hetopt.solving.point import Point
-from hetopt.tolerances import VIOLATED, scale
-
-FIRST = (0.25, 0.5, 1.0, 2.0, 4.0)
-"""Rates, in units of the equal part, whose tangents stand in the model from the beginning."""
+from hetopt.data.entities import Entities, Floats, Kind
+from hetopt.programs.arrays import Arrays, Columns, Curves, Shape
+from hetopt.programs.mathematics import Mathematics, Statement
+from hetopt.programs.model import Block, Expression, Model
+from hetopt.programs.symbols import shared
 
 
-class Shape(Protocol):
-    """A strictly concave, increasing function of y > 0."""
-
-    def value(self, y: Floats) -> Floats:
-        """The function; -inf at 0."""
-        ...
-
-    def slope(self, y: Floats) -> Floats:
-        """First derivative."""
-        ...
+class SmoothShape(Shape, Protocol):
+    """A strictly concave, increasing function of y > 0, as interior points need it."""
 
     def curvature(self, y: Floats) -> Floats:
         """Minus the second derivative."""
-        ...
-
-    def inverse(self, value: Floats) -> Floats:
-        """Where the function has this value."""
         ...
 
     def at_slope(self, slope: Floats) -> Floats:
@@ -102,7 +87,7 @@ class Reciprocal:
 
 
 @dataclass(frozen=True, eq=False)
-class Terms:
+class ConcaveTerms:
     """gain = constant + sum over ``who`` of size * shape(rate / unit).
 
     Who can use no GPU of which there are any has no term, for it would be minus infinity whatever the others get.
@@ -125,67 +110,50 @@ class Concave(ABC):
     """Base of components with a separable concave gain; see the module's docstring."""
 
     name: str
-    shape: Shape
+    shape: SmoothShape
 
     @abstractmethod
-    def terms(self, entities: Entities) -> Terms:
+    def terms(self, entities: Entities) -> ConcaveTerms:
         """Who gains how much."""
 
+    @abstractmethod
+    def printed(self, entities: Entities, e: int, rate: Expression) -> Expression:
+        """The term of entity e as the paper prints it."""
+
     def add(self, block: Block, model: Model) -> Expression:
-        """The columns ``gain[e]`` with first tangents ``tangent[e, i]``; the gain."""
-        entities, terms = model.entities, self.terms(model.entities)
-        names = [entities.names[e] for e in terms.who]
-        block.gain = pyo.Var(names)
-        block.tangent = pyo.Constraint(names, range(len(FIRST)))
-        for i, y in enumerate(FIRST):
-            value, slope = self._tangent(np.array(y))
-            for e, name, unit in zip(terms.who.tolist(), names, terms.unit.tolist(), strict=True):
-                own = model.weighted_row(e, float(slope) * entities.speed[e] / unit)
-                block.tangent[name, i] = block.gain[name] - own <= float(value)
-        if not names:
+        """The gain, not linear; no rows."""
+        entities = model.entities
+        who = self.terms(entities).who.tolist()
+        start_inside(model)
+        if not who:
             return model.weighted_shares(0.0)
-        columns = [block.gain[name] for name in names]
-        return terms.constant + pyo.quicksum(s * c for s, c in zip(terms.size.tolist(), columns, strict=True))
+        return pyo.quicksum(self.printed(entities, e, model.rate[entities.names[e]]) for e in who)
 
-    def _tangent(self, y: Floats) -> tuple[Floats, Floats]:
-        """(value at 0, slope) of the tangent at ``y``."""
-        slope = self.shape.slope(y)
-        return self.shape.value(y) - slope * y, slope
-
-    def measure(self, entities: Entities, share: Floats) -> Measure:
-        """The gain itself; its size is what it would be at a rate of one unit, or a slope of one."""
+    def rows(self, entities: Entities) -> Arrays:
+        """The columns ``gain[e]`` below the shape."""
         terms = self.terms(entities)
-        y = entities.rate(share)[terms.who] / terms.unit
-        return Measure(terms.constant + float(terms.size @ self.shape.value(y)), size=float(terms.size.sum()))
-
-    def violated(self, entities: Entities, point: Point) -> Rows:
-        """Tangents where ``point`` overestimates most of the gain; none once all is within the gap asked for."""
-        n, k = entities.shape
-        terms = self.terms(entities)
-        names = [f"{self.name}.gain[{entities.names[e]}]" for e in terms.who]
-        column = point.x[[point.program.column[name] for name in names]]
-        y = np.maximum(entities.rate(point.share)[terms.who], 0.0) / terms.unit
-        over = terms.size * (column - self.shape.value(y))
-        allowed = point.asked_gap * scale(point.objective, terms.size.sum())
-        if over.sum() <= allowed:
-            return Rows.none(n * k)
-        least = np.maximum(allowed / len(over), VIOLATED * terms.size * scale(column))
-        found = np.flatnonzero(over > least)
-        # Not at the point itself where that is nearly 0: the tangent would be too steep to be of use elsewhere.
-        at = np.maximum(y[found], 0.5 * self.shape.inverse(column[found]))
-        value, slope = self._tangent(at)
-        who, r = terms.who[found], len(found)
-        data = -(slope / terms.unit[found])[:, None] * entities.speed[who]
-        columns = who[:, None] * k + np.arange(k)
-        share = sparse.csr_array((data.ravel(), columns.ravel(), np.arange(0, r * k + 1, k)), shape=(r, n * k))
-        return Rows(
-            share=share,
-            lower=np.full(r, -np.inf),
-            upper=value,
-            names=[f"{self.name}.tangent[{entities.names[e]},{p:.6g}]" for e, p in zip(who, at, strict=True)],
-            own=sparse.eye_array(r, format="csr"),
-            own_names=[names[i] for i in found],
+        r = len(terms.who)
+        if not r:
+            return Arrays(gain=np.zeros(entities.shape))
+        where, none = np.arange(r), np.zeros(r)
+        return Arrays(
+            own_gain={"gain": terms.size},
+            constant=terms.constant,
+            columns=(Columns("gain", [entities.names[e] for e in terms.who], lower=-np.inf),),
+            curves=(Curves("gain", 1.0, where, terms.who, self.shape, np.ones(r), terms.unit, none),),
+            size=float(terms.size.sum()),
         )
+
+
+def start_inside(model: Model) -> None:
+    """Give shares without a value one at which every rate is positive: there gains and their slopes are finite."""
+    entities = model.entities
+    part = 1.0 / (len(entities.names) * entities.demand[:, None])
+    inside = np.where(entities.allowed, part * np.minimum(entities.capacity, 1.0), 0.0)
+    for row, values in zip(model.share_grid, inside.tolist(), strict=True):
+        for variable, value in zip(row, values, strict=True):
+            if variable.value is None:
+                variable.set_value(value, skip_validation=True)
 
 
 @dataclass(frozen=True)
@@ -195,11 +163,23 @@ class LogRate(Concave):
     name: str = "log_rate"
     shape = Logarithm()
 
-    def terms(self, entities: Entities) -> Terms:
+    def terms(self, entities: Entities) -> ConcaveTerms:
         """Everyone, in units of the rate on an own part of the cluster."""
         who = np.flatnonzero(entities.isolated_rate)
         unit, weight = entities.isolated_rate[who], entities.weight[who]
-        return Terms(who, weight, unit, float(weight @ np.log(unit)))
+        return ConcaveTerms(who, weight, unit, float(weight @ np.log(unit)))
+
+    def printed(self, entities: Entities, e: int, rate: Expression) -> Expression:
+        """Weight times log rate."""
+        return float(entities.weight[e]) * pyo.log(rate)
+
+    def mathematics(self, kind: Kind) -> Mathematics:
+        """The gain as a formula."""
+        formula = "sum(pi[e] * log(rate[e]) for e in E if f[e] > 0)"
+        meaning = "logarithms of the rates, by weight; who can use no GPU has none"
+        return Mathematics(
+            gains=(Statement("gain", formula, "", "Eisenberg and Gale, 1959", meaning),), symbols=shared(kind)
+        )
 
 
 @dataclass(frozen=True)
@@ -214,9 +194,21 @@ class CompletionTime(Concave):
     kind: Literal["jobs"] = "jobs"
     shape = Reciprocal()
 
-    def terms(self, entities: Entities) -> Terms:
+    def terms(self, entities: Entities) -> ConcaveTerms:
         """Jobs with work left, in units of the rate on an own part of the cluster."""
         work = entities.source.job_array("work_left")
         who = np.flatnonzero((work > 0) & (entities.isolated_rate > 0))
         unit = entities.isolated_rate[who]
-        return Terms(who, entities.weight[who] * work[who] / unit, unit)
+        return ConcaveTerms(who, entities.weight[who] * work[who] / unit, unit)
+
+    def printed(self, entities: Entities, e: int, rate: Expression) -> Expression:
+        """Minus weight times work left over rate."""
+        return -float(entities.weight[e] * entities.source.job_array("work_left")[e]) / rate
+
+    def mathematics(self, kind: Kind) -> Mathematics:
+        """The gain as a formula."""
+        formula = "-sum(pi[e] * W_left[e] / rate[e] for e in E if W_left[e] > 0 if f[e] > 0)"
+        meaning = "time until each job is done if shares stay as they are, by weight"
+        return Mathematics(
+            gains=(Statement("gain", formula, "", "FFT, section 2.3", meaning, "s"),), symbols=shared(kind)
+        )

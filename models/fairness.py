@@ -1,33 +1,20 @@
-"""Fairness as rows: envy-freeness, the sharing incentive, equal rates, largest least rate."""
+"""Fairness as rows: envy-freeness, the sharing incentive, equal rates."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 import pyomo.environ as pyo
-from numpy.typing import NDArray
-from scipy import sparse
 
-from hetopt.data.entities import Entities, Floats
-from hetopt.data.fractions import ExactEntities
-from hetopt.data.worth import Numbers, most_at_once, usable, worth
-from hetopt.programs.formulation import Block, Expression, Measure, Model
-from hetopt.programs.rows import ExactRow, Rows
-from hetopt.solving.point import Point
+from hetopt.data.entities import Entities, Floats, Kind, Numbers
+from hetopt.data.worth import most_at_once, usable, worth
+from hetopt.programs.arrays import Arrays, Columns, Ints, RowFamily, Rows, nearest_powers, on_own, on_shares
+from hetopt.programs.linear import Names
+from hetopt.programs.mathematics import Mathematics, Statement, Symbol, Variable
+from hetopt.programs.model import Block, Expression, Model
+from hetopt.programs.symbols import fair, shared, total
 from hetopt.tolerances import VIOLATED
-
-Ints = NDArray[np.intp]
-
-
-def nearest_powers(size: Floats) -> Floats:
-    """The powers of two nearest to ``size``, 1 where that is 0: dividing by them makes a row's numbers about 1.
-
-    So a solver's absolute tolerances mean the same for every row, and no coefficient is rounded.
-    """
-    return np.asarray(np.exp2(np.rint(np.log2(np.where(size > 0, size, 1.0)))))
 
 
 def envy(entities: Entities, share: Floats) -> Floats:
@@ -48,111 +35,100 @@ class EnvyFree:
 
     Rows, for all e != o:
     ``weight[o] * sum_k v[e,k] gpus[e,k]  >=  weight[e] * sum_k v[e,k] gpus[o,k]``
-    with v the speed per GPU; divided by :meth:`sizes`. Weighted as replicas of the entity would be,
-    [OEF, section 4.2.3]. For jobs the right side is at most ``weight[o] * demand[e] / demand[o] * sum_k v[e,k]
-    gpus[o,k]``: in the time of a larger gang than its own, a job uses as many GPUs as it has workers.
+    with v the speed per GPU. Weighted as replicas of the entity would be, [OEF, section 4.2.3]. For jobs the right side
+    is at most ``weight[o] * demand[e] / demand[o] * sum_k v[e,k] gpus[o,k]``: in the time of a larger gang than its
+    own, a job uses as many GPUs as it has workers.
 
     Parameters
     ----------
     eager_up_to:
-        Up to so many entities all n(n-1) rows stand in the model; above, rows are added as points violate them.
+        Up to so many entities solvers get all n(n-1) rows at once; above, rows are added as points violate them.
     """
 
     eager_up_to: int = 40
     name: str = "envy_free"
 
     def add(self, block: Block, model: Model) -> Expression:
-        """The rows ``row[e, o]`` (where not lazy); no gain."""
+        """The rows ``row[e, o]``; no gain. A lazy model of more than ``eager_up_to`` entities has none of them."""
         entities = model.entities
         block.row = pyo.Constraint(model.E, model.E)
-        if len(entities.names) > self.eager_up_to:
+        n, names = len(entities.names), entities.names
+        if model.lazy and n > self.eager_up_to:
             return 0
-        names, (first, second) = entities.names, _pairs(entities)
-        own, other = self._coefficients(entities, first, second)
+        first, second = pair(np.arange(n * (n - 1)), n)
+        own, other = _coefficients(entities, first, second)
         for r, (e, o) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
             block.row[names[e], names[o]] = model.weighted_row(e, own[r]) - model.weighted_row(o, other[r]) >= 0
         return 0
 
-    def violated(self, entities: Entities, point: Point) -> Rows:
-        """For each entity the row of the one whom it envies most, if it envies at all."""
+    def rows(self, entities: Entities) -> Arrays:
+        """The family of the rows, by pairs."""
         n, k = entities.shape
-        if n <= self.eager_up_to:
-            return Rows.none(n * k)
-        excess = envy(entities, np.maximum(point.share, 0))
-        most = excess.argmax(axis=1)
-        found = np.flatnonzero(excess[np.arange(n), most] > VIOLATED * _whole(entities))
-        return self.rows(entities, found, most[found])
+        family = RowFamily(
+            name="row",
+            size=n * (n - 1),
+            entries=2 * k,
+            make=lambda at: _rows(entities, *pair(at, n)),
+            most_violated=lambda share: _most_envied(entities, share),
+            violation=lambda share: max(0.0, float((envy(entities, share) / _whole(entities)[:, None]).max())),
+            lazy=n > self.eager_up_to,
+        )
+        return Arrays(rows=(family,))
 
-    def every_row(self, entities: Entities) -> Rows:
-        """The rows of all pairs, where ``add`` has left them out."""
-        n, k = entities.shape
-        if n <= self.eager_up_to:
-            return Rows.none(n * k)
-        return self.rows(entities, *_pairs(entities))
-
-    def sizes(self, entities: Entities, first: Ints, second: Ints) -> Floats:
-        """(r,) what ``row[first, second]`` is divided by: a power of two near ``weight[o] * max_k v[e,k]``.
-
-        Of types that have GPUs. So a violation counts in the row as it does in the measure, relative to a rate of e.
-        """
-        top = np.where(entities.capacity > 0, entities.per_gpu, 0.0).max(axis=1)
-        return nearest_powers(entities.weight[second] * top[first])
-
-    def _coefficients(self, entities: Entities, first: Ints, second: Ints) -> tuple[Floats, Floats]:
-        """(r, k) and (r, k): the rows ``own . share[first] - other . share[second] >= 0``."""
-        v = entities.per_gpu[first] / self.sizes(entities, first, second)[:, None]
-        own, other = _claims(entities, first, second)
-        return own[:, None] * v, other[:, None] * v
-
-    def exact_rows(self, entities: Entities, names: Collection[str]) -> dict[str, ExactRow]:
-        """Those of ``names`` that are rows of this component, in fractions."""
-        exact = ExactEntities.of(entities)
-        pairs = {
-            self._name(entities, e, o): (e, o) for e, o in zip(*map(np.ndarray.tolist, _pairs(entities)), strict=True)
-        }
-        found = [(name, *pairs[name]) for name in names if name in pairs]
-        first, second = (np.array([pair[i] for pair in found], dtype=np.intp) for i in (1, 2))
-        v, claims = exact.per_gpu, _claims(exact, first, second)
-        rows = {}
-        for (name, e, o), size, mine, others in zip(found, self.sizes(entities, first, second), *claims, strict=True):
-            own = {(e, j): mine * value / Fraction(size) for j, value in enumerate(v[e])}
-            rows[name] = ExactRow({**own, **{(o, j): -others * value / Fraction(size) for j, value in enumerate(v[e])}})
-        return rows
-
-    def _name(self, entities: Entities, e: int, o: int) -> str:
-        return f"{self.name}.row[{entities.names[e]},{entities.names[o]}]"
-
-    def rows(self, entities: Entities, first: Ints, second: Ints) -> Rows:
-        """The rows ``row[first, second]`` of pairs of entities (positions), in one array operation."""
-        n, k = entities.shape
-        r = len(first)
-        own, other = self._coefficients(entities, first, second)
-        types = np.arange(k)
-        columns = np.concatenate([first[:, None] * k + types, second[:, None] * k + types], axis=1)
-        data = np.concatenate([own, -other], axis=1)
-        index = np.repeat(np.arange(r), 2 * k)
-        matrix = sparse.csr_array(sparse.coo_array((data.ravel(), (index, columns.ravel())), shape=(r, n * k)))
-        names = [self._name(entities, e, o) for e, o in zip(first.tolist(), second.tolist(), strict=True)]
-        return Rows(matrix, np.zeros(r), np.full(r, np.inf), names)
-
-    def measure(self, entities: Entities, share: Floats) -> Measure:
-        """The largest envy, relative to the rate with the whole cluster."""
-        return Measure(violation=max(0.0, float((envy(entities, share) / _whole(entities)[:, None]).max())))
+    def mathematics(self, kind: Kind) -> Mathematics:
+        """The rows as a formula."""
+        part = "pi[e] / pi[o]" if kind == "tenants" else "min(pi[e] * d[o] / (pi[o] * d[e]), 1)"
+        row = Statement(
+            "row",
+            f"{total('v')} >= {part} * sum(v[e, k] * x[o, k] for k in K)",
+            "for e in E for o in E if e != o",
+            "OEF, eq. (10c), right side misprinted",
+            "nobody would rather have the GPUs of another",
+            "" if kind == "tenants" else "work/s",
+        )
+        return Mathematics(rows=(row,), symbols=shared(kind))
 
 
-def _claims(entities: Entities | ExactEntities, first: Ints, second: Ints) -> tuple[Numbers, Numbers]:
-    """(r,) and (r,): what the own share and the other's are multiplied by, besides the speed per GPU."""
-    pi, demand = entities.weight, entities.demand
+def pair(at: Ints, n: int) -> tuple[Ints, Ints]:
+    """The different entities e and o of the rows at these positions, which run over o for each e."""
+    e, o = np.divmod(at, max(n - 1, 1))
+    return e, o + (o >= e)
+
+
+def place(e: Ints, o: Ints, n: int) -> Ints:
+    """Positions of the rows of these pairs: the inverse of :func:`pair`."""
+    return np.asarray(e * (n - 1) + o - (o > e))
+
+
+def _most_envied(entities: Entities, share: Floats) -> Ints:
+    """For each entity the row of the one whom it envies most, if it envies at all."""
+    excess = envy(entities, share)
+    most = excess.argmax(axis=1)
+    found = np.flatnonzero(excess[np.arange(len(most)), most] > VIOLATED * _whole(entities))
+    return place(found, most[found], len(most))
+
+
+def _rows(entities: Entities, first: Ints, second: Ints) -> Rows:
+    """``own . share[first] - other . share[second] >= 0``; a violation counts relative to a rate of the first."""
+    own, other = _coefficients(entities, first, second)
+    names = entities.names
+    top = np.where(entities.capacity > 0, entities.per_gpu, 0.0).max(axis=1)
+    return Rows(
+        "row",
+        Names(len(first), lambda i: f"{names[first[i]]},{names[second[i]]}"),
+        (on_shares(own, first), on_shares(-other, second)),
+        lower=0.0,
+        unit=nearest_powers(entities.weight[second] * top[first]),
+    )
+
+
+def _coefficients(entities: Entities, first: Ints, second: Ints) -> tuple[Numbers, Numbers]:
+    """(r, k) and (r, k): what multiplies the own share and the other's."""
+    pi, demand, v = entities.weight, entities.demand, entities.per_gpu[first]
     most = pi[first] * demand[second]
     if entities.kind == "jobs":
         most = np.minimum(most, pi[second] * demand[first])
-    return pi[second] * demand[first], most
-
-
-def _pairs(entities: Entities) -> tuple[Ints, Ints]:
-    """All pairs of different entities."""
-    first, second = np.nonzero(~np.eye(len(entities.names), dtype=bool))
-    return first, second
+    return (pi[second] * demand[first])[:, None] * v, most[:, None] * v
 
 
 def _whole(entities: Entities) -> Floats:
@@ -165,95 +141,89 @@ def _whole(entities: Entities) -> Floats:
 class SharingIncentive:
     """Everyone gets at least the rate of a partition of its own, [OEF, section 2.3.1 (3)].
 
-    Rows, for all e: ``rate[e] >=`` its rate with ``weight[e] / sum(weight)`` of every GPU type, divided by a power of
-    two near that. A job's gang runs at most all the time there, too, as in :func:`hetopt.auditing.sharing_incentive`.
+    Rows, for all e: ``rate[e] >= fair[e]``, its rate with ``weight[e] / sum(weight)`` of every GPU type. A job's gang
+    runs at most all the time there, too, as in :func:`hetopt.auditing.sharing_incentive`.
     """
 
     name: str = "sharing_incentive"
 
     def add(self, block: Block, model: Model) -> Expression:
         """The rows ``row[e]``; no gain."""
-        entities = model.entities
-        fair = self.fair(entities)
-        size = nearest_powers(fair)
-        table = entities.speed / size[:, None]
+        fair = self.fair(model.entities)
         block.row = pyo.Constraint(model.E)
-        for e, name in enumerate(entities.names):
-            block.row[name] = (float(fair[e] / size[e]), model.weighted_row(e, table[e]), None)
+        for e, name in enumerate(model.entities.names):
+            block.row[name] = model.rate[name] >= float(fair[e])
         return 0
 
-    def exact_rows(self, entities: Entities, names: Collection[str]) -> dict[str, ExactRow]:
-        """Those of ``names`` that are rows of this component, in fractions."""
-        exact, size = ExactEntities.of(entities), nearest_powers(self.fair(entities))
-        fair = _fair(exact, None if most_at_once(entities) is None else exact.demand)
-        rows = {}
-        for e, name in enumerate(entities.names):
-            own = {(e, j): v / Fraction(size[e]) for j, v in enumerate(exact.speed[e])}
-            rows[f"{self.name}.row[{name}]"] = ExactRow(own, lower=fair[e] / Fraction(size[e]))
-        return {name: row for name, row in rows.items() if name in names}
-
-    def measure(self, entities: Entities, share: Floats) -> Measure:
-        """The largest shortfall, relative to the fair rate."""
+    def rows(self, entities: Entities) -> Arrays:
+        """The rows, relative to the fair rates."""
         fair = self.fair(entities)
-        short = (fair - entities.rate(share)) / np.where(fair > 0, fair, 1.0)
-        return Measure(violation=max(0.0, float(short.max())))
+        size = np.where(fair > 0, fair, 1).astype(float)
+        row = Rows("row", entities.names, (on_shares(entities.speed),), fair, scale=size, unit=nearest_powers(fair))
+        return Arrays(rows=(row,))
 
-    def fair(self, entities: Entities) -> Floats:
+    def mathematics(self, kind: Kind) -> Mathematics:
+        """The rows as a formula."""
+        own = "on an own part of every type's GPUs, by weight"
+        most = Symbol("F", f"most work per second that e can do {own}, running at most all the time", "work/s", "e")
+        row = Statement(
+            "row",
+            f"{total('v')} >= {'f[e]' if kind == 'tenants' else 'F[e]'}",
+            "for e in E",
+            "OEF, section 2.3.1 (3)",
+            f"nobody would do better {own}",
+            "" if kind == "tenants" else "work/s",
+        )
+        where = (fair(kind),) if kind == "tenants" else ()
+        return Mathematics(rows=(row,), definitions=where, symbols=(*shared(kind), most))
+
+    def fair(self, entities: Entities) -> Numbers:
         """(n,) rate with the own part of the cluster."""
-        return _fair(entities, most_at_once(entities))
-
-
-def _fair(entities: Entities | ExactEntities, most: Numbers | None) -> Numbers:
-    part = entities.weight / entities.weight.sum()
-    return worth(entities.per_gpu, part[:, None] * entities.capacity, most)
+        part = entities.weight / entities.weight.sum()
+        return worth(entities.per_gpu, part[:, None] * entities.capacity, most_at_once(entities))
 
 
 @dataclass(frozen=True)
 class EqualRates:
     """All rates are equal per unit of weight, [OEF, eq. 9c].
 
-    Rows, with one free column ``level``, for all e: ``rate[e] - weight[e] * unit * level = 0``, divided by
-    :meth:`sizes`. Who can use no GPU of which there are any has the row ``rate[e] = 0`` and holds nobody back.
+    Rows, with one column ``level``, for all e: ``rate[e] = weight[e] * level``. Who can use no GPU of which there are
+    any has the row ``rate[e] = 0`` and holds nobody back.
     """
 
     name: str = "equal_rates"
 
     def add(self, block: Block, model: Model) -> Expression:
         """The column ``level`` and the rows ``row[e]``; no gain."""
-        table, growth = self.scaled(model.entities)
+        growth = self.growth(model.entities)
         block.level = pyo.Var(domain=pyo.NonNegativeReals)
         block.row = pyo.Constraint(model.E)
         for e, name in enumerate(model.entities.names):
-            block.row[name] = model.weighted_row(e, table[e]) - float(growth[e]) * block.level == 0
+            block.row[name] = model.rate[name] == float(growth[e]) * block.level
         return 0
 
-    def unit(self, entities: Entities) -> float:
-        """Rate per weight of a level of 1: a power of two near the least fair rate per weight."""
-        fair = entities.fair_rate / entities.weight
-        return float(nearest_powers(fair[fair > 0].min(initial=np.inf))) if fair.any() else 1.0
+    def rows(self, entities: Entities) -> Arrays:
+        """The column and the rows, in units of about the least fair rate."""
+        fair = np.asarray(entities.fair_rate / entities.weight, dtype=float)
+        unit = float(nearest_powers(fair[fair > 0].min(initial=np.inf))) if fair.any() else 1.0
+        size = nearest_powers(np.asarray(entities.weight, dtype=float) * unit)
+        terms = (on_shares(entities.speed), on_own(-self.growth(entities), "level"))
+        return Arrays(
+            columns=(Columns("level", unit=unit),),
+            rows=(Rows("row", entities.names, terms, lower=0.0, upper=0.0, scale=size, unit=size),),
+        )
 
-    def sizes(self, entities: Entities) -> Floats:
-        """(n,) what ``row[e]`` is divided by: a power of two near ``weight[e] * unit``."""
-        return nearest_powers(entities.weight * self.unit(entities))
+    def mathematics(self, kind: Kind) -> Mathematics:
+        """The column and the rows as formulas."""
+        unit, over = "" if kind == "tenants" else "work/s", "for e in E"
+        meaning = "all rates are equal by weight; who can use no GPU has none"
+        formula = f"{total('v')} == (pi[e] * level if f[e] > 0 else 0)"
+        return Mathematics(
+            rows=(Statement("row", formula, over, "OEF, eq. (9c)", meaning, unit),),
+            variables=(Variable("level", "rate of everyone, per unit of weight", unit, formula="level >= 0"),),
+            symbols=shared(kind),
+        )
 
-    def scaled(self, entities: Entities) -> tuple[Floats, Floats]:
-        """(n, k) and (n,): the rows ``table[e] . share[e] - growth[e] * level = 0``."""
-        size = self.sizes(entities)
-        growth = np.where(entities.fair_rate > 0, entities.weight * (self.unit(entities) / size), 0.0)
-        return entities.speed / size[:, None], growth
-
-    def exact_rows(self, entities: Entities, names: Collection[str]) -> dict[str, ExactRow]:
-        """Those of ``names`` that are rows of this component, in fractions."""
-        exact, size, unit = ExactEntities.of(entities), self.sizes(entities), Fraction(self.unit(entities))
-        rows = {}
-        for e, name in enumerate(entities.names):
-            own = {(e, j): v / Fraction(size[e]) for j, v in enumerate(exact.speed[e])}
-            growth = exact.weight[e] * unit / Fraction(size[e]) if entities.fair_rate[e] > 0 else Fraction(0)
-            rows[f"{self.name}.row[{name}]"] = ExactRow(own, own={f"{self.name}.level": -growth})
-        return {name: row for name, row in rows.items() if name in names}
-
-    def measure(self, entities: Entities, share: Floats) -> Measure:
-        """The spread of rate per weight, relative to its largest value."""
-        level = (entities.rate(share) / entities.weight)[entities.fair_rate > 0]
-        top = float(level.max(initial=0.0))
-        return Measure(violation=float(top - level.min()) / top if top > 0 else 0.0)
+    def growth(self, entities: Entities) -> Numbers:
+        """(n,) rate at a level of 1: the weight, 0 for those who can use no GPU."""
+        return np.where(entities.fair_rate > 0, entities.weight, 0)

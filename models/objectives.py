@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 
-from hetopt.data.entities import Entities, Floats
-from hetopt.programs.formulation import Block, Expression, Measure, Model
+from hetopt.data.entities import Entities, Kind, Numbers
+from hetopt.programs.arrays import Arrays
+from hetopt.programs.mathematics import Mathematics, Statement
+from hetopt.programs.model import Block, Expression, Model
+from hetopt.programs.symbols import OVER, shared
+
+
+class LinearGain(ABC):
+    """Base of components with a gain that is linear in the shares, sum_ek c[e, k] * share[e, k], and no rows."""
+
+    name: str
+
+    @abstractmethod
+    def coefficients(self, entities: Entities) -> Numbers:
+        """(n, k) gain of a unit of share; 0 where the entity cannot run."""
+
+    def add(self, block: Block, model: Model) -> Expression:
+        """The gain; no rows."""
+        return model.weighted_shares(self.coefficients(model.entities))
+
+    def rows(self, entities: Entities) -> Arrays:
+        """The gain; no rows."""
+        return Arrays(gain=self.coefficients(entities))
 
 
 @dataclass(frozen=True)
-class TotalRate:
+class TotalRate(LinearGain):
     """Total rate: gain = sum_e rate[e].
 
     Tenants: total normalised throughput, [OEF, eq. 9a, 10a]. Jobs: total work per second, [Gavel, section 4.2].
@@ -19,29 +41,33 @@ class TotalRate:
 
     name: str = "total_rate"
 
-    def add(self, block: Block, model: Model) -> Expression:
-        """The gain; no rows."""
-        return model.weighted_shares(model.entities.speed)
+    def coefficients(self, entities: Entities) -> Numbers:
+        """(n, k) the speeds."""
+        return entities.speed
 
-    def measure(self, entities: Entities, share: Floats) -> Measure:
-        """The total rate of ``share``."""
-        return Measure(gain=float(entities.rate(share).sum()))
+    def mathematics(self, kind: Kind) -> Mathematics:
+        """The gain as a formula."""
+        tenants = kind == "tenants"
+        source = "OEF, eq. (9a), (10a)" if tenants else "Gavel, section 4.2"
+        what, unit = ("total normalised throughput", "") if tenants else ("total work per second", "work/s")
+        gain = Statement("gain", f"sum(v[e, k] * x[e, k] {OVER})", "", source, what, unit)
+        return Mathematics(gains=(gain,), symbols=shared(kind))
 
 
 @dataclass(frozen=True)
-class WeightedRate:
+class WeightedRate(LinearGain):
     """Total rate with weights: gain = sum_e weight[e] * rate[e]; :class:`TotalRate` where all weights are 1."""
 
     name: str = "weighted_rate"
 
-    def profit(self, entities: Entities) -> Floats:
-        """(n, k) gain per unit of share."""
+    def coefficients(self, entities: Entities) -> Numbers:
+        """(n, k) weight times speed."""
         return np.asarray(entities.weight[:, None] * entities.speed)
 
-    def add(self, block: Block, model: Model) -> Expression:
-        """The gain; no rows."""
-        return model.weighted_shares(self.profit(model.entities))
-
-    def measure(self, entities: Entities, share: Floats) -> Measure:
-        """The weighted total rate of ``share``."""
-        return Measure(gain=float(entities.weight @ entities.rate(share)))
+    def mathematics(self, kind: Kind) -> Mathematics:
+        """The gain as a formula."""
+        unit = "" if kind == "tenants" else "work/s"
+        gain = Statement(
+            "gain", "sum(pi[e] * rate[e] for e in E)", "", "Gavel, section 4.2", "total rate, by weight", unit
+        )
+        return Mathematics(gains=(gain,), symbols=shared(kind))

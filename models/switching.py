@@ -8,9 +8,13 @@ import numpy as np
 import pyomo.environ as pyo
 
 from hetopt.checks import at_least
-from hetopt.data.entities import Entities, Floats
+from hetopt.data.entities import Entities, Kind
 from hetopt.errors import InvalidOption
-from hetopt.programs.formulation import Block, Expression, Measure, Model
+from hetopt.programs.arrays import Arrays, Columns, Rows, on_each, on_own
+from hetopt.programs.linear import Names
+from hetopt.programs.mathematics import Mathematics, Statement, Symbol, Variable
+from hetopt.programs.model import Block, Expression, Model
+from hetopt.programs.symbols import OVER, gpus, number, shared
 
 
 @dataclass(frozen=True)
@@ -50,9 +54,39 @@ class SwitchingCost:
                 block.row[entity, kind] = block.gained[entity, kind] - model.gpus[entity, kind] >= -now
         return -self.price * pyo.quicksum(block.gained.values())
 
-    def measure(self, entities: Entities, share: Floats) -> Measure:
-        """Minus the price of the GPUs gained."""
-        if entities.held is None:
-            return Measure()
-        gained = np.maximum(entities.gpus(share) - entities.held, 0).sum()
-        return Measure(gain=-self.price * float(gained))
+    def rows(self, entities: Entities) -> Arrays:
+        """The same in arrays."""
+        if entities.held is None or self.price == 0:
+            return Arrays()
+        k, cells = len(entities.types), entities.speed.size
+        label = Names(cells, lambda i: f"{entities.names[i // k]},{entities.types[i % k]}")
+        one = entities.numbers(np.ones(cells))
+        used = np.broadcast_to(-entities.demand[:, None], entities.shape)
+        terms = (on_each(used), on_own(one, "gained", np.arange(cells)))
+        return Arrays(
+            own_gain={"gained": -entities.number(self.price) * one},
+            columns=(Columns("gained", label),),
+            rows=(Rows("row", label, terms, lower=-entities.held.ravel()),),
+        )
+
+    def mathematics(self, kind: Kind) -> Mathematics:
+        """The same in formulas."""
+        if self.price == 0:
+            return Mathematics()
+        unit = "" if kind == "tenants" else "work/s"
+        cost = Statement(
+            "gain",
+            f"-{number(self.price)} * sum(gained[e, k] {OVER})",
+            "",
+            "",
+            f"price of moving, {number(self.price)} for each GPU gained; a divisible relative of FFT, section 4.2.3",
+            unit,
+        )
+        row = f"gained[e, k] >= {gpus(kind)} - h[e, k]"
+        what = "GPUs of type k that e gains over what it holds"
+        return Mathematics(
+            gains=(cost,),
+            rows=(Statement("row", row, OVER, "", "what is not held now is gained", "GPUs"),),
+            variables=(Variable("gained", what, "GPUs", "e, k", formula="gained[e, k] >= 0", over=OVER),),
+            symbols=(*shared(kind), Symbol("h", "GPUs of type k that e holds now", "GPUs", "e, k")),
+        )

@@ -26,7 +26,7 @@ from hetopt.rounding.priorities import ByPriority
 from hetopt.rounding.whole_gpus import WholeGPUs
 from hetopt.selection import LongestStarved
 from hetopt.simulation.system import OnChange, System
-from hetopt.solving.road import Policy
+from hetopt.solving.policies import Policy
 
 GAVEL_ROUND = 360.0
 """Seconds of a round of Gavel, and of Hadar's comparison with it [Hadar, section IV]."""

@@ -27,7 +27,7 @@ def ratios(least: int = 1, most: int = 12) -> st.SearchStrategy[float]:
 
 @st.composite
 def speedup_rows(draw: Draw, n: int, k: int, *, zeros: bool = False) -> list[list[float]]:
-    """(n, k) arbitrary speedups with first column 1; with ``zeros`` some GPU types cannot run some tenants."""
+    """(n, k) arbitrary speedups with first column 1, the slowest or not; ``zeros``: some types cannot run some."""
     entry = st.one_of(st.just(0.0), ratios()) if zeros else ratios()
     rows = [[1.0, *draw(st.lists(entry, min_size=k - 1, max_size=k - 1))] for _ in range(n)]
     return rows
@@ -69,7 +69,7 @@ def tenant_instances(
     rows = draw(ratio_ordered_rows(n, k) if ordered else speedup_rows(n, k, zeros=zeros))
     capacity = draw(st.lists(st.integers(1, most_gpus), min_size=k, max_size=k))
     weights = draw(st.lists(ratios(1, 4), min_size=n, max_size=n)) if weighted else None
-    return Instance.from_speedups(rows, capacity, weights=weights)
+    return Instance.from_speedups(rows, capacity, weights=weights, any_scale=True)
 
 
 @st.composite

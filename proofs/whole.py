@@ -69,7 +69,7 @@ def tenants(draw: Draw, cluster: Cluster, name: str) -> Tenant:
     kinds = []
     for kind in draw(st.just(["jobs"]) | st.lists(NAMES, min_size=1, max_size=3, unique=True)):
         row = draw(speeds(cluster))
-        kinds.append(JobType(kind, row, _memory(draw, cluster, row)))
+        kinds.append(JobType(kind, row, _memory(draw, cluster, row), any_scale=True))
     return Tenant(name, tuple(kinds), draw(POSITIVE))
 
 

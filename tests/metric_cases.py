@@ -113,7 +113,9 @@ def instances(draw: st.DrawFn, tenants: bool = False, mixed: bool = True) -> Ins
     capacity = {t: draw(st.sampled_from([1, 2, 4])) for t in types}
     names = [f"u{i}" for i in range(draw(st.integers(2, 3)))] if tenants else [None]
     owners = tuple(
-        Tenant(u, {t: draw(POWERS) for t in types}, weight=draw(st.sampled_from([1.0, 2.0]))) for u in names if u
+        Tenant(u, {t: draw(POWERS) for t in types}, weight=draw(st.sampled_from([1.0, 2.0])), any_scale=True)
+        for u in names
+        if u
     )
     jobs = []
     for i in range(draw(st.integers(1, 6))):

@@ -189,7 +189,7 @@ def test_tenants_with_several_job_types_are_judged_whole_too():
 
 def test_a_cluster_without_a_type_that_someone_needs():
     """Types of which there are none count for nothing; who could run only there has a rate of 0 and envies nobody."""
-    instance = hetopt.Instance.from_speedups([[1, 2], [0, 3]], capacity=[2, 0])
+    instance = hetopt.Instance.from_speedups([[1, 2], [0, 1]], capacity=[2, 0])
     v = hetopt.audit(instance, [[2, 0], [0, 0]])
     assert all(verdict.holds for name, verdict in v if name != "strategy_proof")
     assert hetopt.audit(instance, [[2, 0], [0, 0]], exact=True).pareto_efficient.holds

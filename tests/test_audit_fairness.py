@@ -124,10 +124,10 @@ def test_units_do_not_matter(data, factor):
     table = data.draw(shares(instance)).astype(float)
     entities = instance.entities()
     faster = hetopt.Instance.from_speedups(
-        entities.speed * factor, entities.capacity.astype(int), weights=entities.weight.tolist()
+        entities.speed * factor, entities.capacity.astype(int), weights=entities.weight.tolist(), any_scale=True
     )
     larger = hetopt.Instance.from_speedups(
-        entities.speed, factor * entities.capacity.astype(int), weights=entities.weight.tolist()
+        entities.speed, factor * entities.capacity.astype(int), weights=entities.weight.tolist(), any_scale=True
     )
     for check in (
         auditing.envy_free,
@@ -204,7 +204,8 @@ def test_virtual_users_and_even_split_are_fair_under_cooperative_oef(data):
     """[THEOREMS, several job types]: fair per virtual user and for the fixed even split."""
     rows = data.draw(tenant_instances(tenants=(4, 4), types=(2, 3))).entities()
     types = [f"T{j}" for j in range(rows.shape[1])]
-    kinds = [hetopt.JobType(f"k{i}", dict(zip(types, row.tolist(), strict=True))) for i, row in enumerate(rows.speed)]
+    speedups = [dict(zip(types, row.tolist(), strict=True)) for row in rows.speed]
+    kinds = [hetopt.JobType(f"k{i}", row, any_scale=True) for i, row in enumerate(speedups)]
     cluster = hetopt.Cluster.of(dict(zip(types, rows.capacity.astype(int).tolist(), strict=True)))
     tenants = (
         hetopt.Tenant("u", tuple(kinds[:2]), 2.0),

@@ -82,7 +82,7 @@ def test_duals_have_the_same_sign_from_every_solver(
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_the_whole_road_runs_with_every_solver(name: str) -> None:
+def test_formulations_are_solved_with_every_solver(name: str) -> None:
     certificate = hetopt.solve(oef.cooperative(), INST, solver=name).certificate
     assert certificate.objective == pytest.approx(5.25)
     assert certificate.solver == name

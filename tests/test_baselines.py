@@ -92,16 +92,6 @@ def test_the_largest_total_is_that_of_another_solver(inst: hetopt.Instance, fair
         assert a.certificate.objective == pytest.approx(speed.max(axis=0) @ gpus, rel=EQUAL)
 
 
-@given(inst=st.one_of(tenant_instances(zeros=True), job_instances(zeros=True)))
-def test_the_array_road_of_efficiency_is_the_pyomo_road(inst: hetopt.Instance) -> None:
-    arrays = hetopt.compile_program(baselines.efficiency_only(), inst, hetopt.Options(road="arrays"))
-    pyomo = hetopt.compile_program(baselines.efficiency_only(), inst, hetopt.Options(road="pyomo"))
-    assert list(arrays.col_names) == list(pyomo.col_names)
-    for key in ("c", "row_upper", "col_upper"):
-        assert getattr(arrays, key) == pytest.approx(getattr(pyomo, key))
-    assert arrays.A.toarray() == pytest.approx(pyomo.A.toarray())
-
-
 def test_kinds_are_checked() -> None:
     with pytest.raises(InvalidOption, match=r"EqualSplit\.kind is 'users'"):
         baselines.EqualSplit("users")  # type: ignore[arg-type]

@@ -80,7 +80,8 @@ def test_it_is_envy_free_efficient_and_shares_gladly(inst: hetopt.Instance) -> N
 
 
 def _scaled(inst: hetopt.Instance, by: np.ndarray) -> hetopt.Instance:
-    return hetopt.Instance.from_speedups(inst.entities().speed / by[:, None], dict(inst.cluster.capacity))
+    rows = inst.entities().speed / by[:, None]
+    return hetopt.Instance.from_speedups(rows, dict(inst.cluster.capacity), any_scale=True)
 
 
 @settings(max_examples=20)

@@ -33,7 +33,7 @@ ANY = cases(tenants(speeds=tuple(F(v, 2) for v in range(11)), k=(1, 3)))
 POSITIVE = cases(tenants(positive, k=(1, 3)))
 
 
-# -- optima: this small simplex method against the library's exact road ----------------------------------------------
+# -- optima: this small simplex method against the library's exact optima -------------------------------------------
 
 
 @FEW

@@ -293,7 +293,7 @@ BAD: list[tuple[list[str], str]] = [
     (["asrpt/gpt-6.8b", *M], "there is no instance 'asrpt/gpt-6.8b'; did you mean 'asrpt/gpt-6.7b'?"),
     (
         ["asrpt/fig2", "-m", "exact-cut", "--set", "options=gurobi"],
-        "or a mapping of its fields: solver, method, road, time_limit, gap, threads, seed, exact\n",
+        "or a mapping of its fields: solver, method, time_limit, gap, threads, seed, exact\n",
     ),
     (["small.yaml", *M], "small.yaml: none of 2 jobs can be mapped; the first: job 'big' needs 3 GPUs; 2 are free"),
     (["asrpt/fig2", "-p", "fft", "--job", "job"], "--job is about stages on GPUs; say by which --method too"),

@@ -137,7 +137,7 @@ def test_places_are_checked_before_solving(
     (tmp_path / "folder.png").mkdir()
     for name in ("afile", "there.lp", "there.yaml"):
         (tmp_path / name).write_text("precious")
-    for name in ("hetopt.cli.solve", "hetopt.programs.exporting.compile_program", "hetopt.comparison.solve"):
+    for name in ("hetopt.cli.solve", "hetopt.programs.exporting.stated_program", "hetopt.comparison.solve"):
         monkeypatch.setattr(name, never)
     code, out, err = run(*words)
     assert (code, out) == (2, "")

@@ -32,7 +32,7 @@ def test_envy_ratios_equal_a_plain_loop(instance: hetopt.Instance) -> None:
 
 def test_blocks_and_chosen_rows_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
-    entities = hetopt.Instance.from_speedups(1 + rng.random((30, 3)), capacity=[3, 3, 3]).entities()
+    entities = hetopt.Instance.from_speedups(1 + rng.random((30, 3)), capacity=[3, 3, 3], any_scale=True).entities()
     gpus = rng.random((30, 3))
     whole = envy_ratio(entities, gpus)
     assert envy_ratio(entities, gpus, [3, 17]) == pytest.approx(whole[[3, 17]], rel=EQUAL)
@@ -44,7 +44,7 @@ def test_many_tenants_fit_in_memory() -> None:
     """All pairs of 8,000 tenants would take 512 MB; one block of pairs takes 16 MB."""
     n = 8_000
     speed = 1 + np.random.default_rng(0).random((n, 2))
-    entities = hetopt.Instance.from_speedups(speed, capacity=[n, n]).entities()
+    entities = hetopt.Instance.from_speedups(speed, capacity=[n, n], any_scale=True).entities()
     result = hetopt.Plan(entities, np.ones((n, 2)))
     tracemalloc.start()
     draw(result)

@@ -23,7 +23,7 @@ from hetopt.programs.formulation import Formulation
 from hetopt.programs.linear import LinearProgram, Objective
 from hetopt.proofs.strategies import linear_programs, tenant_instances
 from hetopt.rationals import rational
-from hetopt.solving.exact import ExactOptimum, exact_optimum
+from hetopt.solving.exact import ExactOptimum, exact_optimum, exact_optimum_of
 from hetopt.solving.kernel import Kernel, SingularError
 from hetopt.solving.options import Options
 from hetopt.solving.point import AT_LOWER, BASIC
@@ -245,12 +245,12 @@ def test_lazy_rows_are_checked_exactly(inst: hetopt.Instance) -> None:
 def test_a_row_that_floats_let_pass_is_added() -> None:
     """A point computed without any lazy row: every violated one must be found by the exact check alone."""
     inst = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
-    program = hetopt.from_pyomo(LAZY.build(inst))
-    point = hetopt.optimise(program)
+    compiled = LAZY.compiled(inst.entities())
+    point = hetopt.optimise(compiled.program)
     assert point.objective == pytest.approx(6)
-    every = EnvyFree(eager_up_to=0).every_row(inst.entities())
-    exact = exact_optimum(point, every)
-    assert exact.objective == F(21, 4)
+    ((name, (family,)),) = compiled.families.items()
+    exact = exact_optimum(point, every=compiled.cuts(name, family.every()))
+    assert exact.objective == exact_optimum_of(compiled, point, Options()).objective == F(21, 4)
     assert list(exact.program.row_names)[2:] == ["envy_free.row[u1,u2]"], "only the row that matters"
     assert exact_optimum(point).objective == 6, "without the rows the claim is about the program alone"
 
@@ -341,7 +341,7 @@ def test_kernels_solve_both_ways(size: int, random: Any) -> None:
 
 def test_numbers_of_any_length_are_written() -> None:
     rng = np.random.default_rng(5)
-    inst = hetopt.Instance.from_speedups(1 + rng.random((180, 6)), capacity=[7] * 6)
+    inst = hetopt.Instance.from_speedups(1 + rng.random((180, 6)), capacity=[7] * 6, any_scale=True)
     exact = hetopt.solve(NONCOOPERATIVE, inst, exact=True).certificate.exact
     assert exact is not None
     assert len(str(exact)) > 4300, "Python itself refuses to write integers of so many digits"
@@ -349,7 +349,8 @@ def test_numbers_of_any_length_are_written() -> None:
 
 def test_coefficients_that_contradict_each_other_are_not_called_an_optimum() -> None:
     """One type and real weights: envy-freeness leaves one point, which the rounded products of its rows miss."""
-    inst = hetopt.Instance.from_speedups([[8.193], [3.901]], [3], weights=[2.533175598000681, 2.7818889431943044])
+    weights = [2.533175598000681, 2.7818889431943044]
+    inst = hetopt.Instance.from_speedups([[8.193], [3.901]], [3], weights=weights, any_scale=True)
     assert hetopt.solve(COOPERATIVE, inst).certificate.objective == pytest.approx(17.8397, rel=NUDGE)
     try:
         exact = hetopt.solve(COOPERATIVE, inst, exact=True).certificate.objective
@@ -363,7 +364,7 @@ def test_coefficients_that_contradict_each_other_are_not_called_an_optimum() -> 
 def test_the_time_limit_holds_for_exact_steps() -> None:
     """The optimum in floats is at hand, and no time is left for the rational one."""
     instance = hetopt.instances.load("oef/eq6")
-    point = hetopt.optimise(hetopt.compile_program(COOPERATIVE, instance))
+    point = hetopt.optimise(COOPERATIVE.compile(instance))
     late = replace(Options(time_limit=1.0), deadline=0.0)
     with pytest.raises(NotSolved, match="time_limit=1 s"):
         exact_optimum(point, options=late)

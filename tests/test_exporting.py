@@ -16,9 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import lp
+from scipy import sparse
 
 import hetopt
-from hetopt.errors import InvalidFormulation, InvalidOption, UnusableFile
+from hetopt.errors import InvalidFormulation, InvalidOption, NotLinear, UnusableFile
+from hetopt.models.concave import LogRate
 from hetopt.models.fairness import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.formulation import Formulation
@@ -106,7 +108,7 @@ def test_json_gives_back_every_number(tmp_path_factory: Any, program: LinearProg
 
 def test_names_are_readable(tmp_path: Path) -> None:
     text = hetopt.export(COOPERATIVE, tmp_path / "p.mps", INST).read_text()
-    assert " share[u1,V100] envy_free.row[u1,e~20~2] 0.5" in text.splitlines()
+    assert " share[u1,V100] envy_free.row[u1,e~20~2] 1.0" in text.splitlines()
     text = hetopt.export(COOPERATIVE, tmp_path / "p.lp", INST).read_text()
     assert " capacity(V100): + 1.0 share(u1,V100) + 1.0 share(e~20~2,V100) <= 1.0" in text.splitlines()
     content = json.loads(hetopt.export(COOPERATIVE, tmp_path / "p.txt", INST, form="json").read_text())
@@ -158,22 +160,10 @@ def test_rows_that_are_added_lazily_are_all_written(tmp_path: Path) -> None:
     assert highs.getInfo().objective_function_value == pytest.approx(5.25)
 
 
-class _Tangents:
-    """A component whose rows are never all there."""
-
-    name = "tangents"
-
-    def add(self, block: Any, model: Any) -> float:
-        return 0
-
-    def violated(self, entities: Any, point: Any) -> Any:
-        raise AssertionError("nothing is solved here")
-
-
 def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    program = hetopt.compile_program(COOPERATIVE, INST)
-    with pytest.raises(InvalidOption, match=r"'tangents' adds rows .* cannot be solved exactly or written to a file"):
-        hetopt.export(COOPERATIVE + _Tangents(), tmp_path / "p.lp", INST)
+    program = COOPERATIVE.compile(INST)
+    with pytest.raises(NotLinear, match=r"'log_rate' is concave: .* cannot be solved exactly or written to a file"):
+        hetopt.export(COOPERATIVE + LogRate(), tmp_path / "p.lp", INST)
     with pytest.raises(InvalidOption, match="format is 'txt'; it must be one of lp, mps, json"):
         hetopt.export(program, tmp_path / "p.txt")
     with pytest.raises(InvalidOption, match="instance is None"):
@@ -212,7 +202,7 @@ def test_a_file_without_a_program_is_refused(tmp_path: Path, text: str, message:
 
 
 STAGED = replace(
-    hetopt.compile_program(Formulation((TotalRate(), EqualRates())), INST),
+    Formulation((TotalRate(), EqualRates())).compile(INST),
     earlier=(Objective(np.ones(5)),),
     kept={1: Objective(np.ones(5))},
 )
@@ -295,9 +285,11 @@ def test_a_file_that_is_there_stays_unless_told_otherwise(tmp_path: Path, monkey
 
 @pytest.mark.parametrize("ending", ["lp", "mps", "json"])
 def test_zeros_are_not_written(tmp_path: Path, ending: str) -> None:
-    """Neither as coefficients nor with a sign: the array road states 0 where a tenant cannot use a type."""
-    inst = hetopt.Instance.from_speedups([[1, 0], [1, 5]], [1, 1])
-    program = hetopt.compile_program(hetopt.models.oef.cooperative(), inst)
+    """Neither as coefficients nor with a sign: a program made by hand may state 0 where nothing is."""
+    program = COOPERATIVE.compile(INST)
+    data = program.A.data.copy()
+    data[::3] = 0.0
+    program = replace(program, A=sparse.csc_array((data, program.A.indices, program.A.indptr), program.A.shape))
     assert (program.A.data == 0).any()
     program = replace(program, row_lower=np.where(program.row_lower == 0, -0.0, program.row_lower))
     path = hetopt.export(program, tmp_path / f"p.{ending}")

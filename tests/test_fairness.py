@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 import hetopt
 from hetopt import Entities, Instance
 from hetopt.models import oef
-from hetopt.models.fairness import EnvyFree, EqualRates, SharingIncentive, envy
+from hetopt.models.fairness import EnvyFree, EqualRates, SharingIncentive, envy, pair, place
 from hetopt.models.objectives import TotalRate
-from hetopt.models.oef.arrays import capacity_program, equal_rates_program
-from hetopt.programs.formulation import Formulation
+from hetopt.programs.arrays import RowFamily
+from hetopt.programs.formulation import Component, Formulation
+from hetopt.programs.linear import Cuts
 from hetopt.proofs.strategies import job_instances, tenant_instances
 from hetopt.solving.point import Point
 from hetopt.tolerances import EQUAL, FEASIBILITY, VIOLATED
@@ -27,9 +28,24 @@ def drawn_share(data: st.DataObject, entities: Entities) -> np.ndarray:
     return np.where(entities.allowed, np.array(cells, dtype=float).reshape(n, k) / 4, 0.0)
 
 
-def at(entities: Entities, share: np.ndarray) -> Point:
-    """A point of the program without fairness."""
-    return Point(capacity_program(entities), share.ravel(), 0.0, 0.0, "optimal")
+def family_of(part: EnvyFree, entities: Entities) -> RowFamily:
+    (family,) = part.rows(entities).rows
+    assert isinstance(family, RowFamily)
+    return family
+
+
+def cuts_at(part: EnvyFree, inst: Instance, share: np.ndarray) -> list[Cuts]:
+    """Rows that join the program at a point of it."""
+    compiled = Formulation((TotalRate(), part)).compiled(inst.entities())
+    separation = compiled.separation()
+    return [] if separation is None else separation(Point(compiled.program, share.ravel(), 0.0, 0.0, "optimal"))
+
+
+def violation(part: Component, entities: Entities, share: np.ndarray) -> float:
+    """Of the rows of ``part``, as certificates measure it."""
+    measure = hetopt.measure(part, entities, share)
+    assert measure is not None
+    return measure.violation
 
 
 @given(INSTANCES, st.data())
@@ -52,23 +68,31 @@ def test_envy_is_what_one_would_gain_with_the_other_ones_gpus(inst: Instance, da
 def test_lazy_rows_are_the_model_rows_that_a_point_violates(inst: Instance, data: st.DataObject) -> None:
     e = inst.entities()
     share = drawn_share(data, e)
-    point = at(e, share)
-    rows = EnvyFree(eager_up_to=0).violated(e, point)
-    values = rows.share @ share.ravel()
-    assert (values < rows.lower).all(), "each row that is offered is violated"
+    cuts = cuts_at(EnvyFree(eager_up_to=0), inst, share)
     envious = (envy(e, share).max(axis=1) > VIOLATED * (e.per_gpu @ e.capacity)).sum()
-    assert len(rows) == envious, "one row for each who envies"
+    assert sum(map(len, cuts)) == envious, "one row for each who envies"
     program = hetopt.from_pyomo(Formulation((TotalRate(), EnvyFree())).build(inst))
     eager = dict(zip(program.row_names, program.A.toarray(), strict=True))
-    for name, row in zip(rows.names, rows.share.toarray(), strict=True):
-        assert row == pytest.approx(eager[name], rel=EQUAL), name
+    for part in cuts:
+        assert (part.matrix @ share.ravel() < part.lower).all(), "each row that is offered is violated"
+        for name, row in zip(part.names, part.matrix.toarray(), strict=True):
+            assert row == pytest.approx(eager[name], rel=EQUAL), name
 
 
 def test_no_lazy_rows_where_all_stand_in_the_model() -> None:
-    e = Instance.from_speedups([[1, 2], [1, 5]], [1, 1]).entities()
-    point = at(e, np.array([[0.0, 0.0], [1.0, 1.0]]))
-    assert len(EnvyFree().violated(e, point)) == 0
-    assert len(EnvyFree(eager_up_to=1).violated(e, point)) == 1
+    inst = Instance.from_speedups([[1, 2], [1, 5]], [1, 1])
+    share = np.array([[0.0, 0.0], [1.0, 1.0]])
+    assert cuts_at(EnvyFree(), inst, share) == []
+    (cuts,) = cuts_at(EnvyFree(eager_up_to=1), inst, share)
+    assert list(cuts.names) == ["envy_free.row[u1,u2]"]
+
+
+@given(st.integers(1, 9))
+def test_positions_of_rows_are_those_of_the_ordered_pairs(n: int) -> None:
+    pairs = [(e, o) for e in range(n) for o in range(n) if e != o]
+    first, second = pair(np.arange(len(pairs)), n)
+    assert list(zip(first.tolist(), second.tolist(), strict=True)) == pairs
+    assert place(first, second, n).tolist() == list(range(len(pairs)))
 
 
 @given(INSTANCES)
@@ -77,8 +101,8 @@ def test_equal_parts_are_fair_in_every_sense(inst: Instance) -> None:
     e = inst.entities()
     gpus = e.weight[:, None] / e.weight.sum() * e.capacity
     share = gpus / e.demand[:, None]
-    assert EnvyFree().measure(e, share).violation <= FEASIBILITY
-    assert SharingIncentive().measure(e, share).violation <= FEASIBILITY
+    assert violation(EnvyFree(), e, share) <= FEASIBILITY
+    assert violation(SharingIncentive(), e, share) <= FEASIBILITY
     assert e.rate(share) == pytest.approx(e.fair_rate, rel=EQUAL)
 
 
@@ -87,23 +111,23 @@ def test_measures_by_hand() -> None:
     e = Instance.from_speedups([[1, 2], [1, 5]], [1, 1]).entities()
     share = np.array([[0.0, 0.0], [1.0, 1.0]])
     for part in (EnvyFree(), SharingIncentive(), EqualRates()):
-        assert part.measure(e, share).violation == pytest.approx(1.0)
-    assert EqualRates().measure(e, np.zeros((2, 2))).violation == 0
+        assert violation(part, e, share) == pytest.approx(1.0)
+    assert violation(EqualRates(), e, np.zeros((2, 2))) == 0
 
 
 def test_weights_are_what_the_other_is_worth() -> None:
     """With weight 2 one may have twice as much before the other envies."""
     e = Instance.from_speedups([[1], [1]], [3], weights=[1, 2]).entities()
-    assert EnvyFree().measure(e, np.array([[1.0], [2.0]])).violation <= FEASIBILITY
-    assert EnvyFree().measure(e, np.array([[0.5], [2.5]])).violation == pytest.approx((2.5 / 2 - 0.5) / 3)
-    assert EqualRates().measure(e, np.array([[1.0], [2.0]])).violation <= FEASIBILITY
+    assert violation(EnvyFree(), e, np.array([[1.0], [2.0]])) <= FEASIBILITY
+    assert violation(EnvyFree(), e, np.array([[0.5], [2.5]])) == pytest.approx((2.5 / 2 - 0.5) / 3)
+    assert violation(EqualRates(), e, np.array([[1.0], [2.0]])) <= FEASIBILITY
 
 
 def test_fairness_on_gangs_counts_gpus() -> None:
     """A gang of two that runs half the time holds as many GPUs as one that runs all the time alone."""
     inst = Instance.from_jobs([[2], [1]], demand=[2, 1], work=[1, 1], capacity=[2])
     e = inst.entities()
-    assert EnvyFree().measure(e, np.array([[0.5], [1.0]])).violation <= FEASIBILITY
+    assert violation(EnvyFree(), e, np.array([[0.5], [1.0]])) <= FEASIBILITY
     a = hetopt.solve(Formulation((TotalRate(), EnvyFree())), inst)
     assert e.gpus(a.x)[:, 0] == pytest.approx(np.array([1.0, 1.0]), rel=EQUAL)
 
@@ -118,7 +142,7 @@ def test_the_unit_of_speed_changes_nothing(name: str, unit: float) -> None:
     rows = np.array([[1, 2], [1, 5], [1, 3]])
     what = Formulation((TotalRate(), FAIR[name]))
     one = hetopt.solve(what, Instance.from_speedups(rows, [1, 1])).certificate
-    other = hetopt.solve(what, Instance.from_speedups(rows * unit, [1, 1])).certificate
+    other = hetopt.solve(what, Instance.from_speedups(rows * unit, [1, 1], any_scale=True)).certificate
     assert other.status == "optimal"
     assert other.violation <= FEASIBILITY
     assert other.objective / unit == pytest.approx(one.objective, rel=EQUAL)
@@ -128,10 +152,14 @@ def test_the_unit_of_speed_changes_nothing(name: str, unit: float) -> None:
 def test_a_type_that_one_values_very_much_more(fast: float) -> None:
     """By hand: u1 lets go of type 2 until it is indifferent, 2 + 2 * 1/2 = 2 * 3/2."""
     inst = Instance.from_speedups([[1, 2], [1, fast]], [2, 2])
-    for road in ("pyomo", "auto"):
-        a = hetopt.solve(oef.cooperative(), inst, road=road)
-        assert a.x == pytest.approx(np.array([[2, 0.5], [0, 1.5]]), rel=EQUAL, abs=EQUAL)
-        assert a.certificate.objective == pytest.approx(3 + 1.5 * fast, rel=EQUAL)
+    allocation = hetopt.solve(oef.cooperative(), inst)
+    built = hetopt.optimise(hetopt.from_pyomo(oef.cooperative().build(inst)))
+    for share, objective in (
+        (allocation.x, allocation.certificate.objective),
+        (built.share, built.objective),
+    ):
+        assert share == pytest.approx(np.array([[2, 0.5], [0, 1.5]]), rel=EQUAL, abs=EQUAL)
+        assert objective == pytest.approx(3 + 1.5 * fast, rel=EQUAL)
 
 
 @pytest.mark.parametrize("name", ["envy_free", "sharing_incentive"])
@@ -158,38 +186,45 @@ def test_violations_of_the_others_count_where_one_can_use_nothing() -> None:
     """u3's types have no GPUs: it neither envies nor misses anything; u2, who gets nothing, does."""
     e = Instance.from_speedups([[1, 0], [1, 0], [0, 1]], [2, 0]).entities()
     share = np.array([[2.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
-    assert EnvyFree().measure(e, share).violation == pytest.approx(1.0)
-    assert SharingIncentive().measure(e, share).violation == pytest.approx(1.0)
+    assert violation(EnvyFree(), e, share) == pytest.approx(1.0)
+    assert violation(SharingIncentive(), e, share) == pytest.approx(1.0)
     fair = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
-    assert EnvyFree().measure(e, fair).violation == SharingIncentive().measure(e, fair).violation == 0
+    assert violation(EnvyFree(), e, fair) == violation(SharingIncentive(), e, fair) == 0
     a = hetopt.solve(Formulation((TotalRate(), EnvyFree(), SharingIncentive())), e.source)
     assert a.x == pytest.approx(fair)
 
 
 @given(INSTANCES, st.booleans())
 def test_rows_say_what_the_measure_says(inst: Instance, whole: bool) -> None:
-    """Of every row: its violation is the envy, in parts of the rate on its best type, up to a factor of 1.5."""
+    """By loops: each row is the envy times the other one's weight, as printed; its unit only makes it about 1."""
     e = inst.entities()
     share = np.zeros(e.shape)
     share[0] = np.where(e.allowed[0], e.capacity / e.demand[0], 0.0) * (1.0 if whole else 0.5)
-    rows = EnvyFree(eager_up_to=0).every_row(e)
-    found = iter((rows.share @ share.ravel()).tolist())
+    compiled = Formulation((TotalRate(), EnvyFree(eager_up_to=0))).compiled(e)
+    rows = compiled.cuts("envy_free", family_of(EnvyFree(), e).every())
+    found = iter((rows.matrix @ share.ravel()).tolist())
     excess, top = envy(e, share), e.per_gpu.max(axis=1)
+    unit = iter((np.ones(len(rows)) if rows.unit is None else rows.unit).tolist())
     for one in range(len(e.names)):
         for other in range(len(e.names)):
             if one != other:
-                value, exact = next(found), -excess[one, other] / top[one]
-                assert 2 / 3 * abs(exact) <= abs(value) <= 3 / 2 * abs(exact)
-                assert np.sign(value) == np.sign(exact) or abs(exact) <= EQUAL
+                printed = -excess[one, other] * e.weight[other]
+                assert next(found) == pytest.approx(printed, rel=EQUAL, abs=EQUAL)
+                divisor = next(unit)
+                assert np.log2(divisor) % 1 == 0, "dividing by it rounds nothing"
+                assert 2 / 3 <= divisor / (e.weight[other] * top[one]) <= 3 / 2
 
 
 def test_rows_carry_the_name_of_their_component() -> None:
-    """By all roads, so that the duals of two components can be told apart."""
-    e = Instance.from_speedups([[1, 2], [1, 5]], [1, 1]).entities()
-    assert list(EnvyFree(eager_up_to=0, name="ef").every_row(e).names) == ["ef.row[u1,u2]", "ef.row[u2,u1]"]
-    program = equal_rates_program(e, EqualRates(name="level_all"))
+    """By all ways to a program, so that the duals of two components can be told apart."""
+    inst = Instance.from_speedups([[1, 2], [1, 5]], [1, 1])
+    lazy = Formulation((TotalRate(), EnvyFree(eager_up_to=1, name="ef"), EnvyFree(eager_up_to=1, name="again")))
+    rows = [f"{part.name}.row[{both}]" for part in lazy.components[1:] for both in ("u1,u2", "u2,u1")]
+    names = ["capacity[GPU1]", "capacity[GPU2]", *rows]
+    assert list(lazy.compile(inst).row_names) == list(hetopt.from_pyomo(lazy.build(inst)).row_names) == names
+    assert list(lazy.compiled(lazy.entities(inst)).program.row_names) == names[:2]
+    program = Formulation((TotalRate(), EqualRates(name="level_all"))).compile(inst)
     assert list(program.row_names)[2:] == ["level_all.row[u1]", "level_all.row[u2]"]
     assert list(program.col_names)[-1] == "level_all.level"
-    lazy = Formulation((TotalRate(), EnvyFree(eager_up_to=1, name="ef"), EnvyFree(eager_up_to=1, name="again")))
-    duals = hetopt.solve(lazy, e.source).certificate.duals
+    duals = hetopt.solve(lazy, inst).certificate.duals
     assert {name.split(".")[0] for name in duals.index} == {"capacity[GPU1]", "capacity[GPU2]", "ef", "again"}

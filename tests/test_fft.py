@@ -18,11 +18,12 @@ import hetopt
 from hetopt.errors import InvalidFormulation, NotSolved
 from hetopt.models import fft
 from hetopt.models.fairness import EnvyFree, SharingIncentive
-from hetopt.models.fft.arrays import round_compiler
 from hetopt.models.gavel.policies import TimeFraction
 from hetopt.models.objectives import TotalRate
-from hetopt.programs.formulation import Formulation
+from hetopt.programs.formulation import Component, Formulation
 from hetopt.proofs.strategies import job_instances
+from hetopt.solving import optimising
+from hetopt.solving.methods import method_for
 from hetopt.tolerances import EQUAL, FEASIBILITY, scale
 
 SECONDS = 300.0
@@ -143,36 +144,17 @@ def test_a_round_is_the_best_of_all_assignments(round_: tuple[hetopt.Instance, f
     assert after.rho == state.rho
 
 
-@given(rounds())
-def test_both_roads_make_the_same_program(round_: tuple[hetopt.Instance, fft.FFTState]) -> None:
-    instance, state = round_
-    formulation = POLICY.formulation(instance, state)
-    assert formulation.compile is not None
-    arrays, pyomo = formulation.compile(instance.entities()), hetopt.from_pyomo(formulation.build(instance))
-    for key in ("c", "row_lower", "row_upper", "col_lower", "col_upper", "integer", "share"):
-        assert np.array_equal(getattr(arrays, key), getattr(pyomo, key)), key
-    assert np.array_equal(arrays.A.toarray(), pyomo.A.toarray())
-    for own, theirs in zip(arrays.earlier, pyomo.earlier, strict=True):
-        assert np.array_equal(own.c, theirs.c)
-        assert (own.offset, own.priority) == (theirs.offset, theirs.priority)
-    assert arrays.priority == pyomo.priority
-    assert list(arrays.row_names) == list(pyomo.row_names)
-    assert list(arrays.col_names) == list(pyomo.col_names)
-    assert arrays.offset == pyomo.offset == 0
-
-
-def test_rows_of_the_array_road_have_the_name_of_their_component() -> None:
+def test_rows_have_the_name_of_their_component() -> None:
     instance = hetopt.Instance.from_jobs([[8, 1], [8, 1]], [1, 1], [16, 16], [1, 1])
-    compiled = round_compiler((fft.OneType(name="once"), fft.WorkConserving()))
-    assert compiled is not None
-    assert list(compiled(instance.entities()).row_names)[2:] == ["once.row[j1]", "once.row[j2]"]
+    program = Formulation((fft.OneType(name="once"), fft.WorkConserving())).compile(instance)
+    assert list(program.row_names)[2:] == ["once.row[j1]", "once.row[j2]"]
 
 
 @given(rounds(), st.data())
 def test_parts_measure_what_the_model_says_and_the_formula(
     round_: tuple[hetopt.Instance, fft.FFTState], data: st.DataObject
 ) -> None:
-    """The gains of the Pyomo model, of `measure`, and of eq. (6) by hand agree at every assignment drawn."""
+    """The gains of the Pyomo model, those measured, and eq. (6) by hand agree at every assignment drawn."""
     instance, state = round_
     formulation = POLICY.formulation(instance, state)
     entities, model = instance.entities("jobs"), formulation.build(instance)
@@ -181,21 +163,26 @@ def test_parts_measure_what_the_model_says_and_the_formula(
     for row, variables in zip(share.tolist(), model.share_grid, strict=True):
         for value, variable in zip(row, variables, strict=True):
             variable.set_value(value, skip_validation=True)
-    parts = {part.name: part.measure(entities, share) for part in formulation}  # type: ignore[attr-defined]
+    parts = {part.name: _measured(part, entities, share) for part in formulation}
     gain = sum(m.gain for name, m in parts.items() if name != "work_conserving")
     cost = cost_of(instance, state, where)
     slack = EQUAL * scale(cost, [m.gain for m in parts.values()])
     assert gain == pytest.approx(-cost, abs=slack)
     assert pyo.value(model.objective) == pytest.approx(-cost, abs=slack)
-    assert parts["work_conserving"].gain == used(instance, where) == pytest.approx(pyo.value(model.earlier[0][1]))
+    assert parts["work_conserving"].gain == used(instance, where) == pytest.approx(pyo.value(model.gains[1]))
     assert not any(m.violation for m in parts.values())
+
+
+def _measured(part: Component, entities: hetopt.Entities, share: np.ndarray) -> hetopt.Measure:
+    found = hetopt.measure(part, entities, share)
+    assert found is not None
+    return found
 
 
 def test_one_type_measures_what_is_not_whole_or_too_much() -> None:
     entities = hetopt.Instance.from_jobs([[1, 1]], [1], [4], [1, 1]).entities()
-    assert fft.OneType().measure(entities, np.array([[1.0, 0.0]])).violation == 0
-    assert fft.OneType().measure(entities, np.array([[1.0, 1.0]])).violation == 1
-    assert fft.OneType().measure(entities, np.array([[0.25, 0.0]])).violation == 1 / 4
+    for share, violation in (([1.0, 0.0], 0), ([1.0, 1.0], 1), ([0.25, 0.0], 1 / 4)):
+        assert _measured(fft.OneType(), entities, np.array([share])).violation == violation
 
 
 # compositions
@@ -299,10 +286,15 @@ def test_parts_come_and_go() -> None:
     assert idle.x.sum() == 0, "without work conservation nothing is worth its cost"
     assert fft.FFT(extra=[fft.VolumeCost(name="twice")]).extra == (fft.VolumeCost(name="twice"),)  # type: ignore[arg-type]
     more = fft.FFT(extra=(fft.VolumeCost(name="twice"),)).formulation(instance)
-    assert more.compile is not None, "linear gains keep the array road"
-    assert fft.FFT(extra=(EnvyFree(),)).formulation(instance).compile is None
+    assert _method(more, instance) == _method(formulation, instance) == "fft-round", "linear gains keep the method"
+    assert _method(fft.FFT(extra=(EnvyFree(),)).formulation(instance), instance) is None
     with pytest.raises(InvalidFormulation, match="two components are named 'age_cost'"):
         fft.FFT(extra=(fft.AgeCost(),)).formulation(instance)
+
+
+def _method(formulation: Formulation, instance: hetopt.Instance) -> str | None:
+    found = method_for(formulation.compiled(formulation.entities(instance)), hetopt.Options())
+    return None if found is None else found.name
 
 
 @pytest.mark.parametrize("priority", [2, 1, -1])
@@ -334,18 +326,16 @@ def test_a_gap_makes_no_room_in_the_first_stage() -> None:
 
 def test_a_stopped_second_stage_leaves_the_packing_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was found within the time limit is used: nobody is without a plan because costs took too long."""
-    from hetopt.solving import road
-
     jobs = hetopt.Instance.from_jobs([[4, 1], [3, 2], [2, 2]], [2, 2, 1], [9, 9, 9], [3, 2])
-    real, calls = road._one_stage, []
+    real, calls = optimising._one_stage, []
 
-    def slow(program: Any, options: Any, violated: Any) -> Any:
+    def slow(program: Any, *others: Any) -> Any:
         calls.append(program)
         if len(calls) > 1:
             raise NotSolved("no usable point within time_limit=1 s; raise the limit", "time_limit")
-        return real(program, options, violated)
+        return real(program, *others)
 
-    monkeypatch.setattr(road, "_one_stage", slow)
+    monkeypatch.setattr(optimising, "_one_stage", slow)
     plan, _ = fft.FFT(options=hetopt.Options(time_limit=1.0))(jobs)
     assert plan.x.sum() == 5
     assert plan.certificate is not None

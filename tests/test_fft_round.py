@@ -1,4 +1,4 @@
-"""FFT's round in one search against the general road, and its packing against all packings."""
+"""FFT's round in one search against the general solve path, and its packing against all packings."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from hetopt.models.fft import FFT
 from hetopt.models.fft.round import most_gpus, packed
 from hetopt.models.switching import SwitchingCost
 from hetopt.proofs.strategies import job_instances
+from hetopt.solving.methods import method_for
 
 
 @given(job_instances(zeros=True, jobs=(1, 7)))
 @settings(max_examples=150)
-def test_both_roads_use_as_many_gpus_at_the_same_cost(instance: Instance) -> None:
+def test_both_solve_paths_use_as_many_gpus_at_the_same_cost(instance: Instance) -> None:
     """The certificates are measured on the shares, so equal objectives are equal costs."""
     state = None
     for number in range(2):
@@ -59,7 +60,9 @@ def test_where_packing_leaves_it_open_the_program_decides() -> None:
     assert FFT()(instance)[0].assigned == {"j1": None, "j2": "GPU1", "j3": "GPU1"}
 
 
-def test_more_parts_take_the_general_road() -> None:
-    policy = FFT() + SwitchingCost(0.5)
-    assert policy.formulation(Instance.from_jobs([[1.0]], 1, 9.0, [1])).specialist is None
-    assert hetopt.solve(policy, Instance.from_jobs([[1.0]], 1, 9.0, [1])).assigned == {"j1": "GPU1"}
+def test_more_parts_take_the_general_solve_path() -> None:
+    instance, policy = Instance.from_jobs([[1.0]], 1, 9.0, [1]), FFT() + SwitchingCost(0.5)
+    for chosen, method in ((policy, False), (FFT(), True)):
+        compiled = chosen.formulation(instance).compiled(instance.entities("jobs"))
+        assert (method_for(compiled, Options()) is not None) == method
+    assert hetopt.solve(policy, instance).assigned == {"j1": "GPU1"}

@@ -187,12 +187,12 @@ def test_eq_2_is_a_lower_bound_where_the_last_round_does_the_work_left(work: int
     assert left == 0
     assert fractional_completion(total, served) <= completion
     instance = hetopt.Instance.from_jobs([[1]], [1], [work], [1])
-    costs = [
-        -fft.AgeCost(SECONDS)
-        .measure(instance.replace(time=age * SECONDS).entities("jobs"), np.array([[float(done)]]))
-        .gain
-        for age, done in enumerate(served)
-    ]
+    costs = []
+    for age, done in enumerate(served):
+        entities = instance.replace(time=age * SECONDS).entities("jobs")
+        found = hetopt.measure(fft.AgeCost(SECONDS), entities, np.array([[float(done)]]))
+        assert found is not None
+        costs.append(-found.gain)
     assert sum(costs) == pytest.approx(float(fractional_completion(total, served)), abs=EQUAL * work)
 
 

@@ -158,7 +158,7 @@ def test_rows_removed_in_the_middle_leave_the_right_ones() -> None:
 
 def _market(n: int, k: int) -> LinearProgram:
     rng = np.random.default_rng(0)
-    inst = hetopt.Instance.from_speedups(1 + rng.random((n, k)), rng.integers(2, 9, k).tolist())
+    inst = hetopt.Instance.from_speedups(1 + rng.random((n, k)), rng.integers(2, 9, k).tolist(), any_scale=True)
     return hetopt.from_pyomo(Formulation((TotalRate(), EqualRates())).build(inst))
 
 
@@ -238,7 +238,7 @@ def test_an_unbounded_program_says_so() -> None:
 
 
 def _feasible(program: LinearProgram) -> bool:
-    """By scipy, from the dense arrays: another road than the one under test."""
+    """By scipy, from the dense arrays: another way than the one under test."""
     matrix = program.A.toarray()
     high, low = np.isfinite(program.row_upper), np.isfinite(program.row_lower)
     result = linprog(

@@ -257,7 +257,7 @@ def test_only_programs_of_zeros_and_ones_are_taken(change: dict[str, Any], answe
     assert is_binary(replace(program, **change)) == answer
 
 
-def test_the_general_road_takes_this_method_for_large_binary_programs() -> None:
+def test_the_general_solver_takes_this_method_for_large_binary_programs() -> None:
     large, small = knapsacks(0), program_of(np.ones(2), np.ones((1, 2)), np.zeros(1), np.ones(1), np.ones(2), 2)
     assert run(large, Options(gap=1 / 500)).method == "reduced-cost fixing"
     assert run(replace(large, c=np.ones(len(large.c))), Options()).method == "counting"

@@ -17,7 +17,7 @@ from hetopt.proofs.whole import whole_instances
 
 
 def test_numbers_are_kept_as_floats_and_mappings_frozen() -> None:
-    tenant = Tenant("a", {"T4": np.float32(1), "V100": Fraction(1, 2)}, np.int64(3))  # type: ignore[arg-type]
+    tenant = Tenant("a", {"T4": np.float32(1), "V100": Fraction(3, 2)}, np.int64(3))  # type: ignore[arg-type]
     assert [type(v) for v in (*tenant.job_types[0].speedup.values(), tenant.weight)] == [float] * 3
     with pytest.raises(TypeError, match="read-only"):
         tenant.job_types[0].speedup["T4"] = 2  # type: ignore[index]

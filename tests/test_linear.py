@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,10 @@ import hetopt
 from hetopt.errors import InvalidFormulation, NotLinear
 from hetopt.models.fairness import EnvyFree
 from hetopt.models.objectives import TotalRate
-from hetopt.programs.linear import LinearProgram, Names, Objective
-from hetopt.programs.rows import Rows
+from hetopt.programs.arrays import Rows, on_shares
+from hetopt.programs.linear import Cuts, LinearProgram, Names, Objective
 from hetopt.proofs.strategies import linear_programs, tenant_instances
+from hetopt.solving.units import scaled
 from hetopt.tolerances import EQUAL, scale
 
 NUMBER = st.integers(-4, 4).map(lambda v: v / 2)
@@ -181,7 +183,7 @@ def test_a_fixed_share_keeps_its_value() -> None:
 
 @given(tenant_instances(tenants=(2, 3), types=(1, 3)))
 def test_names_are_the_parts_of_the_model(inst: hetopt.Instance) -> None:
-    program = hetopt.compile_program(hetopt.Formulation((TotalRate(), EnvyFree())), inst)
+    program = hetopt.Formulation((TotalRate(), EnvyFree())).compile(inst)
     types = inst.cluster.type_names
     assert list(program.row_names[: len(types)]) == [f"capacity[{k}]" for k in types]
     assert "envy_free.row[u1,u2]" in list(program.row_names)
@@ -191,8 +193,8 @@ def test_names_are_the_parts_of_the_model(inst: hetopt.Instance) -> None:
         program.row_names[program.shape[0]]
 
 
-def test_joined_names_are_read_part_by_part() -> None:
-    names = Names.joined(Names.joined(["a", "b"], []), Names(3, lambda i: f"n{i}"))
+def test_chained_names_are_read_part_by_part() -> None:
+    names = Names.chained([Names.chained([["a", "b"], []]), Names(3, lambda i: f"n{i}")])
     assert list(names) == ["a", "b", "n0", "n1", "n2"]
     assert names[-1] == "n2"
     assert names[1:3] == ["b", "n0"]
@@ -207,17 +209,20 @@ def test_rows_added_and_removed_leave_the_others_as_they_were(program: LinearPro
     assert list(fewer.row_names) == [program.row_names[i] for i in stay]
     part = sparse.csr_array(program.A)[gone]
     names = [program.row_names[i] for i in gone]
-    back = fewer.extended(part, program.row_lower[gone], program.row_upper[gone], names)
+    back = fewer.with_rows(Cuts(part, program.row_lower[gone], program.row_upper[gone], names))
     np.testing.assert_array_equal(back.A.toarray(), program.A.toarray()[stay + gone])
     np.testing.assert_array_equal(back.row_upper, program.row_upper[stay + gone])
     assert list(back.row_names) == [program.row_names[i] for i in stay + gone]
 
 
 def test_a_kept_stage_is_a_row_and_follows_when_others_go() -> None:
-    program = _two_columns()
-    kept = hetopt.LinearProgram(**{**vars(program), "earlier": (Objective(np.array([1.0, 2.0]), 0.25),)}).keep(1.75)
-    assert kept.A.toarray()[-1].tolist() == [0.5, 1], "divided by a power of two near the largest"
-    assert (kept.row_lower[-1], kept.row_upper[-1], kept.row_names[-1]) == (0.75, np.inf, "earlier_stage[0]")
+    earlier = (Objective(np.array([1.0, 2.0]), 0.25, priority=3),)
+    kept = replace(_two_columns(), earlier=earlier).keep(1.75)
+    assert kept.A.toarray()[-1].tolist() == [1, 2], "as it is stated"
+    assert kept.row_unit is not None
+    assert kept.row_unit.tolist() == [1, 1, 2], "solvers see it divided by a power of two near the largest"
+    assert (kept.row_lower[-1], kept.row_upper[-1], kept.row_names[-1]) == (1.5, np.inf, "kept[3]")
+    assert kept.earlier == ()
     assert list(kept.kept) == [2]
     assert list(kept.without_rows([0]).kept) == [1]
     assert kept.without_rows([2]).kept == {}
@@ -254,11 +259,55 @@ def test_violation_is_relative_to_the_row(x: list[float], expected: float) -> No
 
 def test_rows_over_shares_find_their_columns() -> None:
     inst = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
-    program = hetopt.compile_program(hetopt.Formulation((TotalRate(), EnvyFree())), inst)
-    row = Rows(sparse.csr_array(np.array([[0.0, 0, 7, 0]])), np.array([1.0]), np.array([np.inf]), ["r"])
-    longer = program.with_rows(row)
+    compiled = hetopt.Formulation((TotalRate(), EnvyFree())).compiled(inst.entities())
+    program = compiled.program
+    cuts = compiled.cuts("mine", Rows("row", ["u2"], (on_shares(np.array([[7.0, 0.0]]), np.array([1])),), lower=1.0))
+    longer = program.with_rows(cuts)
+    assert longer.row_names[program.shape[0]] == "mine.row[u2]"
+    assert (longer.row_lower[-1], longer.row_upper[-1]) == (1, np.inf)
     assert longer.A.toarray()[-1, program.column["share[u2,GPU1]"]] == 7
     assert longer.A.toarray()[-1].sum() == 7
-    assert program.with_rows(Rows.none(4)) is program
-    with pytest.raises(InvalidFormulation, match="program that has shares"):
-        _two_columns().with_rows(row)
+    assert program.with_rows(cuts.part(np.empty(0, dtype=np.intp))) is program.with_rows() is program
+
+
+@given(linear_programs(rows=(2, 6)), st.data())
+def test_stacked_cuts_are_their_parts_and_keep_units(program: LinearProgram, data: Any) -> None:
+    """In a program and in one another; a part without units has units of 1."""
+    cuts = Cuts(sparse.csr_array(program.A), program.row_lower, program.row_upper, program.row_names)
+    m = len(cuts)
+    units = data.draw(st.lists(st.sampled_from([0.25, 1.0, 8.0]), min_size=m, max_size=m))
+    at = data.draw(st.integers(1, m - 1))
+    first, rest = np.arange(at), np.arange(at, m)
+    parts = [cuts.part(first), replace(cuts, unit=np.array(units)).part(rest)]
+    stacked = Cuts.stacked(parts)
+    longer = program.without_rows(range(m)).with_rows(*parts)
+    np.testing.assert_array_equal(stacked.matrix.toarray(), program.A.toarray())
+    np.testing.assert_array_equal(longer.A.toarray(), program.A.toarray())
+    assert list(stacked.names) == list(longer.row_names) == list(program.row_names)
+    assert stacked.unit is not None
+    assert longer.row_unit is not None
+    assert stacked.unit.tolist() == longer.row_unit.tolist() == [1.0] * at + units[at:]
+    assert longer.without_rows(first).row_unit.tolist() == units[at:]
+    assert program.with_rows(cuts).row_unit is None
+
+
+@given(linear_programs(), st.data())
+def test_units_round_nothing_and_change_no_optimum(program: LinearProgram, data: Any) -> None:
+    """What solvers see is the program with rows divided and columns multiplied; optima and duals come back."""
+    m, n = program.shape
+    power = st.integers(-8, 8).map(lambda i: 2.0**i)
+    row, column = (np.array(data.draw(st.lists(power, min_size=i, max_size=i))) for i in (m, n))
+    inside = scaled(replace(program, row_unit=row, col_unit=column))
+    np.testing.assert_array_equal(inside.A.toarray() * row[:, None], program.A.toarray() * column)
+    np.testing.assert_array_equal(inside.col_upper * column, program.col_upper)
+    np.testing.assert_array_equal(inside.row_lower * row, program.row_lower)
+    plain, found = hetopt.optimise(program), hetopt.optimise(replace(program, row_unit=row, col_unit=column))
+    size = scale(plain.objective)
+    assert abs(found.objective - plain.objective) <= EQUAL * size
+    assert abs(program.objective(found.x) - found.objective) <= EQUAL * size
+    assert program.violation(found.x) <= EQUAL
+    assert found.row_dual is not None
+    assert abs(program.dual_bound(found.row_dual) - plain.objective) <= EQUAL * size
+    np.testing.assert_allclose(
+        found.reduced_cost, program.c - program.A.T @ found.row_dual, atol=EQUAL * scale(program.c)
+    )

@@ -22,7 +22,9 @@ from hetopt.tolerances import EQUAL, PROVEN
 def case() -> tuple[Log, Instance]:
     """U has a GPU of A for two rounds, v one of B, which it likes less, and is gone in the second; w waits."""
     speedups = {"u": {"A": 1, "B": 1}, "v": {"A": 4, "B": 2}, "w": {"A": 1, "B": 2}}
-    tenants = tuple(Tenant(name, table, weight=2.0 if name == "w" else 1.0) for name, table in speedups.items())
+    tenants = tuple(
+        Tenant(name, table, 2.0 if name == "w" else 1.0, any_scale=True) for name, table in speedups.items()
+    )
     jobs = tuple(Job(f"j{name}", table, 16.0, tenant=name) for name, table in speedups.items())
     instance = Instance(Cluster.of({"A": 2, "B": 2}), tenants, jobs)
     rows = [

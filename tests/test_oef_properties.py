@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -9,15 +11,14 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import hetopt
-from hetopt import Entities, Instance
+from hetopt import Entities, Instance, InvalidInstance
 from hetopt.models import oef
 from hetopt.models.fairness import EnvyFree, SharingIncentive
 from hetopt.models.objectives import TotalRate
 from hetopt.models.switching import SwitchingCost
+from hetopt.programs.arrays import Arrays
 from hetopt.programs.formulation import Formulation
-from hetopt.programs.rows import Rows
 from hetopt.proofs.strategies import ratios, tenant_instances, with_held
-from hetopt.solving.point import Point
 from hetopt.tolerances import EQUAL, FEASIBILITY, SUPPORT, scale
 
 
@@ -122,7 +123,8 @@ def test_over_reports_do_not_pay_under_noncooperative_oef(inst: Instance, data: 
     factor = np.maximum(1.0, np.array(factors).reshape(n, k) / 4)
     reported = np.where(lying[:, None], e.speed * factor, e.speed)
     honest = hetopt.solve(oef.noncooperative(), inst)
-    lied = hetopt.solve(oef.noncooperative(), Instance.from_speedups(reported, e.capacity.astype(int).tolist()))
+    capacity = e.capacity.astype(int).tolist()
+    lied = hetopt.solve(oef.noncooperative(), Instance.from_speedups(reported, capacity, any_scale=True))
     gained = e.rate(lied.x) - e.rate(honest.x)
     assert gained[lying].min(initial=0.0) <= EQUAL * scale(e.rate(honest.x))
     assert (gained[lying] <= EQUAL * scale(e.rate(honest.x))).all() or lying.sum() > 1
@@ -135,8 +137,8 @@ def test_weights_are_replicas(inst: Instance, data: st.DataObject) -> None:
     times = data.draw(st.lists(st.integers(1, 3), min_size=len(e.names), max_size=len(e.names)))
     share_of = data.draw(st.sampled_from([1.0, 0.5, 1 / 3, np.pi]))
     capacity = e.capacity.astype(int).tolist()
-    weighted = Instance.from_speedups(e.speed, capacity, weights=[share_of * t for t in times])
-    replicas = Instance.from_speedups(np.repeat(e.speed, times, axis=0), capacity)
+    weighted = Instance.from_speedups(e.speed, capacity, weights=[share_of * t for t in times], any_scale=True)
+    replicas = Instance.from_speedups(np.repeat(e.speed, times, axis=0), capacity, any_scale=True)
     for what in (oef.cooperative(), oef.noncooperative()):
         one, many = hetopt.solve(what, weighted), hetopt.solve(what, replicas)
         assert one.certificate.objective == near(many.certificate.objective)
@@ -162,7 +164,7 @@ def test_with_a_switching_cost_the_sharing_incentive_may_go() -> None:
 @settings(max_examples=20)
 @given(tenant_instances(tenants=(41, 44), types=(2, 3), weighted=True))
 def test_lazy_rows_reach_the_optimum_of_all_rows(inst: Instance) -> None:
-    """Above 40 tenants rows join as they are violated (road of compositions); oracle: all rows at once, by scipy."""
+    """Above 40 tenants rows join as they are violated by the general solver; oracle: all rows at once, by scipy."""
     e = inst.entities()
     n, k = e.shape
     lazy = hetopt.solve(oef.cooperative(), inst, method="simplex")
@@ -179,11 +181,35 @@ def test_lazy_rows_reach_the_optimum_of_all_rows(inst: Instance) -> None:
     assert lazy.certificate.violation <= FEASIBILITY
 
 
-class _Insatiable(EnvyFree):
-    """Envy-freeness that offers its rows again and again, as it may where the solver's tolerance hides a violation."""
+@pytest.mark.parametrize(("n", "joining"), [(40, False), (41, True)])
+def test_envy_rows_join_above_forty_tenants(n: int, joining: bool) -> None:
+    inst = Instance.from_speedups([[1, 2 + i / n] for i in range(n)], [2, 3])
+    every = 2 + n * (n - 1)
+    assert oef.cooperative().compiled(oef.cooperative().entities(inst)).program.shape[0] == (2 if joining else every)
+    assert oef.cooperative().compile(inst).shape[0] == every
 
-    def violated(self, entities: Entities, point: Point) -> Rows:
-        return self.rows(entities, np.array([0]), np.array([1]))
+
+def test_shares_of_a_type_that_one_cannot_use_stay_at_zero() -> None:
+    inst = Instance.from_speedups([[1, 0], [1, 2]], [1, 1])
+    for what in (oef.cooperative(), oef.noncooperative()):
+        program = what.compile(inst)
+        assert program.col_upper[program.column["share[u1,GPU2]"]] == 0
+        assert np.isinf(program.col_upper[program.column["share[u2,GPU2]"]])
+
+
+@pytest.mark.parametrize("formulation", [oef.cooperative(), oef.noncooperative(), oef.noncooperative(canonical=True)])
+def test_jobs_are_refused(formulation: Formulation) -> None:
+    """Each counts work in a unit of its own, so that their rates cannot be compared."""
+    with pytest.raises(InvalidInstance, match=r"OEF.* is about tenants, and the instance has none; add tenants"):
+        hetopt.solve(formulation, Instance.from_jobs([[1, 2]], [1], [9], [1, 1]))
+
+
+class _Insatiable(EnvyFree):
+    """Envy-freeness that offers a row again and again, as it may where the solver's tolerance hides a violation."""
+
+    def rows(self, entities: Entities) -> Arrays:
+        (family,) = super().rows(entities).rows
+        return Arrays(rows=(replace(family, most_violated=lambda _: np.array([0])),))
 
 
 def test_a_lazy_row_that_is_offered_for_ever_enters_once() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,7 +17,8 @@ from hetopt.models.objectives import TotalRate
 from hetopt.models.oef.balancing import balance, busiest, handed_out, smooth_prices
 from hetopt.models.oef.bundles import by_bundles, part_by_part
 from hetopt.models.oef.prices import by_prices
-from hetopt.programs.formulation import Formulation
+from hetopt.programs.compiled import Compiled
+from hetopt.programs.formulation import Component, Formulation
 from hetopt.proofs.strategies import job_instances, tenant_instances
 from hetopt.solving.point import Point
 from hetopt.tolerances import EQUAL, FEASIBILITY, FINE, PROVEN, SUPPORT, scale
@@ -24,9 +27,34 @@ TOO_SHORT = 1e-3
 """Seconds: a small part of what a market of 150 tenants takes, yet a limit that may be given."""
 
 
-def plain(components: tuple[object, ...], inst: Instance) -> float:
-    """Optimum without specialist and array road."""
-    return hetopt.solve(Formulation(components), inst, method="simplex").certificate.objective  # type: ignore[arg-type]
+EQUAL_RATES = (TotalRate(), EqualRates())
+ENVY_FREE = (TotalRate(), EnvyFree())
+
+
+def compiled(components: tuple[Component, ...], inst: Instance, *, all_lazy: bool = False) -> Compiled:
+    if all_lazy:
+        components = tuple(replace(c, eager_up_to=0) if isinstance(c, EnvyFree) else c for c in components)
+    return Formulation(components).compiled(inst.entities())
+
+
+def prices(inst: Instance) -> Point:
+    return by_prices(compiled(EQUAL_RATES, inst), Options())
+
+
+def bundles(inst: Instance) -> Point:
+    """Without regard to size: rows are lazy, however few there are."""
+    return part_by_part(compiled(ENVY_FREE, inst, all_lazy=True), Options())
+
+
+def violation(part: Component, inst: Instance, point: Point) -> float:
+    measure = hetopt.measure(part, inst.entities(), point.share)
+    assert measure is not None
+    return measure.violation
+
+
+def plain(components: tuple[Component, ...], inst: Instance) -> float:
+    """Optimum without the fast methods."""
+    return hetopt.solve(Formulation(components), inst, method="simplex").certificate.objective
 
 
 def check_proof(inst: Instance, point: Point) -> None:
@@ -47,17 +75,17 @@ def check_proof(inst: Instance, point: Point) -> None:
 
 @given(st.one_of(tenant_instances(tenants=(1, 8), weighted=True, zeros=True), job_instances(zeros=True)))
 def test_noncooperative_on_small_instances(inst: Instance) -> None:
-    point = by_prices(inst.entities(), Options())
-    assert point.objective == pytest.approx(plain((TotalRate(), EqualRates()), inst), rel=EQUAL)
-    assert EqualRates().measure(inst.entities(), point.share).violation <= FEASIBILITY
+    point = prices(inst)
+    assert point.objective == pytest.approx(plain(EQUAL_RATES, inst), rel=EQUAL)
+    assert violation(EqualRates(), inst, point) <= FEASIBILITY
     check_proof(inst, point)
 
 
 @given(tenant_instances(tenants=(1, 9), weighted=True, zeros=True))
 def test_cooperative_on_small_instances(inst: Instance) -> None:
-    point = part_by_part(inst.entities(), Options())
-    assert point.objective == pytest.approx(plain((TotalRate(), EnvyFree()), inst), rel=EQUAL)
-    assert EnvyFree().measure(inst.entities(), point.share).violation <= FEASIBILITY
+    point = bundles(inst)
+    assert point.objective == pytest.approx(plain(ENVY_FREE, inst), rel=EQUAL)
+    assert violation(EnvyFree(), inst, point) <= FEASIBILITY
     check_proof(inst, point)
 
 
@@ -81,9 +109,9 @@ CASES = [{}, {"zeros": True}, {"kinds": 5, "weights": True}, {"weights": True, "
 def test_noncooperative_beyond_the_size_that_is_solved_at_once(case: dict[str, object]) -> None:
     """1,200 tenants: prices, near pairs and column generation; still a vertex."""
     inst = market(1200, 6, 3, **case)  # type: ignore[arg-type]
-    point = by_prices(inst.entities(), Options())
+    point = prices(inst)
     assert point.method == "prices"
-    assert point.objective == pytest.approx(plain((TotalRate(), EqualRates()), inst), rel=EQUAL)
+    assert point.objective == pytest.approx(plain(EQUAL_RATES, inst), rel=EQUAL)
     assert (point.share > SUPPORT * PROVEN * inst.entities().capacity).sum() <= 1200 + 6 - 1
     check_proof(inst, point)
 
@@ -92,10 +120,10 @@ def test_noncooperative_beyond_the_size_that_is_solved_at_once(case: dict[str, o
 def test_cooperative_beyond_the_size_where_all_start_alone(case: dict[str, object]) -> None:
     """90 tenants: groups, partings and joinings."""
     inst = market(90, 5, 4, **case)  # type: ignore[arg-type]
-    point = by_bundles(inst.entities(), Options())
+    point = by_bundles(compiled(ENVY_FREE, inst), Options())
     assert point.method == "bundles"
-    assert point.objective == pytest.approx(plain((TotalRate(), EnvyFree()), inst), rel=EQUAL)
-    assert EnvyFree().measure(inst.entities(), point.share).violation <= FEASIBILITY
+    assert point.objective == pytest.approx(plain(ENVY_FREE, inst), rel=EQUAL)
+    assert violation(EnvyFree(), inst, point) <= FEASIBILITY
     check_proof(inst, point)
 
 
@@ -103,8 +131,8 @@ def test_a_type_without_gpus_and_one_that_nobody_can_use() -> None:
     rows = [[1, 2, 0, 3], [1, 4, 0, 2], [1, 3, 0, 9]]
     inst = Instance.from_speedups(rows, [2, 0, 3, 1])
     for parts, point in (
-        ((TotalRate(), EqualRates()), by_prices(inst.entities(), Options())),
-        ((TotalRate(), EnvyFree()), part_by_part(inst.entities(), Options())),
+        (EQUAL_RATES, prices(inst)),
+        (ENVY_FREE, bundles(inst)),
     ):
         assert point.objective == pytest.approx(plain(parts, inst), rel=EQUAL)
         check_proof(inst, point)
@@ -116,13 +144,13 @@ def test_large_and_small_units_change_nothing() -> None:
     factor = np.ones((60, 1))
     factor[7] = 1e6
     for rows in (base.speed * 1e6, base.speed / 1e6, base.speed * factor):
-        inst = Instance.from_speedups(rows, base.capacity.astype(int).tolist())
-        for point in (by_prices(inst.entities(), Options()), part_by_part(inst.entities(), Options())):
+        inst = Instance.from_speedups(rows, base.capacity.astype(int).tolist(), any_scale=True)
+        for point in (prices(inst), bundles(inst)):
             assert point.bound - point.objective <= PROVEN * point.bound
             assert point.program.violation(point.x) <= FEASIBILITY
 
 
-def test_the_specialist_is_what_solve_takes_unless_told_otherwise() -> None:
+def test_the_fast_method_is_what_solve_takes_unless_told_otherwise() -> None:
     inst = market(60, 3, 1)
     assert hetopt.solve(oef.cooperative(), inst).certificate.method == "bundles"
     assert hetopt.solve(oef.noncooperative(), inst).certificate.method == "prices"
@@ -167,14 +195,15 @@ def test_a_stalled_dual_simplex_is_finished_by_the_primal() -> None:
 
 @given(tenant_instances(tenants=(2, 6), weighted=True, zeros=True))
 def test_duals_are_those_of_the_rows_that_pyomo_states(inst: Instance) -> None:
-    """The specialists' duals, put on the rows of the same names of the model, prove the same bound there."""
+    """The duals of the fast methods, put on the rows of the same names of the model, prove the same bound there."""
     for parts, point in (
-        ((TotalRate(), EqualRates()), by_prices(inst.entities(), Options())),
-        ((TotalRate(), EnvyFree()), part_by_part(inst.entities(), Options())),
+        (EQUAL_RATES, prices(inst)),
+        (ENVY_FREE, bundles(inst)),
     ):
-        program = hetopt.from_pyomo(Formulation(parts).build(inst))  # type: ignore[arg-type]
+        program = hetopt.from_pyomo(Formulation(parts).build(inst))
         assert point.row_dual is not None
-        own = dict(zip(point.program.row_names, point.row_dual.tolist(), strict=True))
-        y = np.array([own.get(name, 0.0) for name in program.row_names])
-        assert set(own) <= set(program.row_names)
+        rows = {name: i for i, name in enumerate(program.row_names)}
+        at = [rows[name] for name in point.program.row_names]
+        y = np.zeros(len(rows))
+        y[at] = point.row_dual
         assert program.dual_bound(y, implied=False) == pytest.approx(point.bound, rel=PROVEN)

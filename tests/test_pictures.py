@@ -75,7 +75,7 @@ def test_the_envy_matrix_says_by_how_much() -> None:
 
 
 def test_many_tenants_stay_readable() -> None:
-    many = hetopt.Instance.from_speedups(1 + np.arange(600.0).reshape(300, 2) / 600, capacity=[30, 30])
+    many = hetopt.Instance.from_throughputs(1 + np.arange(600.0).reshape(300, 2) / 600, capacity=[30, 30])
     axes = Figure().subplots()
     draw_shares(axes, hetopt.Plan(many.entities(), np.ones((300, 2))))
     assert len(axes.get_yticks()) == 40
@@ -93,7 +93,7 @@ ODD = ("机器学习", "$\\alpha$ [lab]", "_hidden", 'O\'Brien & "Sons" <Machine
 
 def odd_result() -> hetopt.Allocation:
     table = 1 + np.arange(12.0).reshape(6, 2) / 12
-    inst = hetopt.Instance.from_speedups(table, capacity={"_T4$": 3, "A100-SXM4-80GB-PCIe": 2}, tenants=ODD)
+    inst = hetopt.Instance.from_throughputs(table, capacity={"_T4$": 3, "A100-SXM4-80GB-PCIe": 2}, tenants=ODD)
     return hetopt.solve(oef.cooperative(), inst)
 
 
@@ -122,7 +122,8 @@ def test_panels_stay_apart_within_the_page_and_large(n: int, length: int) -> Non
     """With their labels and titles, for few and many tenants of short and long names."""
     names = [f"{i}{'n' * length}" for i in range(n)]
     table = 1 + np.random.default_rng(n).random((n, 3)).cumsum(axis=1)
-    inst = hetopt.Instance.from_speedups(table, capacity={"T4": 5, "V100": 5, "A100-SXM4-80GB": 5}, tenants=names)
+    capacity = {"T4": 5, "V100": 5, "A100-SXM4-80GB": 5}
+    inst = hetopt.Instance.from_speedups(table, capacity, tenants=names, any_scale=True)
     figure = draw(hetopt.solve(oef.noncooperative(), inst), "title")
     covered = [box for axes in figure.axes if (box := axes.get_tightbbox()) is not None]
     assert len(covered) == 4, "shares, envy, its colour bar, prices"

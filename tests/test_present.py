@@ -98,26 +98,26 @@ ANY = [
 @pytest.mark.parametrize("formulation", ANY, ids=lambda f: f.title)
 @settings(max_examples=8)
 @given(tenants=tenant_instances(tenants=(1, 3), types=(2, 2)), jobs=job_instances(types=(2, 2), jobs=(4, 6)))
-def test_the_roads_made_for_a_formulation_follow_its_kind(
+def test_fast_methods_follow_the_kind_of_the_formulation(
     formulation: Formulation, tenants: Instance, jobs: Instance
 ) -> None:
-    """Arrays and specialists share what Pyomo shares, of jobs too where the instance has tenants beside them."""
+    """They share what the general solve path shares, of jobs too where the instance has tenants beside them."""
     both = jobs.replace(tenants=tenants.tenants)
     for kind in ("tenants", "jobs"):
         wanted = replace(formulation, kind=kind)
-        fast, slow = hetopt.solve(wanted, both), hetopt.solve(wanted, both, road="pyomo")
+        fast, slow = hetopt.solve(wanted, both), hetopt.solve(wanted, both, method="simplex")
         assert fast.entities.kind == kind
         assert fast.certificate.objective == pytest.approx(slow.certificate.objective, rel=10 * EQUAL, abs=10 * EQUAL)
 
 
 @settings(max_examples=3)
 @given(jobs=job_instances(jobs=(42, 44), types=(2, 2), zeros=True), seed=st.integers(0, 9))
-def test_specialists_for_many_take_jobs_too(jobs: Instance, seed: int) -> None:
-    """Beyond the sizes that go by the general road, beside tenants; gangs of several GPUs."""
+def test_methods_for_many_take_jobs_too(jobs: Instance, seed: int) -> None:
+    """Beyond the sizes that go by the general solve path, beside tenants; gangs of several GPUs."""
     both = jobs.replace(tenants=TENANTS.replace(cluster=hetopt.Cluster.of([1, 1])).tenants)
     for formulation in (oef.cooperative(), oef.noncooperative()):
         wanted = replace(formulation, kind="jobs")
-        fast, slow = hetopt.solve(wanted, both), hetopt.solve(wanted, both, road="pyomo")
+        fast, slow = hetopt.solve(wanted, both), hetopt.solve(wanted, both, method="simplex")
         assert fast.certificate.objective == pytest.approx(slow.certificate.objective, rel=10 * EQUAL)
         assert fast.certificate.violation <= FEASIBILITY
 

@@ -258,7 +258,8 @@ def test_a_counterexample_is_one_for_the_audit_too(key: str) -> None:
     result = hetopt.solve(baselines.efficiency_only(), case.instance, exact=True)
     verdict = audit(case.instance, result, exact=True)
     assert verdict.holds is False
-    assert verdict.exact == found.counterexample.finding.slack
+    assert verdict.exact is not None
+    assert verdict.exact <= found.counterexample.finding.slack  # of several optima, the fairest counts there
 
 
 def test_the_papers_lie_pays_what_it_says() -> None:

@@ -83,7 +83,7 @@ def test_lending_gives_idle_gpus_to_other_tenants() -> None:
 
 
 def test_jobs_of_several_types_are_kept_apart() -> None:
-    kinds = (JobType("x", {"G": 1.0}), JobType("y", {"G": 2.0}))
+    kinds = (JobType("x", {"G": 1.0}), JobType("y", {"G": 1.0}))
     jobs = [Job(f"{kind}{i}", {"G": 1.0}, 1.0, tenant="t", job_type=kind) for kind in "xy" for i in range(2)]
     instance = Instance(Cluster.of({"G": 3}), (Tenant("t", kinds),), tuple(jobs))
     chosen, _ = LongestStarved()(plan(instance, [[1], [2]]), instance)

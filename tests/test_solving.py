@@ -1,4 +1,4 @@
-"""From an instance to an allocation: options, roads, stages, lazy rows, policies."""
+"""From an instance to an allocation: options, methods, stages, lazy rows, policies."""
 
 from __future__ import annotations
 
@@ -16,15 +16,20 @@ from programs import Whole, lp
 
 import hetopt
 from hetopt.errors import InvalidOption, NotSolved
-from hetopt.models.fairness import EnvyFree, SharingIncentive
+from hetopt.models import oef
+from hetopt.models.fairness import EnvyFree, EqualRates, SharingIncentive
 from hetopt.models.objectives import TotalRate
 from hetopt.models.switching import SwitchingCost
+from hetopt.programs.arrays import Arrays, Columns, RowFamily, Rows, on_own, on_shares
+from hetopt.programs.compiled import Compiled
 from hetopt.programs.formulation import Formulation
 from hetopt.programs.linear import LinearProgram, Objective
 from hetopt.proofs.strategies import job_instances, linear_programs, tenant_instances
-from hetopt.solving import road as solving
+from hetopt.solving import methods
 from hetopt.solving.highs import Session
+from hetopt.solving.methods import Method, exactly, method_for, register_method
 from hetopt.solving.options import Options
+from hetopt.solving.point import Point
 from hetopt.tolerances import EQUAL, STAGE, scale
 
 INF = np.inf
@@ -37,7 +42,6 @@ LAZY = Formulation((TotalRate(), EnvyFree(eager_up_to=0)))
     ("settings_", "message"),
     [
         ({"method": "fastest"}, "method is 'fastest'; it must be one of auto, simplex"),
-        ({"road": "river"}, "road is 'river'; it must be one of auto, arrays, pyomo"),
         ({"solver": ""}, "solver is ''"),
         ({"solver": 3}, "solver is 3"),
         ({"time_limit": 0}, "time_limit is 0"),
@@ -78,7 +82,7 @@ def test_an_interior_point_is_no_vertex_and_has_no_basis() -> None:
         Formulation((TotalRate(),)).build(hetopt.Instance.from_speedups([[1, 2], [1, 2]], [1, 1]))
     )
     vertex = hetopt.optimise(program, Options(method="simplex"))
-    inside = hetopt.optimise(program, Options(method="interior-point"))
+    inside = hetopt.Session(program, Options(method="interior-point"), presolve=False).solve()
     assert vertex.basis is not None
     assert inside.basis is None
     assert set(np.round(vertex.x)) == set(vertex.x)
@@ -86,37 +90,78 @@ def test_an_interior_point_is_no_vertex_and_has_no_basis() -> None:
     assert inside.objective == pytest.approx(vertex.objective)
 
 
-def _program(_: hetopt.Entities) -> LinearProgram:
-    """A wrong program on purpose, so that it shows which road was taken."""
-    return replace(hetopt.from_pyomo(COOPERATIVE.build(INST)), offset=100.0)
+@pytest.fixture
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Methods that a test registers are gone after it."""
+    monkeypatch.setattr(methods, "_registered", {})
 
 
-def _special(_: hetopt.Entities, options: Options) -> Any:
-    return replace(hetopt.optimise(hetopt.from_pyomo(COOPERATIVE.build(INST)), options), method="special")
+def _special(compiled: Compiled, options: Options) -> Point:
+    """A wrong claim on purpose, so that it shows who solved the program."""
+    point = hetopt.optimise(compiled.program, options, compiled.separation())
+    return replace(point, method="special", bound=point.bound + 100.0)
 
 
 @pytest.mark.parametrize(
     ("settings_", "method", "bound"),
     [
-        ({}, "special", 5.25),
-        ({"method": "simplex"}, "simplex", 105.25),  # the array road
-        ({"road": "arrays"}, "special", 5.25),
-        ({"road": "pyomo"}, "simplex", 5.25),
-        ({"road": "pyomo", "method": "simplex"}, "simplex", 5.25),
-        ({"exact": True, "road": "pyomo"}, "simplex", 5.25),
-        ({"exact": True}, "simplex", 105.25),
+        ({}, "special", 105.25),
+        ({"gap": 0.5}, "special", 105.25),
+        ({"method": "simplex"}, "simplex", 5.25),
+        ({"method": "plain"}, "simplex", 5.25),
+        ({"method": "interior-point"}, "interior-point", 5.25),
+        ({"solver": "appsi_highs"}, "as the solver chose", 5.25),
+        ({"exact": True}, "simplex", 5.25),
     ],
 )
-def test_roads(settings_: dict[str, Any], method: str, bound: float) -> None:
-    formulation = replace(COOPERATIVE, compile=_program, specialist=_special)
-    certificate = hetopt.solve(formulation, INST, **settings_).certificate
+@pytest.mark.usefixtures("registered")
+def test_a_registered_method_solves_what_is_left_to_hetopt(
+    settings_: dict[str, Any], method: str, bound: float
+) -> None:
+    register_method(Method("special", exactly(TotalRate, EnvyFree), _special))
+    certificate = hetopt.solve(COOPERATIVE, INST, **settings_).certificate
     assert (certificate.method, certificate.bound) == (method, pytest.approx(bound))
-    assert certificate.objective == pytest.approx(5.25), "measured on the shares, whatever the program says"
+    assert certificate.objective == pytest.approx(5.25), "measured on the shares, whatever the method claims"
 
 
-def test_a_road_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(InvalidOption, match="cooperative has no array road; use road='pyomo'"):
-        hetopt.solve(COOPERATIVE, INST, road="arrays")
+@pytest.mark.usefixtures("registered")
+def test_the_method_registered_last_is_asked_first() -> None:
+    def made(name: str, told: str, *classes: type) -> Method:
+        return Method(name, exactly(*classes), lambda *given_: replace(_special(*given_), method=told))
+
+    def used() -> str:
+        return hetopt.solve(COOPERATIVE, INST).certificate.method
+
+    register_method(made("one", "first", EnvyFree, TotalRate))
+    register_method(made("two", "second", TotalRate, EnvyFree))
+    register_method(made("other", "for something else", TotalRate))
+    assert used() == "second"
+    register_method(made("one", "first again", TotalRate, EnvyFree))
+    assert used() == "first again", "it takes the place of the one with its name, and is now the last"
+    register_method(made("one", "for something else", TotalRate))
+    assert used() == "second"
+    with pytest.raises(InvalidOption, match="method is"):
+        register_method("special")
+
+
+def test_methods_are_found_by_the_components() -> None:
+    """Not by who made the formulation: composed by hand, in any order, with a part removed and added again."""
+    fair = Formulation((EqualRates(), TotalRate()))
+
+    def found(what: Formulation, **asked: Any) -> str | None:
+        method = method_for(what.compiled(what.entities(INST)), Options(**asked))
+        return None if method is None else method.name
+
+    assert found(fair) == found(oef.noncooperative()) == "oef-noncooperative"
+    assert found(fair.without("equal_rates")) is None
+    assert found(fair.without("equal_rates") + EqualRates()) == "oef-noncooperative"
+    assert found(fair + SharingIncentive()) is None
+    assert found(oef.noncooperative(canonical=True)) is None
+    assert found(COOPERATIVE) == found(LAZY) == "oef-cooperative"
+    assert found(fair, method="simplex") is found(fair, exact=True) is found(fair, solver="appsi_highs") is None
+    one, other = (hetopt.solve(what, INST) for what in (fair, oef.noncooperative()))
+    assert one.certificate.method == other.certificate.method == "prices"
+    assert one.x.tolist() == other.x.tolist()
 
 
 @dataclass(frozen=True)
@@ -156,7 +201,9 @@ def test_lazy_rows_of_several_components_join(inst: hetopt.Instance) -> None:
     assert both.certificate.violation <= EQUAL
     assert both.certificate.objective <= alone.certificate.objective + EQUAL * scale(alone.certificate.objective)
     plain = hetopt.solve(LAZY + cap, inst, method="plain").certificate
-    assert abs(plain.objective - both.certificate.objective) <= EQUAL * scale(plain.objective)
+    built = hetopt.optimise(hetopt.from_pyomo((LAZY + cap).build(inst)))
+    for objective in (plain.objective, built.objective):
+        assert abs(objective - both.certificate.objective) <= EQUAL * scale(plain.objective)
 
 
 @dataclass(frozen=True)
@@ -168,39 +215,29 @@ class _LazyCap:
     def add(self, block: Any, model: hetopt.Model) -> float:
         block.total = pyo.Var(model.E)
         block.row = pyo.Constraint(model.E, rule=lambda b, e: b.total[e] == sum(model.share[e, k] for k in model.K))
+        block.limit = pyo.Constraint(model.E)
+        for e in () if model.lazy else model.E:
+            block.limit[e] = block.total[e] <= self.most(model.entities)
         return 0
 
-    def every_row(self, entities: Any) -> Any:
-        from scipy import sparse
+    def most(self, entities: hetopt.Entities) -> float:
+        return float(entities.capacity.sum()) / 2
 
-        from hetopt.programs.rows import Rows
-
-        n, k = entities.shape
-        return Rows(
-            share=sparse.csr_array((n, n * k)),
-            lower=np.full(n, -INF),
-            upper=np.full(n, entities.capacity.sum() / 2),
-            names=[f"cap.limit[{e}]" for e in entities.names],
-            own=sparse.csr_array(sparse.eye_array(n)),
-            own_names=[f"cap.total[{e}]" for e in entities.names],
+    def rows(self, entities: hetopt.Entities) -> Arrays:
+        n, most, names = len(entities.names), self.most(entities), entities.names
+        total = Rows(
+            "row", names, (on_own(np.ones(n), "total", np.arange(n)), on_shares(-np.ones(entities.shape))), 0.0, 0.0
         )
-
-    def violated(self, entities: Any, point: Any) -> Any:
-        total, limit = point.share.sum(axis=1), entities.capacity.sum() / 2
-        every = self.every_row(entities)
-        which = np.flatnonzero(total > limit + EQUAL / 100)
-        return replace(
-            every,
-            share=every.share[which],
-            own=every.own[which],
-            lower=every.lower[which],
-            upper=every.upper[which],
-            names=[every.names[i] for i in which],
+        limit = RowFamily(
+            name="limit",
+            size=n,
+            entries=1,
+            make=lambda at: Rows("limit", [names[e] for e in at], (on_own(np.ones(len(at)), "total", at),), upper=most),
+            most_violated=lambda share: np.flatnonzero(share.sum(axis=1) > most + EQUAL / 100),
+            violation=lambda share: max(0.0, float((share.sum(axis=1) / most - 1).max())),
+            lazy=True,
         )
-
-    def measure(self, entities: Any, share: Any) -> hetopt.Measure:
-        over = share.sum(axis=1) / (entities.capacity.sum() / 2) - 1
-        return hetopt.Measure(violation=max(0.0, float(over.max())))
+        return Arrays(columns=(Columns("total", names, lower=-INF),), rows=(total, limit))
 
 
 @st.composite
@@ -267,9 +304,9 @@ def test_the_weakest_status_of_all_stages_is_told(monkeypatch: pytest.MonkeyPatc
 def test_the_time_limit_is_for_all_passes_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that jumps by a second whenever it is read."""
     ticks = itertools.count()
-    monkeypatch.setattr(solving.time, "perf_counter", lambda: float(next(ticks)))
-    program = hetopt.from_pyomo(LAZY.build(INST))
-    lazy = solving.lazy_rows(LAZY, INST.entities())
+    monkeypatch.setattr("time.perf_counter", lambda: float(next(ticks)))
+    compiled = LAZY.compiled(INST.entities())
+    program, lazy = compiled.program, compiled.separation()
     with pytest.raises(NotSolved, match=r"time_limit=2 s") as problem:
         hetopt.optimise(program, Options(time_limit=2), lazy)
     assert problem.value.status == "time_limit"
@@ -284,7 +321,7 @@ def test_integer_programs_have_lazy_rows_too(inst: hetopt.Instance) -> None:
     for bits in itertools.product([0.0, 1.0], repeat=entities.speed.size):
         share = np.array(bits).reshape(entities.shape)
         fits = (entities.gpus(share).sum(axis=0) <= entities.capacity).all()
-        if fits and EnvyFree().measure(entities, share).violation <= EQUAL:
+        if fits and hetopt.measure(EnvyFree(), entities, share).violation <= EQUAL:
             best = max(best, float(entities.rate(share).sum()))
     certificate = hetopt.solve(LAZY + Whole(), inst).certificate
     assert certificate.objective == pytest.approx(best)

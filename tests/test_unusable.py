@@ -38,12 +38,12 @@ def drained(instance: Instance, where: int) -> Instance:
     cluster = hetopt.Cluster((*instance.cluster.gpu_types, hetopt.GPUType("gone")), instance.cluster.servers)
     only: dict[str, float] = dict.fromkeys(instance.cluster.type_names, 0.0) | {"gone": 4.0}
     tenants = [
-        hetopt.Tenant(t.name, {**t.job_types[0].speedup, "gone": 2.0}, t.weight)  # type: ignore[arg-type]
+        hetopt.Tenant(t.name, {**t.job_types[0].speedup, "gone": 2.0}, t.weight, any_scale=True)  # type: ignore[arg-type]
         for t in instance.tenants
     ]
     jobs = [dataclasses.replace(j, throughput={**j.throughput, "gone": 2.0}) for j in instance.jobs]
     if tenants:
-        tenants.insert(where, hetopt.Tenant("nothing", only))  # type: ignore[arg-type]
+        tenants.insert(where, hetopt.Tenant("nothing", only, any_scale=True))  # type: ignore[arg-type]
     if jobs:
         jobs.insert(where, hetopt.Job("nothing", only, 9.0, jobs[0].demand))
     return Instance(cluster, tenants=tuple(tenants), jobs=tuple(jobs), time=instance.time)
@@ -85,11 +85,11 @@ def check(policy: str, inst: Instance, where: int) -> None:
         assert value == pytest.approx(without, rel=10 * EQUAL, abs=10 * EQUAL)
     chosen: Any = make_policy(policy)
     if isinstance(chosen, Formulation):
-        slow = hetopt.solve(chosen, more, road="pyomo").certificate
+        slow = hetopt.solve(chosen, more, method="simplex").certificate
         assert slow.objective == pytest.approx(value, rel=10 * EQUAL, abs=10 * EQUAL)
 
 
-NOBODY = Instance.from_speedups([[0, 2], [0, 3]], capacity=[1, 0])
+NOBODY = Instance.from_speedups([[0, 2], [0, 3]], capacity=[1, 0], any_scale=True)
 NO_JOB = Instance.from_jobs([[0, 2], [0, 3]], 1, 9, capacity=[1, 0])
 
 
@@ -106,11 +106,11 @@ def test_where_no_job_can_use_anything_all_get_nothing(policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", sorted(policy_names()))
-def test_the_pyomo_road_says_so_too(policy: str) -> None:
+def test_the_general_solve_path_says_so_too(policy: str) -> None:
     chosen: Any = make_policy(policy)
     if isinstance(chosen, Formulation):
         inst = NOBODY if policy not in OF_JOBS else NO_JOB
-        assert not hetopt.solve(chosen, inst, road="pyomo").x.any()
+        assert not hetopt.solve(chosen, inst, method="simplex").x.any()
 
 
 def test_many_jobs_of_which_some_can_use_nothing() -> None:
@@ -132,10 +132,10 @@ def test_many_jobs_of_which_some_can_use_nothing() -> None:
 
 def test_equal_rates_are_equal_among_those_who_can_have_one() -> None:
     """By hand: the two able tenants have 4 of the first type at speeds 1 and 2, rates r and r: r + r / 2 = 4."""
-    inst = Instance.from_speedups([[1, 5], [0, 5], [2, 5]], capacity=[4, 0])
+    inst = Instance.from_speedups([[1, 5], [0, 5], [2, 5]], capacity=[4, 0], any_scale=True)
     allocation = hetopt.solve(oef.noncooperative(), inst)
     assert allocation.rate.to_numpy() == pytest.approx([8 / 3, 0, 8 / 3])
-    point = by_prices(inst.entities(), Options())
+    point = by_prices(oef.noncooperative().compiled(inst.entities()), Options())
     assert point.method == "prices"
     assert point.bound == pytest.approx(16 / 3)
 

@@ -13,9 +13,8 @@ from hetopt.auditing.holdings import Holdings, Level, Result, bundle, holdings
 from hetopt.auditing.trades import exact_efficiency
 from hetopt.auditing.verdict import Verdict, judged, undecided
 from hetopt.auditing.witnesses import Dominated
-from hetopt.data.entities import Floats
+from hetopt.data.entities import Floats, Numbers
 from hetopt.data.instance import Instance
-from hetopt.data.worth import Numbers
 from hetopt.errors import InvalidOption, NotSolved
 from hetopt.programs.linear import LinearProgram, Names
 from hetopt.solving.highs import Session

@@ -11,8 +11,8 @@ import pandas as pd
 from hetopt.auditing.holdings import Holdings, Level, Result, bundle, holdings
 from hetopt.auditing.verdict import Verdict, judged
 from hetopt.auditing.witnesses import BelowFairPart, Envy
+from hetopt.data.entities import Numbers
 from hetopt.data.instance import Instance
-from hetopt.data.worth import Numbers
 from hetopt.tolerances import EQUAL
 
 BLOCK = 2_000_000

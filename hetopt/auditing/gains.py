@@ -21,10 +21,10 @@ from hetopt.auditing.verdict import Verdict, judged, undecided
 from hetopt.auditing.witnesses import Dominated
 from hetopt.errors import NotSolved
 from hetopt.programs.linear import LinearProgram
-from hetopt.programs.rows import ExactRow
-from hetopt.solving.exact import exact_optimum
+from hetopt.solving.exact import Known, exact_optimum
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
+from hetopt.solving.rational_program import ExactRow, ratio
 
 NAME = "pareto_efficient"
 
@@ -32,19 +32,8 @@ NAME = "pareto_efficient"
 def exact_efficiency_in_time(held: Holdings) -> Verdict:
     """Decide Pareto efficiency of holdings in Fractions that respect capacity; ``held.most`` is not None."""
     program = _program(held)
-
-    def known(_: Collection[str]) -> Mapping[str, ExactRow]:
-        return {
-            f"keeps[{e}]": ExactRow(
-                {(e, k): v for k, v in enumerate(held.value[e].tolist()) if v},
-                own={f"gain[{e}]": Fraction(-1)},
-                lower=held.rate[e],
-            )
-            for e in range(len(held.names))
-        }
-
     try:
-        optimum = exact_optimum(Session(program, Options(method="simplex")).solve(), known=known)
+        optimum = exact_optimum(Session(program, Options(method="simplex")).solve(), known=_ExactRates(held))
     except NotSolved as problem:
         return undecided(NAME, f"its linear program was not solved: {problem}")
     assert optimum.share is not None
@@ -56,6 +45,26 @@ def exact_efficiency_in_time(held: Holdings) -> Verdict:
         after=dict(zip(held.names, after.tolist(), strict=True)),
     )
     return judged(NAME, -gain, witness)
+
+
+class _ExactRates(Known):
+    """The rows of rates in fractions; the others have no rounded numbers."""
+
+    def __init__(self, held: Holdings) -> None:
+        self.held = held
+
+    def rows(self, names: Collection[str]) -> Mapping[str, ExactRow]:
+        """All rows ``keeps[e]``."""
+        n, k = self.held.value.shape
+        minus_one = ratio(Fraction(-1))
+        return {
+            f"keeps[{e}]": ExactRow(
+                [*((e * k + j, ratio(v)) for j, v in enumerate(row) if v), (n * k + e, minus_one)],
+                ratio(self.held.rate[e]),
+                None,
+            )
+            for e, row in enumerate(self.held.value.tolist())
+        }
 
 
 def _program(held: Holdings) -> LinearProgram:

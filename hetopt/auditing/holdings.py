@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 
 from hetopt.allocation import Allocation, Plan
 from hetopt.checks import expect
-from hetopt.data.entities import Entities
+from hetopt.data.entities import Entities, Numbers
 from hetopt.data.fractions import fractions
 from hetopt.data.instance import Instance
-from hetopt.data.worth import Numbers, most_at_once, tempting, worth
+from hetopt.data.worth import most_at_once, tempting, worth
 from hetopt.errors import InvalidInstance, InvalidOption, InvalidPlan
 
 Result: TypeAlias = Allocation | Plan | pd.DataFrame | ArrayLike

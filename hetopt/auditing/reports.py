@@ -84,7 +84,7 @@ class Reports:
         for tenant in self.instance.tenants:
             changed = []
             for kind in tenant.job_types:
-                changed.append(replace(kind, speedup=rows[position]) if position in rows else kind)
+                changed.append(replace(kind, speedup=rows[position], any_scale=True) if position in rows else kind)
                 position += 1
             tenants.append(replace(tenant, job_types=tuple(changed)))
         if report.fake is None:
@@ -99,8 +99,9 @@ class Reports:
         speedup = dict(zip(self.entities.types, self.rows.seen(first, report.fake), strict=True))
         if report.kind == "tenant":
             name = _unused("fake", {t.name for t in tenants})
-            return replace(self.instance, tenants=(*tenants, Tenant(name, speedup, liar.weight)))  # type: ignore[arg-type]
-        fake = JobType(_unused("fake", {j.name for j in liar.job_types}), speedup)
+            fake_tenant = Tenant(name, (JobType("jobs", speedup, any_scale=True),), liar.weight)
+            return replace(self.instance, tenants=(*tenants, fake_tenant))
+        fake = JobType(_unused("fake", {j.name for j in liar.job_types}), speedup, any_scale=True)
         tenants[report.faker] = replace(liar, job_types=(*liar.job_types, fake))
         held = dict(self.instance.held)
         if len(liar.job_types) == 1 and liar.name in held:  # its entity is called tenant/job type from now on

@@ -21,7 +21,7 @@ from hetopt.data.instance import Instance
 from hetopt.data.worth import most_at_once
 from hetopt.data.worth import worth as rate_with
 from hetopt.errors import InvalidFormulation, InvalidInstance, InvalidOption, NotSolved
-from hetopt.solving.road import Policy, ask
+from hetopt.solving.policies import Policy, ask
 
 NAME = "strategy_proof"
 

@@ -1,11 +1,11 @@
-"""The array view of an instance: what formulations and array roads read."""
+"""The array view of an instance: what components and methods read."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from hetopt.data.instance import Instance
 
 Floats: TypeAlias = NDArray[np.float64]
+Numbers: TypeAlias = NDArray[Any]
+"""An array of floats, or of Fractions (dtype object)."""
 Kind: TypeAlias = Literal["tenants", "jobs"]
 Number = TypeVar("Number", bound=np.generic)
 
@@ -133,6 +135,40 @@ class Entities:
             return self.fair_rate
         part = self.weight / self.weight.sum() / self.demand
         return np.asarray((self.speed @ self.capacity) * np.minimum(part, 1.0 / self.capacity.sum()))
+
+    @cached_property
+    def exact(self) -> Entities:
+        """The same in Fractions: every float read as the fraction that was meant."""
+        from hetopt.data.fractions import fractions
+
+        keys = ("speed", "demand", "weight", "capacity", "held", "any_type")
+        read: dict[str, Any] = {key: fractions(a) for key in keys if (a := getattr(self, key)) is not None}
+        return replace(self, **read)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the numbers are Fractions."""
+        return self.speed.dtype == object
+
+    def number(self, value: float) -> Any:
+        """``value`` as the numbers here are: a float, or the fraction that was meant."""
+        return self.numbers(np.array([value]))[0] if self.is_exact else value
+
+    def numbers(self, values: Floats) -> Numbers:
+        """As :meth:`number`, of an array."""
+        from hetopt.data.fractions import fractions
+
+        return fractions(values) if self.is_exact else values
+
+    def job_array(self, key: str) -> Numbers:
+        """(n,) an attribute of each job, such as ``"work_left"``.
+
+        Raises
+        ------
+        InvalidInstance
+            The entities were made by hand, without an instance.
+        """
+        return self.numbers(self.source.job_array(key))
 
     @property
     def source(self) -> Instance:

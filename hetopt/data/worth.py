@@ -11,15 +11,11 @@ which the fastest types reach, one after another: of all GPUs it uses ``demand``
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hetopt.data.entities import Entities, Floats
-
-Numbers: TypeAlias = NDArray[Any]
-"""An array of floats, or of Fractions (dtype object)."""
+from hetopt.data.entities import Entities, Floats, Numbers
 
 
 def most_at_once(entities: Entities, time_limited: bool | None = None) -> Floats | None:

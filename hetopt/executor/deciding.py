@@ -326,7 +326,7 @@ def _tenants(jobs: Iterable[Job]) -> tuple[Tenant, ...]:
         for kind, same in kinds.items():
             types = same[0].throughput
             mean = {t: sum(_relative(job)[t] for job in same) / len(same) for t in types}
-            rows.append(JobType(kind, mean, min(job.memory_bytes for job in same)))
+            rows.append(JobType(kind, mean, min(job.memory_bytes for job in same), any_scale=True))
         tenants.append(Tenant(name, tuple(rows)))
     return tuple(tenants)
 

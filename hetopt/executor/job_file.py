@@ -12,7 +12,7 @@ from hetopt.checks import MOST_COUNTED
 from hetopt.errors import InvalidOption
 from hetopt.executor.forms import read_form
 from hetopt.executor.names import check_name
-from hetopt.files.schema import Amount, Natural, Part, Positive, wrong
+from hetopt.files.schema import Amount, Natural, Part, Positive, Weight, wrong
 
 BYTES = {"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40}
 SECONDS = {"s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -93,7 +93,7 @@ class JobForm(Part):
     """Who is owed a fair part."""
     model: Named | None = None
     """What it trains; jobs of a tenant that train the same are one job type."""
-    weight: Positive = 1.0
+    weight: Weight = 1.0
     """Importance under policies that are fair to jobs."""
     checkpoint: Seconds = 600.0
     """A checkpoint at least every so many seconds, or ``10 min``."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyomo.environ as pyo
@@ -22,10 +23,14 @@ from pyomo.repn import generate_standard_repn
 from pyomo.repn.util import categorize_valid_components
 from scipy import sparse
 
-from hetopt.data.entities import Floats
+from hetopt.data.entities import Entities, Floats
 from hetopt.errors import InvalidFormulation, NotLinear
-from hetopt.programs.formulation import Model
-from hetopt.programs.linear import LinearProgram, Names, Objective
+from hetopt.programs.arrays import Rows, Terms
+from hetopt.programs.linear import Cuts, LinearProgram, Names
+from hetopt.programs.model import Model, partial_model
+
+if TYPE_CHECKING:
+    from hetopt.programs.formulation import Formulation
 
 
 def from_pyomo(model: Any) -> LinearProgram:
@@ -34,9 +39,10 @@ def from_pyomo(model: Any) -> LinearProgram:
     Parameters
     ----------
     model:
-        A :class:`~hetopt.programs.formulation.Model` or any Pyomo model whose active rows and one active objective are
+        A :class:`~hetopt.programs.model.Model` or any Pyomo model whose active rows and one active objective are
         linear. A minimising objective is negated, since programs here are always maximised. Fixed variables
-        become constants; columns are the other variables, also those that no row holds.
+        become constants; columns are the other variables, also those that no row holds. Rows that a model has left
+        out (``build(instance, lazy=True)``) are added.
 
     Raises
     ------
@@ -58,28 +64,143 @@ def _compile(model: Any) -> LinearProgram:
     share = _share_columns(model, columns)
     sign = 1.0 if objectives[0].sense == pyo.maximize else -1.0
     gain = _linear(objectives[0].expr, columns)
-    earlier = [(level, _linear(expr, columns)) for level, expr in getattr(model, "earlier", ())]
     rows = _rows(model, columns)
     variables = columns.variables
     shape = (len(rows.lower), len(variables))
     matrix = sparse.csc_array(sparse.csr_array((rows.values, rows.columns, rows.starts), shape=shape))
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
-    bounds = np.array([_bounds(v) for v in variables], dtype=float).reshape(-1, 2)  # None becomes NaN
-    return LinearProgram(
+    box = _box(variables)
+    program = LinearProgram(
         c=sign * gain.dense(len(variables)),
         A=matrix,
         row_lower=np.array(rows.lower, dtype=float),
         row_upper=np.array(rows.upper, dtype=float),
-        col_lower=np.where(np.isnan(bounds[:, 0]), -np.inf, bounds[:, 0]),
-        col_upper=np.where(np.isnan(bounds[:, 1]), np.inf, bounds[:, 1]),
-        integer=_whole(variables),
+        col_lower=box.lower,
+        col_upper=box.upper,
+        integer=box.integer,
         row_names=_names(model, rows.source),
         col_names=_names(model, variables),
         offset=sign * gain.constant,
         priority=getattr(model, "priority", 0),
         share=share,
-        earlier=tuple(Objective(part.dense(len(variables)), part.constant, level) for level, part in earlier),
+    )
+    return program.with_rows(*_left_out(model, program))
+
+
+def _left_out(model: Any, program: LinearProgram) -> list[Cuts]:
+    """The rows that a :class:`~hetopt.programs.model.Model` has left out, over the columns of ``program``."""
+    if not getattr(model, "left_out", ()):
+        return []
+    from hetopt.programs.compiled import Compiled
+
+    compiled, found = Compiled(model.formulation, model.entities), []
+    assert program.share is not None
+    place = program.share.ravel()  # such rows are about shares alone
+    for name, families in compiled.every_family.items():
+        if not model.component(name).active:
+            continue
+        for family in families:
+            cuts = compiled.cuts(name, family.every())
+            entries = cuts.matrix.tocoo()
+            where = (entries.coords[0], place[entries.coords[1]])
+            matrix = sparse.coo_array((entries.data, where), shape=(len(cuts), len(program.c))).tocsr()
+            found.append(replace(cuts, matrix=matrix))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """(columns,) bounds, and which columns are whole."""
+
+    lower: Floats
+    upper: Floats
+    integer: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """Coefficients ``values`` of the columns at these positions; a position may occur twice."""
+
+    columns: NDArray[np.intp]
+    values: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class PyomoPart:
+    """What components without arrays have declared, read from a Pyomo model of them alone.
+
+    Attributes
+    ----------
+    columns:
+        c full names of variables besides the shares.
+    box:
+        Bounds and wholeness of the shares and of these columns, (n * k + c,).
+    rows:
+        Rows under their full names; their own columns are the group :data:`PYOMO`.
+    gains:
+        (priority, coefficients, constant) of each component; positions count shares first.
+    taken:
+        Names of components with arrays that are here all the same, since a component has asked for their block.
+    has_capacity:
+        Whether the capacity rows are among ``rows``, since a component has asked for them.
+    """
+
+    columns: list[str]
+    box: Bounds
+    rows: Rows
+    gains: list[tuple[int, Linear, float]]
+    taken: frozenset[str]
+    has_capacity: bool
+
+
+PYOMO = "<Pyomo>"
+"""The group of columns that come from Pyomo."""
+
+
+def pyomo_part(formulation: Formulation, entities: Entities, in_arrays: Collection[str]) -> PyomoPart:
+    """Build the components that are not ``in_arrays``, and what they ask for, and read them.
+
+    Raises
+    ------
+    NotLinear
+        As :func:`from_pyomo`.
+    """
+    model, taken, has_capacity = partial_model(formulation, entities, in_arrays)
+    _check_parts(model)
+    columns, shares = _Columns([v for row in model.share_grid for v in row]), entities.speed.size
+    for variable in model.component_data_objects(pyo.Var, active=True):
+        if not variable.fixed:
+            columns.of(variable)
+    gains = []
+    for priority, parts in model.gains.items():
+        for part in parts:
+            gain = _linear(part, columns)
+            gains.append(
+                (priority, Linear(np.array(gain.columns, dtype=np.intp), np.array(gain.values)), gain.constant)
+            )
+    rows = _rows(model, columns)
+    row = np.repeat(np.arange(len(rows.lower)), np.diff(rows.starts))
+    column, value = np.array(rows.columns, dtype=np.intp), np.array(rows.values, dtype=float)
+    own = column >= shares
+    terms = Terms(row[~own], column[~own], value[~own]), Terms(row[own], column[own] - shares, value[own], PYOMO)
+    names = [str(constraint.name) for constraint in rows.source]
+    return PyomoPart(
+        columns=[str(v.name) for v in columns.variables[shares:]],
+        box=_box(columns.variables),
+        rows=Rows("", names, terms, np.array(rows.lower, dtype=float), np.array(rows.upper, dtype=float)),
+        gains=gains,
+        taken=taken,
+        has_capacity=has_capacity,
+    )
+
+
+def _box(variables: list[Any]) -> Bounds:
+    bounds = np.array([_bounds(v) for v in variables], dtype=float).reshape(-1, 2)  # None becomes NaN
+    return Bounds(
+        np.where(np.isnan(bounds[:, 0]), -np.inf, bounds[:, 0]),
+        np.where(np.isnan(bounds[:, 1]), np.inf, bounds[:, 1]),
+        _whole(variables),
     )
 
 
@@ -194,7 +315,10 @@ class _Stored:
 
 def _rows(model: Any, columns: _Columns) -> _Stored:
     rows = _Stored()
+    missing = model.component("rows_left_out") if getattr(model, "left_out", ()) else None
     for row in model.component_data_objects(pyo.Constraint, active=True):
+        if row is missing:
+            continue
         lower, body, upper = row.to_bounded_expression(True)
         linear = _Linear(columns, rows.columns, rows.values)
         linear.add(body)

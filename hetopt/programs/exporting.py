@@ -19,7 +19,8 @@ from hetopt.programs.json_file import json_text
 from hetopt.programs.linear import LinearProgram
 from hetopt.programs.lp_file import lp_text
 from hetopt.programs.mps_file import mps_text
-from hetopt.solving.road import Policy, compile_program, every_row, optimise
+from hetopt.solving.optimising import optimise
+from hetopt.solving.policies import Policy
 
 
 def export(
@@ -61,9 +62,10 @@ def export(
     Raises
     ------
     InvalidOption
-        An unknown format; a formulation without an instance; a policy that is a procedure, without a program; a
-        component whose lazy rows cannot be stated; a program with earlier objectives as LP or MPS, which hold a single
-        one; one without columns as LP, which needs some.
+        An unknown format; a formulation without an instance; a policy that is a procedure, without a program; a program
+        with earlier objectives as LP or MPS, which hold a single one; one without columns as LP, which needs some.
+    NotLinear
+        A component is concave.
     UnusableFile
         The file is there already and ``overwrite`` is False, or it cannot be written; nothing was written.
     """
@@ -99,8 +101,7 @@ def stated_program(what: Formulation | Policy, instance: Instance | None, state:
         if make is None:
             raise InvalidOption(f"{shown(what)} is a procedure, not a program; there is nothing to export")
         formulation = make(instance, state)
-    rows = every_row(formulation, formulation.entities(instance))
-    return compile_program(formulation, instance).with_rows(rows)
+    return formulation.compile(instance)
 
 
 def _single(write: Callable[[LinearProgram], str]) -> Callable[[LinearProgram], str]:

@@ -1,49 +1,27 @@
-"""Formulations: an ordered set of components that together make a Pyomo model.
+"""Formulations: an ordered set of components that together make a program.
 
-A component is one idea of a paper (an objective, a fairness rule, a cost) and the rows that state it.
-Components know nothing of each other; they meet in the shared variables of the :class:`Model`:
-
-``model.share[e, k]``
-    tenants: GPUs of type k for entity e; jobs: part of the time (or, in a binary round, whether) the gang runs on k
-``model.rate[e]``
-    expression sum_k speed[e, k] * share[e, k]
-``model.gpus[e, k]``
-    expression demand[e] * share[e, k]
-``model.capacity[k]``
-    rows sum_e gpus[e, k] <= m_k
-``model.entities``
-    the numbers, as arrays
+A component is one idea of a paper (an objective, a fairness rule, a cost) and the rows that state it. Components know
+nothing of each other; they meet in the shared variables of the :class:`~hetopt.programs.model.Model`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-import numpy as np
-import pyomo.environ as pyo
-from numpy.typing import ArrayLike
-from pyomo.common.gc_manager import PauseGC
-from pyomo.core.expr import LinearExpression
-
-from hetopt.data.entities import Entities, Floats, Kind, check_kind
+from hetopt.data.entities import Entities, Kind, check_kind
 from hetopt.data.present import present_entities
 from hetopt.errors import InvalidFormulation
-from hetopt.programs.rows import ExactRow, Rows
+from hetopt.programs.compiled import Compiled
+from hetopt.programs.mathematics import Mathematics, documented
+from hetopt.programs.model import RESERVED, Block, Expression, Model, whole_model
+from hetopt.programs.symbols import InFormulas, frame
 
 if TYPE_CHECKING:
     from hetopt.allocation import Allocation
     from hetopt.data.instance import Instance
     from hetopt.programs.linear import LinearProgram
-    from hetopt.solving.options import Options
-    from hetopt.solving.point import Point
-
-Expression: TypeAlias = Any
-"""A Pyomo expression or a number (Pyomo is not typed)."""
-
-Block: TypeAlias = Any
-"""A Pyomo block."""
 
 
 @runtime_checkable
@@ -58,8 +36,13 @@ class Component(Protocol):
         Level of its gain, default 0. Gains of a higher level are maximised first, and kept.
     ``kind: "tenants" | "jobs"``
         What it speaks about, if only one makes sense.
-    :class:`Measured`, :class:`Lazy`
-        Further methods, see there.
+    ``rows(entities) -> Arrays``
+        The same in arrays (:class:`hetopt.Arrays`): what makes it fast, exact and measurable. Without it, the component
+        goes through Pyomo.
+    ``measure(entities, share) -> Measure``
+        Gain and violation of given shares, where they do not follow from ``rows``.
+    ``mathematics(kind) -> Mathematics``
+        What it states, as formulas (:mod:`hetopt.programs.mathematics`).
     """
 
     @property
@@ -73,82 +56,6 @@ class Component(Protocol):
 
 
 @dataclass(frozen=True)
-class Measure:
-    """What a component says of a given share, computed from the arrays alone.
-
-    Attributes
-    ----------
-    gain:
-        What it adds to the objective.
-    violation:
-        Largest violation of its rows, relative to their scale (no unit); 0 if it has none.
-    size:
-        What gaps in the gain are relative to where the gain itself may be near 0 by the choice of units (logarithms
-        are); 0 where it cannot.
-    """
-
-    gain: float = 0.0
-    violation: float = 0.0
-    size: float = 0.0
-
-
-@runtime_checkable
-class Measured(Protocol):
-    """A component that can judge a share without the model; the certificate rests on it."""
-
-    def measure(self, entities: Entities, share: Floats) -> Measure:
-        """Gain and largest violation at an (n, k) ``share``."""
-        ...
-
-
-@runtime_checkable
-class Lazy(Protocol):
-    """A component with too many rows to state: it adds those that a point violates."""
-
-    def violated(self, entities: Entities, point: Point) -> Rows:
-        """Rows that ``point`` violates; none when it satisfies the component."""
-        ...
-
-
-@runtime_checkable
-class Stated(Protocol):
-    """A lazy component that can also state all of its rows: for exact optima, files, and ``method="plain"``."""
-
-    def every_row(self, entities: Entities) -> Rows:
-        """All rows that ``add`` leaves out; none where ``add`` has stated them."""
-        ...
-
-
-@runtime_checkable
-class Rational(Protocol):
-    """A component whose coefficients are products of the instance's numbers: it states them without rounding, too."""
-
-    def exact_rows(self, entities: Entities, names: Collection[str]) -> Mapping[str, ExactRow]:
-        """Those rows of the component that are named in ``names``."""
-        ...
-
-
-class Model(pyo.ConcreteModel):  # type: ignore[misc]
-    """A Pyomo model with the shared variables; see the module's docstring."""
-
-    entities: Entities
-    instance: Instance
-
-    def weighted_shares(self, coefficients: ArrayLike) -> Expression:
-        """The linear expression sum_ek coefficients[e, k] * share[e, k] (zero entries left out)."""
-        table = np.broadcast_to(np.asarray(coefficients, dtype=float), self.entities.shape)
-        rows, columns = np.nonzero(table)
-        grid = self.share_grid
-        variables = [grid[e][k] for e, k in zip(rows.tolist(), columns.tolist(), strict=True)]
-        return LinearExpression(constant=0, linear_coefs=table[rows, columns].tolist(), linear_vars=variables)
-
-    def weighted_row(self, e: int, coefficients: ArrayLike) -> Expression:
-        """The linear expression sum_k coefficients[k] * share[e, k] of one entity."""
-        numbers = np.asarray(coefficients, dtype=float)
-        return LinearExpression(constant=0, linear_coefs=numbers.tolist(), linear_vars=self.share_grid[e])
-
-
-@dataclass(frozen=True)
 class Formulation:
     """Ordered components; also a policy without memory: ``formulation(instance) -> (Allocation, None)``.
 
@@ -159,11 +66,6 @@ class Formulation:
     kind:
         Whether shares go to ``"tenants"`` or ``"jobs"``; None: as the components say, else tenants where there
         are any.
-    compile:
-        Array road: makes the same program without Pyomo, from the entities of either kind. Dropped when components
-        change.
-    specialist:
-        A method for exactly this program that is faster than a general solver. Dropped when components change.
     title:
         Shown in tables and reports.
 
@@ -176,8 +78,6 @@ class Formulation:
 
     components: tuple[Component, ...]
     kind: Kind | None = None
-    compile: Callable[[Entities], LinearProgram] | None = field(default=None, compare=False, repr=False)
-    specialist: Callable[[Entities, Options], Point] | None = field(default=None, compare=False, repr=False)
     title: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
@@ -189,10 +89,11 @@ class Formulation:
                 raise InvalidFormulation(f"{part.__name__} is a class; add one of it: {part.__name__}()")
             if not isinstance(part, Component):
                 raise InvalidFormulation(f"{part!r} is not a component: it needs a name and a method add(block, model)")
-            if not part.name.isidentifier() or part.name in RESERVED:
+            if not part.name.isidentifier() or part.name in RESERVED or hasattr(Model, part.name):
                 taken = ", ".join(sorted(RESERVED))
                 raise InvalidFormulation(
-                    f"component name {part.name!r} cannot be used; choose an identifier other than {taken}"
+                    f"component name {part.name!r} cannot be used; choose an identifier other than {taken}, that is no "
+                    "attribute of Pyomo models"
                 )
         seen: dict[str, Component] = {}
         for part in self.components:
@@ -262,7 +163,7 @@ class Formulation:
 
     def _with(self, components: tuple[Component, ...]) -> Formulation:
         title = f"{self.title} (changed)" if self.title and not self.title.endswith("(changed)") else self.title
-        return replace(self, components=components, compile=None, specialist=None, title=title)
+        return replace(self, components=components, title=title)
 
     def entities(self, instance: Instance) -> Entities:
         """The rows and columns of the share that this formulation decides on.
@@ -276,97 +177,116 @@ class Formulation:
         """
         return present_entities(instance, self._common_kind(), self.title or "the formulation")
 
-    def build(self, instance: Instance) -> Model:
-        """The Pyomo model; the readable road.
+    def build(self, instance: Instance, *, lazy: bool = False) -> Model:
+        """The Pyomo model: the whole program as the papers state it, for reading and for any of Pyomo's solvers.
+
+        Parameters
+        ----------
+        lazy:
+            Leave out rows that are too many to write down (envy of more than 40 tenants). Pyomo's solvers and writers
+            refuse such a model; :func:`hetopt.from_pyomo` adds the rows.
 
         Returns
         -------
         Model
-            With ``model.objective``, to be maximised, of the components of ``model.priority``. Where components have
-            several priorities, ``model.earlier`` lists (priority, objective) to be maximised (and kept) before it,
-            first things first.
+            With ``model.<component>.gain`` of each component that has one, and ``model.objective``, to be maximised,
+            their sum. Where components have several priorities, the rows ``model.kept[priority]`` keep the gains of
+            higher ones at their optimum, which is solved for here.
 
         Raises
         ------
         InvalidFormulation
             No component contributes to the objective, or a component refuses the instance.
+        NotSolved
+            The gains of a higher priority have no optimum.
+
+        Warns
+        -----
+        LargeModel
+            The model will have millions of terms.
         """
-        with PauseGC():
-            model = _shared(instance, self.entities(instance), self.binary)
-            gains: dict[int, list[Expression]] = {}
-            for part in self.components:
-                block = pyo.Block(concrete=True)
-                model.add_component(part.name, block)
-                gain = part.add(block, model)
-                if gain is None:
-                    raise InvalidFormulation(
-                        f"{part.name!r}: add(block, model) returned None; return the gain, 0 if it has rows alone"
-                    )
-                if not (isinstance(gain, int | float) and gain == 0):
-                    gains.setdefault(getattr(part, "priority", 0), []).append(gain)
-            _objectives(model, gains)
-        return model
+        return whole_model(self, instance, lazy)
+
+    def compiled(self, entities: Entities, *, lazy: bool = True) -> Compiled:
+        """The formulation for given entities as arrays; see :class:`~hetopt.programs.compiled.Compiled`."""
+        return Compiled(self, entities, lazy=lazy)
+
+    def compile(self, instance: Instance) -> LinearProgram:
+        """The linear program, with all rows.
+
+        Raises
+        ------
+        NotLinear
+            A component is concave.
+        """
+        return self.compiled(self.entities(instance)).linear()
+
+    def mathematics(self, kind: Kind | None = None) -> Mathematics:
+        """The whole program as formulas, made from what its components state; ``print`` shows it.
+
+        Parameters
+        ----------
+        kind:
+            Whether shares go to ``"tenants"`` or ``"jobs"``; None: the formulation's own, else tenants.
+
+        Returns
+        -------
+        Mathematics
+            Its title names the components that state nothing.
+
+        Raises
+        ------
+        InvalidFormulation
+            The formulation is about the other kind; two components mean different things by one symbol.
+        """
+        check_kind("kind", kind)
+        own = self._common_kind()
+        if kind is not None and own is not None and kind != own:
+            raise InvalidFormulation(f"{self.title or 'the formulation'} is about {own}, not {kind}")
+        chosen = kind or own or "tenants"
+        parts = {part.name: part.mathematics(chosen) for part in self if isinstance(part, InFormulas)}
+        title = (self.title or "Formulation") + (f", for {chosen}" if own is None else "")
+        if silent := [name for name in self.names if name not in parts]:
+            title += f"; {', '.join(silent)} {'states' if len(silent) == 1 else 'state'} no mathematics"
+        return Mathematics.joined(title, {"": frame(chosen, self.binary)} | parts)
+
+    def show(self, kind: Kind | None = None, *, width: int = 100) -> None:
+        """Print :meth:`mathematics`: what is maximised, the rows with their equations, the symbols with their units.
+
+        Parameters
+        ----------
+        kind:
+            As of :meth:`mathematics`.
+        width:
+            Characters of a line.
+        """
+        print(self.mathematics(kind).text(width))
+
+    def _repr_latex_(self) -> str:
+        """For notebooks."""
+        return self.mathematics()._repr_latex_()
+
+    def describe(self, model: Model) -> None:
+        """Write equation, meaning and unit as ``doc`` on all parts of a built ``model`` of which they are stated."""
+        kind = model.entities.kind
+        gains: dict[int, dict[str, str]] = {level: {} for level in model.gains}
+        documented(model, frame(kind, self.binary))
+        for part in self:
+            block = model.component(part.name)
+            if isinstance(part, InFormulas):
+                documented(block, part.mathematics(kind))
+            level, gain = getattr(part, "priority", 0), block.component("gain")
+            if gain is not None and level in gains:
+                gains[level][gain.name] = gain.doc or "no mathematics stated"
+        *earlier, last = (" + ".join(own) for own in gains.values())
+        model.objective.doc = f"{last}: the sum of the gains, to be maximised"
+        if earlier:
+            said = ["; ".join(own.values()) for own in gains.values()]
+            kept = "; ".join(f"{name} ≥ its optimum: {own}" for name, own in zip(earlier, said, strict=False))
+            model.kept.doc = f"what is maximised first is kept: {kept}"
 
     def __call__(self, instance: Instance, state: None = None) -> tuple[Allocation, None]:
         """Solve with default options: a formulation is a policy without memory."""
-        from hetopt.solving.road import solve_formulation
+        from hetopt.solving.policies import solve_formulation
 
         return solve_formulation(self, instance), None
-
-
-RESERVED = frozenset(
-    {"share", "rate", "gpus", "capacity", "entities", "instance", "objective", "earlier", "priority"}
-    | {"E", "K", "share_grid"}
-)
-
-
-class _GPUs:
-    """``model.gpus[e, k]``: the expression demand[e] * share[e, k], made when asked for."""
-
-    def __init__(self, share: Any, entities: Entities) -> None:
-        self._share, self._demand = share, dict(zip(entities.names, entities.demand.tolist(), strict=True))
-
-    def __getitem__(self, key: tuple[str, str]) -> Expression:
-        return self._demand[key[0]] * self._share[key]
-
-
-def _shared(instance: Instance, entities: Entities, binary: bool) -> Model:
-    """The model with shares, rates and capacity rows, before any component."""
-    model = Model(name=instance.name or "hetopt")
-    object.__setattr__(model, "entities", entities)
-    object.__setattr__(model, "instance", instance)
-    model.E = pyo.Set(initialize=list(entities.names), ordered=True)
-    model.K = pyo.Set(initialize=list(entities.types), ordered=True)
-    domain = pyo.Binary if binary else pyo.NonNegativeReals
-    model.share = pyo.Var(model.E, model.K, domain=domain)
-    grid = [[model.share[e, k] for k in entities.types] for e in entities.names]
-    for e, k in np.argwhere(~entities.allowed).tolist():
-        grid[e][k].setub(0)
-    object.__setattr__(model, "share_grid", grid)
-    object.__setattr__(model, "gpus", _GPUs(model.share, entities))
-    speed = entities.speed
-    model.rate = pyo.Expression(
-        model.E, initialize={e: model.weighted_row(i, speed[i]) for i, e in enumerate(entities.names)}
-    )
-    demand = entities.demand.tolist()
-    model.capacity = pyo.Constraint(model.K)
-    for k, name in enumerate(entities.types):
-        used = LinearExpression(constant=0, linear_coefs=demand, linear_vars=[row[k] for row in grid])
-        model.capacity[name] = (None, used, float(entities.capacity[k]))
-    return model
-
-
-def _objectives(model: Model, gains: dict[int, list[Expression]]) -> None:
-    if not gains:
-        raise InvalidFormulation(
-            "no component adds anything to the objective; add one that does, e.g. hetopt.models.objectives.TotalRate()"
-        )
-    stages = [(level, sum(gains[level][1:], gains[level][0])) for level in sorted(gains, reverse=True)]
-    object.__setattr__(model, "earlier", tuple(stages[:-1]))
-    object.__setattr__(model, "priority", stages[-1][0])
-    model.objective = pyo.Objective(expr=stages[-1][1], sense=pyo.maximize)
-
-
-def components_of(formulation: Formulation, protocol: type[Any]) -> list[Any]:
-    """The components that also satisfy ``protocol`` (:class:`Measured` or :class:`Lazy`), in order."""
-    return [part for part in formulation.components if isinstance(part, protocol)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hetopt.data.entities import Floats
-from hetopt.errors import InvalidFormulation
-from hetopt.programs.rows import Rows
 from hetopt.tolerances import EQUAL, scale
 
 
@@ -26,10 +24,10 @@ class Names(Sequence[str]):
         self._size, self._name = size, name
 
     @classmethod
-    def joined(cls, first: Sequence[str], second: Sequence[str]) -> Names:
-        """The names of ``first``, then those of ``second``; neither is read."""
-        parts = (*(first.parts if isinstance(first, _Joined) else (first,)), second)
-        return _Joined(tuple(part for part in parts if len(part)))
+    def chained(cls, parts: Iterable[Sequence[str]]) -> Names:
+        """The names of all ``parts``, one after another; none is read."""
+        flat = (own for part in parts for own in (part.parts if isinstance(part, _Chained) else (part,)))
+        return _Chained(tuple(part for part in flat if len(part)))
 
     def __len__(self) -> int:
         return self._size
@@ -50,7 +48,7 @@ class Names(Sequence[str]):
         return self._name(i % self._size)
 
 
-class _Joined(Names):
+class _Chained(Names):
     """Names of several sources, one after another."""
 
     def __init__(self, parts: tuple[Sequence[str], ...]) -> None:
@@ -83,6 +81,51 @@ class Objective:
 
 
 @dataclass(frozen=True, eq=False)
+class Cuts:
+    """r rows ``lower <= matrix x <= upper`` that join a program.
+
+    Attributes
+    ----------
+    matrix:
+        (r, columns), CSR.
+    lower, upper:
+        (r,) bounds.
+    names:
+        r names.
+    unit:
+        (r,) as ``LinearProgram.row_unit``; None: all 1.
+    """
+
+    matrix: sparse.csr_array
+    lower: Floats
+    upper: Floats
+    names: Sequence[str]
+    unit: Floats | None = None
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    @classmethod
+    def stacked(cls, parts: Sequence[Cuts]) -> Cuts:
+        """All rows of ``parts``."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            sparse.csr_array(sparse.vstack([part.matrix for part in parts])),
+            np.concatenate([part.lower for part in parts]),
+            np.concatenate([part.upper for part in parts]),
+            Names.chained(part.names for part in parts),
+            np.concatenate([np.ones(len(part)) if part.unit is None else part.unit for part in parts]),
+        )
+
+    def part(self, rows: NDArray[np.intp]) -> Cuts:
+        """The rows at these positions."""
+        names = [self.names[i] for i in rows.tolist()]
+        unit = None if self.unit is None else self.unit[rows]
+        return Cuts(sparse.csr_array(self.matrix[rows]), self.lower[rows], self.upper[rows], names, unit)
+
+
+@dataclass(frozen=True, eq=False)
 class LinearProgram:
     """max c.x + offset  subject to  row_lower <= A x <= row_upper,  col_lower <= x <= col_upper,  some x whole.
 
@@ -108,6 +151,9 @@ class LinearProgram:
         Objectives to be maximised, and kept, before ``c``; first things first.
     kept:
         Position of the row that keeps its value -> objective that came earlier.
+    row_unit, col_unit:
+        (rows,) and (columns,) sizes: solvers see rows divided by these and columns in multiples of them
+        (:mod:`hetopt.solving.units`). Powers of two round nothing. None: all 1.
     """
 
     c: Floats
@@ -124,6 +170,8 @@ class LinearProgram:
     share: NDArray[np.intp] | None = None
     earlier: tuple[Objective, ...] = ()
     kept: Mapping[int, Objective] = field(default_factory=dict)
+    row_unit: Floats | None = None
+    col_unit: Floats | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -145,20 +193,21 @@ class LinearProgram:
         worst = _excess(self.A @ x, self.row_lower, self.row_upper, np.maximum(terms, scale(x)))
         return max(worst, _excess(x, self.col_lower, self.col_upper, np.full(len(x), scale(x))))
 
-    def with_rows(self, rows: Rows) -> LinearProgram:
-        """This program with ``rows`` added at the end."""
-        if not len(rows):
+    def with_rows(self, *cuts: Cuts) -> LinearProgram:
+        """This program with rows added at the end."""
+        cuts = tuple(part for part in cuts if len(part))
+        if not cuts:
             return self
-        return self.extended(self.on_columns(rows), rows.lower, rows.upper, rows.names)
-
-    def extended(self, matrix: sparse.csr_array, lower: Floats, upper: Floats, names: Sequence[str]) -> LinearProgram:
-        """This program with the rows ``lower <= matrix x <= upper`` added at the end."""
+        units = [np.ones(len(part)) if part.unit is None else part.unit for part in cuts]
+        own = np.ones(len(self.row_lower)) if self.row_unit is None else self.row_unit
+        plain = self.row_unit is None and all(part.unit is None for part in cuts)
         return replace(
             self,
-            A=sparse.csc_array(sparse.vstack([self.A, matrix])),
-            row_lower=np.concatenate([self.row_lower, lower]),
-            row_upper=np.concatenate([self.row_upper, upper]),
-            row_names=Names.joined(self.row_names, names),
+            A=sparse.csc_array(sparse.vstack([self.A, *(part.matrix for part in cuts)])),
+            row_lower=np.concatenate([self.row_lower, *(part.lower for part in cuts)]),
+            row_upper=np.concatenate([self.row_upper, *(part.upper for part in cuts)]),
+            row_names=Names.chained([self.row_names, *(part.names for part in cuts)]),
+            row_unit=None if plain else np.concatenate([own, *units]),
         )
 
     def without_rows(self, rows: NDArray[np.integer] | Sequence[int]) -> LinearProgram:
@@ -173,25 +222,9 @@ class LinearProgram:
             row_lower=self.row_lower[old],
             row_upper=self.row_upper[old],
             row_names=[names[i] for i in old.tolist()],
+            row_unit=None if self.row_unit is None else self.row_unit[old],
             kept={int(position[i]): objective for i, objective in self.kept.items() if stay[i]},
         )
-
-    def on_columns(self, rows: Rows) -> sparse.csr_array:
-        """``rows`` as a matrix over the columns of this program."""
-        if self.share is None:
-            raise InvalidFormulation("rows over shares need a program that has shares")
-        entries = sparse.coo_array(rows.share)
-        where = self.share.ravel()[entries.coords[1]]
-        row, col, data = [entries.coords[0]], [where], [entries.data]
-        if rows.own is not None:
-            own = sparse.coo_array(rows.own)
-            position = np.array([self.column[name] for name in rows.own_names], dtype=np.intp)
-            row.append(own.coords[0])
-            col.append(position[own.coords[1]])
-            data.append(own.data)
-        shape = (len(rows), len(self.c))
-        matrix = sparse.coo_array((np.concatenate(data), (np.concatenate(row), np.concatenate(col))), shape=shape)
-        return sparse.csr_array(matrix)
 
     @property
     def first_stage(self) -> LinearProgram:
@@ -202,14 +235,12 @@ class LinearProgram:
         return replace(self, c=first.c, offset=first.offset, priority=first.priority, earlier=())
 
     def keep(self, value: float) -> LinearProgram:
-        """The next stage: the first of ``earlier`` becomes a row that keeps ``value``, and is dropped from the list.
-
-        The row is divided by a power of two near its largest coefficient: no unit of the gains is too small for it.
-        """
+        """The next stage: the first of ``earlier`` becomes the row ``kept[priority]``, which keeps ``value``."""
         first, *rest = self.earlier
+        row = sparse.csr_array(first.c[None, :])
         unit = 2.0 ** np.round(np.log2(scale(first.c)))
-        row, name = sparse.csr_array(first.c[None, :] / unit), f"earlier_stage[{len(self.kept)}]"
-        longer = self.extended(row, np.array([(value - first.offset) / unit]), np.array([np.inf]), [name])
+        cut = Cuts(row, np.array([value - first.offset]), np.array([np.inf]), [f"kept[{first.priority}]"])
+        longer = self.with_rows(cut if unit == 1.0 else replace(cut, unit=np.array([unit])))
         return replace(longer, earlier=tuple(rest), kept={**self.kept, self.shape[0]: first})
 
     def dual_bound(self, y: Floats, *, implied: bool = True) -> float:
@@ -219,23 +250,30 @@ class LinearProgram:
         rows that have no negative entry (of shares, the capacity). A price that is noise does not count where no bound
         is known.
         """
-        price = self.c - self.A.T @ y
+        price = self.priced(y)
         noise = EQUAL * scale(self.c)
-        upper = np.minimum(self.col_upper, self._implied_upper()) if implied else self.col_upper
+        upper = np.minimum(self.col_upper, self.implied_upper()) if implied else self.col_upper
         rows = _at_dearer_bound(y, self.row_lower, self.row_upper, noise)
         return rows + _at_dearer_bound(price, self.col_lower, upper, noise) + self.offset
 
-    def _implied_upper(self) -> Floats:
+    def priced(self, y: Floats) -> Floats:
+        """(columns,) ``c - A'y``: what a unit of each column gains beyond what its rows cost at the duals ``y``."""
+        costs = np.bincount(self.entry_columns, weights=self.A.data * y[self.A.indices], minlength=len(self.c))
+        return np.asarray(self.c - costs)
+
+    @cached_property
+    def entry_columns(self) -> NDArray[np.intp]:
+        """(entries,) the column of each entry of ``A``."""
+        return np.repeat(np.arange(len(self.c)), np.diff(self.A.indptr))
+
+    def implied_upper(self) -> Floats:
         """(columns,) what rows over columns >= 0 without negative entries leave to each of them."""
-        rows = sparse.csr_array(self.A)
-        length = np.diff(rows.indptr)
-        row = np.repeat(np.arange(len(length)), length)
-        bad = (rows.data < 0) | (self.col_lower[rows.indices] < 0)
+        row, value, column = self.A.indices, self.A.data, self.entry_columns
         holds = np.isfinite(self.row_upper)
-        holds[row[bad]] = False
-        used = holds[row] & (rows.data > 0)
+        holds[row[(value < 0) | (self.col_lower < 0)[column]]] = False
+        used = np.flatnonzero(holds[row] & (value > 0))
         upper = np.full(len(self.c), np.inf)
-        np.minimum.at(upper, rows.indices[used], self.row_upper[row[used]] / rows.data[used])
+        np.minimum.at(upper, column[used], self.row_upper[row[used]] / value[used])
         return np.asarray(np.maximum(upper, self.col_lower))
 
 

@@ -21,7 +21,7 @@ from hetopt.errors import InvalidOption
 from hetopt.rounding import deviations, gangs
 from hetopt.rounding.deviations import IDLE, TICKS, Ints, Ledger
 from hetopt.rounding.whole_jobs import WholeJobs
-from hetopt.solving.road import Policy, ask
+from hetopt.solving.policies import Policy, ask
 
 Usable = Literal["any", "smallest", "sums"]
 

@@ -16,8 +16,8 @@ from hetopt.errors import InvalidOption
 from hetopt.programs.linear import LinearProgram, Names
 from hetopt.rounding import deviations
 from hetopt.rounding.deviations import TICKS, Ledger
+from hetopt.solving.optimising import optimise
 from hetopt.solving.options import Options
-from hetopt.solving.road import optimise
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from hetopt.checks import FrozenDict, at_least, choices, is_text, shown, whole
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
-from hetopt.data.workload import JobType, Tenant
+from hetopt.data.workload import Tenant
 from hetopt.errors import InvalidOption
 
 OVERRUN = 0.05
@@ -83,7 +83,7 @@ class Beliefs:
     def _tenant(self, tenant: Tenant, random: np.random.Generator, types: tuple[str, ...]) -> Tenant:
         errors = _factors(random, self.throughput, (len(tenant.job_types), len(types)))
         kinds = tuple(
-            JobType(kind.name, self._told(tenant.name, _times(dict(kind.speedup), own, types)), kind.memory_bytes)
+            replace(kind, speedup=self._told(tenant.name, _times(dict(kind.speedup), own, types)), any_scale=True)
             for kind, own in zip(tenant.job_types, errors, strict=True)
         )
         return replace(tenant, job_types=kinds)

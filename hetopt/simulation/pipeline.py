@@ -23,7 +23,7 @@ from hetopt.selection import LongestStarved, Selection
 from hetopt.simulation.forked import Copy
 from hetopt.simulation.online import Online
 from hetopt.simulation.speeds import Speeds, StageSpeeds
-from hetopt.solving.road import Policy, ask
+from hetopt.solving.policies import Policy, ask
 from hetopt.tolerances import FEASIBILITY, INTEGRAL
 
 

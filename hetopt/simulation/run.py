@@ -22,7 +22,7 @@ from hetopt.simulation.overheads import Overhead
 from hetopt.simulation.speeds import Speeds, StageSpeeds
 from hetopt.simulation.system import System
 from hetopt.simulation.world import World
-from hetopt.solving.road import Policy
+from hetopt.solving.policies import Policy
 
 
 def simulate(

@@ -18,7 +18,7 @@ from hetopt.rounding.whole_gpus import ByKind, Rounder
 from hetopt.selection import LongestStarved, Selection
 from hetopt.simulation.pipeline import Pipeline
 from hetopt.simulation.speeds import Speeds
-from hetopt.solving.road import Policy, ask, check_policy
+from hetopt.solving.policies import Policy, ask, check_policy
 
 
 @dataclass(frozen=True)

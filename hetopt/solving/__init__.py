@@ -1,1 +1,1 @@
-"""From a program to a point: the road, solvers, integer and exact methods."""
+"""From a program to a point: solve paths, solvers, methods by structure, integer and exact optima."""

@@ -44,7 +44,8 @@ def conflict(program: LinearProgram) -> list[str]:
     )
     session = Session(relaxed, Options(method="simplex"), presolve=False)
     if session.is_feasible():
-        return ["integrality", *_groups(replace(relaxed, integer=program.integer))]
+        groups = _groups(replace(relaxed, integer=program.integer))
+        return ["integrality", *groups] if program.integer.any() else groups  # else tolerances decide
     rows, _ = _contradiction(relaxed, session.ray())
     few = _irreducible(_only(relaxed, rows))
     session = Session(few, Options(method="simplex"), presolve=False)

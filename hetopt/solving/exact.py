@@ -6,25 +6,31 @@ as 1/3): the claim is about those. Everything else is proven for them without to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from flint import fmpq
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hetopt.errors import InvalidOption, NotSolved
-from hetopt.programs.linear import LinearProgram, Objective
-from hetopt.programs.rows import ExactRow, Rows
+from hetopt.data.fractions import fractions
+from hetopt.errors import InvalidFormulation, InvalidOption, NotSolved
+from hetopt.programs.arrays import Rows
+from hetopt.programs.compiled import Compiled, Segment, Table
+from hetopt.programs.linear import Cuts, LinearProgram, Objective
 from hetopt.rationals import digits
 from hetopt.solving.highs import Session
 from hetopt.solving.kernel import Rational, SingularError
 from hetopt.solving.options import Options
 from hetopt.solving.point import AT_LOWER, AT_UPPER, BASIC, Basis, Point
-from hetopt.solving.rational_program import RationalProgram, entries, fraction, on_columns, read
+from hetopt.solving.rational_program import ExactRow, RationalProgram, entries, fraction, ratio, read
 from hetopt.solving.rational_simplex import Check, InfeasibleError, LimitError, UnboundedError, Vertex, maximise
+from hetopt.solving.units import scaled
 from hetopt.tolerances import EQUAL, FEASIBILITY, FINE, scale
 
 STEPS_FOR_UNIQUENESS = 200
@@ -114,24 +120,121 @@ class ExactOptimum:
         return self
 
 
-Known = Callable[[Collection[str]], Mapping[str, ExactRow]]
-"""Rows by name in fractions, of those whose coefficients are rounded products."""
+class Known:
+    """What is known in rationals of a program; here nothing: its floats are read as the fractions that they round."""
+
+    def rows(self, names: Collection[str]) -> Mapping[str, ExactRow]:
+        """Those of these rows that are known."""
+        return {}
+
+    def cost(self, objective: Objective) -> list[Rational]:
+        """(columns,) coefficients of an objective."""
+        return read(objective.c)
+
+    def offset(self, objective: Objective) -> Fraction:
+        """Its constant."""
+        return fraction(read(np.array([objective.offset]))[0])
 
 
-def _none_known(_: Collection[str]) -> Mapping[str, ExactRow]:
-    return {}
+class CompiledRows(Known):
+    """What a formulation knows: the same rows and gains over fractions.
+
+    Rows of components without arrays are read as those of any program.
+    """
+
+    def __init__(self, compiled: Compiled, every: Cuts | None) -> None:
+        self.compiled, self.every = compiled, every
+
+    @cached_property
+    def _stated(self) -> dict[str, ExactRow]:
+        table = self.compiled.exact.table
+        names = list(self.compiled.program.row_names)
+        twice, times = Counter([*names, *(() if self.every is None else self.every.names)]).most_common(1)[0]
+        if times > 1:
+            raise InvalidFormulation(
+                f"two rows are named {twice!r}; exact optima tell rows by name, so give entities names without commas"
+            )
+        return dict(zip(names, _exact(table), strict=True))
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {} if self.every is None else {name: i for i, name in enumerate(self.every.names)}
+
+    def rows(self, names: Collection[str]) -> Mapping[str, ExactRow]:
+        """Those of the program, and those that it has left out."""
+        found = {name: self._stated[name] for name in names if name in self._stated}
+        wanted = [(self._places[name], name) for name in names if name in self._places]
+        start, exact = 0, self.compiled.exact
+        for component, families in exact.families.items():
+            for family in families:
+                own = [(at - start, name) for at, name in wanted if start <= at < start + len(family)]
+                if own:
+                    made = family.make(np.array([at for at, _ in own], dtype=np.intp))
+                    rows = _exact(_OneSegment.of(exact, component, made))
+                    found |= zip((name for _, name in own), rows, strict=True)
+                start += len(family)
+        return found
+
+    def cost(self, objective: Objective) -> list[Rational]:
+        """(columns,) coefficients of an objective."""
+        return [ratio(v) for v in fractions(self.compiled.exact.table.objectives[objective.priority][0])]
+
+    def offset(self, objective: Objective) -> Fraction:
+        """Its constant."""
+        return Fraction(self.compiled.exact.table.objectives[objective.priority][1])
+
+
+@dataclass(frozen=True, eq=False)
+class _OneSegment:
+    """Entries and bounds of a few rows, named as those of a table."""
+
+    row: NDArray[np.intp]
+    column: NDArray[np.intp]
+    value: NDArray[Any]
+    lower: NDArray[Any]
+    upper: NDArray[Any]
+
+    @classmethod
+    def of(cls, compiled: Compiled, component: str, rows: Rows) -> _OneSegment:
+        lower, upper = (np.broadcast_to(getattr(rows, key), len(rows)) for key in ("lower", "upper"))
+        return cls(*compiled.entries([Segment(f"{component}.", rows, 0)]), lower, upper)
+
+
+def _exact(table: Table | _OneSegment) -> list[ExactRow]:
+    """The rows of a table."""
+    by_row: list[dict[int, Fraction]] = [{} for _ in table.lower]
+    for i, j, v in zip(table.row.tolist(), table.column.tolist(), fractions(table.value).tolist(), strict=True):
+        by_row[i][j] = by_row[i].get(j, Fraction(0)) + v
+    return [
+        ExactRow([(j, ratio(v)) for j, v in sorted(row.items()) if v], _bound(low), _bound(high))
+        for row, low, high in zip(by_row, table.lower.tolist(), table.upper.tolist(), strict=True)
+    ]
+
+
+def _bound(value: Any) -> Rational | None:
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return ratio(fractions(np.array([value], dtype=object))[0])
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """What all steps need to know: rows in fractions, and when to stop."""
+    """What all steps need to know: what is known in rationals, and when to stop."""
 
     known: Known
     check: Check
 
 
+def exact_optimum_of(compiled: Compiled, point: Point, options: Options) -> ExactOptimum:
+    """The exact optimum of a formulation whose program ``point`` solves in floats; see :func:`exact_optimum`."""
+    every = None
+    if families := [(name, family) for name, own in compiled.families.items() for family in own]:
+        every = Cuts.stacked([compiled.cuts(name, family.every()) for name, family in families])
+    return exact_optimum(point, options, every=every, known=CompiledRows(compiled, every))
+
+
 def exact_optimum(
-    point: Point, every: Rows | None = None, known: Known = _none_known, options: Options | None = None
+    point: Point, options: Options | None = None, *, every: Cuts | None = None, known: Known | None = None
 ) -> ExactOptimum:
     """The exact optimum of the program that ``point`` solves in floats.
 
@@ -139,13 +242,13 @@ def exact_optimum(
     ----------
     point:
         Of a linear program, e.g. from :func:`hetopt.optimise`; its basis, if it has one, is the start.
+    options:
+        For their time limit.
     every:
         All rows that may be left out of ``point.program``; those that the exact optimum violates are added.
     known:
-        Gives rows in fractions where the program holds rounded products, such as weights times speedups. Other
-        coefficients are read as the simple fractions that they round, see :func:`~hetopt.rationals.rational`.
-    options:
-        For their time limit.
+        Rows and objectives in rationals. Default: coefficients are read as the simple fractions that they round, see
+        :func:`~hetopt.rationals.rational`.
 
     Raises
     ------
@@ -157,7 +260,7 @@ def exact_optimum(
     """
     if point.program.integer.any():
         raise InvalidOption("the program has integer columns; exact optima are for linear programs")
-    asked = _Asked(known, (options or Options()).started().check_time)
+    asked = _Asked(known or Known(), (options or Options()).started().check_time)
     base, objectives = _without_kept(point.program)
     start, steps, unique = (point.basis if len(objectives) == 1 else None), 0, None
     while True:
@@ -168,8 +271,8 @@ def exact_optimum(
         if not violated.any():
             unique, violated = _uniqueness(base, every, last, asked)
         if every is None or not violated.any():
-            return _result(base, objectives, stages, unique, steps)
-        base, start = _with(base, every, violated), None
+            return _result(base, objectives, stages, unique, steps, asked.known)
+        base, start = base.with_rows(every.part(np.flatnonzero(violated))), None
 
 
 def _without_kept(program: LinearProgram) -> tuple[LinearProgram, list[Objective]]:
@@ -188,9 +291,9 @@ def _staged(
     The optima of an objective are the points at which every variable with a price stays where it is. Holding those
     keeps a stage exactly, without a row.
     """
-    rational, stages, steps = RationalProgram.of(base, asked.known(base.row_names)), list[Vertex](), 0
+    rational, stages, steps = RationalProgram.of(base, asked.known.rows(base.row_names)), list[Vertex](), 0
     for objective in objectives:
-        rational = rational.with_cost(read(objective.c))
+        rational = rational.with_cost(asked.known.cost(objective))
         vertex, more = _optimum(base, rational, start, asked)
         stages.append(vertex)
         steps += more
@@ -225,7 +328,7 @@ def _optimum(
 
 
 def _float_vertex(base: LinearProgram, rational: RationalProgram, start: Basis | None) -> Vertex:
-    session = Session(rational.floats(base), Options(method="simplex"))
+    session = Session(scaled(rational.floats(base)), Options(method="simplex"))
     session.set_tolerance(FINE)
     if start is not None:
         session.start_at(start)
@@ -238,38 +341,28 @@ def _float_vertex(base: LinearProgram, rational: RationalProgram, start: Basis |
     return Vertex.of(rational, [*basis.columns.tolist(), *basis.rows.tolist()])
 
 
-def _violated(base: LinearProgram, every: Rows | None, value: Sequence[Rational], asked: _Asked) -> NDArray[np.bool_]:
+def _violated(base: LinearProgram, every: Cuts | None, value: Sequence[Rational], asked: _Asked) -> NDArray[np.bool_]:
     """Which of ``every`` row the exact x violates: floats pass those with room to spare, rationals decide the rest."""
     if every is None or not len(every):
         return np.zeros(0, dtype=bool)
-    matrix = base.on_columns(every)
+    matrix = every.matrix
     x = np.array([float(fraction(v)) for v in value[: base.shape[1]]])
     activity, size = matrix @ x, FEASIBILITY * (abs(matrix) @ np.abs(x) + scale(x))
     near = (activity - every.lower < size) | (every.upper - activity < size)
     found = np.zeros(len(every), dtype=bool)
     where = np.flatnonzero(near)
     names = [every.names[i] for i in where.tolist()]
-    rows = asked.known(names)
+    rows = asked.known.rows(names)
     for i, name, row in zip(where, names, entries(sparse.csr_array(matrix[where])), strict=True):
-        row = on_columns(rows[name], base) if name in rows else row
+        known, row = rows.get(name), rows[name].entries if name in rows else row
         exact = sum((v * value[j] for j, v in row if value[j]), fmpq(0))
-        found[i] = _outside(exact, every.lower[i], every.upper[i])
+        low, high = (known.lower, known.upper) if known else map(_bound, (every.lower[i], every.upper[i]))
+        found[i] = (low is not None and exact < low) or (high is not None and exact > high)
     return found
 
 
-def _outside(value: Rational, lower: float, upper: float) -> bool:
-    low, high = (read(np.array([b]))[0] if np.isfinite(b) else None for b in (lower, upper))
-    return bool((low is not None and value < low) or (high is not None and value > high))
-
-
-def _with(base: LinearProgram, every: Rows, chosen: NDArray[np.bool_]) -> LinearProgram:
-    where = np.flatnonzero(chosen)
-    names = [every.names[i] for i in where.tolist()]
-    return base.extended(base.on_columns(every)[where], every.lower[where], every.upper[where], names)
-
-
 def _uniqueness(
-    base: LinearProgram, every: Rows | None, optimum: Vertex, asked: _Asked
+    base: LinearProgram, every: Cuts | None, optimum: Vertex, asked: _Asked
 ) -> tuple[bool | None, NDArray[np.bool_]]:
     """Whether no other point is optimal, or rows that must be added before that can be said.
 
@@ -318,11 +411,16 @@ def _room(program: RationalProgram, j: int, here: Rational, sign: int) -> tuple[
 
 
 def _result(
-    base: LinearProgram, objectives: Sequence[Objective], stages: Sequence[Vertex], unique: bool | None, steps: int
+    base: LinearProgram,
+    objectives: Sequence[Objective],
+    stages: Sequence[Vertex],
+    unique: bool | None,
+    steps: int,
+    known: Known,
 ) -> ExactOptimum:
     n = base.shape[1]
     optima = [
-        fraction(vertex.objective()) + fraction(read(np.array([objective.offset]))[0])
+        fraction(vertex.objective()) + known.offset(objective)
         for objective, vertex in zip(objectives, stages, strict=True)
     ]
     main = next((i for i, objective in enumerate(objectives) if objective.priority == 0), 0)

@@ -129,7 +129,7 @@ def _basis(variables: NDArray[np.integer], equations: NDArray[np.integer], colum
     if (np.asarray(equations) == 0).any():
         return None
     codes = [_CODES[int(code)] for code in variables]
-    return Basis(codes[:columns], codes[columns:])
+    return Basis(lambda: (codes[:columns], codes[columns:]))
 
 
 def _refuse(problem: Any) -> NoReturn:

@@ -14,8 +14,8 @@ from scipy import sparse
 
 from hetopt.data.entities import Floats
 from hetopt.errors import InvalidFormulation, InvalidOption, NotSolved
-from hetopt.programs.linear import LinearProgram, Names
-from hetopt.solving.highs_input import arrays, bounds, check, check_sizes, numbers, to_highs
+from hetopt.programs.linear import Cuts, LinearProgram, Names
+from hetopt.solving.highs_input import arrays, bounds, check, check_sizes, numbers, pass_program
 from hetopt.solving.options import Options
 from hetopt.solving.point import Basis, Point, Status
 from hetopt.tolerances import SMALLEST_COEFFICIENT, scale
@@ -31,12 +31,16 @@ SMALL = 1_000
 """Integer programs of so few columns are solved sooner without a search for a first point (feasibility jump)."""
 
 
-class _Quiet(highspy.Highs):  # type: ignore[misc]
-    """HiGHS that prints nothing: since 1.16 it would say its name as soon as it is made, before it can be told."""
+TALL, LITTLE = 3, 20_000
+"""Linear programs with so many times more rows than columns, and fewer entries, are solved sooner without presolve."""
 
-    def enableCallbacks(self) -> None:  # noqa: N802 - called as the last step of making it
+
+class _Quiet(highspy.Highs):  # type: ignore[misc]
+    """HiGHS that prints nothing, without the callbacks of its Python layer: making these takes a tenth of a solve."""
+
+    def __init__(self) -> None:
+        super(highspy.Highs, self).__init__()
         self.setOptionValue("output_flag", False)
-        super().enableCallbacks()
 
 
 class Session:
@@ -49,7 +53,8 @@ class Session:
     options:
         Solver settings; ``time_limit`` holds for each :meth:`solve`.
     presolve:
-        False for programs that are changed and solved again, where it takes longer than it saves.
+        False for programs that are changed and solved again, where it takes longer than it saves. None: False for
+        small programs with many more rows than columns, for which the same is true.
     explain:
         False where an infeasible program is nothing but a wrong guess: finding its conflict takes much longer.
     subsearch:
@@ -76,7 +81,7 @@ class Session:
         program: LinearProgram,
         options: Options | None = None,
         *,
-        presolve: bool = True,
+        presolve: bool | None = None,
         explain: bool = True,
         subsearch: bool = True,
         approximate: bool = False,
@@ -90,12 +95,15 @@ class Session:
                 f"the program maximises {len(program.earlier)} objectives before its last, a Session only one; "
                 "give it program.first_stage, or give all to hetopt.optimise"
             )
+        if presolve is None:
+            tall = program.shape[0] > TALL * program.shape[1] and program.A.nnz < LITTLE
+            presolve = not tall or bool(program.integer.any())
         self._presolve, self._explain = "choose" if presolve else "off", explain
         self._stall: int | None = None
         self._approximate = approximate
-        self._program = program
-        self._new_rows: list[tuple[sparse.csr_array, Floats, Floats, Sequence[str]]] = []
-        self._new_entries: dict[tuple[int, int], float] = {}
+        self._program: LinearProgram
+        self._new_rows: list[Cuts]
+        self._new_entries: dict[tuple[int, int], float]
         self._highs = _Quiet()
         self._configure()
         if len(program.c) <= SMALL:  # the first point that this search finds is not worth its time
@@ -104,8 +112,13 @@ class Session:
             self._highs.setOptionValue(f"mip_heuristic_run_{search}", False)
         if primal:
             self._highs.setOptionValue("simplex_strategy", _PRIMAL)
-        check_sizes(program.A.data, "the program", approximate=approximate)
-        check(self._highs.passModel(to_highs(program)), "the program")
+        self.load(program)
+
+    def load(self, program: LinearProgram) -> None:
+        """Another program in the same solver; the next solve starts afresh, or where :meth:`start_at` says."""
+        check_sizes(program.A.data, "the program", approximate=self._approximate)
+        self._program, self._new_rows, self._new_entries = program, [], {}
+        check(pass_program(self._highs, program), "the program")
         self._scale_objective(program.c)
 
     def _scale_objective(self, c: Floats) -> None:
@@ -151,10 +164,7 @@ class Session:
     def program(self) -> LinearProgram:
         """The program as it stands after all changes; made when asked for, so that changes stay cheap."""
         if self._new_rows:
-            matrices, lower, upper, names = zip(*self._new_rows, strict=True)
-            every = names[0] if len(names) == 1 else [name for part in names for name in part]
-            stacked = sparse.csr_array(sparse.vstack(matrices)) if len(matrices) > 1 else matrices[0]
-            self._program = self._program.extended(stacked, np.concatenate(lower), np.concatenate(upper), every)
+            self._program = self._program.with_rows(*self._new_rows)
             self._new_rows = []
         if self._new_entries:
             matrix = sparse.lil_array(self._program.A)
@@ -206,7 +216,7 @@ class Session:
         if rows.shape != (len(low), len(self._program.c)) or len(low) != len(up):
             raise InvalidFormulation(f"the new rows have shape {rows.shape}; it must be ({len(low)}, columns)")
         check(self._highs.addRows(rows.shape[0], low, up, rows.nnz, starts, indices, data), "the new rows")
-        self._new_rows.append((rows, low, up, names))
+        self._new_rows.append(Cuts(rows, low, up, names))
 
     def delete_rows(self, rows: ArrayLike) -> None:
         """Remove rows (positions)."""
@@ -236,7 +246,7 @@ class Session:
             col_lower=np.concatenate([program.col_lower, low]),
             col_upper=np.concatenate([program.col_upper, up]),
             integer=np.concatenate([program.integer, np.zeros(len(cost), dtype=bool)]),
-            col_names=Names.joined(program.col_names, names),
+            col_names=Names.chained([program.col_names, names]),
         )
 
     def start_from(self, x: Floats) -> None:
@@ -247,6 +257,9 @@ class Session:
 
     def start_at(self, basis: Basis) -> None:
         """Start the next solve at ``basis``; ignored where it does not fit the program."""
+        if isinstance(basis.native, highspy.HighsBasis):
+            self._highs.setBasis(basis.native)
+            return
         codes, start = [highspy.HighsBasisStatus(code) for code in range(5)], highspy.HighsBasis()
         start.col_status = [codes[code] for code in basis.columns.tolist()]
         start.row_status = [codes[code] for code in basis.rows.tolist()]
@@ -297,6 +310,19 @@ class Session:
             raise NotSolved(f"not solved within time_limit={self.options.time_limit:g} s; raise it", "time_limit")
         solution, info = self._highs.getSolution(), self._highs.getInfo()
         return np.asarray(solution.col_value), np.asarray(solution.row_dual), float(info.objective_function_value)
+
+    def ranges(self) -> tuple[Floats, Floats] | None:
+        """(2, rows) and (2, columns): from where to where bounds and costs may change with the basis still optimal.
+
+        None where HiGHS has none, as for programs that presolve has emptied.
+        """
+        status, found = self._highs.getRanging()
+        if status == highspy.HighsStatus.kError:
+            return None
+        (rows, columns), index = self.program.shape, ("dn", "up")
+        bound = np.array([np.asarray(getattr(found, f"row_bound_{way}").value_)[:rows] for way in index])
+        cost = np.array([np.asarray(getattr(found, f"col_cost_{way}").value_)[:columns] for way in index])
+        return bound, cost
 
     def ray(self) -> Floats | None:
         """(rows,) weights that prove the last solve infeasible (a dual ray), or None where HiGHS has none."""
@@ -360,4 +386,4 @@ class Session:
 
     def _basis(self) -> Basis | None:
         basis = self._highs.getBasis()
-        return Basis(basis.col_status, basis.row_status) if basis.valid else None
+        return Basis(lambda: (basis.col_status, basis.row_status), basis) if basis.valid else None

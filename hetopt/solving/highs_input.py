@@ -70,21 +70,24 @@ def arrays(matrix: sparse.csr_array | sparse.csc_array) -> tuple[Positions, Posi
     return matrix.indptr[:-1].astype(np.int32), matrix.indices.astype(np.int32), matrix.data.astype(float)
 
 
-def to_highs(program: LinearProgram) -> highspy.HighsLp:
-    """``program`` as HiGHS takes it (its last objective)."""
-    lp = highspy.HighsLp()
-    lp.num_row_, lp.num_col_ = program.shape
-    lp.sense_ = highspy.ObjSense.kMaximize
-    lp.offset_ = program.offset
-    lp.col_cost_ = program.c
-    lp.col_lower_, lp.col_upper_ = program.col_lower, program.col_upper
-    lp.row_lower_, lp.row_upper_ = program.row_lower, program.row_upper
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.num_row_, lp.a_matrix_.num_col_ = program.shape
-    lp.a_matrix_.start_ = program.A.indptr.astype(np.int32)
-    lp.a_matrix_.index_ = program.A.indices.astype(np.int32)
-    lp.a_matrix_.value_ = program.A.data.astype(float)
-    if program.integer.any():
-        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
-        lp.integrality_ = [kinds[int(i)] for i in program.integer]
-    return lp
+def pass_program(highs: highspy.Highs, program: LinearProgram) -> highspy.HighsStatus:
+    """Give HiGHS ``program`` (its last objective), in one call."""
+    rows, columns = program.shape
+    status: highspy.HighsStatus = highs.passModel(
+        columns,
+        rows,
+        program.A.nnz,
+        int(highspy.MatrixFormat.kColwise),
+        int(highspy.ObjSense.kMaximize),
+        program.offset,
+        program.c,
+        program.col_lower,
+        program.col_upper,
+        program.row_lower,
+        program.row_upper,
+        program.A.indptr.astype(np.int32),
+        program.A.indices.astype(np.int32),
+        program.A.data.astype(float),
+        program.integer.astype(np.int32),
+    )
+    return status

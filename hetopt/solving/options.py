@@ -11,7 +11,6 @@ from hetopt.errors import InvalidOption, NotSolved
 from hetopt.tolerances import GAP
 
 Method = Literal["auto", "simplex", "interior-point", "plain"]
-Road = Literal["auto", "arrays", "pyomo"]
 
 
 @dataclass(frozen=True)
@@ -24,13 +23,9 @@ class Options:
         ``"highs"`` (default, installed with hetopt), ``"gurobi"`` (extra), or any name that Pyomo's
         ``SolverFactory`` knows.
     method:
-        ``"auto"``: the fastest that fits (a specialist where the formulation has one, reduced-cost fixing for binary
-        programs, else dual simplex). ``"simplex"``: a vertex. ``"interior-point"``: without crossover, so not a
-        vertex. ``"plain"``: the whole program given to the solver as it is, lazy rows included from the start where
-        the component can state them.
-    road:
-        ``"pyomo"`` builds the Pyomo model, ``"arrays"`` demands the formulation's own array road, ``"auto"``
-        takes that where there is one.
+        ``"auto"``: the fastest that fits (a method for the formulation's components where there is one, reduced-cost
+        fixing for binary programs, else dual simplex). ``"simplex"``: a vertex. ``"interior-point"``: without
+        crossover, so not a vertex. ``"plain"``: the whole program given to the solver as it is, lazy rows included.
     time_limit:
         Seconds, or None.
     gap:
@@ -52,7 +47,6 @@ class Options:
 
     solver: str = "highs"
     method: Method = "auto"
-    road: Road = "auto"
     time_limit: float | None = None
     gap: float = GAP
     threads: int = 1
@@ -63,8 +57,6 @@ class Options:
     def __post_init__(self) -> None:
         if self.method not in get_args(Method):
             raise InvalidOption(f"method is {self.method!r}; it must be one of {', '.join(get_args(Method))}")
-        if self.road not in get_args(Road):
-            raise InvalidOption(f"road is {self.road!r}; it must be one of {', '.join(get_args(Road))}")
         if not isinstance(self.solver, str) or not self.solver:
             raise InvalidOption(f"solver is {self.solver!r}; it must be the name of a solver, e.g. 'highs'")
         if self.time_limit is not None:

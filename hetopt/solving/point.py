@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, SupportsInt
+from typing import Any, Literal, SupportsInt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,22 +29,45 @@ class Basis:
 
     Parameters
     ----------
-    column_status, row_status:
-        The solver's statuses; read as codes (:data:`AT_LOWER` …) when :attr:`columns` or :attr:`rows` is asked for.
+    read:
+        Gives the solver's statuses of columns and of rows; asked once :attr:`codes` are.
+    native:
+        The solver's own form, where it has one.
     """
 
-    column_status: Sequence[SupportsInt]
-    row_status: Sequence[SupportsInt]
+    read: Callable[[], tuple[Sequence[SupportsInt], Sequence[SupportsInt]]]
+    native: Any = None
 
     @cached_property
+    def codes(self) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
+        """Codes (:data:`AT_LOWER` …) of the (columns,) and of the (rows,)."""
+        columns, rows = (np.fromiter(map(int, part), dtype=np.int8) for part in self.read())
+        return columns, rows
+
+    @property
     def columns(self) -> NDArray[np.int8]:
         """(columns,) codes."""
-        return np.fromiter(map(int, self.column_status), dtype=np.int8)
+        return self.codes[0]
 
-    @cached_property
+    @property
     def rows(self) -> NDArray[np.int8]:
         """(rows,) codes."""
-        return np.fromiter(map(int, self.row_status), dtype=np.int8)
+        return self.codes[1]
+
+    def __reduce__(self) -> tuple[type[Basis], tuple[_Read]]:
+        """Pickled as codes."""
+        return Basis, (_Read(*self.codes),)
+
+
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """Statuses that are known."""
+
+    columns: NDArray[np.int8]
+    rows: NDArray[np.int8]
+
+    def __call__(self) -> tuple[Sequence[SupportsInt], Sequence[SupportsInt]]:
+        return self.columns.tolist(), self.rows.tolist()
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,6 @@ from scipy import sparse
 
 from hetopt.data.entities import Floats
 from hetopt.programs.linear import LinearProgram
-from hetopt.programs.rows import ExactRow
 from hetopt.rationals import rational
 from hetopt.solving.kernel import Entries, Rational
 from hetopt.tolerances import RATIONAL_DENOMINATOR
@@ -23,16 +22,25 @@ def read(values: Floats) -> list[Rational]:
     """Every float as the fraction meant; each distinct value is read once."""
     distinct, where = np.unique(np.asarray(values, dtype=float), return_inverse=True)
     fractions = [rational(v, RATIONAL_DENOMINATOR) for v in distinct.tolist()]
-    exact = [_fmpq(f) for f in fractions]
+    exact = [ratio(f) for f in fractions]
     return [exact[i] for i in where.tolist()]
 
 
-def on_columns(row: ExactRow, program: LinearProgram) -> list[tuple[int, Rational]]:
-    """The (column, value) pairs of a row, zeros left out."""
-    assert program.share is not None
-    pairs = [(int(program.share[e, j]), value) for (e, j), value in row.share.items()]
-    pairs += [(program.column[name], value) for name, value in row.own.items()]
-    return [(column, _fmpq(value)) for column, value in sorted(pairs) if value]
+@dataclass(frozen=True, eq=False)
+class ExactRow:
+    """A row in rationals.
+
+    Attributes
+    ----------
+    entries:
+        (column, value) pairs, none of them 0, sorted.
+    lower, upper:
+        Bounds, None where there is none.
+    """
+
+    entries: list[tuple[int, Rational]]
+    lower: Rational | None
+    upper: Rational | None
 
 
 def _transposed(by_row: Entries, columns: int) -> Entries:
@@ -43,7 +51,8 @@ def _transposed(by_row: Entries, columns: int) -> Entries:
     return by_column
 
 
-def _fmpq(value: Fraction) -> Rational:
+def ratio(value: Fraction) -> Rational:
+    """A Python fraction as a ``flint.fmpq``."""
     return fmpq(value.numerator, value.denominator)
 
 
@@ -87,17 +96,19 @@ class RationalProgram:
         """``program`` (its last objective, without the offset) in rationals; rows in ``known`` as they are there."""
         m, n = program.shape
         by_row = entries(sparse.csr_array(program.A))
-        lower = _bounds([program.col_lower, program.row_lower])
+        lower, upper = (
+            _bounds([program.col_lower, program.row_lower]),
+            _bounds([program.col_upper, program.row_upper]),
+        )
         for i, name in enumerate(program.row_names) if known else ():
             if (row := known.get(name)) is not None:  # type: ignore[union-attr]
-                by_row[i] = on_columns(row, program)
-                lower[n + i] = lower[n + i] if row.lower is None else _fmpq(row.lower)
+                by_row[i], lower[n + i], upper[n + i] = row.entries, row.lower, row.upper
         return cls(
             by_row=by_row,
             by_column=_transposed(by_row, n),
             cost=[*read(program.c), *[fmpq(0)] * m],
             lower=lower,
-            upper=_bounds([program.col_upper, program.row_upper]),
+            upper=upper,
         )
 
     @property

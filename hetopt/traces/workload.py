@@ -178,5 +178,5 @@ def _tenants(found: Assigned, owner: Sequence[str | None]) -> tuple[Tenant, ...]
         model, speed = found.catalogue.models[kind], found.speed[kind]
         relative = (speed / speed[found.holds[kind]].min()).tolist()
         speedup = dict(zip(found.cluster.type_names, relative, strict=True))
-        kinds.setdefault(str(whose), []).append(JobType(model.name, speedup, model.memory_bytes))
+        kinds.setdefault(str(whose), []).append(JobType(model.name, speedup, model.memory_bytes, any_scale=True))
     return tuple(Tenant(name, tuple(rows)) for name, rows in kinds.items())

@@ -3,13 +3,13 @@
 from hetopt.models.fft.parts import (
     AgeCost,
     Compensation,
-    LinearGain,
     OneType,
     Switching,
     VolumeCost,
     WorkConserving,
 )
 from hetopt.models.fft.policy import FFT, FFTState
+from hetopt.models.objectives import LinearGain
 
 __all__ = [
     "FFT",

@@ -6,7 +6,6 @@ Time is in rounds of ``round_seconds``, and theta is the work that a job's whole
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -14,28 +13,16 @@ import numpy as np
 import pyomo.environ as pyo
 
 from hetopt.checks import FrozenDict, at_least, choices
-from hetopt.data.entities import Entities, Floats, Kind
+from hetopt.data.entities import Entities, Kind, Numbers
 from hetopt.errors import InvalidFormulation, InvalidOption
-from hetopt.programs.formulation import Block, Expression, Measure, Model
+from hetopt.models.objectives import LinearGain
+from hetopt.programs.arrays import Arrays, Rows, on_shares
+from hetopt.programs.mathematics import Definition, Mathematics, Statement, Symbol
+from hetopt.programs.model import Block, Expression, Model
+from hetopt.programs.symbols import OVER, gpus, number, shared
 
 ROUND_SECONDS = 300.0
 """Length of a round in seconds, [FFT, section 6.4.1]."""
-
-
-class LinearGain(ABC):
-    """A gain that is linear in the shares: sum_ek coefficients[e, k] * share[e, k], and no rows."""
-
-    @abstractmethod
-    def coefficients(self, entities: Entities) -> Floats:
-        """(n, k) gain of a unit of share; 0 where the entity cannot run."""
-
-    def add(self, block: Block, model: Model) -> Expression:
-        """The gain; no rows."""
-        return model.weighted_shares(self.coefficients(model.entities))
-
-    def measure(self, entities: Entities, share: Floats) -> Measure:
-        """The gain of ``share``."""
-        return Measure(gain=float((self.coefficients(entities) * share).sum()))
 
 
 @dataclass(frozen=True)
@@ -57,10 +44,17 @@ class OneType:
             block.row[name] = (None, model.weighted_row(e, ones), 1.0)
         return 0
 
-    def measure(self, entities: Entities, share: Floats) -> Measure:
-        """How far the shares are from whole, or their sum above 1."""
-        over = share.sum(axis=1).max(initial=0.0) - 1.0
-        return Measure(violation=max(0.0, float(over), float(np.abs(share - np.rint(share)).max(initial=0.0))))
+    def rows(self, entities: Entities) -> Arrays:
+        """The rows."""
+        ones = entities.numbers(np.ones(entities.shape))
+        return Arrays(rows=(Rows("row", entities.names, (on_shares(ones),), upper=1.0),))
+
+    def mathematics(self, kind: Kind) -> Mathematics:
+        """The rows as a formula."""
+        row = Statement(
+            "row", "sum(x[e, k] for k in K) <= 1", "for e in E", "FFT, eq. (1)", "a job runs on one type or waits"
+        )
+        return Mathematics(rows=(row,), symbols=shared(kind))
 
 
 @dataclass(frozen=True)
@@ -75,9 +69,15 @@ class WorkConserving(LinearGain):
     name: str = "work_conserving"
     priority: int = field(default=1, init=False)
 
-    def coefficients(self, entities: Entities) -> Floats:
+    def coefficients(self, entities: Entities) -> Numbers:
         """(n, k) GPUs."""
-        return np.where(entities.allowed, entities.demand[:, None], 0.0)
+        return np.where(entities.allowed, entities.demand[:, None], 0)
+
+    def mathematics(self, kind: Kind) -> Mathematics:
+        """The gain as a formula."""
+        what = "GPUs in use; K* is the most that can be packed"
+        gain = Statement("gain", f"sum({gpus(kind)} {OVER})", "", "FFT, eq. (7)", what, "GPUs", self.priority)
+        return Mathematics(gains=(gain,), symbols=shared(kind))
 
 
 @dataclass(frozen=True)
@@ -99,11 +99,17 @@ class AgeCost(LinearGain):
     def __post_init__(self) -> None:
         check_round(self)
 
-    def coefficients(self, entities: Entities) -> Floats:
+    def coefficients(self, entities: Entities) -> Numbers:
         """(n, k) minus the cost, in rounds."""
-        instance = entities.source
-        age = (instance.time - instance.job_array("arrival")) / self.round_seconds
-        return -age[:, None] * theta(entities, self.round_seconds, normalise=True)
+        now = entities.number(entities.source.time)
+        age = (now - entities.job_array("arrival")) / entities.number(self.round_seconds)
+        return np.asarray(-age[:, None] * theta(entities, self.round_seconds, normalise=True))
+
+    def mathematics(self, kind: Kind) -> Mathematics:
+        """The gain as a formula."""
+        formula = f"-sum((t - a[e]) * theta[e, k] / W[e] * x[e, k] {OVER})"
+        what = "age times the part of the job that this round does"
+        return _in_rounds(formula, "FFT, eq. (3), first term", what, "rounds", self.round_seconds)
 
 
 @dataclass(frozen=True)
@@ -123,10 +129,16 @@ class VolumeCost(LinearGain):
     def __post_init__(self) -> None:
         check_round(self)
 
-    def coefficients(self, entities: Entities) -> Floats:
+    def coefficients(self, entities: Entities) -> Numbers:
         """(n, k) minus the cost, in GPU rounds."""
         part = theta(entities, self.round_seconds, normalise=True)
-        return -np.divide(entities.demand[:, None], part, out=np.zeros(entities.shape), where=entities.allowed)
+        return np.where(entities.allowed, -entities.demand[:, None] / np.where(entities.allowed, part, 1), 0)
+
+    def mathematics(self, kind: Kind) -> Mathematics:
+        """The gain as a formula."""
+        formula = f"-sum(d[e] * W[e] / theta[e, k] * x[e, k] {OVER} if theta[e, k] > 0)"
+        what = "volume of the whole job on its type"
+        return _in_rounds(formula, "FFT, eq. (3), second term", what, "GPU rounds", self.round_seconds)
 
 
 @dataclass(frozen=True)
@@ -158,16 +170,33 @@ class Switching(LinearGain):
         check_round(self)
         at_least(self.restart_seconds, "Switching.restart_seconds", 0.0, InvalidOption)
 
-    def coefficients(self, entities: Entities) -> Floats:
+    def coefficients(self, entities: Entities) -> Numbers:
         """(n, k) minus the cost, in rounds."""
         instance = entities.source
         last = positions(self.last, entities, "Switching.last")
         last = np.where(last >= 0, last, held_types(entities))
         cards = [[s.nic_bytes_per_s for s in instance.cluster.servers if s.gpus.get(t)] for t in entities.types]
         bandwidth = np.array([min(own, default=np.inf) for own in cards])
-        seconds = instance.job_array("checkpoint_bytes")[:, None] / bandwidth + self.restart_seconds
+        limited = np.isfinite(bandwidth)
+        transfer = entities.job_array("checkpoint_bytes")[:, None] / entities.numbers(np.where(limited, bandwidth, 1.0))
+        seconds = np.where(limited, transfer, 0) + entities.number(self.restart_seconds)
         moves = (last[:, None] >= 0) & (last[:, None] != np.arange(len(entities.types))) & entities.allowed
-        return np.where(moves, -seconds / self.round_seconds, 0.0)
+        return np.where(moves, -seconds / entities.number(self.round_seconds), 0)
+
+    def mathematics(self, kind: Kind) -> Mathematics:
+        """The gain as a formula, with what a move takes."""
+        over, source = "for e in E for k in moves[e]", "FFT, section 4.2.3"
+        length, restart = number(self.round_seconds), number(self.restart_seconds)
+        lost = f"(b[e] / B[k] + {restart}) / {length}" if self.restart_seconds else f"b[e] / ({length} * B[k])"
+        own = (
+            Symbol("moves", "types that can run e other than its last one; none if it has none", "", "e", "M_{#1}"),
+            Symbol("b", "checkpoint of e", "bytes", "e"),
+            Symbol("B", "slowest network card of the servers with GPUs of type k", "bytes/s", "k"),
+        )
+        what = "rounds that e loses by moving to type k"
+        moved = Definition("s", what, "rounds", "e, k", "", f"s[e, k] == {lost}", over, source)
+        cost = Statement("gain", f"-sum(s[e, k] * x[e, k] {over})", "", "FFT, eq. (6)", "time lost by moves", "rounds")
+        return Mathematics(gains=(cost,), definitions=(moved,), symbols=(*shared(kind), *own))
 
 
 @dataclass(frozen=True)
@@ -203,17 +232,43 @@ class Compensation(LinearGain):
         object.__setattr__(self, "rho", FrozenDict(rho))
         check_round(self)
 
-    def coefficients(self, entities: Entities) -> Floats:
+    def coefficients(self, entities: Entities) -> Numbers:
         """(n, k) gain."""
         check_names(self.rho, entities, "Compensation.rho")
-        rho = np.array([self.rho.get(name, 0.0) for name in entities.names])
+        rho = entities.numbers(np.array([self.rho.get(name, 0.0) for name in entities.names]))
         return rho[:, None] * theta(entities, self.round_seconds, self.normalise)
 
+    def mathematics(self, kind: Kind) -> Mathematics:
+        """The gain as a formula."""
+        done, unit = ("theta[e, k] / W[e]", "part of the job") if self.normalise else ("theta[e, k]", "work")
+        formula = f"sum(rho[e] * {done} * x[e, k] {OVER})"
+        owed = Symbol("rho", "how far e is behind its fair share", unit, "e")
+        return _in_rounds(
+            formula, "FFT, eq. (4)", "what jobs are owed", "" if self.normalise else "work²", self.round_seconds, owed
+        )
 
-def theta(entities: Entities, round_seconds: float, normalise: bool) -> Floats:
+
+def _in_rounds(formula: str, source: str, what: str, unit: str, round_seconds: float, *own: Symbol) -> Mathematics:
+    """A gain that speaks of the work in a round."""
+    seconds = number(round_seconds)
+    done = f"theta[e, k] == {seconds} * v[e, k]"
+    work = f"work of the whole gang of e on type k in a round of {seconds} s"
+    return Mathematics(
+        gains=(Statement("gain", formula, "", source, what, unit),),
+        definitions=(Definition("theta", work, "work", "e, k", "", done, OVER, "FFT, section 4.1"),),
+        symbols=(
+            *shared("jobs"),
+            Symbol("t", f"now, in rounds of {seconds} s", "rounds"),
+            Symbol("a", f"arrival of e, in rounds of {seconds} s", "rounds", "e"),
+            *own,
+        ),
+    )
+
+
+def theta(entities: Entities, round_seconds: float, normalise: bool) -> Numbers:
     """(n, k) what a job's gang does in one round: part of the job if ``normalise``, else work."""
-    done = entities.speed * round_seconds
-    return np.asarray(done / entities.source.job_array("work")[:, None] if normalise else done)
+    done = entities.speed * entities.number(round_seconds)
+    return np.asarray(done / entities.job_array("work")[:, None] if normalise else done)
 
 
 def held_types(entities: Entities) -> np.ndarray:

@@ -21,12 +21,10 @@ from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
 from hetopt.errors import InvalidInstance, InvalidOption
-from hetopt.models.fft.arrays import round_compiler
 from hetopt.models.fft.parts import (
     ROUND_SECONDS,
     AgeCost,
     Compensation,
-    LinearGain,
     OneType,
     Switching,
     VolumeCost,
@@ -34,11 +32,12 @@ from hetopt.models.fft.parts import (
     held_types,
     theta,
 )
-from hetopt.models.fft.round import round_specialist
 from hetopt.models.fft.ties import settled
+from hetopt.models.objectives import LinearGain
 from hetopt.programs.formulation import Component, Formulation
+from hetopt.programs.mathematics import Mathematics
 from hetopt.solving.options import Options
-from hetopt.solving.road import solve_formulation
+from hetopt.solving.policies import solve_formulation
 
 
 @dataclass(frozen=True)
@@ -162,6 +161,10 @@ class FFT:
         """
         return self._round(self.advanced(instance, state))
 
+    def mathematics(self) -> Mathematics:
+        """The program of a round as formulas."""
+        return self._round(FFTState(0.0)).mathematics()
+
     def _round(self, now: FFTState) -> Formulation:
         seconds = self.round_seconds
         parts: tuple[Component, ...] = (
@@ -173,7 +176,7 @@ class FFT:
             WorkConserving(),
             *self.extra,
         )
-        return Formulation(parts, compile=round_compiler(parts), specialist=round_specialist(parts), title="FFT")
+        return Formulation(parts, title="FFT")
 
     def advanced(self, instance: Instance, state: FFTState | None) -> FFTState:
         """``state`` brought forward to the instance's time: what holds when the round is planned.
@@ -246,7 +249,7 @@ def _present(instance: Instance) -> Entities:
 def _only_costs(formulation: Formulation) -> bool:
     """Whether GPUs in use and then equal linear cost are all that counts, so that exchanges of equal cost are free."""
     levels = [getattr(part, "priority", 0) for part in formulation if not isinstance(part, WorkConserving)]
-    return formulation.compile is not None and not any(levels)
+    return all(isinstance(part, OneType | LinearGain) for part in formulation) and not any(levels)
 
 
 def _places(formulation: Formulation, entities: Entities) -> Floats:

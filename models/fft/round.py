@@ -1,53 +1,50 @@
 """FFT's round in one search: how many GPUs can be used is mostly plain to see, the least cost is then one program.
 
-The general road solves an integer program for each of the two. Both find a plan of the same GPUs and the same cost.
+Otherwise an integer program is solved for each of the two. Both find a plan of the same GPUs and the same cost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from scipy import sparse
 
 from hetopt.data.entities import Entities, Floats
-from hetopt.models.fft.arrays import round_program
-from hetopt.models.fft.parts import LinearGain, OneType, WorkConserving
-from hetopt.programs.formulation import Component
+from hetopt.models.fft.parts import OneType, WorkConserving
+from hetopt.models.objectives import LinearGain
+from hetopt.programs.compiled import Compiled
 from hetopt.programs.linear import LinearProgram, Names
 from hetopt.solving.backends import run
+from hetopt.solving.methods import Method
+from hetopt.solving.optimising import optimise
 from hetopt.solving.options import Options
 from hetopt.solving.point import Point
-from hetopt.solving.road import optimise
 from hetopt.tolerances import STAGE, scale
 
-Solve = Callable[[Entities, Options], Point]
 
-
-def round_specialist(parts: Sequence[Component]) -> Solve | None:
-    """Solves a round of these parts, or None where it is more than linear gains after the GPUs in use."""
-    whole = [part for part in parts if isinstance(part, OneType)]
+def _serves(compiled: Compiled) -> bool:
+    """Whether it is linear gains and one GPU type per job, after the GPUs in use."""
+    parts = compiled.formulation.components
     gains = [part for part in parts if isinstance(part, LinearGain)]
     first = [part for part in gains if getattr(part, "priority", 0)]
-    if len(whole) != 1 or len(gains) != len(parts) - 1 or len(gains) == len(first):
-        return None
-    if len(first) != 1 or not isinstance(first[0], WorkConserving):
-        return None
-    return partial(solve_round, gains, whole[0])
+    whole = [part for part in parts if type(part) is OneType]
+    return len(whole) == len(first) == 1 and len(parts) == len(gains) + 1 > 2 and type(first[0]) is WorkConserving
 
 
-def solve_round(gains: Sequence[LinearGain], one_type: OneType, entities: Entities, options: Options) -> Point:
+def solve_round(compiled: Compiled, options: Options) -> Point:
     """The best point of the round; where packing the largest gangs first leaves the most GPUs open, by two programs."""
-    program = round_program(gains, one_type, entities)
+    entities, program = compiled.entities, compiled.program
     x = packed(entities)
     used, most = float(entities.gpus(x).sum()), most_gpus(entities)
-    if used < most or options.time_limit is not None:  # what a limit leaves is for the general road to say
+    if used < most or options.time_limit is not None:  # what a limit leaves is for the general solve path to say
         return optimise(program, options)
     first = program.first_stage
     best = Point(first, x.ravel(), used, used, "optimal", method="packing")
     return replace(run(_keeping(program, used), options.started()), earlier=(best,))
+
+
+METHOD = Method("fft-round", _serves, solve_round)
 
 
 def most_gpus(entities: Entities) -> float:
@@ -89,7 +86,7 @@ def _keeping(program: LinearProgram, gpus: float) -> LinearProgram:
         A=sparse.csc_array((data, index, ends), shape=(rows + 1, columns)),
         row_lower=np.append(program.row_lower, gpus - STAGE * scale(gpus)),
         row_upper=np.append(program.row_upper, np.inf),
-        row_names=Names(rows + 1, lambda i: "earlier_stage[0]" if i == rows else names[i]),
+        row_names=Names(rows + 1, lambda i: f"kept[{first.priority}]" if i == rows else names[i]),
         earlier=(),
         kept={rows: first},
     )

@@ -1,7 +1,7 @@
 """Finish-time fairness: nobody finishes late compared with an own part of the cluster, [Gavel, section 4.2].
 
 rho[e] = (elapsed[e] + work_left[e] / rate[e]) / (elapsed[e] + work_left[e] / isolated[e]), and the largest rho is made
-as small as possible. 1 / rate is convex, so its tangents join lazily, as those of :mod:`hetopt.models.concave` do.
+as small as possible. 1 / rate is convex, so linear solvers get tangents, as those of :mod:`hetopt.models.concave`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from typing import Literal
 import numpy as np
 import pyomo.environ as pyo
 from numpy.typing import NDArray
-from scipy import sparse
 
-from hetopt.data.entities import Entities, Floats
+from hetopt.data.entities import Entities, Floats, Kind
 from hetopt.errors import InvalidInstance
-from hetopt.models.concave import FIRST
-from hetopt.programs.formulation import Block, Expression, Measure, Model
-from hetopt.programs.rows import Rows
-from hetopt.solving.point import Point
-from hetopt.tolerances import VIOLATED, scale
+from hetopt.models.concave import Reciprocal, start_inside
+from hetopt.programs.arrays import Arrays, Columns, Curves
+from hetopt.programs.mathematics import Definition, Mathematics, Statement, Symbol, Variable
+from hetopt.programs.model import Block, Expression, Model
+from hetopt.programs.symbols import shared
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,53 +70,44 @@ def progress(entities: Entities) -> Progress:
 class FinishTime:
     """Least largest rho: gain = -rho, a column.
 
-    Rows, for jobs e with work left that can use a GPU: ``rho >= late[e] + own[e] * (2/p - rate[e] / (unit[e] p^2))``,
-    the tangents of ``own[e] * unit[e] / rate[e]`` at rates ``p * unit[e]``. A job's weight scales its isolated part of
-    the cluster.
+    Rows, for jobs e with work left that can use a GPU: ``rho >= late[e] + own[e] * unit[e] / rate[e]``, which are not
+    linear. A job's weight scales its isolated part of the cluster.
     """
 
     name: str = "finish_time"
     kind: Literal["jobs"] = "jobs"
 
     def add(self, block: Block, model: Model) -> Expression:
-        """The column ``rho`` and first tangents ``tangent[e, i]``; minus rho."""
+        """The column ``rho`` and the rows ``row[e]``; minus rho."""
         entities, jobs = model.entities, progress(model.entities)
-        block.rho = pyo.Var(domain=pyo.NonNegativeReals)
-        names = [entities.names[e] for e in jobs.who]
-        block.tangent = pyo.Constraint(names, range(len(FIRST)))
-        for i, p in enumerate(FIRST):
-            for j, name in enumerate(names):
-                e = int(jobs.who[j])
-                own = model.weighted_row(e, entities.speed[e] * (jobs.own[j] / jobs.unit[j] / p**2))
-                block.tangent[name, i] = block.rho + own >= float(jobs.late[j] + 2.0 * jobs.own[j] / p)
+        start_inside(model)
+        block.rho = pyo.Var(domain=pyo.NonNegativeReals, initialize=1.0)
+        block.row = pyo.Constraint([entities.names[e] for e in jobs.who])
+        for e, late, work in zip(jobs.who.tolist(), jobs.late.tolist(), (jobs.own * jobs.unit).tolist(), strict=True):
+            name = entities.names[e]
+            block.row[name] = block.rho >= late + work / model.rate[name]
         return -block.rho
 
-    def measure(self, entities: Entities, share: Floats) -> Measure:
-        """Minus the largest rho."""
+    def rows(self, entities: Entities) -> Arrays:
+        """The same in arrays."""
         jobs = progress(entities)
-        return Measure(gain=-float(jobs.rho(entities.rate(share)[jobs.who] / jobs.unit).max(initial=0.0)))
+        one = np.zeros(len(jobs.who), dtype=np.intp)
+        return Arrays(
+            own_gain={"rho": np.array([-1.0])},
+            columns=(Columns("rho"),),
+            curves=(Curves("rho", -1.0, one, jobs.who, Reciprocal(), jobs.own, jobs.unit, -jobs.late),),
+        )
 
-    def violated(self, entities: Entities, point: Point) -> Rows:
-        """Tangents where a job's rho is more than the column says; none within the gap asked for."""
-        n, k = entities.shape
-        jobs = progress(entities)
-        rho = float(point.x[point.program.column[f"{self.name}.rho"]])
-        y = np.maximum(entities.rate(point.share)[jobs.who], 0.0) / jobs.unit
-        over = jobs.rho(y) - rho
-        found = np.flatnonzero(over > max(point.asked_gap, VIOLATED) * scale(rho))
-        # A job that got nearly nothing: the tangent where it would have about twice the present rho.
-        needed = jobs.own / np.maximum(2.0 * rho - jobs.late, 1.0)
-        at = np.maximum(y, needed)[found]
-        slope = jobs.own[found] / at**2
-        data = (slope / jobs.unit[found])[:, None] * entities.speed[jobs.who[found]]
-        columns, r = jobs.who[found][:, None] * k + np.arange(k), len(found)
-        return Rows(
-            share=sparse.csr_array((data.ravel(), columns.ravel(), np.arange(0, r * k + 1, k)), shape=(r, n * k)),
-            lower=jobs.late[found] + 2.0 * jobs.own[found] / at,
-            upper=np.full(r, np.inf),
-            names=[
-                f"{self.name}.tangent[{entities.names[e]},{p:.6g}]" for e, p in zip(jobs.who[found], at, strict=True)
-            ],
-            own=sparse.csr_array(np.ones((r, 1))),
-            own_names=[f"{self.name}.rho"],
+    def mathematics(self, kind: Kind) -> Mathematics:
+        """The same in formulas."""
+        source, what = "Gavel, section 4.2", "largest ratio of the finish time to that on an own part of the cluster"
+        alone = "min(pi[e] / (d[e] * sum(pi[o] for o in E)), 1 / sum(m[k] for k in K)) * sum(v[e, k] * m[k] for k in K)"
+        meaning = "work per second of e on an own part of the cluster, by weight, running at most all the time"
+        over, row = "for e in E", "rho_max >= (g[e] + W_left[e] / rate[e]) / (g[e] + W_left[e] / q[e])"
+        return Mathematics(
+            gains=(Statement("gain", "-rho_max", "", source, what),),
+            rows=(Statement("row", row, f"{over} if W_left[e] > 0 if q[e] > 0", source, "nobody has a larger ratio"),),
+            variables=(Variable("rho_max", what, formula="rho_max >= 0", component="rho"),),
+            definitions=(Definition("q", meaning, "work/s", "e", "", f"q[e] == {alone}", over, source),),
+            symbols=(*shared(kind), Symbol("g", "time since e arrived", "s", "e")),
         )

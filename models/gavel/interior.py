@@ -1,7 +1,7 @@
 """Gavel's policies and the equal-budget market by interior points: exact, with bounds proven by weak duality.
 
 Linear policies over few entities are left to simplex, whose vertex uses few GPU types per job; where the proof of an
-interior point fails, the general road is taken for them. What an interior point finds is the middle of all optima.
+interior point fails, a general solver is asked. What an interior point finds is the middle of all optima.
 """
 
 from __future__ import annotations
@@ -13,51 +13,70 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from hetopt.data.entities import Entities, Floats
 from hetopt.models import interior
-from hetopt.models.concave import Concave
-from hetopt.models.gavel.arrays import Least, least_program, time_program
+from hetopt.models.concave import CompletionTime, Concave, LogRate
 from hetopt.models.gavel.finish_time import FinishTime, progress
-from hetopt.models.gavel.parts import TimeFraction
+from hetopt.models.gavel.parts import InOrder, LeastRatio, SoonestEnd, TimeFraction
+from hetopt.models.objectives import LinearGain, WeightedRate
 from hetopt.models.slacks import State
-from hetopt.programs.compiling import from_pyomo
+from hetopt.programs.compiled import Compiled
 from hetopt.programs.formulation import Component, Formulation
 from hetopt.programs.linear import LinearProgram
 from hetopt.solving.highs import Session
+from hetopt.solving.methods import Method
+from hetopt.solving.optimising import optimise
 from hetopt.solving.options import Options
 from hetopt.solving.point import Point
-from hetopt.solving.road import lazy_rows, optimise
 from hetopt.tolerances import FINE, PROVEN, scale
 
 FEW = 64
 """Up to so many entities simplex takes milliseconds, and its vertex is the tidier answer to a linear program."""
 
 
-def solve_profit(entities: Entities, profit: Floats, options: Options) -> Point:
-    """Maximise ``profit`` (n, k) under capacity and, for jobs, time."""
-    program, size = time_program(entities, profit), scale(profit)
-    work = _Work(entities)
+@dataclass(frozen=True, eq=False)
+class Least:
+    """The rows ``table[e] @ share[e] >= growth[e] * level``, each divided by ``size[e]``."""
+
+    table: Floats
+    growth: Floats
+    size: Floats
+
+    @classmethod
+    def of(cls, part: LeastRatio | SoonestEnd, entities: Entities) -> Least:
+        """Those of a component."""
+        size = part.sizes(entities)
+        return cls(entities.speed / size[:, None], part.base(entities) / size, size)
+
+
+def solve_profit(compiled: Compiled, part: LinearGain, options: Options) -> Point:
+    """Maximise a linear gain under capacity and, for jobs, time."""
+    entities, profit = compiled.entities, part.coefficients(compiled.entities)
+    program, size = compiled.program, scale(profit)
+    work = _Work(compiled)
     if len(profit) <= FEW or not work.has_place.all() or entities.kind == "tenants":
         return optimise(program, options)
     point = work.point(program, lambda x: float((profit * x).sum()), size, profit=work.table(profit / size))
     return point if point.status == "optimal" else optimise(program, options)
 
 
-def solve_least(entities: Entities, least: Least, options: Options) -> Point:
-    """Maximise the level of ``least`` under capacity and, for jobs, time."""
-    program, grows = least_program(entities, least), least.growth > 0
-    work = _Work(entities)
+def solve_least(compiled: Compiled, part: LeastRatio | SoonestEnd, options: Options) -> Point:
+    """Maximise the least of rates under capacity and, for jobs, time."""
+    entities, program = compiled.entities, compiled.program
+    least = Least.of(part, entities)
+    work, grows = _Work(compiled, least=(part.name, least)), least.growth > 0
     if not work.has_place.all():
         return optimise(program, options)
     alike, own, counts, n = _alike(entities, least), least, grows, len(grows)
     if len(alike.first) <= (n // 2 if n <= FEW else FEW):
-        return _by_classes(entities, least, alike, program, options)
+        return _by_classes(compiled, part, least, alike)
     if n <= FEW:
         return optimise(program, options)
     if len(alike.first) < len(grows):
-        own = Least(least.table[alike.first], least.growth[alike.first], least.name)
-        work, grows = _Work(entities, alike.first, alike), own.growth > 0
+        own = Least(least.table[alike.first], least.growth[alike.first], least.size[alike.first])
+        work, grows = _Work(compiled, alike.first, alike, (part.name, least)), own.growth > 0
     # The unit of t: the level of the first shares.
     rate = own.table @ work.first_shares()
     unit = float((rate[grows] / own.growth[grows]).min())
@@ -73,43 +92,69 @@ def solve_least(entities: Entities, least: Least, options: Options) -> Point:
     return point if point.status == "optimal" else optimise(program, options)
 
 
-def _by_classes(entities: Entities, least: Least, alike: _Alike, program: LinearProgram, options: Options) -> Point:
+def _by_classes(compiled: Compiled, part: LeastRatio | SoonestEnd, least: Least, alike: _Alike) -> Point:
     """:func:`solve_least` by simplex, with one entity for each class: it takes the GPUs of them all."""
-    began, first, part = time.perf_counter(), alike.first, 1.0 / alike.number
-    classes = Entities(
-        entities.kind,
-        tuple(entities.names[e] for e in first.tolist()),
-        entities.types,
-        entities.speed[first],
-        entities.demand[first] * alike.number,
-        entities.weight[first],
-        entities.owner[first],
-        entities.capacity,
-        None,
-    )
-    own = least_program(classes, Least(least.table[first], least.growth[first], least.name))
+    began, first, each = time.perf_counter(), alike.first, 1.0 / alike.number
+    entities, k = compiled.entities, len(compiled.entities.types)
+    classes = _class_program(entities, least, alike)
     # Nobody having anything is feasible, so primal simplex starts there: few steps, where dual simplex takes many.
-    x, dual, objective = Session(own, options, presolve=False, primal=True).values()
-    k = len(entities.types)
-    rows = [dual[:k], *((block * part)[alike.of] for block in dual[k:].reshape(-1, len(first)))]
+    x, dual, objective = Session(classes, presolve=False, primal=True).values()
+    row_dual = np.zeros(compiled.program.shape[0])
+    row_dual[compiled.rows_of("capacity")] = dual[:k]
+    rows = [(block * each)[alike.of] for block in dual[k:].reshape(-1, len(first))]
+    row_dual[compiled.rows_of(part.name)] = rows[0] / least.size
+    if len(rows) > 1:
+        row_dual[compiled.rows_of(_time_of(compiled))] = rows[1]
     return Point(
-        program,
-        np.append(x[:-1].reshape(classes.shape)[alike.of].ravel(), x[-1]),
+        compiled.program,
+        np.append(x[:-1].reshape(len(first), k)[alike.of].ravel(), x[-1]),
         objective=objective,
         bound=objective,
         status="optimal",
-        row_dual=np.concatenate(rows),
+        row_dual=row_dual,
         seconds=time.perf_counter() - began,
         method="simplex over classes",
     )
 
 
-def solve_finish_time(entities: Entities, options: Options) -> Point:
+def _class_program(entities: Entities, least: Least, alike: _Alike) -> LinearProgram:
+    """One entity for each class: rows of capacity, least rates and, for jobs, time; the level is the last column."""
+    first, k = alike.first, len(entities.types)
+    c = len(first)
+    row, column = np.repeat(np.arange(c), k), np.arange(c * k)
+    entries = [
+        (np.tile(np.arange(k), c), column, np.repeat(entities.demand[first] * alike.number, k)),
+        (k + row, column, least.table[first].ravel()),
+        (k + np.arange(c), np.full(c, c * k), -least.growth[first]),
+    ]
+    low, high = [np.full(k, -np.inf), np.zeros(c)], [entities.capacity, np.full(c, np.inf)]
+    if entities.kind == "jobs":
+        entries.append((k + c + row, column, np.ones(c * k)))
+        low.append(np.full(c, -np.inf))
+        high.append(np.ones(c))
+    rows, columns, values = (np.concatenate(parts) for parts in zip(*entries, strict=True))
+    used, level = values != 0, np.inf if least.growth.any() else 0.0
+    shape = (sum(map(len, low)), c * k + 1)
+    return LinearProgram(
+        c=np.append(np.zeros(c * k), 1.0),
+        A=sparse.coo_array((values[used], (rows[used], columns[used])), shape=shape).tocsc(),
+        row_lower=np.concatenate(low),
+        row_upper=np.concatenate(high),
+        col_lower=np.zeros(c * k + 1),
+        col_upper=np.append(np.where(entities.allowed[first], np.inf, 0.0).ravel(), level),
+        integer=np.zeros(c * k + 1, dtype=bool),
+        row_names=(),
+        col_names=(),
+    )
+
+
+def solve_finish_time(compiled: Compiled, options: Options) -> Point:
     """Minimise the largest rho under capacity and time; t is minus rho."""
+    entities = compiled.entities
     jobs = progress(entities)
     if not len(jobs.who):
-        return optimise(time_program(entities), options)
-    work = _Work(entities, jobs.who)
+        return optimise(compiled.program, options)
+    work = _Work(compiled, jobs.who)
 
     def floor(t: float) -> tuple[Floats, Floats, Floats]:
         room = -t - jobs.late
@@ -121,24 +166,46 @@ def solve_finish_time(entities: Entities, options: Options) -> Point:
     table = entities.speed[jobs.who] / jobs.unit[:, None]
     start = -float(jobs.rho(0.5 * (table @ work.first_shares())).max())
     what: dict[str, Any] = {"speed": work.table(table), "floor": floor, "start": start, "most": -float(jobs.late.max())}
-    point = work.point(time_program(entities), minus_rho, 1.0, 0.0, **what)
-    return point if _close(point, options) else _by_tangents(FinishTime(), entities, options)
+    point = work.point(_without_tangents(compiled), minus_rho, 1.0, 0.0, **what)
+    return point if _close(point, options) else optimise(compiled.program, options, compiled.separation())
 
 
-def solve_concave(component: Concave, entities: Entities, options: Options) -> Point:
-    """The specialist for ``component`` and ``TimeFraction``."""
+def solve_concave(compiled: Compiled, component: Concave, options: Options) -> Point:
+    """Maximise a concave gain under capacity and, for jobs, time."""
+    entities = compiled.entities
     terms = component.terms(entities)
     if not len(terms.who):
-        return optimise(time_program(entities), options)
-    work, size = _Work(entities, terms.who), scale(terms.size)
+        return optimise(compiled.program, options)
+    work, size = _Work(compiled, terms.who), scale(terms.size)
     table = entities.speed[terms.who] / terms.unit[:, None]
     what: dict[str, Any] = {"speed": work.table(table), "gain": _Curve(component, terms.size / size)}
 
     def gain(x: Floats) -> float:
-        return component.measure(entities, x).gain
+        y = entities.rate(x)[terms.who] / terms.unit
+        return terms.constant + float(terms.size @ component.shape.value(y))
 
-    point = work.point(time_program(entities), gain, size, terms.constant, **what)
-    return point if _close(point, options) else _by_tangents(component, entities, options)
+    point = work.point(_without_tangents(compiled), gain, size, terms.constant, **what)
+    return point if _close(point, options) else optimise(compiled.program, options, compiled.separation())
+
+
+def _without_tangents(compiled: Compiled) -> LinearProgram:
+    """Capacity and time alone: what an interior point's duals are of, besides the curves themselves."""
+    parts: tuple[Component, ...] = (
+        _Nothing(),
+        *(part for part in compiled.formulation if isinstance(part, TimeFraction)),
+    )
+    return Formulation(parts, kind=compiled.entities.kind).compiled(compiled.entities).program
+
+
+@dataclass(frozen=True)
+class _Nothing(LinearGain):
+    """No gain."""
+
+    name: str = "nothing"
+
+    def coefficients(self, entities: Entities) -> Floats:
+        """(n, k) zeros."""
+        return np.zeros(entities.shape)
 
 
 def _close(point: Point, options: Options) -> bool:
@@ -146,11 +213,39 @@ def _close(point: Point, options: Options) -> bool:
     return point.status == "optimal" or point.bound - point.objective <= options.gap * scale(point.bound)
 
 
-def _by_tangents(component: Component, entities: Entities, options: Options) -> Point:
-    """The general road for ``component`` and ``TimeFraction``."""
-    formulation = Formulation((component, TimeFraction()), kind=entities.kind)
-    program = from_pyomo(formulation.build(entities.source))
-    return optimise(program, options, lazy_rows(formulation, entities))
+def _time_of(compiled: Compiled) -> str:
+    """Name of the time rows."""
+    return next(part.name for part in compiled.formulation if isinstance(part, TimeFraction))
+
+
+def _main_part(compiled: Compiled) -> Component | None:
+    """The component beside an unlimited ``TimeFraction``, if that is all there is and interior points know it."""
+    parts = compiled.formulation.components
+    time_rows = [part for part in parts if type(part) is TimeFraction and part.tenant_gpus == np.inf]
+    others = [part for part in parts if type(part) in _SOLVE]
+    return others[0] if len(parts) == 2 and len(time_rows) == len(others) == 1 else None
+
+
+def _serves(compiled: Compiled) -> bool:
+    return _main_part(compiled) is not None
+
+
+def _solve(compiled: Compiled, options: Options) -> Point:
+    part = _main_part(compiled)
+    return _SOLVE[type(part)](compiled, part, options)
+
+
+_SOLVE: dict[type, Callable[[Compiled, Any, Options], Point]] = {
+    WeightedRate: solve_profit,
+    InOrder: solve_profit,
+    LeastRatio: solve_least,
+    SoonestEnd: solve_least,
+    LogRate: solve_concave,
+    CompletionTime: solve_concave,
+    FinishTime: lambda compiled, _, options: solve_finish_time(compiled, options),
+}
+
+METHOD = Method("gavel", _serves, _solve)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,12 +299,14 @@ def _alike(entities: Entities, least: Least) -> _Alike:
 class _Work:
     """One solve over the entities ``who`` (or a class of them each) and the GPU types of which there are any."""
 
-    entities: Entities
+    compiled: Compiled
     who: NDArray[np.intp] | None = None
     alike: _Alike | None = None
+    least: tuple[str, Least] | None = None
     began: float = field(default_factory=time.perf_counter)
 
     def __post_init__(self) -> None:
+        self.entities = self.compiled.entities
         self.usable = self.entities.capacity > 0
         if self.who is None:
             self.who = np.arange(len(self.entities.names))
@@ -257,7 +354,7 @@ class _Work:
             objective=reached,
             bound=bound,
             status="optimal" if bound - reached <= PROVEN * scale(bound, worth) else "gap",
-            row_dual=self._duals(state, size, has_level),
+            row_dual=self._duals(state, size),
             seconds=time.perf_counter() - self.began,
             method="interior points",
             iterations=steps,
@@ -281,8 +378,8 @@ class _Work:
         fits = np.divide(entities.capacity, used, out=np.ones_like(used), where=used > 0)
         return np.asarray(x * (np.minimum(fits, 1.0) if self.timed else fits))
 
-    def _duals(self, state: State, size: float, has_level: bool) -> Floats:
-        """Duals of the rows: capacity, then least rates where there is a level, then time."""
+    def _duals(self, state: State, size: float) -> Floats:
+        """Duals of the rows: capacity and time, and least rates where there is a level."""
         n = len(self.entities.names)
         price = np.zeros(len(self.usable))
         price[self.usable] = state.price
@@ -292,5 +389,15 @@ class _Work:
             u, v = (state.u * part)[self.alike.of], (state.v * part)[self.alike.of]
         else:
             u[self.who], v[self.who] = state.u, state.v
-        parts = [price, *([-u] if has_level else []), *([v] if self.timed else [])]
-        return size * np.concatenate(parts)
+        parts = {"capacity": price}
+        if self.least is not None:
+            name, least = self.least
+            parts[name] = -u / least.size
+        if self.timed:
+            parts[_time_of(self.compiled)] = v
+        if self.least is None:
+            return size * np.concatenate(list(parts.values()))
+        dual = np.zeros(sum(map(len, parts.values())))
+        for name, own in parts.items():
+            dual[self.compiled.rows_of(name)] = own
+        return size * dual

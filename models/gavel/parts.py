@@ -7,24 +7,23 @@ Learning Workloads, OSDI 2020.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pyomo.environ as pyo
-from numpy.typing import NDArray
 
 from hetopt.checks import at_least
-from hetopt.data.entities import Entities, Floats
-from hetopt.data.fractions import ExactEntities
+from hetopt.data.entities import Entities, Floats, Kind, Numbers
 from hetopt.errors import InvalidInstance, InvalidOption
-from hetopt.programs.formulation import Block, Expression, Measure, Model
-from hetopt.programs.rows import ExactRow
+from hetopt.models.objectives import LinearGain
+from hetopt.programs.arrays import Arrays, Columns, Rows, on_own, on_shares
+from hetopt.programs.mathematics import Definition, Mathematics, Statement, Symbol, Variable
+from hetopt.programs.model import Block, Expression, Model
+from hetopt.programs.symbols import fair, number, shared
 
 
-def fastest_rate(entities: Entities) -> Floats:
+def fastest_rate(entities: Entities) -> Numbers:
     """(n,) rate of a unit of share on the fastest GPU type of which there are any."""
     return np.asarray(np.where(entities.capacity > 0, entities.speed, 0.0).max(axis=1))
 
@@ -69,10 +68,26 @@ class TimeFraction:
             block.row[name] = (None, model.weighted_row(e, ones), float(limit))
         return 0
 
-    def measure(self, entities: Entities, share: Floats) -> Measure:
-        """The largest excess over the limit, relative to it."""
+    def rows(self, entities: Entities) -> Arrays:
+        """The rows, relative to the limit."""
         limit = self.limit(entities)
-        return Measure(violation=max(0.0, float(share.sum(axis=1).max()) / limit - 1.0))
+        if limit == np.inf:
+            return Arrays()
+        ones, most = entities.numbers(np.ones(entities.shape)), entities.number(limit)
+        return Arrays(rows=(Rows("row", entities.names, (on_shares(ones),), upper=most, scale=limit),))
+
+    def mathematics(self, kind: Kind) -> Mathematics:
+        """The rows as a formula; none for tenants without a limit."""
+        if kind == "jobs":
+            what, limit, unit = "a gang runs at most all the time", 1.0, ""
+        else:
+            what, limit, unit = "GPUs that a tenant can use at a time", self.tenant_gpus, "GPUs"
+        if limit == np.inf:
+            return Mathematics()
+        row = f"sum(x[e, k] for k in K) <= {number(limit)}"
+        return Mathematics(
+            rows=(Statement("row", row, "for e in E", "Gavel, section 3.1", what, unit),), symbols=shared(kind)
+        )
 
 
 class _Least(ABC):
@@ -84,32 +99,34 @@ class _Least(ABC):
     name: str
 
     @abstractmethod
-    def base(self, entities: Entities) -> Floats:
+    def base(self, entities: Entities) -> Numbers:
         """(n,) rate that makes the level 1."""
 
-    def scaled(self, entities: Entities) -> tuple[Floats, Floats]:
-        """(n, k) and (n,): the rows ``table[e] @ share[e] >= growth[e] * level``, in numbers of size 1."""
+    def sizes(self, entities: Entities) -> Floats:
+        """(n,) rates of which the rows' numbers are multiples: the base, or the largest speed where that is 0."""
         base = self.base(entities)
-        size = np.where(base > 0, base, entities.speed.max(axis=1))
+        size = np.where(base > 0, base, entities.speed.max(axis=1)).astype(float)
         size[size == 0] = 1.0  # can run nowhere now: a row of zeros, which holds nobody back
-        return entities.speed / size[:, None], base / size
+        return size
 
     def add(self, block: Block, model: Model) -> Expression:
         """The column ``level`` and the rows ``row[e]``; the level."""
-        table, growth = self.scaled(model.entities)
-        block.level = pyo.Var(bounds=(0, None if growth.any() else 0))  # of nobody: any level would be reached
+        base = self.base(model.entities)
+        block.level = pyo.Var(bounds=(0, None if base.any() else 0))  # of nobody: any level would be reached
         block.row = pyo.Constraint(model.E)
         for e, name in enumerate(model.entities.names):
-            block.row[name] = model.weighted_row(e, table[e]) - float(growth[e]) * block.level >= 0
+            block.row[name] = model.rate[name] - float(base[e]) * block.level >= 0
         return block.level
 
-    def measure(self, entities: Entities, share: Floats) -> Measure:
-        """The least rate per base."""
-        base = self.base(entities)
-        with np.errstate(divide="ignore"):
-            return Measure(
-                gain=float((entities.rate(share)[base > 0] / base[base > 0]).min(initial=np.inf if base.any() else 0.0))
-            )
+    def rows(self, entities: Entities) -> Arrays:
+        """The same in arrays."""
+        base, size = self.base(entities), self.sizes(entities)
+        terms = (on_shares(entities.speed), on_own(-base, "level"))
+        return Arrays(
+            own_gain={"level": entities.numbers(np.ones(1))},
+            columns=(Columns("level", upper=np.inf if base.any() else 0.0),),
+            rows=(Rows("row", entities.names, terms, lower=0.0, scale=size, unit=size),),
+        )
 
 
 @dataclass(frozen=True)
@@ -129,23 +146,22 @@ class LeastRatio(_Least):
     scale_by_demand: bool = True
     name: str = "least_ratio"
 
-    def base(self, entities: Entities) -> Floats:
+    def base(self, entities: Entities) -> Numbers:
         """(n,) rate that makes the level 1."""
-        return self._base(entities)
-
-    def _base(self, entities: Entities | ExactEntities) -> NDArray[Any]:
         return np.asarray(entities.fair_rate if self.scale_by_demand else entities.fair_rate * entities.demand)
 
-    def exact_rows(self, entities: Entities, names: Collection[str]) -> dict[str, ExactRow]:
-        """Those of ``names`` that are rows of this component, in fractions; of any size, which changes no row."""
-        exact = ExactEntities.of(entities)
-        base = self._base(exact)
-        rows = {}
-        for e, name in enumerate(entities.names):
-            size = base[e] or exact.speed[e].max() or Fraction(1)
-            own = {(e, j): v / size for j, v in enumerate(exact.speed[e])}
-            rows[f"{self.name}.row[{name}]"] = ExactRow(own, own={f"{self.name}.level": -base[e] / size})
-        return {name: row for name, row in rows.items() if name in names}
+    def mathematics(self, kind: Kind) -> Mathematics:
+        """The same in formulas."""
+        base = "f[e]" if self.scale_by_demand or kind == "tenants" else "d[e] * f[e]"
+        meaning = "everyone has this multiple of the rate under the equal share"
+        unit = "" if kind == "tenants" else "work/s"
+        return Mathematics(
+            gains=(Statement("gain", "lambda_", "", "Gavel, section 4.1", "least ratio"),),
+            rows=(Statement("row", f"rate[e] >= lambda_ * {base}", "for e in E", "Gavel, section 4.1", meaning, unit),),
+            variables=(Variable("lambda_", "least ratio", formula="lambda_ >= 0", component="level"),),
+            definitions=(fair(kind),),
+            symbols=shared(kind),
+        )
 
 
 @dataclass(frozen=True)
@@ -160,15 +176,32 @@ class SoonestEnd(_Least):
     name: str = "soonest_end"
     kind: Literal["jobs"] = "jobs"
 
-    def base(self, entities: Entities) -> Floats:
+    def base(self, entities: Entities) -> Numbers:
         """(n,) rate that makes the level 1."""
-        work = entities.source.job_array("work_left")
+        work = entities.job_array("work_left")
         if not work.any():
             raise InvalidInstance("no job has work left, so there is no makespan to minimise")
         fair = entities.fair_rate
         able = (work > 0) & (fair > 0)
-        horizon = (work[able] / fair[able]).max(initial=0.0)
-        return np.asarray(np.divide(work, horizon, out=np.zeros(len(work)), where=able))
+        horizon = (work[able] / fair[able]).max() if able.any() else 1
+        return np.where(able, work / horizon, 0)
+
+    def mathematics(self, kind: Kind) -> Mathematics:
+        """The same in formulas."""
+        able = "W_left[e] > 0 if f[e] > 0"
+        what = "how many times sooner the last job is done than under equal division"
+        horizon = Definition(
+            "H", "makespan of equal division", "s", formula=f"H == max(W_left[e] / f[e] for e in E if {able})"
+        )
+        row = "rate[e] >= (sigma * W_left[e] / H if f[e] > 0 else 0)"
+        meaning = "every job is done sigma times sooner than after H; who can use no GPU is left out"
+        return Mathematics(
+            gains=(Statement("gain", "sigma", "", "Gavel, section 4.2", what),),
+            rows=(Statement("row", row, "for e in E", "Gavel, section 4.2", meaning, "work/s"),),
+            variables=(Variable("sigma", what, formula="sigma >= 0", component="level"),),
+            definitions=(fair(kind), horizon),
+            symbols=shared(kind),
+        )
 
 
 def makespan_seconds(entities: Entities, share: Floats) -> float:
@@ -179,7 +212,7 @@ def makespan_seconds(entities: Entities, share: Floats) -> float:
 
 
 @dataclass(frozen=True)
-class InOrder:
+class InOrder(LinearGain):
     """Earlier jobs first, on their fastest GPU types, [Gavel, section 4.2].
 
     Gain = ``sum_e (n - rank[e]) / n * demand[e] * rate[e] / fastest[e]``, with rank 0 for the first in order: a GPU for
@@ -204,26 +237,30 @@ class InOrder:
         if self.order not in ("arrival", "time_left"):
             raise InvalidOption(f"InOrder.order is {self.order!r}; it must be 'arrival' or 'time_left'")
 
-    def profit(self, entities: Entities) -> Floats:
+    def coefficients(self, entities: Entities) -> Numbers:
         """(n, k) gain per unit of share."""
-        instance, n = entities.source, len(entities.names)
-        fastest = fastest_rate(entities)
-        runs = fastest > 0
-        work = instance.job_array("work_left")
-        key = np.full(n, np.inf)
+        n, fastest = len(entities.names), fastest_rate(entities)
+        runs, work = fastest > 0, entities.job_array("work_left")
+        top = np.where(runs, fastest, 1)
         if self.order == "arrival":
-            key = instance.job_array("arrival")
+            key = entities.source.job_array("arrival")
         else:
-            key[runs] = work[runs] / fastest[runs]
+            key = np.where(runs, work / top, np.inf).astype(float)
         rank = np.empty(n)
         rank[np.argsort(key, kind="stable")] = np.arange(n)
-        worth = np.divide((1.0 - rank / n) * entities.demand, fastest, out=np.zeros(n), where=runs & (work > 0))
+        worth = np.where(runs & (work > 0), entities.numbers(1.0 - rank / n) * entities.demand / top, 0)
         return np.asarray(worth[:, None] * entities.speed)
 
-    def add(self, block: Block, model: Model) -> Expression:
-        """The gain; no rows."""
-        return model.weighted_shares(self.profit(model.entities))
-
-    def measure(self, entities: Entities, share: Floats) -> Measure:
-        """The gain of ``share``."""
-        return Measure(gain=float((self.profit(entities) * share).sum()))
+    def mathematics(self, kind: Kind) -> Mathematics:
+        """The gain as a formula."""
+        order = "arrival" if self.order == "arrival" else "the time left on its fastest type"
+        own = (
+            Symbol("o", f"place 0, 1, … of e by {order}", "", "e"),
+            Symbol("u", "work per second of e on its fastest type of which there are GPUs", "work/s", "e"),
+        )
+        formula = "sum((1 - o[e] / len(E)) * d[e] * rate[e] / u[e] for e in E if W_left[e] > 0 if u[e] > 0)"
+        meaning = "GPUs, as fast as the job's fastest ones, and worth more the earlier the job is in order"
+        return Mathematics(
+            gains=(Statement("gain", formula, "", "Gavel, section 4.2", meaning, "GPUs"),),
+            symbols=(*shared(kind), *own),
+        )

@@ -14,11 +14,11 @@ from hetopt.data.entities import Kind, check_kind
 from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
 from hetopt.errors import NotSolved
-from hetopt.models.gavel.arrays import Least, least_program
 from hetopt.models.gavel.parts import LeastRatio, TimeFraction
 from hetopt.programs.formulation import Formulation
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
+from hetopt.solving.units import restored, scaled
 from hetopt.tolerances import EQUAL, STAGE
 
 
@@ -64,10 +64,10 @@ class WaterFilling:
         began, options = time.perf_counter(), Options(time_limit=self.time_limit).started()
         entities = present_entities(instance, self.kind, "WaterFilling")
         part = LeastRatio(self.scale_by_demand)
-        table, growth = part.scaled(entities)
-        n, k = entities.shape
-        session = Session(least_program(entities, Least(table, growth, part.name)), options, presolve=False)
-        level_column, open_ = n * k, growth > 0
+        compiled = Formulation((part, TimeFraction()), kind=self.kind).compiled(entities)
+        n, level_column, rows = len(entities.names), entities.speed.size, compiled.rows_of(part.name)
+        growth = part.base(entities) / part.sizes(entities)
+        session, open_ = Session(scaled(compiled.program), options, presolve=False), growth > 0
         first = point = session.solve()
         seconds, passes = point.seconds, 1
         while True:
@@ -76,18 +76,18 @@ class WaterFilling:
             level = float(point.x[level_column])
             dual = point.row_dual
             assert dual is not None
-            stuck = open_ & (-dual[k : k + n] * growth > EQUAL / n)
+            stuck = open_ & (-dual[rows] * growth > EQUAL / n)
             stuck = stuck if stuck.any() else open_
             for e in np.flatnonzero(stuck).tolist():
-                session.set_coefficient(k + e, level_column, 0.0)
-                session.set_row_bounds([k + e], [max(0.0, level * growth[e] * (1.0 - STAGE))], [np.inf])
+                session.set_coefficient(rows.start + e, level_column, 0.0)
+                session.set_row_bounds([rows.start + e], [max(0.0, level * growth[e] * (1.0 - STAGE))], [np.inf])
             open_ &= ~stuck
             if not open_.any():
                 break
             point = session.solve()
             seconds, passes = seconds + point.seconds, passes + 1
-        formulation = Formulation((part, TimeFraction()), kind=self.kind)
         last = replace(point, objective=first.objective, bound=first.bound, method="water filling")
-        last = replace(last, seconds=seconds, passes=passes)
+        last = restored(replace(last, seconds=seconds, passes=passes), compiled.program)
         share = np.maximum(point.share, 0.0)
-        return Allocation(entities, share, certify(formulation, entities, last, time.perf_counter() - began)), None
+        certificate = replace(certify(compiled, last, time.perf_counter() - began), _compiled=None)  # of many programs
+        return Allocation(entities, share, certificate), None

@@ -17,13 +17,15 @@ import numpy as np
 from hetopt.data.entities import Entities, Floats
 from hetopt.errors import NotSolved
 from hetopt.models.fairness import EnvyFree
-from hetopt.models.oef.arrays import cooperative_program
+from hetopt.models.objectives import TotalRate
 from hetopt.models.oef.envy_duals import proven_point
 from hetopt.models.oef.envy_groups import Partings, partings
 from hetopt.models.oef.envy_menu import Ints, Market, Menu, best_menu
+from hetopt.programs.compiled import Compiled
+from hetopt.solving.methods import Method, exactly
+from hetopt.solving.optimising import optimise
 from hetopt.solving.options import Options
 from hetopt.solving.point import Point
-from hetopt.solving.road import optimise
 from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN, START, scale
 
 FEW = 40
@@ -36,10 +38,10 @@ PARTS = 6
 """Into so many groups one parts at most; more of them cost more in the next menu than they save in rounds."""
 
 
-def by_bundles(entities: Entities, options: Options) -> Point:
+def by_bundles(compiled: Compiled, options: Options) -> Point:
     """The optimum of :func:`hetopt.models.oef.programs.cooperative`, with a bound proven by weak duality.
 
-    Few tenants go by the general road, and so do those for whom the proof leaves a relative gap above ``FEASIBILITY``:
+    Few tenants go to a general solver, and so do those for whom the proof leaves a relative gap above ``FEASIBILITY``:
     shares are no nearer to feasible.
 
     Raises
@@ -47,22 +49,28 @@ def by_bundles(entities: Entities, options: Options) -> Point:
     NotSolved
         The time limit of ``options`` came first.
     """
-    envy_free = EnvyFree()
-    if len(entities.names) > envy_free.eager_up_to:
-        point = part_by_part(entities, options)
+    if compiled.families:
+        point = part_by_part(compiled, options)
         if point.bound - point.objective <= FEASIBILITY * point.bound:
             return point
-    return optimise(cooperative_program(entities), options, lambda point: envy_free.violated(entities, point))
+    return optimise(compiled.program, options, compiled.separation())
 
 
-def part_by_part(entities: Entities, options: Options) -> Point:
+def part_by_part(compiled: Compiled, options: Options) -> Point:
     """:func:`by_bundles` without regard to size or proof."""
     began = time.perf_counter()
-    market, kind = market_of(entities)
+    market, kind = market_of(compiled.entities)
     found = _solve(market, PROVEN, options, began)
     bundles = found.menu.bundles[found.menu.group][kind]
     forces = found.partings.envious, found.partings.envied, found.partings.force
-    return proven_point(entities, kind, bundles, forces, time.perf_counter() - began, found.rounds)
+    return proven_point(compiled, kind, bundles, forces, time.perf_counter() - began, found.rounds)
+
+
+def _serves(compiled: Compiled) -> bool:
+    return compiled.entities.kind == "tenants" and exactly(TotalRate, EnvyFree)(compiled)
+
+
+METHOD = Method("oef-cooperative", _serves, by_bundles)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from hetopt.data.entities import Entities, Floats
-from hetopt.models.fairness import EnvyFree
-from hetopt.models.oef.arrays import capacity_program
+from hetopt.models.fairness import place
 from hetopt.models.oef.envy_menu import Ints
+from hetopt.programs.compiled import Compiled
 from hetopt.solving.point import Point
 from hetopt.tolerances import FINE
 
@@ -15,13 +15,15 @@ Forces = tuple[Ints, Ints, Floats]
 """Tenants, those whom they must not envy, and how hard."""
 
 
-def proven_point(entities: Entities, kind: Ints, bundles: Floats, forces: Forces, seconds: float, passes: int) -> Point:
+def proven_point(compiled: Compiled, kind: Ints, bundles: Floats, forces: Forces, seconds: float, passes: int) -> Point:
     """The point of ``bundles`` and the bound of ``forces``.
 
     Parameters
     ----------
-    entities, kind:
-        n entities, and which tenant of the market each of them is.
+    compiled:
+        The program; only those of its rows are written down whose dual is not 0.
+    kind:
+        (n,) which tenant of the market each entity is.
     bundles:
         (n, k) GPUs per unit of weight, in any unit.
     forces:
@@ -33,16 +35,17 @@ def proven_point(entities: Entities, kind: Ints, bundles: Floats, forces: Forces
         ``row_dual`` is feasible in the dual by construction: prices of the GPU types are the least that leave no
         column with a gain, whatever the forces are.
     """
+    entities = compiled.entities
+    n, k = entities.shape
     share = _shares(entities, bundles)
     first, second, dual = _between_entities(entities, kind, forces)
-    envy_free = EnvyFree()
-    dual = dual * envy_free.sizes(entities, first, second)
-    rows = envy_free.rows(entities, first, second)
-    program = capacity_program(entities)
-    worth = (program.c - rows.share.T @ dual).reshape(entities.shape)
+    ((name, (family,)),) = compiled.families.items()
+    cuts = compiled.cuts(name, family.make(place(first, second, n)))
+    program, at = compiled.program.with_rows(cuts), compiled.rows_of("capacity")
+    worth = (program.c - cuts.matrix.T @ dual).reshape(n, k)
     prices = np.maximum(np.where(entities.allowed, worth / entities.demand[:, None], 0.0).max(axis=0), 0.0)
-    program = program.with_rows(rows)
-    row_dual = np.concatenate([prices, dual])
+    row_dual = np.zeros(program.shape[0])
+    row_dual[at], row_dual[len(row_dual) - len(dual) :] = prices, dual
     return Point(
         program,
         share.ravel(),
@@ -50,7 +53,7 @@ def proven_point(entities: Entities, kind: Ints, bundles: Floats, forces: Forces
         bound=float(prices @ entities.capacity),
         status="optimal",
         row_dual=row_dual,
-        reduced_cost=program.c - program.A.T @ row_dual,
+        reduced_cost=program.priced(row_dual),
         seconds=seconds,
         method="bundles",
         passes=passes,
@@ -66,7 +69,7 @@ def _shares(entities: Entities, bundles: Floats) -> Floats:
 
 
 def _between_entities(entities: Entities, kind: Ints, forces: Forces) -> Forces:
-    """Pairs of entities and the dual (<= 0) of their row before it is scaled."""
+    """Pairs of entities and the dual (<= 0) of their row."""
     top = entities.per_gpu.max(axis=1)
     worth = entities.weight * top
     envious, envied, force = forces

@@ -13,29 +13,30 @@ from numpy.typing import NDArray
 
 from hetopt.data.entities import Entities, Floats
 from hetopt.models.fairness import EqualRates
-from hetopt.models.oef.arrays import equal_rates_program
+from hetopt.models.objectives import TotalRate
 from hetopt.models.oef.balancing import balance, busiest, handed_out
+from hetopt.programs.compiled import Compiled
+from hetopt.solving.methods import Method, exactly
+from hetopt.solving.optimising import optimise
 from hetopt.solving.options import Options
 from hetopt.solving.point import Point
-from hetopt.solving.road import optimise
 from hetopt.tolerances import PROVEN
 
 
-def by_prices(entities: Entities, options: Options) -> Point:
+def by_prices(compiled: Compiled, options: Options) -> Point:
     """The optimum of :func:`hetopt.models.oef.programs.noncooperative`: a vertex, with a bound proven by weak duality.
 
-    Where the proof fails the general road is taken.
+    Where the proof fails a general solver is asked.
 
     Raises
     ------
     NotSolved
         The time limit of ``options`` came first.
     """
-    began = time.perf_counter()
-    equal_rates = EqualRates()
+    began, entities = time.perf_counter(), compiled.entities
     usable = entities.capacity > 0
     able = entities.fair_rate > 0
-    program = equal_rates_program(entities, equal_rates)
+    program = compiled.program
     if not able.any():
         return Point(program, np.zeros(len(program.c)), 0.0, bound=0.0, status="optimal", method="prices")
     weight = entities.weight[able]
@@ -45,9 +46,9 @@ def by_prices(entities: Entities, options: Options) -> Point:
     balanced = balance(unit * np.bincount(group, weight)[:, None], options)
     split = handed_out(balanced.split, group, weight)
     shares, level = _columns(entities, able, usable, split, busiest(unit[group] * weight[:, None], split))
-    x = np.append(shares, level / equal_rates.unit(entities))
+    x = np.append(shares, level)
     prices, dual = _duals(entities, able, usable, balanced.prices / entities.capacity[usable])
-    dual = np.concatenate([prices, dual * equal_rates.sizes(entities)])
+    dual = np.concatenate([prices, dual])
     point = Point(
         program,
         x,
@@ -55,13 +56,16 @@ def by_prices(entities: Entities, options: Options) -> Point:
         bound=float(prices @ entities.capacity),
         status="optimal",
         row_dual=dual,
-        reduced_cost=program.c - program.A.T @ dual,
+        reduced_cost=program.priced(dual),
         seconds=time.perf_counter() - began,
         method="prices",
         passes=balanced.passes,
     )
     proven = point.bound - point.objective <= PROVEN * point.bound
     return point if proven else optimise(program, options)
+
+
+METHOD = Method("oef-noncooperative", exactly(TotalRate, EqualRates), by_prices)
 
 
 def _distinct(rows: Floats) -> tuple[Floats, NDArray[np.intp]]:

@@ -14,9 +14,6 @@ from __future__ import annotations
 
 from hetopt.models.fairness import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
-from hetopt.models.oef.arrays import cooperative_program, noncooperative_program
-from hetopt.models.oef.bundles import by_bundles
-from hetopt.models.oef.prices import by_prices
 from hetopt.models.oef.sorting import SortedTypes
 from hetopt.programs.formulation import Formulation
 
@@ -27,13 +24,7 @@ def cooperative() -> Formulation:
     Every optimum gives everyone the sharing incentive and uses all GPUs that someone can use (Theorem 5.1). It need not
     be Pareto-efficient nor give adjacent types (Theorems 5.3 and 5.2 fail from three tenants on).
     """
-    return Formulation(
-        (TotalRate(), EnvyFree()),
-        compile=cooperative_program,
-        specialist=by_bundles,
-        kind="tenants",
-        title="OEF cooperative",
-    )
+    return Formulation((TotalRate(), EnvyFree()), kind="tenants", title="OEF cooperative")
 
 
 def noncooperative(canonical: bool = False) -> Formulation:
@@ -51,10 +42,4 @@ def noncooperative(canonical: bool = False) -> Formulation:
     if canonical:
         parts = (TotalRate(), EqualRates(), SortedTypes())
         return Formulation(parts, kind="tenants", title="OEF non-cooperative, sorted")
-    return Formulation(
-        (TotalRate(), EqualRates()),
-        compile=noncooperative_program,
-        specialist=by_prices,
-        kind="tenants",
-        title="OEF non-cooperative",
-    )
+    return Formulation((TotalRate(), EqualRates()), kind="tenants", title="OEF non-cooperative")

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hetopt.data.entities import Entities, Floats
-from hetopt.programs.formulation import Block, Expression, Measure, Model
+from hetopt.data.entities import Entities, Floats, Kind, Numbers
+from hetopt.models.objectives import LinearGain
+from hetopt.programs.mathematics import Mathematics, Statement, Symbol
+from hetopt.programs.symbols import OVER, gpus, shared
 from hetopt.tolerances import scale
 
 
@@ -19,15 +21,16 @@ def ratio_ranks(entities: Entities) -> Floats:
     order of the instance.
     """
     n, k = entities.shape
-    total = entities.per_gpu.sum(axis=1)
-    key = np.divide(entities.per_gpu @ np.arange(k), total, out=np.zeros(n), where=total > 0)
+    per_gpu = np.asarray(entities.per_gpu, dtype=float)
+    total = per_gpu.sum(axis=1)
+    key = np.divide(per_gpu @ np.arange(k), total, out=np.zeros(n), where=total > 0)
     ranks = np.empty(n)
     ranks[np.argsort(key, kind="stable")] = np.arange(1, n + 1)
     return ranks
 
 
 @dataclass(frozen=True)
-class SortedTypes:
+class SortedTypes(LinearGain):
     """Among the optima, the one with gain = sum_ek rank[e] * (k + 1) * w[e, k] * gpus[e, k] largest.
 
     w is the speed per GPU over that on the first type which the entity can use, k = 0 the first type, rank from
@@ -43,19 +46,27 @@ class SortedTypes:
     priority: int = -1
     name: str = "sorted_types"
 
-    def add(self, block: Block, model: Model) -> Expression:
-        """The gain; no rows."""
-        return model.weighted_shares(self.coefficients(model.entities))
-
-    def coefficients(self, entities: Entities) -> Floats:
+    def coefficients(self, entities: Entities) -> Numbers:
         """(n, k) gain per unit of share, scaled to a largest entry of 1."""
         v = entities.per_gpu
         first = v[np.arange(len(v)), entities.allowed.argmax(axis=1)]
         place = np.arange(1, entities.shape[1] + 1)
-        first[first == 0] = 1.0  # can run nowhere: no gain
-        gain = ratio_ranks(entities)[:, None] * place * (v / first[:, None]) * entities.demand[:, None]
-        return np.asarray(gain / scale(gain))
+        first[first == 0] = 1  # can run nowhere: no gain
+        rank = entities.numbers(ratio_ranks(entities))[:, None]
+        gain = rank * place * (v / first[:, None]) * entities.demand[:, None]
+        return np.asarray(gain / entities.number(scale(gain)))
 
-    def measure(self, entities: Entities, share: Floats) -> Measure:
-        """The gain of ``share``."""
-        return Measure(gain=float((self.coefficients(entities) * share).sum()))
+    def mathematics(self, kind: Kind) -> Mathematics:
+        """The gain as a formula."""
+        own = (
+            Symbol("r", "place 1, 2, … of e by how much it gains from later types", "", "e"),
+            Symbol("j", "number 1, 2, … of type k", "", "k"),
+            Symbol("w", "speed of e on type k relative to that on the first type it can use", "", "e, k"),
+            Symbol("norm", "largest factor of a share in the sum, so that numbers are about 1"),
+        )
+        formula = f"sum(r[e] * j[k] * w[e, k] * {gpus(kind)} {OVER}) / norm"
+        meaning = "who gains more from later types has them; a tie-break"
+        return Mathematics(
+            gains=(Statement("gain", formula, "", "OEF, Theorem 5.2", meaning, "", self.priority),),
+            symbols=(*shared(kind), *own),
+        )

@@ -97,9 +97,7 @@ MULTIPLES = Space(
 def columns(jobs: int, types: int, gpus: int) -> int:
     """Variables of the round's program for so many jobs and types with so many GPUs each."""
     instance = Instance.from_jobs([[1.0] * types] * jobs, 1, 1.0, [gpus] * types)
-    compiled = FFT().formulation(instance).compile
-    assert compiled is not None, "the parts of a round are linear"
-    return len(compiled(instance.entities("jobs")).c)
+    return len(FFT().formulation(instance).compile(instance).c)
 
 
 def sizes() -> Computation:

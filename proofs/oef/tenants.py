@@ -69,10 +69,10 @@ class Tenants:
 
     @cached_property
     def instance(self) -> Instance:
-        """As an instance of the library."""
+        """As an instance of the library; reports need not be relative to the slowest type."""
         rows = [[float(w) for w in row] for row in self.speed]
         weights = [float(w) for w in self.weight] if self.weight else None
-        return Instance.from_speedups(rows, [int(m) for m in self.gpus], weights=weights)
+        return Instance.from_speedups(rows, [int(m) for m in self.gpus], weights=weights, any_scale=True)
 
     def worth(self, tenant: int, share: Sequence[Fraction]) -> Fraction:
         """Normalised throughput of a tenant with GPUs (k,)."""

@@ -11,12 +11,13 @@ import numpy as np
 
 from hetopt.allocation import Allocation, Plan
 from hetopt.auditing import Holdings, holdings
+from hetopt.data.entities import Numbers
 from hetopt.data.fractions import fractions
 from hetopt.data.instance import Instance
-from hetopt.data.worth import Numbers, worth
-from hetopt.errors import HetoptError, InvalidOption, InvalidPlan
+from hetopt.data.worth import worth
+from hetopt.errors import HetoptError, InvalidOption, InvalidPlan, NotLinear
 from hetopt.programs.formulation import Formulation
-from hetopt.solving.road import Policy, ask, solve
+from hetopt.solving.policies import Policy, ask, solve
 from hetopt.tolerances import EQUAL
 
 Asked: TypeAlias = Formulation | Policy
@@ -141,7 +142,7 @@ def _unlike(instance: Instance, result: Allocation | Plan) -> str:
 def _solved(formulation: Formulation, instance: Instance) -> Answer:
     try:
         result = solve(formulation, instance, exact=True)
-    except InvalidOption:  # whole numbers, tangents: there is no exact optimum
+    except (InvalidOption, NotLinear):  # whole numbers, tangents: there is no exact optimum
         result = solve(formulation, instance)
         return Answer(result, within_capacity(instance, at_its_word(result.x)), exact=False)
     found = result.certificate.exact

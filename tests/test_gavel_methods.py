@@ -1,36 +1,46 @@
-"""Gavel's policies: the array road, interior points and the general road give the same."""
+"""Gavel's policies: interior points and the general solve path find the same optima."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from gavel_oracles import POLICIES, many
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 
 import hetopt
 from hetopt.data.entities import Floats
-from hetopt.models import interior
-from hetopt.proofs.strategies import job_instances, tenant_instances
+from hetopt.models import ceei, interior
+from hetopt.models.concave import CompletionTime, LogRate
+from hetopt.models.gavel.parts import LeastRatio, TimeFraction
+from hetopt.models.objectives import WeightedRate
+from hetopt.models.switching import SwitchingCost
+from hetopt.programs.formulation import Component, Formulation
+from hetopt.solving.methods import method_for
 from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN
 
-HOT = ("max_min", "max_min_of_time", "total", "makespan", "fifo", "shortest")
+BY_HAND = [
+    (POLICIES["max_min"], [TimeFraction(), LeastRatio()]),
+    (POLICIES["total"], [TimeFraction(), WeightedRate()]),
+    (POLICIES["completion"], [TimeFraction(), CompletionTime()]),
+    (ceei.equal_budgets, [TimeFraction(), LogRate()]),
+]
 
 
-@pytest.mark.parametrize("policy", HOT)
-@settings(max_examples=15)
-@given(inst=st.one_of(job_instances(zeros=True, arrivals=True), tenant_instances(zeros=True, weighted=True)))
-def test_the_array_road_is_the_pyomo_road(policy: str, inst: hetopt.Instance) -> None:
-    """Names, bounds, objective and matrix are the same."""
-    assume(not inst.tenants or policy in ("max_min", "max_min_of_time", "total"))
-    formulation = POLICIES[policy]()
-    arrays = hetopt.compile_program(formulation, inst, hetopt.Options(road="arrays"))
-    pyomo = hetopt.compile_program(formulation, inst, hetopt.Options(road="pyomo"))
-    assert list(arrays.row_names) == list(pyomo.row_names)
-    assert list(arrays.col_names) == list(pyomo.col_names)
-    for key in ("c", "row_lower", "row_upper", "col_lower", "col_upper"):
-        assert getattr(arrays, key) == pytest.approx(getattr(pyomo, key), rel=PROVEN), key
-    assert arrays.A.toarray() == pytest.approx(pyomo.A.toarray(), rel=PROVEN)
+@pytest.mark.parametrize(("policy", "parts"), BY_HAND)
+def test_the_method_is_found_by_the_parts(policy: Callable[[], Formulation], parts: list[Component]) -> None:
+    """In any order, by whoever put them together; not with a part more, and again once that is removed."""
+    inst = many(1)
+    made, by_hand = policy(), Formulation(parts)  # type: ignore[arg-type]
+    more = made + SwitchingCost(0.0)
+    ways = [made, by_hand, more, more.without("switching_cost")]
+    assert [_method(way, inst) for way in ways] == ["gavel", "gavel", None, "gavel"]
+    assert hetopt.solve(by_hand, inst).certificate.method == "interior points"
+
+
+def _method(formulation: Formulation, inst: hetopt.Instance) -> str | None:
+    found = method_for(formulation.compiled(formulation.entities(inst)), hetopt.Options())
+    return None if found is None else found.name
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -51,9 +61,9 @@ def test_interior_points_prove_their_result_however_a_machine_rounds(
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_interior_points_and_the_general_road_agree_on_many_jobs(policy: str) -> None:
+def test_interior_points_and_the_general_solve_path_agree_on_many_jobs(policy: str) -> None:
     inst = many(1)
-    fast, slow = hetopt.solve(POLICIES[policy](), inst), hetopt.solve(POLICIES[policy](), inst, road="pyomo")
+    fast, slow = hetopt.solve(POLICIES[policy](), inst), hetopt.solve(POLICIES[policy](), inst, method="simplex")
     assert fast.certificate.method == "interior points"
     assert slow.certificate.method == "simplex"
     assert fast.certificate.gap <= PROVEN
@@ -67,7 +77,7 @@ def test_prices_of_interior_points_are_duals(policy: str) -> None:
     """Strong duality: prices of all rows times their bounds give the optimum; no column earns beyond its price."""
     inst = many(2)
     a = hetopt.solve(POLICIES[policy](), inst)
-    program = hetopt.compile_program(POLICIES[policy](), inst)
+    program = POLICIES[policy]().compile(inst)
     dual = a.certificate.duals.to_numpy()
     bounds = np.where(np.isfinite(program.row_upper), program.row_upper, program.row_lower)
     assert dual @ bounds == pytest.approx(a.certificate.objective, rel=EQUAL)

@@ -1,0 +1,336 @@
+"""What a component says in arrays: gains, columns, rows and concave curves, in floats or in fractions.
+
+A component that has a method ``rows(entities) -> Arrays`` is never built in Pyomo when it is solved. The compiled
+program, the rows that are added lazily, the exact rows (the same code over fractions) and the measure of a certificate
+all follow from these arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetopt.data.entities import Floats, Numbers
+from hetopt.tolerances import EQUAL
+
+Ints: TypeAlias = NDArray[np.intp]
+SHARE = ""
+"""The group of columns ``share[e, k]``, e * k_types + k in order."""
+
+
+def nearest_powers(size: Numbers) -> Floats:
+    """The powers of two nearest to ``size``, 1 where that is 0: dividing by them rounds nothing."""
+    size = np.asarray(size, dtype=float)
+    return np.asarray(np.exp2(np.rint(np.log2(np.where(size > 0, size, 1.0)))))
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """Entries ``value[i]`` of the rows ``row[i]`` in the columns ``column[i]`` of the group ``of``.
+
+    Attributes
+    ----------
+    row, column:
+        (m,) positions; columns count within their group.
+    value:
+        (m,) floats or Fractions.
+    of:
+        Name of the group in the component's :class:`Columns`; :data:`SHARE` for shares.
+    """
+
+    row: Ints
+    column: Ints
+    value: Numbers
+    of: str = SHARE
+
+
+def on_shares(table: Numbers, who: Ints | None = None) -> Terms:
+    """R rows ``sum_k table[r, k] * share[who[r], k]``; row r is about entity r by default."""
+    r, k = table.shape
+    row = np.repeat(np.arange(r), k)
+    column = np.arange(r * k) if who is None else (who[:, None] * k + np.arange(k)).ravel()
+    return Terms(row, column, table.ravel())
+
+
+def on_each(table: Numbers) -> Terms:
+    """N * k rows ``table[e, k] * share[e, k]``."""
+    return Terms(np.arange(table.size), np.arange(table.size), table.ravel())
+
+
+def on_own(value: Numbers, of: str, column: Ints | None = None) -> Terms:
+    """R rows ``value[r] * (column[r] of the group)``; by default of the group's only column."""
+    r = len(value)
+    return Terms(np.arange(r), np.zeros(r, dtype=np.intp) if column is None else column, value, of)
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """A group of continuous columns that a component declares.
+
+    Attributes
+    ----------
+    name:
+        Of the variable in its block: ``"level"``.
+    labels:
+        Indices as text, ``"u1,V100"``; None for a single column without index.
+    lower, upper:
+        Bounds, of all or (c,).
+    unit:
+        Size of a typical value; what a solver sees is relative to it. A power of two.
+    """
+
+    name: str
+    labels: Sequence[str] | None = None
+    lower: Floats | float = 0.0
+    upper: Floats | float = np.inf
+    unit: float = 1.0
+
+    def __len__(self) -> int:
+        return 1 if self.labels is None else len(self.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """r rows ``lower <= sum of terms <= upper``.
+
+    Attributes
+    ----------
+    name:
+        Of the constraint in its block: ``"row"``.
+    labels:
+        r indices as text; None for a single row without index.
+    terms:
+        Entries.
+    lower, upper:
+        Bounds, of all or (r,); floats or Fractions.
+    scale:
+        What violations are relative to, of all or (r,), in the row's own unit.
+    unit:
+        What a solver sees the row divided by, of all or (r,), so that its numbers are about 1.
+    """
+
+    name: str
+    labels: Sequence[str] | None
+    terms: Sequence[Terms]
+    lower: Numbers | float = -np.inf
+    upper: Numbers | float = np.inf
+    scale: Floats | float = 1.0
+    unit: Floats | float = 1.0
+
+    def __len__(self) -> int:
+        return 1 if self.labels is None else len(self.labels)
+
+
+@dataclass(frozen=True, eq=False)
+class RowFamily:
+    """Rows that may be too many to write down: they are made by position, and found where they are violated.
+
+    Attributes
+    ----------
+    name:
+        Of the constraint in its block.
+    size:
+        Number of rows.
+    entries:
+        Entries of a row, to say how large the whole is.
+    make:
+        (r,) positions -> these rows.
+    most_violated:
+        (n, k) share -> positions of violated rows that should be added; none where it meets all of them.
+    violation:
+        (n, k) share -> largest violation of all rows, relative to their scale.
+    lazy:
+        Solvers get a row once a point violates it.
+    """
+
+    name: str
+    size: int
+    entries: int
+    make: Callable[[Ints], Rows]
+    most_violated: Callable[[Floats], Ints]
+    violation: Callable[[Floats], float]
+    lazy: bool
+
+    def __len__(self) -> int:
+        return self.size
+
+    def every(self) -> Rows:
+        """All rows."""
+        return self.make(np.arange(self.size))
+
+
+class Shape(Protocol):
+    """A strictly concave, increasing function of y > 0."""
+
+    def value(self, y: Floats) -> Floats:
+        """The function; -inf at 0."""
+        ...
+
+    def slope(self, y: Floats) -> Floats:
+        """First derivative."""
+        ...
+
+    def inverse(self, value: Floats) -> Floats:
+        """Where the function has this value; 0 where it is never so large."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Concave rows ``factor * column <= constant + size * shape(rate[who] / unit)``, r of them.
+
+    A solver of linear programs gets tangents instead, a few at first and others where a point overestimates a gain.
+
+    Attributes
+    ----------
+    of:
+        Group of columns.
+    factor:
+        1 or -1.
+    column:
+        (r,) positions in the group.
+    who:
+        (r,) positions of entities.
+    shape:
+        The function.
+    size, unit, constant:
+        (r,); ``size`` and ``unit`` positive, ``unit`` in the unit of the rate.
+    """
+
+    of: str
+    factor: float
+    column: Ints
+    who: Ints
+    shape: Shape
+    size: Floats
+    unit: Floats
+    constant: Floats
+
+    def bounds(self, rate: Floats) -> Floats:
+        """(r,) the right sides at the (n,) ``rate``."""
+        y = np.maximum(rate[self.who], 0.0) / self.unit
+        return np.asarray(self.constant + self.size * self.shape.value(y))
+
+
+@dataclass(frozen=True, eq=False)
+class Arrays:
+    """All that one component says.
+
+    Attributes
+    ----------
+    gain:
+        (n, k) gain per unit of share; None: none.
+    own_gain:
+        Group of columns -> (c,) gain per unit.
+    constant:
+        Gain whatever the shares are.
+    columns, rows, curves:
+        What it declares.
+    size:
+        What gaps in the gain are relative to where the gain may be near 0 by the choice of units (logarithms are).
+    """
+
+    gain: Numbers | None = None
+    own_gain: Mapping[str, Numbers] = field(default_factory=dict)
+    constant: Any = 0
+    columns: Sequence[Columns] = ()
+    rows: Sequence[Rows | RowFamily] = ()
+    curves: Sequence[Curves] = ()
+    size: float = 0.0
+
+    @property
+    def has_gain(self) -> bool:
+        """Whether it contributes to the objective."""
+        return self.gain is not None or bool(self.own_gain)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What a component says of given shares, computed without a solver.
+
+    Attributes
+    ----------
+    gain:
+        What it adds to the objective.
+    violation:
+        Largest violation of its rows, relative to their scale (no unit); 0 if it has none.
+    size:
+        What gaps in the gain are relative to, see :class:`Arrays`.
+    """
+
+    gain: float = 0.0
+    violation: float = 0.0
+    size: float = 0.0
+
+
+def measured(arrays: Arrays, share: Floats, rate: Floats) -> Measure | None:
+    """Gain and violation of ``arrays`` at the shares; None where a row has several own columns.
+
+    Own columns take the best values that their rows allow. Where these contradict each other, the row is violated.
+
+    Parameters
+    ----------
+    share, rate:
+        (n, k) and (n,).
+    """
+    gain = float(arrays.constant) + (0.0 if arrays.gain is None else float((arrays.gain * share).sum()))
+    violation = 0.0
+    low = {part.name: np.broadcast_to(part.lower, len(part)).astype(float) for part in arrays.columns}
+    high = {part.name: np.broadcast_to(part.upper, len(part)).astype(float) for part in arrays.columns}
+    for rows in arrays.rows:
+        if isinstance(rows, RowFamily):
+            violation = max(violation, rows.violation(share))
+            continue
+        shares = [terms for terms in rows.terms if terms.of == SHARE]
+        own = [terms for terms in rows.terms if terms.of != SHARE]
+        value = sum((_added(terms, share.ravel()[terms.column], len(rows)) for terms in shares), np.zeros(len(rows)))
+        lower, upper = rows.lower - value, rows.upper - value
+        if not own:
+            violation = max(violation, _worst(lower, upper, rows.scale))
+        elif len(own) > 1 or len(np.unique(own[0].row)) < len(own[0].row):
+            return None
+        else:
+            free = np.ones(len(rows), dtype=bool)
+            free[own[0].row[own[0].value != 0]] = False
+            violation = max(
+                violation, _worst(np.where(free, lower, -np.inf), np.where(free, upper, np.inf), rows.scale)
+            )
+            _narrow(low[own[0].of], high[own[0].of], own[0], lower, upper)
+    for curves in arrays.curves:
+        bound = curves.bounds(rate) * curves.factor
+        narrow, side = (np.minimum, high) if curves.factor > 0 else (np.maximum, low)
+        narrow.at(side[curves.of], curves.column, bound)
+    for part in arrays.columns:
+        least, most = low[part.name], high[part.name]
+        with np.errstate(invalid="ignore"):  # two infinite bounds do not contradict each other
+            contradicts = np.isfinite(least - most) & (least > most)
+        size = np.maximum(np.maximum(np.abs(least), np.abs(most)), EQUAL * part.unit)[contradicts]
+        violation = max(violation, float(((least - most)[contradicts] / size).max(initial=0.0)))
+    for name, worth in arrays.own_gain.items():
+        best = np.where(np.asarray(worth) > 0, high[name], low[name])
+        counts = np.asarray(worth) != 0
+        gain += float((np.broadcast_to(worth, best.shape)[counts] * best[counts]).sum())
+    return Measure(gain, violation, arrays.size)
+
+
+def _added(terms: Terms, at: Floats, rows: int) -> Floats:
+    return np.asarray(np.bincount(terms.row, weights=terms.value * at, minlength=rows), dtype=float)
+
+
+def _worst(lower: Floats, upper: Floats, scale: Floats | float) -> float:
+    """The largest of ``lower`` and -``upper``, relative to ``scale``: what 0 between them is off by."""
+    off = np.maximum(np.maximum(lower, -upper), 0.0) / scale
+    return float(np.max(off, initial=0.0))
+
+
+def _narrow(low: Floats, high: Floats, own: Terms, lower: Floats, upper: Floats) -> None:
+    """Narrow the bounds of own columns to what ``lower <= value * column <= upper`` leaves."""
+    used = own.value != 0
+    value, column = own.value[used].astype(float), own.column[used]
+    a, b = lower[own.row[used]] / value, upper[own.row[used]] / value
+    np.maximum.at(low, column, np.where(value > 0, a, b))
+    np.minimum.at(high, column, np.where(value > 0, b, a))

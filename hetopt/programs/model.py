@@ -1,0 +1,271 @@
+"""Pyomo models of formulations: the whole one, which people read and hand to any solver, and parts of it.
+
+Components know nothing of each other; they meet in the shared parts of the :class:`Model`:
+
+``model.share[e, k]``
+    tenants: GPUs of type k for entity e; jobs: part of the time (or, in a binary round, whether) the gang runs on k
+``model.rate[e]``
+    expression sum_k speed[e, k] * share[e, k]
+``model.gpus[e, k]``
+    expression demand[e] * share[e, k]
+``model.capacity[k]``
+    rows sum_e gpus[e, k] <= m_k
+``model.entities``
+    the numbers, as arrays
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyomo.environ as pyo
+from numpy.typing import ArrayLike
+from pyomo.common.gc_manager import PauseGC
+from pyomo.core.expr import LinearExpression
+
+from hetopt.data.entities import Entities
+from hetopt.errors import InvalidFormulation, LargeModel
+from hetopt.programs.arrays import RowFamily
+from hetopt.tolerances import STAGE, scale
+
+if TYPE_CHECKING:
+    from hetopt.data.instance import Instance
+    from hetopt.programs.compiled import Compiled
+    from hetopt.programs.formulation import Component, Formulation
+
+Expression: TypeAlias = Any
+"""A Pyomo expression or a number (Pyomo is not typed)."""
+
+Block: TypeAlias = Any
+"""A Pyomo block."""
+
+LARGE = 2_000_000
+"""Entries of its rows from which on a model is large: it takes some 10 s and 1 GB to build."""
+
+RESERVED = frozenset(
+    {"share", "rate", "gpus", "capacity", "entities", "instance", "objective", "kept", "priority", "gains"}
+    | {"E", "K", "share_grid", "lazy", "left_out", "formulation", "missing", "pending", "rows_left_out"}
+)
+"""Names that components cannot have."""
+
+
+class Model(pyo.ConcreteModel):  # type: ignore[misc]
+    """A Pyomo model with the shared variables; see the module's docstring.
+
+    Attributes
+    ----------
+    entities, instance:
+        The data.
+    gains:
+        Priority -> sum of the gains of that priority. The last is the objective.
+    kept:
+        ``kept[priority]``: the gains of a higher priority stay at their optimum, which was found when the model was
+        built.
+    lazy:
+        Whether components may leave out rows.
+    left_out:
+        Names of components that have left out rows. Solvers and writers of Pyomo refuse such a model;
+        :func:`hetopt.from_pyomo` adds the rows.
+    """
+
+    entities: Entities
+    instance: Instance
+    gains: dict[int, Expression]
+    lazy: bool
+    left_out: tuple[str, ...]
+    formulation: Formulation
+
+    def component(self, name: Any) -> Any:
+        """The component of that name, or None; made now where it is pending."""
+        return getattr(self, name) if name in self.__dict__.get("pending", ()) else super().component(name)
+
+    def __getattr__(self, name: str) -> Any:
+        """What is made once a component asks for it."""
+        pending = self.__dict__.get("pending")
+        if pending and name in pending:
+            pending.pop(name)()
+            return self.__dict__[name]
+        return super().__getattr__(name)
+
+    def weighted_shares(self, coefficients: ArrayLike) -> Expression:
+        """The linear expression sum_ek coefficients[e, k] * share[e, k] (zero entries left out)."""
+        table = np.broadcast_to(np.asarray(coefficients, dtype=float), self.entities.shape)
+        rows, columns = np.nonzero(table)
+        grid = self.share_grid
+        variables = [grid[e][k] for e, k in zip(rows.tolist(), columns.tolist(), strict=True)]
+        return LinearExpression(constant=0, linear_coefs=table[rows, columns].tolist(), linear_vars=variables)
+
+    def weighted_row(self, e: int, coefficients: ArrayLike) -> Expression:
+        """The linear expression sum_k coefficients[k] * share[e, k] of one entity."""
+        numbers = np.asarray(coefficients, dtype=float)
+        return LinearExpression(constant=0, linear_coefs=numbers.tolist(), linear_vars=self.share_grid[e])
+
+
+class _GPUs:
+    """``model.gpus[e, k]``: the expression demand[e] * share[e, k], made when asked for."""
+
+    def __init__(self, share: Any, entities: Entities) -> None:
+        self._share, self._demand = share, dict(zip(entities.names, entities.demand.tolist(), strict=True))
+
+    def __getitem__(self, key: tuple[str, str]) -> Expression:
+        return self._demand[key[0]] * self._share[key]
+
+
+def _set(model: Any, **values: Any) -> None:
+    """Attributes that are no Pyomo components."""
+    for key, value in values.items():
+        object.__setattr__(model, key, value)
+
+
+def _bare(entities: Entities, instance: Instance | None, binary: bool) -> Model:
+    """The model with its shares alone; rates and capacity are pending."""
+    model = Model(name=(instance.name if instance is not None else "") or "hetopt")
+    _set(model, entities=entities, instance=instance, gains={}, lazy=False, left_out=())
+    model.E = pyo.Set(initialize=list(entities.names), ordered=True, doc="entities: who shares the cluster")
+    model.K = pyo.Set(initialize=list(entities.types), ordered=True, doc="GPU types")
+    model.share = pyo.Var(model.E, model.K, domain=pyo.Binary if binary else pyo.NonNegativeReals)
+    variables = list(model.share.values())
+    k = len(entities.types)
+    grid = [variables[i : i + k] for i in range(0, len(variables), k)]
+    for e, j in np.argwhere(~entities.allowed).tolist():
+        grid[e][j].setub(0)
+    pending: dict[str, Callable[[], None]] = {"rate": lambda: _rates(model), "capacity": lambda: _capacity(model)}
+    _set(model, share_grid=grid, gpus=_GPUs(model.share, entities), pending=pending)
+    return model
+
+
+def _rates(model: Model) -> None:
+    speed, names = model.entities.speed, model.entities.names
+    rows = {e: model.weighted_row(i, speed[i]) for i, e in enumerate(names)}
+    model.rate = pyo.Expression(model.E, initialize=rows)
+
+
+def _capacity(model: Model) -> None:
+    entities = model.entities
+    demand = entities.demand.tolist()
+    model.capacity = pyo.Constraint(model.K)
+    for k, name in enumerate(entities.types):
+        used = LinearExpression(constant=0, linear_coefs=demand, linear_vars=[row[k] for row in model.share_grid])
+        model.capacity[name] = (None, used, float(entities.capacity[k]))
+
+
+def _add(model: Model, part: Component) -> None:
+    """Add the block of ``part`` and note its gain."""
+    block = pyo.Block(concrete=True)
+    model.add_component(part.name, block)
+    gain = part.add(block, model)
+    if gain is None:
+        raise InvalidFormulation(
+            f"{part.name!r}: add(block, model) returned None; return the gain, 0 if it has rows alone"
+        )
+    if isinstance(gain, int | float) and gain == 0:
+        return
+    if block.component("gain") is None:
+        block.gain = pyo.Expression(expr=gain, doc="what the component adds to the objective")
+        gain = block.gain
+    model.gains.setdefault(getattr(part, "priority", 0), []).append(gain)
+
+
+def whole_model(formulation: Formulation, instance: Instance, lazy: bool = False) -> Model:
+    """See :meth:`Formulation.build`."""
+    from hetopt.programs.compiled import Compiled
+
+    entities = formulation.entities(instance)
+    compiled = Compiled(formulation, entities)
+    left_out = _families(compiled, lazy)
+    with PauseGC():
+        model = _bare(entities, instance, formulation.binary)
+        _rates(model)
+        _capacity(model)
+        model.pending.clear()
+        _set(model, lazy=lazy, formulation=formulation)
+        for part in formulation.components:
+            _add(model, part)
+        if not model.gains:
+            raise InvalidFormulation(
+                "no component adds anything to the objective; add one that does, e.g. "
+                "hetopt.models.objectives.TotalRate()"
+            )
+        stages = [(level, sum(model.gains[level][1:], model.gains[level][0])) for level in sorted(model.gains)[::-1]]
+        _set(model, gains=dict(stages), priority=stages[-1][0])
+        if len(stages) > 1:
+            _keep(model, compiled, stages[:-1])
+        model.objective = pyo.Objective(expr=stages[-1][1], sense=pyo.maximize)
+        if left_out:
+            _refuse(model, left_out)
+        formulation.describe(model)
+    return model
+
+
+def _keep(model: Model, compiled: Compiled, stages: list[tuple[int, Expression]]) -> None:
+    """Rows that keep the gains of higher priorities at their optima."""
+    from hetopt.solving.optimising import earlier_optima
+
+    model.kept = pyo.Constraint(pyo.Any)
+    for (level, gain), (best, exact) in zip(stages, earlier_optima(compiled), strict=True):
+        model.kept[level] = gain >= (best if exact else best - STAGE * scale(best))
+
+
+def _families(compiled: Compiled, lazy: bool) -> dict[str, list[RowFamily]]:
+    """The rows that are left out; warns of those that are not and are many."""
+    if lazy:
+        return compiled.every_family
+    rows = {
+        name: [(len(part), part.entries) for part in own.rows if isinstance(part, RowFamily)]
+        for name, own in compiled.arrays.items()
+    }
+    entries = sum(many * each for own in rows.values() for many, each in own)
+    if entries > LARGE:
+        names = ", ".join(name for name, own in rows.items() if own)
+        many = sum(many for own in rows.values() for many, _ in own)
+        warnings.warn(
+            f"the model will have {many:,} rows with {entries:,} terms ({names}) and take minutes to build; "
+            "hetopt.solve adds such rows as they are needed, and build(instance, lazy=True) leaves them out",
+            LargeModel,
+            stacklevel=4,
+        )
+    return {}
+
+
+def _refuse(model: Model, left_out: dict[str, list[RowFamily]]) -> None:
+    """Have every solver and writer of Pyomo refuse the model, naming what it lacks."""
+    _set(model, left_out=tuple(left_out))
+    many = {name: sum(map(len, rows)) for name, rows in left_out.items()}
+    text = ", ".join(f"{count} rows of {name}" for name, count in many.items())
+    why = f"{text} are left out (lazy=True): use hetopt.from_pyomo, hetopt.solve, or build(instance)"
+    # A number without a value: whoever asks for it gets an error that has its index in it.
+    model.missing = pyo.Param([why], mutable=True, doc="stands for rows that are left out")
+    model.rows_left_out = pyo.Constraint(expr=model.share_grid[0][0] <= model.missing[why], doc=why)
+
+
+def partial_model(
+    formulation: Formulation, entities: Entities, in_arrays: Collection[str]
+) -> tuple[Model, frozenset[str], bool]:
+    """The model of the components that are not ``in_arrays`` alone, and of what they ask for.
+
+    Returns
+    -------
+    tuple[Model, frozenset[str], bool]
+        The model, without an objective; the names of those ``in_arrays`` that have been built all the same, since a
+        component has asked for their block; whether one has asked for the capacity rows.
+    """
+    taken: list[str] = []
+    with PauseGC():
+        model = _bare(entities, entities.instance, formulation.binary)
+
+        def take(part: Component) -> None:
+            taken.append(part.name)
+            _add(model, part)
+
+        for part in formulation.components:
+            if part.name in in_arrays:
+                model.pending[part.name] = partial(take, part)
+            else:
+                _add(model, part)
+        has_capacity = "capacity" not in model.pending
+        model.pending.clear()
+    return model, frozenset(taken), has_capacity

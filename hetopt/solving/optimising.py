@@ -1,0 +1,163 @@
+"""Maximising a program: its objectives in their order, with rows that join as points violate them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hetopt.errors import NotSolved
+from hetopt.programs.linear import Cuts, LinearProgram
+from hetopt.solving.backends import run
+from hetopt.solving.highs import Session
+from hetopt.solving.options import Options
+from hetopt.solving.point import Point, Status
+from hetopt.solving.units import restored, scaled, scaled_cuts
+from hetopt.tolerances import GAP, PROVEN, STAGE, scale
+
+if TYPE_CHECKING:
+    from hetopt.programs.compiled import Compiled
+
+Violated = Callable[[Point], Sequence[Cuts]]
+"""Rows that a point violates; none when it is good."""
+
+
+def optimise(
+    program: LinearProgram,
+    options: Options | None = None,
+    violated: Violated | None = None,
+    *,
+    session: Session | None = None,
+) -> Point:
+    """Maximise the objectives of ``program`` in their order, adding lazy rows as points violate them.
+
+    Parameters
+    ----------
+    program:
+        What to solve.
+    options:
+        ``time_limit`` holds for all stages and passes together.
+    violated:
+        Rows that a point violates; none when it is good.
+    session:
+        HiGHS with the program in it, in its units (:func:`~hetopt.solving.units.scaled`): of one objective, linear.
+
+    Returns
+    -------
+    Point
+        Of the last stage; its status is the weakest of all stages'.
+
+    Raises
+    ------
+    NotSolved
+        No usable solution.
+    """
+    options = (options or Options()).started()
+    began = time.perf_counter()
+    thorough = options  # a gap in what comes first would make room for the rest
+    if program.earlier and options.gap > GAP:
+        thorough = replace(options, gap=GAP)
+    done: list[Point] = []
+    while True:
+        try:
+            point = _one_stage(program.first_stage, thorough if program.earlier else options, violated, session)
+        except NotSolved as problem:
+            if problem.status != "time_limit" or not done:
+                raise
+            point = _stopped(program, done[-1])
+            break
+        if not program.earlier:
+            break
+        done.append(point)
+        best = _value(point)
+        program = replace(program, **_rows_of(point.program)).keep(best - STAGE * scale(best))
+    every = (*done, point)
+    return replace(
+        point,
+        passes=sum(stage.passes for stage in every),
+        status=max((stage.status for stage in every), key=_WEAKNESS.index),
+        seconds=time.perf_counter() - began,
+        earlier=tuple(done),
+    )
+
+
+def earlier_optima(compiled: Compiled) -> list[tuple[float, bool]]:
+    """For each objective but the last its optimum, and whether that is a whole number known without rounding."""
+    program = compiled.program
+    *before, last = program.earlier
+    first = replace(program, c=last.c, offset=last.offset, priority=last.priority, earlier=tuple(before))
+    point = optimise(first, violated=compiled.separation())
+    found = []
+    for stage in (*point.earlier, point):
+        c, whole = stage.program.c, stage.program.integer
+        counted = bool(whole[c != 0].all() and (c == np.rint(c)).all() and stage.program.offset == 0)
+        value = _value(stage)
+        if compiled.curved:  # tangents promise more than the curves give
+            value = min(value, compiled.measure(stage.share, stage.program.priority)[0].gain)
+        found.append((float(round(value)) if counted else value, counted))
+    return found
+
+
+_WEAKNESS: tuple[Status, ...] = ("optimal", "gap", "time_limit")
+
+
+def _stopped(program: LinearProgram, last: Point) -> Point:
+    """The point of the ``last`` stage for which time was left, as one of ``program``, of whose objectives it knows
+    nothing: a bound of them would be a claim.
+    """
+    stage = replace(program, earlier=())
+    value = stage.objective(last.x)
+    return replace(last, program=stage, objective=value, bound=np.inf, status="time_limit", row_dual=None, passes=0)
+
+
+def _value(point: Point) -> float:
+    """What the point reaches; of whole columns recomputed from rounded ones, so that no noise is kept as a row."""
+    if not point.program.integer.any():
+        return point.objective
+    return point.program.objective(np.where(point.program.integer, np.rint(point.x), point.x))
+
+
+def _rows_of(program: LinearProgram) -> dict[str, Any]:
+    return {key: getattr(program, key) for key in ("A", "row_lower", "row_upper", "row_names", "row_unit")}
+
+
+def _one_stage(
+    program: LinearProgram, options: Options, violated: Violated | None, session: Session | None = None
+) -> Point:
+    """One objective, with lazy rows; a linear program stays warm in HiGHS while rows are added."""
+    inside = scaled(program) if session is None else session.program
+    if session is None and violated is not None and options.solver == "highs" and not program.integer.any():
+        session = Session(inside, options)
+    options.check_time()
+    point, passes = restored(session.solve() if session else run(inside, options), program), 1
+    seen: set[str] = set()  # a row within the solver's tolerance may look violated for ever
+    while violated is not None and (cuts := violated(replace(point, asked_gap=options.gap))):
+        names = [name for part in cuts for name in part.names]
+        if seen.issuperset(names):
+            break
+        seen.update(names)
+        options.check_time()
+        longer = point.program.with_rows(*cuts)
+        if session:
+            for part in cuts:
+                own = scaled_cuts(part, program)
+                session.add_rows(own.matrix, own.lower, own.upper, own.names)
+            point = restored(session.solve(), longer)
+        else:
+            point = restored(run(scaled(longer), options), longer)
+        passes += 1
+    point = _checked(point)
+    return point if passes == point.passes else replace(point, passes=passes)
+
+
+def _checked(point: Point) -> Point:
+    """``point`` with the bound that its own duals prove, where the solver claims a better one."""
+    if point.row_dual is None or point.program.integer.any():
+        return point
+    proven = point.program.dual_bound(point.row_dual)
+    if proven - point.bound <= PROVEN * scale(point.bound, proven):
+        return point
+    return replace(point, bound=proven)

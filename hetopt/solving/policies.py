@@ -1,0 +1,163 @@
+"""From a formulation or a policy and an instance to a result."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import fields, replace
+from inspect import signature
+from typing import Any, Protocol, overload, runtime_checkable
+
+import numpy as np
+
+from hetopt.allocation import Allocation, Plan
+from hetopt.certificate import certify
+from hetopt.checks import choices, expect, shown
+from hetopt.data.instance import Instance
+from hetopt.errors import InvalidOption, InvalidPlan
+from hetopt.programs.compiled import Compiled
+from hetopt.programs.formulation import Formulation
+from hetopt.solving.methods import method_for
+from hetopt.solving.optimising import optimise
+from hetopt.solving.options import Options
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """Decides what everyone gets now: a frozen dataclass whose fields are its settings.
+
+    What it has to remember is the state that it returns and is given back.
+    """
+
+    def __call__(self, instance: Instance, state: Any = None) -> tuple[Allocation | Plan, Any]:
+        """The result for ``instance``, and the state for the next call."""
+        ...
+
+
+@overload
+def solve(what: Formulation, instance: Instance, options: Options | None = None, **settings: Any) -> Allocation: ...
+@overload
+def solve(what: Policy, instance: Instance, options: Options | None = None, **settings: Any) -> Allocation | Plan: ...
+def solve(
+    what: Formulation | Policy, instance: Instance, options: Options | None = None, **settings: Any
+) -> Allocation | Plan:
+    """Solve a formulation, or run a policy once from its beginning.
+
+    Parameters
+    ----------
+    what:
+        A :class:`Formulation` or a policy.
+    instance:
+        The data.
+    options, settings:
+        An :class:`Options`, and single settings that override it (``exact=True``, ``time_limit=5``). A policy
+        has its own options, so none may be given for it.
+
+    Returns
+    -------
+    Allocation | Plan
+
+    Raises
+    ------
+    NotSolved
+        No usable solution; for an infeasible program with the conflicting rows.
+    InvalidPlan
+        The policy returns something else than a result and its state.
+    InvalidInstance, InvalidFormulation, InvalidOption
+        Bad input; nothing has been solved.
+
+    Examples
+    --------
+    >>> import hetopt
+    >>> from hetopt.models import oef
+    >>> inst = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
+    >>> hetopt.solve(oef.cooperative(), inst).certificate.objective
+    5.25
+    """
+    if not isinstance(what, Formulation):
+        check_policy(what)
+    expect(Instance, instance, "instance")
+    if isinstance(what, Formulation):
+        return solve_formulation(what, instance, _options(options, settings))
+    if options is not None or settings:
+        raise InvalidOption(
+            f"{type(what).__name__} is a procedure of its own, not a formulation that solve() hands to a solver; it "
+            "has only the settings that it is made with"
+        )
+    return ask(what, instance)[0]
+
+
+def ask(policy: Policy, instance: Instance, *state: Any) -> tuple[Allocation | Plan, Any]:
+    """What ``policy`` answers: the result, and the state for the next call.
+
+    Raises
+    ------
+    InvalidPlan
+        It answers something else.
+    """
+    answer: Any = policy(instance, *state)
+    if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], Allocation | Plan)):
+        name = getattr(policy, "__name__", type(policy).__name__)
+        raise InvalidPlan(
+            f"policy {name} has answered {shown(answer)}; it must return a pair: an Allocation or Plan, and its state"
+        )
+    return answer
+
+
+def check_policy(what: object) -> None:
+    """Raise :class:`InvalidOption` for what cannot be asked."""
+    if not callable(what):
+        hint = "; hetopt.registry.make_policy finds one by name" if isinstance(what, str) else ""
+        raise InvalidOption(
+            f"the policy is {shown(what)}; it must be a policy, such as hetopt.models.oef.cooperative(){hint}"
+        )
+    if isinstance(what, type):
+        raise InvalidOption(f"the policy is the class {what.__name__}; give one of it: {what.__name__}()")
+    try:
+        signature(what).bind(None)
+    except ValueError:  # some callables written in C tell nothing
+        return
+    except TypeError:
+        name = getattr(what, "__name__", type(what).__name__)
+        raise InvalidOption(f"{name} cannot be called with an instance; if it makes a policy, give {name}()") from None
+
+
+def _options(options: Options | None, settings: dict[str, Any]) -> Options:
+    known = [f.name for f in fields(Options) if f.repr]
+    if bad := sorted(set(settings) - set(known)):
+        raise InvalidOption(f"there is no option {bad[0]!r}; {choices(bad[0], known)}")
+    return replace(Options() if options is None else expect(Options, options, "options", InvalidOption), **settings)
+
+
+def solve_formulation(formulation: Formulation, instance: Instance, options: Options | None = None) -> Allocation:
+    """Compile, optimise and certify ``formulation``; see :func:`solve`."""
+    began = time.perf_counter()
+    return solve_compiled(formulation.compiled(formulation.entities(instance)), options or Options(), began)
+
+
+def solve_compiled(compiled: Compiled, options: Options, began: float) -> Allocation:
+    """Optimise and certify; ``began`` is when the work on it began (``time.perf_counter``)."""
+    options, exact = options.started(), None
+    method = method_for(compiled, options)
+    if method is not None:
+        point = method.solve(compiled, options)
+    else:
+        if options.method == "plain":
+            compiled = Compiled(compiled.formulation, compiled.entities, lazy=False)
+        if options.exact:
+            _check_exact(compiled)
+        point = optimise(compiled.program, options, compiled.separation())
+    if options.exact:
+        from hetopt.solving.exact import exact_optimum_of
+
+        exact = exact_optimum_of(compiled, point, options).agreeing_with(point)
+        point = exact.as_point(point)
+    seconds = time.perf_counter() - began
+    share = np.maximum(point.share, 0.0)
+    return Allocation(compiled.entities, share, certify(compiled, point, seconds, exact))
+
+
+def _check_exact(compiled: Compiled) -> None:
+    if compiled.curved:
+        compiled.linear()  # says why not
+    if compiled.program.integer.any():
+        raise InvalidOption("exact is True, but the program has integer columns; exact optima are for linear programs")

@@ -1,0 +1,215 @@
+"""Solving a formulation again and again: the next instance, or other numbers, from where the last optimum was."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hetopt.allocation import Allocation
+from hetopt.certificate import certify
+from hetopt.checks import LEAST, MOST, choices, expect, is_real, known
+from hetopt.data.entities import Entities, Floats
+from hetopt.data.instance import Instance
+from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.programs.compiled import Compiled
+from hetopt.programs.formulation import Formulation
+from hetopt.programs.linear import LinearProgram
+from hetopt.solving.highs import Session
+from hetopt.solving.optimising import optimise
+from hetopt.solving.options import Options
+from hetopt.solving.point import BASIC, Basis, Point
+from hetopt.solving.units import scaled
+
+
+class FormulationSession:
+    """A formulation that is solved for one instance after another.
+
+    HiGHS stays alive between solves and starts from the last basis; rows that were added lazily stay. Programs with
+    whole columns or several priorities are solved anew each time.
+
+    Parameters
+    ----------
+    formulation:
+        What to solve.
+    instance:
+        The first data.
+    options:
+        Of the solver, which is HiGHS; ``exact`` is for :func:`hetopt.solve`.
+    warm:
+        Start from the last basis. It pays while changes are small: HiGHS then skips presolve. False: start afresh.
+
+    Raises
+    ------
+    InvalidOption
+        Another solver, or ``exact``.
+
+    Examples
+    --------
+    >>> import hetopt
+    >>> from hetopt.models import oef
+    >>> inst = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
+    >>> session = hetopt.FormulationSession(oef.cooperative(), inst)
+    >>> session.solve().certificate.objective
+    5.25
+    >>> session.change(capacity=[2, 1])
+    >>> session.solve().certificate.objective
+    7.0
+    """
+
+    def __init__(
+        self, formulation: Formulation, instance: Instance, options: Options | None = None, *, warm: bool = True
+    ) -> None:
+        self.formulation = expect(Formulation, formulation, "formulation", InvalidOption)
+        self.options, self.warm = options or Options(), warm
+        if self.options.solver != "highs" or self.options.exact:
+            raise InvalidOption(
+                f"solver is {self.options.solver!r} and exact is {self.options.exact}; a session keeps HiGHS alive, "
+                "in floats"
+            )
+        self._bounds: dict[str, tuple[float | None, float | None]] = {}
+        self._session: Session | None = None
+        self._basis: tuple[Basis, int] | None = None  # and the number of its rows
+        self._lazy: dict[tuple[str, int], NDArray[np.intp]] = {}
+        self._take(instance)
+
+    @property
+    def entities(self) -> Entities:
+        """Who shares what now, with all changes."""
+        return self._compiled.entities
+
+    def _take(self, instance: Instance) -> None:
+        before = getattr(self, "_compiled", None)
+        entities = self.formulation.entities(expect(Instance, instance, "instance"))
+        if before is not None and (before.entities.names, before.entities.types) != (entities.names, entities.types):
+            self._basis, self._lazy = None, {}
+        self._compiled = Compiled(self.formulation, entities, bounds=self._bounds, like=before)
+
+    def change(
+        self,
+        *,
+        speed: ArrayLike | None = None,
+        capacity: ArrayLike | Mapping[str, float] | None = None,
+        weight: ArrayLike | None = None,
+    ) -> None:
+        """Other numbers for the same entities, from the next :meth:`solve` on.
+
+        Parameters
+        ----------
+        speed:
+            (n, k), in the unit of :class:`~hetopt.data.entities.Entities`.
+        capacity:
+            (k,) GPUs of each type, or GPU type -> GPUs, then only of those that change.
+        weight:
+            (n,) positive.
+
+        Raises
+        ------
+        InvalidInstance
+            A wrong shape, a negative number, or a weight of 0; nothing has changed then.
+        """
+        old, new = self._compiled.entities, dict[str, Any]()
+        if isinstance(capacity, Mapping):
+            counts = dict(zip(old.types, old.capacity.tolist(), strict=True))
+            for name, count in capacity.items():
+                counts[known(name, old.types, "capacity", "GPU type")] = count
+            capacity = list(counts.values())
+        for key, values in (("speed", speed), ("capacity", capacity), ("weight", weight)):
+            if values is not None:
+                new[key] = _numbers(values, getattr(old, key).shape, key, positive=key == "weight")
+        if old.kind == "jobs":  # a gang cannot run on a type that has fewer GPUs
+            new["any_type"] = new.get("speed", old.task_speed)
+            fits = old.demand[:, None] <= new.get("capacity", old.capacity)
+            new["speed"] = np.where(fits, new["any_type"], 0.0)
+        self._compiled = Compiled(self.formulation, replace(old, **new), bounds=self._bounds, like=self._compiled)
+
+    def set_row(self, name: str, lower: float | None = None, upper: float | None = None) -> None:
+        """Other bounds for the row ``name`` of a component from now on, in the unit of the model.
+
+        None: as the formulation says. What GPUs there are is for :meth:`change`.
+
+        Raises
+        ------
+        InvalidOption
+            There is no such row, or its component states rows by positions (envy).
+        """
+        if name not in (names := self._compiled.settable):
+            raise InvalidOption(f"there is no row {name!r} that can be set; {choices(name, names)}")
+        self._bounds = {**self._bounds, name: (lower, upper)}
+        self._compiled = Compiled(self.formulation, self.entities, bounds=self._bounds)
+
+    @property
+    def program(self) -> LinearProgram:
+        """The program with all changes, as the solver starts from it."""
+        return self._compiled.program
+
+    def solve(self, instance: Instance | None = None) -> Allocation:
+        """The optimum for the next ``instance``, or for the present numbers.
+
+        Raises
+        ------
+        NotSolved
+            No usable solution.
+        """
+        began, before = time.perf_counter(), self._compiled
+        try:
+            return self._solved(instance, began)
+        except Exception:
+            self._compiled = before  # an instance that fails is forgotten
+            raise
+
+    def _solved(self, instance: Instance | None, began: float) -> Allocation:
+        if instance is not None:
+            self._take(instance)
+        compiled, options = self._compiled, self.options.started()
+        program = compiled.program
+        if program.earlier or program.integer.any():
+            point = optimise(program, options, compiled.separation())
+        else:
+            point = self._again(compiled, program, options)
+        share = np.maximum(point.share, 0.0)
+        return Allocation(compiled.entities, share, certify(compiled, point, time.perf_counter() - began))
+
+    def _again(self, compiled: Compiled, program: LinearProgram, options: Options) -> Point:
+        cuts = [compiled.cuts(name, compiled.families[name][i].make(at)) for (name, i), at in self._lazy.items()]
+        program = program.with_rows(*cuts)
+        if self._session is None:
+            self._session = Session(scaled(program), options)
+        else:
+            self._session.options = options
+            self._session.load(scaled(program))
+        if self.warm and self._basis is not None:
+            self._session.start_at(_longer(*self._basis, program.shape[0]))
+        separation = compiled.separation()
+        point = optimise(program, options, separation, session=self._session)
+        self._basis = None if point.basis is None else (point.basis, point.program.shape[0])
+        for key, at in separation.added.items() if separation is not None else ():
+            before = self._lazy.get(key, at[:0])
+            self._lazy[key] = np.concatenate([before, at[~np.isin(at, before)]])
+        return point
+
+
+def _longer(basis: Basis, before: int, rows: int) -> Basis:
+    """``basis`` of so many rows before, with those basic that have joined since."""
+    if before >= rows:
+        return basis
+    codes = np.concatenate([basis.rows, np.full(rows - before, BASIC, dtype=np.int8)])
+    return Basis(lambda: (basis.columns.tolist(), codes.tolist()))
+
+
+def _numbers(values: Any, shape: tuple[int, ...], key: str, *, positive: bool) -> Floats:
+    entries = np.asarray(values, dtype=object)
+    if not all(is_real(type(v)) for v in entries.ravel().tolist()):
+        raise InvalidInstance(f"{key} is no table of numbers (True and text are none); it must have shape {shape}")
+    table = entries.astype(float)
+    if table.shape != shape:
+        raise InvalidInstance(f"{key} has shape {table.shape}; it must be {shape}")
+    fits = (table >= LEAST) & (table <= MOST) | ((table == 0) & (not positive))
+    if not fits.all():
+        least = f"from {LEAST:g} to {MOST:g}" + ("" if positive else ", or 0")
+        raise InvalidInstance(f"{key} has {table[~fits][0]:g}; it must be {least}")
+    return table

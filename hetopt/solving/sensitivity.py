@@ -1,0 +1,145 @@
+"""How an optimum answers to changes: duals and reduced costs, and the ranges in which they hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from hetopt.data.entities import Floats
+from hetopt.programs.linear import Cuts, LinearProgram
+from hetopt.programs.model import LARGE
+from hetopt.solving.highs import Session
+from hetopt.solving.optimising import optimise
+from hetopt.solving.options import Options
+from hetopt.solving.point import BASIC, Basis, Point
+from hetopt.solving.units import restored, scaled
+from hetopt.tolerances import scale
+
+if TYPE_CHECKING:
+    from hetopt.programs.compiled import Compiled
+
+
+@dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """What small changes of a linear program do to its optimum, in the units of the model.
+
+    Attributes
+    ----------
+    rows:
+        Index: row names. ``activity``: the left side; ``lower``, ``upper``: its bounds; ``dual``: increase of the
+        optimum per unit of the bound that binds (0 where none does); ``from``, ``to``: values of that bound between
+        which the dual stays (of a row that does not bind, of the nearer bound).
+    columns:
+        Index: column names. ``value``; ``gain``: coefficient in the objective; ``reduced_cost``: increase of the
+        optimum per unit of the column's bound; ``from``, ``to``: values of the coefficient between which the point
+        stays optimal.
+    relaxed:
+        Whether this is about the linear relaxation of an integer program.
+
+    Ranges are those of one optimal basis: where several are optimal, a dual may hold farther. They are NaN where the
+    program is an approximation by tangents, or has too many rows to look at them all.
+    """
+
+    rows: pd.DataFrame
+    columns: pd.DataFrame
+    relaxed: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; infinite and unknown numbers are None."""
+        return {
+            "relaxed": self.relaxed,
+            "rows": _plain(self.rows),
+            "columns": _plain(self.columns),
+        }
+
+
+def _plain(frame: pd.DataFrame) -> dict[str, dict[str, float | None]]:
+    return {
+        str(name): {str(key): float(v) if np.isfinite(v) else None for key, v in zip(frame.columns, row, strict=True)}
+        for name, row in zip(frame.index, frame.to_numpy(), strict=True)
+    }
+
+
+def sensitivity(program: LinearProgram, options: Options | None = None) -> Sensitivity:
+    """The sensitivity of ``program`` (its last objective), solved by HiGHS's simplex method.
+
+    Raises
+    ------
+    NotSolved
+        No optimum.
+    """
+    relaxed = _relaxed(program)
+    return _of(relaxed, None, options or Options(), True, bool(program.integer.any()))
+
+
+def sensitivity_of(compiled: Compiled, point: Point) -> Sensitivity:
+    """The sensitivity of the stage of ``point`` that the certificate is about, with all rows of ``compiled``."""
+    main = point.main.program
+    if len(main.c) < compiled.width:  # a method that needs no columns for curves
+        main = compiled.program
+    program, whole = _relaxed(main), bool(main.integer.any())
+    found = optimise(program, Options(method="simplex"), compiled.separation())
+    program, families = found.program, compiled.families
+    many = sum(len(family) * family.entries for own in families.values() for family in own)
+    if families and many <= LARGE:
+        present = set(program.row_names)
+        every = Cuts.stacked([compiled.cuts(name, family.every()) for name, own in families.items() for family in own])
+        lacking = np.flatnonzero([name not in present for name in every.names])
+        program = program.with_rows(every.part(lacking))
+    return _of(program, found.basis, Options(), not compiled.curved and many <= LARGE, whole)
+
+
+def _relaxed(program: LinearProgram) -> LinearProgram:
+    return replace(program, integer=np.zeros(len(program.c), dtype=bool), earlier=())
+
+
+def _of(program: LinearProgram, start: Basis | None, options: Options, ranged: bool, relaxed: bool) -> Sensitivity:
+    size = 2.0 ** np.round(np.log2(scale(program.c)))  # so that HiGHS need not scale the objective itself
+    session = Session(scaled(replace(program, c=program.c / size, offset=0.0)), replace(options, method="simplex"))
+    if start is not None:
+        more = np.full(program.shape[0] - len(start.rows), BASIC, dtype=np.int8)
+        columns, rows = start.columns, np.concatenate([start.rows, more])
+        session.start_at(Basis(lambda: (columns.tolist(), rows.tolist())))
+    point = restored(session.solve(), program)
+    assert point.row_dual is not None
+    assert point.reduced_cost is not None
+    activity = np.asarray(program.A @ point.x)
+    ranges = session.ranges() if ranged else None
+    basis = point.basis
+    if ranges is None or basis is None:
+        bound, cost = np.full((2, program.shape[0]), np.nan), np.full((2, program.shape[1]), np.nan)
+    else:
+        bound = ranges[0] * (1.0 if program.row_unit is None else program.row_unit)
+        cost = ranges[1] * size / (1.0 if program.col_unit is None else program.col_unit)
+        loose = basis.rows == BASIC
+        bound[:, loose] = _loose(activity, program.row_lower, program.row_upper)[:, loose]
+    rows_of: dict[str, Floats] = {
+        "activity": activity,
+        "lower": program.row_lower,
+        "upper": program.row_upper,
+        "dual": point.row_dual * size,
+        "from": bound[0],
+        "to": bound[1],
+    }
+    columns_of: dict[str, Floats] = {
+        "value": point.x,
+        "gain": program.c,
+        "reduced_cost": point.reduced_cost * size,
+        "from": cost[0],
+        "to": cost[1],
+    }
+    return Sensitivity(
+        pd.DataFrame(rows_of, index=pd.Index(list(program.row_names), name="row")),
+        pd.DataFrame(columns_of, index=pd.Index(list(program.col_names), name="column")),
+        relaxed,
+    )
+
+
+def _loose(activity: Floats, lower: Floats, upper: Floats) -> Floats:
+    """(2, rows) where the nearer bound of a row may lie without touching the point; an equation stays where it is."""
+    below, equal = activity - lower < upper - activity, lower == upper
+    low = np.where(below & ~equal, -np.inf, activity)
+    return np.array([low, np.where(below | equal, activity, np.inf)])

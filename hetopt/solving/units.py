@@ -1,0 +1,73 @@
+"""What a solver sees: rows and columns in units in which their numbers are about 1.
+
+Models state rows as the papers print them. A solver's absolute tolerances mean the same for every row only if the
+numbers in it are of similar size, so rows are divided by ``row_unit`` and columns counted in multiples of ``col_unit``
+on the way in, and points and duals are multiplied back on the way out. Where units are powers of two nothing is
+rounded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from scipy import sparse
+
+from hetopt.programs.linear import Cuts, LinearProgram
+from hetopt.solving.point import Point
+
+
+def scaled(program: LinearProgram) -> LinearProgram:
+    """``program`` in its units; itself where all are 1."""
+    if program.row_unit is None and program.col_unit is None:
+        return program
+    data = program.A.data
+    if program.row_unit is not None:
+        data = data / program.row_unit[program.A.indices]
+    if program.col_unit is not None:
+        data = data * program.col_unit[program.entry_columns]
+    row, column = _units(program)
+    return replace(
+        program,
+        c=program.c * column,
+        A=sparse.csc_array((data, program.A.indices, program.A.indptr), shape=program.A.shape),
+        row_lower=program.row_lower / row,
+        row_upper=program.row_upper / row,
+        col_lower=program.col_lower / column,
+        col_upper=program.col_upper / column,
+        row_unit=None,
+        col_unit=None,
+    )
+
+
+def scaled_cuts(cuts: Cuts, program: LinearProgram) -> Cuts:
+    """``cuts`` as they join the scaled ``program``."""
+    if cuts.unit is None and program.col_unit is None:
+        return cuts
+    row = np.ones(len(cuts)) if cuts.unit is None else cuts.unit
+    data = cuts.matrix.data / np.repeat(row, np.diff(cuts.matrix.indptr))
+    if program.col_unit is not None:
+        data = data * program.col_unit[cuts.matrix.indices]
+    matrix = sparse.csr_array((data, cuts.matrix.indices, cuts.matrix.indptr), shape=cuts.matrix.shape)
+    return Cuts(matrix, cuts.lower / row, cuts.upper / row, cuts.names)
+
+
+def restored(point: Point, program: LinearProgram) -> Point:
+    """A point of the scaled ``program`` as one of ``program``; duals and reduced costs are per unit of the model."""
+    if program.row_unit is None and program.col_unit is None:
+        return point if point.program is program else replace(point, program=program)
+    row, column = _units(program)
+    return replace(
+        point,
+        program=program,
+        x=point.x * column,
+        row_dual=None if point.row_dual is None else point.row_dual / row,
+        reduced_cost=None if point.reduced_cost is None else point.reduced_cost / column,
+    )
+
+
+def _units(program: LinearProgram) -> tuple[np.ndarray | float, np.ndarray | float]:
+    return (
+        1.0 if program.row_unit is None else program.row_unit,
+        1.0 if program.col_unit is None else program.col_unit,
+    )

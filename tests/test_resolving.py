@@ -1,0 +1,159 @@
+"""Solving again: sessions over formulations find what a fresh solve finds."""
+
+from typing import Any
+
+import numpy as np
+import pyomo.environ as pyo
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hetopt
+from hetopt import FormulationSession, InvalidInstance, InvalidOption
+from hetopt.models import baselines, ceei, fft, gavel, oef
+from hetopt.models.switching import SwitchingCost
+from hetopt.tolerances import EQUAL, TRUSTED, scale
+
+
+def market(rng: np.random.Generator, n: int, k: int) -> hetopt.Instance:
+    speed = np.sort(1 + rng.random((n, k)) * 4, axis=1)
+    speed[:, 0] = 1.0
+    held = np.zeros((n, k), dtype=int)
+    held[0] = 1
+    return hetopt.Instance.from_speedups(speed, rng.integers(1, 5, k), weights=rng.integers(1, 4, n), held=held)
+
+
+class AtMost:
+    """A component without arrays: the first type gives at most 3/4 of a GPU."""
+
+    name = "at_most"
+
+    def add(self, block: Any, model: Any) -> Any:
+        block.row = pyo.Constraint(expr=sum(model.share[e, "GPU1"] for e in model.E) <= 0.75)
+        return 0
+
+
+FORMULATIONS = {
+    "cooperative": oef.cooperative,
+    "noncooperative": oef.noncooperative,
+    "max-min": gavel.max_min_fairness,
+    "switching": lambda: oef.cooperative() + SwitchingCost(0.5),
+    "two stages": lambda: oef.noncooperative(canonical=True),
+    "concave": ceei.equal_budgets,
+    "Pyomo": lambda: oef.cooperative() + AtMost(),
+}
+
+
+@pytest.mark.parametrize("warm", [True, False])
+@pytest.mark.parametrize("name", FORMULATIONS)
+@settings(max_examples=10)
+@given(st.integers(1, 6), st.integers(1, 3), st.integers(0, 2**32 - 1))
+def test_a_session_finds_what_a_fresh_solve_finds(name: str, warm: bool, n: int, k: int, seed: int) -> None:
+    """Over instances of the same and of another size, and after changes of numbers."""
+    rng, formulation = np.random.default_rng(seed), FORMULATIONS[name]()
+    session = FormulationSession(formulation, market(rng, n, k), warm=warm)
+    for instance in (market(rng, n, k), market(rng, n, k), market(rng, n + 1, k), market(rng, n, k)):
+        found, fresh = session.solve(instance).certificate, hetopt.solve(formulation, instance).certificate
+        size = scale(found.objective, found.size)  # tangents stop within a gap
+        assert found.objective == pytest.approx(fresh.objective, abs=2 * EQUAL * size)
+        assert found.violation <= TRUSTED
+    capacity = session.entities.capacity + 1
+    session.change(speed=session.entities.speed[::-1], capacity=capacity, weight=session.entities.weight[::-1])
+    old = session.entities
+    changed = hetopt.Instance.from_speedups(old.speed, old.capacity, weights=old.weight, held=old.held)
+    wanted, found = hetopt.solve(formulation, changed).certificate, session.solve().certificate
+    assert found.objective == pytest.approx(wanted.objective, abs=2 * EQUAL * scale(found.objective, found.size))
+
+
+def test_rows_that_were_added_lazily_stay() -> None:
+    rng = np.random.default_rng(5)
+    base = 1 + np.cumsum(rng.random((60, 3)), axis=1)
+    session, passes = None, []
+    for _ in range(4):
+        speed = base * (1 + 0.01 * rng.random(base.shape))
+        instance = hetopt.Instance.from_throughputs(speed, [5, 5, 5])
+        session = session or FormulationSession(oef.cooperative(), instance)
+        certificate = session.solve(instance).certificate
+        passes.append(certificate.passes)
+        wanted = hetopt.solve(oef.cooperative(), instance).certificate.objective
+        assert certificate.objective == pytest.approx(wanted, rel=EQUAL)
+    assert max(passes[1:]) < passes[0] / 2
+
+
+def test_bounds_of_rows_stay_changed() -> None:
+    """An own row of the formulation; the oracle is a formulation that was made with the other number."""
+    instance = hetopt.Instance.from_speedups([[1, 2], [1, 5]], [2, 1])
+    session = FormulationSession(oef.cooperative() + AtMost(), instance)
+    session.set_row("at_most.row", upper=0.25)
+    session.change(capacity={"GPU2": 2})
+    session.solve()
+    found = session.solve().certificate
+    model = (oef.cooperative() + AtMost()).build(instance)
+    model.at_most.row.set_value(sum(model.share[e, "GPU1"] for e in model.E) <= 0.25)
+    model.capacity["GPU2"].set_value(sum(model.share[e, "GPU2"] for e in model.E) <= 2)
+    wanted = hetopt.Session(hetopt.from_pyomo(model)).solve().objective
+    assert found.objective == pytest.approx(wanted)
+
+
+def test_rounds_of_jobs_can_be_solved_again() -> None:
+    """Binary, with two stages; a gang gets a type back once that has enough GPUs."""
+    instance = hetopt.Instance.from_jobs([[1.0, 9.0]], demand=[3], work=[900], capacity=[3, 2], time=10.0)
+    session = FormulationSession(fft.FFT().formulation(instance), instance)
+    assert session.solve().share["GPU2"].tolist() == [0.0]
+    session.change(capacity={"GPU2": 3})
+    assert session.solve().share["GPU2"].tolist() == [1.0]
+
+
+INSTANCE = hetopt.Instance.from_speedups([[1, 2], [1, 5]], [1, 1])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"speed": [[1, 2]]}, r"speed has shape \(1, 2\); it must be \(2, 2\)"),
+        ({"speed": [[1, 2], [1, -5]]}, "speed has -5; it must be from 1e-18 to 1e"),
+        ({"capacity": [1, float("nan")]}, "capacity has nan"),
+        ({"capacity": {"V100": 2}}, "capacity names GPU type 'V100', which does not exist"),
+        ({"weight": [1, 0]}, "weight has 0; it must be from 1e-18 to 1e"),
+        ({"weight": "ab"}, "weight is no table of numbers"),
+        ({"capacity": [True, 1]}, "capacity is no table of numbers"),
+        ({"speed": [["1", 2], [1, 5]]}, "speed is no table of numbers"),
+        ({"speed": [[1e-300, 2], [1, 5]]}, "speed has 1e-300"),
+    ],
+)
+def test_bad_changes_change_nothing(change: dict[str, Any], message: str) -> None:
+    session = FormulationSession(oef.cooperative(), INSTANCE)
+    with pytest.raises(InvalidInstance, match=message):
+        session.change(**change)
+    assert session.solve().certificate.objective == pytest.approx(5.25)
+
+
+def test_what_a_session_is_not_for_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="a session keeps HiGHS alive"):
+        FormulationSession(oef.cooperative(), INSTANCE, hetopt.Options(solver="gurobi"))
+    with pytest.raises(InvalidOption, match="exact is True"):
+        FormulationSession(oef.cooperative(), INSTANCE, hetopt.Options(exact=True))
+    with pytest.raises(InvalidOption, match="formulation is"):
+        FormulationSession(oef.cooperative, INSTANCE)  # type: ignore[arg-type]
+    for name in ("capacity[GPU1]", "envy_free.row[u1,u2]", "at_mst.row"):
+        with pytest.raises(InvalidOption, match=r"there is no row .* that can be set.*known: at_most\.row"):
+            FormulationSession(oef.cooperative() + AtMost(), INSTANCE).set_row(name, upper=2)
+    session = FormulationSession(oef.cooperative() + AtMost(), INSTANCE)
+    session.set_row("at_most.row", lower=3)
+    with pytest.raises(hetopt.NotSolved, match=r"at_most\.row"):
+        session.solve()
+
+
+def test_rows_in_arrays_are_measured_by_their_new_bounds() -> None:
+    """Loosened or tightened: the certificate is about the program that was solved."""
+    session = FormulationSession(baselines.sharing_incentive_only(), INSTANCE)
+    fair = [session.solve().rate["u1"]]
+    for lower in (0.5, 1.7):
+        session.set_row("sharing_incentive.row[u1]", lower=lower)
+        found = session.solve()
+        assert found.certificate.status == "optimal"
+        assert found.certificate.violation <= EQUAL
+        fair.append(found.rate["u1"])
+    assert fair[0] == pytest.approx(1.5)
+    assert fair[1] <= 1 + EQUAL
+    assert fair[2] == pytest.approx(1.7)
