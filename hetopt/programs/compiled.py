@@ -202,6 +202,7 @@ class Compiled:
     ) -> None:
         self.formulation, self.entities, self.lazy = formulation, entities, lazy
         self.bounds = bounds or {}
+        self._again = like is not None
         self._pattern: Pattern | None = None if like is None else like._pattern
 
     @cached_property
@@ -394,11 +395,9 @@ class Compiled:
         *earlier, (priority, (c, constant)) = table.objectives.items()
         units = [np.broadcast_to(part.rows.unit, len(part.rows)) for part in self.segments]
         lower, upper, integer, col_unit = self._bounds()
-        if self._pattern is None or not self._pattern.fits(table):
-            self._pattern = Pattern.of(table, self.width)
         return LinearProgram(
             c=c,
-            A=self._pattern.matrix(table.value),
+            A=self._matrix(table),
             row_lower=table.lower.astype(float),
             row_upper=table.upper.astype(float),
             col_lower=lower,
@@ -413,6 +412,15 @@ class Compiled:
             row_unit=_unless_one(np.concatenate(units)),
             col_unit=_unless_one(col_unit),
         )
+
+    def _matrix(self, table: Table) -> sparse.csc_array:
+        """The entries as a matrix; the places of those that come again are remembered."""
+        if not self._again:
+            shape = (len(table.lower), self.width)
+            return sparse.coo_array((table.value, (table.row, table.column)), shape=shape).tocsc()
+        if self._pattern is None or not self._pattern.fits(table):
+            self._pattern = Pattern.of(table, self.width)
+        return self._pattern.matrix(table.value)
 
     def _not_finite(self) -> str:
         """The part that has a coefficient that is not finite."""
