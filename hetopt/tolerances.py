@@ -6,6 +6,8 @@ instance in iterations per day and the same in iterations per second get the sam
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -80,6 +82,9 @@ def scale(*values: ArrayLike) -> float:
     """Largest absolute finite entry of ``values``, or 1.0 if that is zero: what a tolerance is multiplied by."""
     largest = 0.0
     for value in values:
+        if isinstance(value, float):
+            largest = max(largest, abs(value) if math.isfinite(value) else 0.0)
+            continue
         array = np.abs(np.asarray(value, dtype=float))
         top = float(array.max(initial=0.0))
         if not np.isfinite(top):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
@@ -238,10 +239,21 @@ def _check_memory(memory: Mapping[str, float], key: str, speeds: Mapping[str, fl
         )
 
 
-def _fits(instance: Instance, needs: Sequence[float]) -> NDArray[np.bool_]:
+def column(items: Sequence[Any], attribute: str) -> Floats:
+    """(n,) one numeric attribute of n items."""
+    return np.array(list(map(attrgetter(attribute), items)), dtype=float)
+
+
+def _table(speeds: Iterable[Mapping[str, float]], types: Sequence[str]) -> Floats:
+    """(n, k) one row for each mapping from GPU type to speed."""
+    rows = list(speeds)
+    return np.stack([np.array([row[k] for row in rows], dtype=float) for k in types], axis=1)
+
+
+def _fits(instance: Instance, needs: Floats) -> NDArray[np.bool_]:
     """(n, k) True where a worker's memory need is at most the memory of the GPU type."""
     memory = np.array([np.inf if t.memory_bytes is None else t.memory_bytes for t in instance.cluster.gpu_types])
-    return np.asarray(np.asarray(needs)[:, None] <= memory[None, :])
+    return np.asarray(needs[:, None] <= memory)
 
 
 def _held(instance: Instance, names: Sequence[str], types: Sequence[str]) -> Floats | None:
@@ -262,8 +274,9 @@ def tenant_entities(instance: Instance) -> Entities:
     """The (tenant, job type) rows of ``instance``: OEF's virtual users."""
     rows = [(i, t, kind) for i, t in enumerate(instance.tenants) for kind in t.job_types]
     types = instance.cluster.type_names
-    speed = np.array([[kind.speedup[k] for k in types] for _, _, kind in rows], dtype=float)
-    speed = np.where(_fits(instance, [kind.memory_bytes for _, _, kind in rows]), speed, 0.0)
+    kinds = [kind for _, _, kind in rows]
+    speed = _table((kind.speedup for kind in kinds), types)
+    speed = np.where(_fits(instance, column(kinds, "memory_bytes")), speed, 0.0)
     names = tenant_entity_names(instance)
     return Entities(
         kind="tenants",
@@ -282,9 +295,9 @@ def tenant_entities(instance: Instance) -> Entities:
 def job_entities(instance: Instance) -> Entities:
     """The jobs of ``instance``."""
     jobs, types = instance.jobs, instance.cluster.type_names
-    speed = np.array([[job.throughput[k] for k in types] for job in jobs], dtype=float)
-    speed = np.where(_fits(instance, [job.memory_bytes for job in jobs]), speed, 0.0)
-    demand = np.array([job.demand for job in jobs], dtype=float)
+    speed = _table((job.throughput for job in jobs), types)
+    speed = np.where(_fits(instance, column(jobs, "memory_bytes")), speed, 0.0)
+    demand = column(jobs, "demand")
     capacity = np.array([instance.cluster.capacity[k] for k in types], dtype=float)
     return Entities(
         kind="jobs",
@@ -293,7 +306,7 @@ def job_entities(instance: Instance) -> Entities:
         speed=np.where(demand[:, None] <= capacity, speed, 0.0),
         any_type=speed,
         demand=demand,
-        weight=np.array([job.weight for job in jobs], dtype=float),
+        weight=column(jobs, "weight"),
         owner=np.arange(len(jobs), dtype=np.intp),
         capacity=capacity,
         held=_held(instance, [job.name for job in jobs], types),

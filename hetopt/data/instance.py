@@ -23,6 +23,7 @@ from hetopt.data.entities import (
     Kind,
     check_kind,
     check_speeds,
+    column,
     job_entities,
     tenant_entities,
     tenant_entity_names,
@@ -382,11 +383,12 @@ class Instance:
         """(n,) one numeric field of every job, in order; ``"work_left"`` for the work still to do. Made once."""
         if attribute not in self._job_arrays:
             if attribute == "work_left":
-                column = np.array([self.work_left(j.name) for j in self.jobs], dtype=float)
+                done = np.array([self.done.get(job.name, 0.0) for job in self.jobs]) if self.done else 0.0
+                values = np.maximum(column(self.jobs, "work") - done, 0.0)
             else:
-                column = np.array([getattr(j, attribute) for j in self.jobs], dtype=float)
-            column.flags.writeable = False
-            self._job_arrays[attribute] = column
+                values = column(self.jobs, attribute)
+            values.flags.writeable = False
+            self._job_arrays[attribute] = values
         return self._job_arrays[attribute]
 
     @cached_property

@@ -28,6 +28,13 @@ def nearest_powers(size: Numbers) -> Floats:
     return np.asarray(np.exp2(np.rint(np.log2(np.where(size > 0, size, 1.0)))))
 
 
+def each(value: Numbers | float, size: int) -> Numbers:
+    """(size,) ``value``, which is one for all or (size,) already."""
+    if isinstance(value, np.ndarray) and value.shape == (size,):
+        return value
+    return np.full(size, value)
+
+
 @dataclass(frozen=True, eq=False)
 class Terms:
     """Entries ``value[i]`` of the rows ``row[i]`` in the columns ``column[i]`` of the group ``of``.
@@ -279,8 +286,8 @@ def measured(arrays: Arrays, share: Floats, rate: Floats) -> Measure | None:
     """
     gain = float(arrays.constant) + (0.0 if arrays.gain is None else float((arrays.gain * share).sum()))
     violation = 0.0
-    low = {part.name: np.broadcast_to(part.lower, len(part)).astype(float) for part in arrays.columns}
-    high = {part.name: np.broadcast_to(part.upper, len(part)).astype(float) for part in arrays.columns}
+    low = {part.name: each(part.lower, len(part)).astype(float) for part in arrays.columns}
+    high = {part.name: each(part.upper, len(part)).astype(float) for part in arrays.columns}
     for rows in arrays.rows:
         if isinstance(rows, RowFamily):
             violation = max(violation, rows.violation(share))
@@ -313,7 +320,7 @@ def measured(arrays: Arrays, share: Floats, rate: Floats) -> Measure | None:
     for name, worth in arrays.own_gain.items():
         best = np.where(np.asarray(worth) > 0, high[name], low[name])
         counts = np.asarray(worth) != 0
-        gain += float((np.broadcast_to(worth, best.shape)[counts] * best[counts]).sum())
+        gain += float((each(worth, len(best))[counts] * best[counts]).sum())
     return Measure(gain, violation, arrays.size)
 
 

@@ -22,12 +22,13 @@ from hetopt.programs.arrays import (
     RowFamily,
     Rows,
     Terms,
+    each,
     measured,
     on_own,
     on_shares,
 )
 from hetopt.programs.compiling import PYOMO, PyomoPart, pyomo_part
-from hetopt.programs.linear import Cuts, LinearProgram, Names, Objective
+from hetopt.programs.linear import Cuts, LinearProgram, Names, Objective, with_data
 from hetopt.tolerances import VIOLATED, scale
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ class Pattern:
         """The matrix with these values; those at one place are added up."""
         if self.order is None:
             return sparse.coo_array((value, (self.row, self.column)), shape=self.empty.shape).tocsc()
-        return sparse.csc_array((value[self.order], self.empty.indices, self.empty.indptr), shape=self.empty.shape)
+        return with_data(self.empty, value[self.order])
 
 
 class Compiled:
@@ -244,7 +245,7 @@ class Compiled:
         for i in range(len(rows)):
             if (name := part.name(i)) in self.bounds:
                 low, high = self.bounds[name]
-                lower, upper = (np.array(np.broadcast_to(end, len(rows)), dtype=object) for end in (lower, upper))
+                lower, upper = (np.array(each(end, len(rows)), dtype=object) for end in (lower, upper))
                 lower[i] = lower[i] if low is None else self.entities.number(low)
                 upper[i] = upper[i] if high is None else self.entities.number(high)
         kind = None if self.entities.is_exact or lower is rows.lower else float
@@ -327,7 +328,7 @@ class Compiled:
         """The rows of :attr:`segments` and the objectives."""
         row, column, value = self.entries(self.segments)
         lower, upper = (
-            np.concatenate([np.broadcast_to(getattr(part.rows, key), len(part.rows)) for part in self.segments])
+            np.concatenate([each(getattr(part.rows, key), len(part.rows)) for part in self.segments])
             for key in ("lower", "upper")
         )
         return Table(row, column, value, lower, upper, self._objectives())
@@ -344,9 +345,11 @@ class Compiled:
                 values.append(terms.value)
         if not rows:
             return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp), np.empty(0)
-        value = np.concatenate(values)
+        row, column, value = np.concatenate(rows), np.concatenate(columns), np.concatenate(values)
+        if np.count_nonzero(value) == len(value):
+            return row, column, value
         used = value != 0
-        return np.concatenate(rows)[used], np.concatenate(columns)[used], value[used]
+        return row[used], column[used], value[used]
 
     def _objectives(self) -> dict[int, tuple[Numbers, Any]]:
         levels: dict[int, list[Any]] = {}
@@ -393,7 +396,7 @@ class Compiled:
         if not (np.isfinite(table.value).all() and all(np.isfinite(c).all() for c, _ in table.objectives.values())):
             raise InvalidFormulation(f"{self._not_finite()} has a coefficient that is no finite number")
         *earlier, (priority, (c, constant)) = table.objectives.items()
-        units = [np.broadcast_to(part.rows.unit, len(part.rows)) for part in self.segments]
+        units = [each(part.rows.unit, len(part.rows)) for part in self.segments]
         lower, upper, integer, col_unit = self._bounds()
         return LinearProgram(
             c=c,
@@ -471,7 +474,7 @@ class Compiled:
         part = Segment(f"{name}.", rows, 0)
         row, column, value = self.entries([part])
         matrix = sparse.coo_array((value, (row, column)), shape=(len(rows), self.width)).tocsr()
-        lower, upper, unit = (np.broadcast_to(getattr(rows, key), len(rows)) for key in ("lower", "upper", "unit"))
+        lower, upper, unit = (each(getattr(rows, key), len(rows)) for key in ("lower", "upper", "unit"))
         names = Names(len(rows), part.name)
         return Cuts(matrix, lower.astype(float), upper.astype(float), names, _unless_one(unit))
 
@@ -574,7 +577,7 @@ class Separation:
         entities, start = self.compiled.entities, self.compiled.groups[name, curves.of]
         value = point.x[start + curves.column]
         many = next(len(columns) for columns in own.columns if columns.name == curves.of)
-        worth = np.abs(np.broadcast_to(own.own_gain.get(curves.of, 0.0), many)[curves.column])
+        worth = np.abs(each(own.own_gain.get(curves.of, 0.0), many)[curves.column])
         rate = entities.rate(point.share)
         over = worth * (curves.factor * value - curves.bounds(rate))
         total = np.zeros(many)

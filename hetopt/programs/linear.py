@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
-from typing import overload
+from typing import TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,8 @@ from scipy import sparse
 
 from hetopt.data.entities import Floats
 from hetopt.tolerances import EQUAL, scale
+
+Matrix = TypeVar("Matrix", sparse.csc_array, sparse.csr_array)
 
 
 class Names(Sequence[str]):
@@ -246,15 +249,15 @@ class LinearProgram:
     def dual_bound(self, y: Floats, *, implied: bool = True) -> float:
         """No feasible point is better, whatever the (rows,) duals ``y`` are: weak duality.
 
-        ``y.r + (c - A'y).x + offset``, each at its dearer bound; with ``implied``, a column without one is held by the
-        rows that have no negative entry (of shares, the capacity). A price that is noise does not count where no bound
-        is known.
+        That is the largest ``y.r + (c - A'y).x + offset`` over the bounds of the rows' values r and of x. With
+        ``implied``, a column without a bound is held by the rows that have no negative entry (of shares, the capacity).
+        A price that is noise does not count where no bound is known.
         """
         price = self.priced(y)
         noise = EQUAL * scale(self.c)
         upper = np.minimum(self.col_upper, self.implied_upper()) if implied else self.col_upper
-        rows = _at_dearer_bound(y, self.row_lower, self.row_upper, noise)
-        return rows + _at_dearer_bound(price, self.col_lower, upper, noise) + self.offset
+        rows = _most(y, self.row_lower, self.row_upper, noise)
+        return rows + _most(price, self.col_lower, upper, noise) + self.offset
 
     def priced(self, y: Floats) -> Floats:
         """(columns,) ``c - A'y``: what a unit of each column gains beyond what its rows cost at the duals ``y``."""
@@ -277,8 +280,15 @@ class LinearProgram:
         return np.asarray(np.maximum(upper, self.col_lower))
 
 
-def _at_dearer_bound(price: Floats, lower: Floats, upper: Floats, noise: float) -> float:
-    """Sum of price * bound; a price that is noise does not count where the bound is infinite."""
+def with_data(matrix: Matrix, data: Floats) -> Matrix:
+    """``matrix`` with other values at the same places; the making of a new one would check the places again."""
+    other = copy(matrix)
+    other.data = data
+    return other
+
+
+def _most(price: Floats, lower: Floats, upper: Floats, noise: float) -> float:
+    """Largest ``price . x`` over ``lower <= x <= upper``; a price that is noise does not count where it is infinite."""
     bound = np.where(price > 0, upper, lower)
     counts = (price != 0) & (np.isfinite(bound) | (np.abs(price) > noise))
     return float((price[counts] * bound[counts]).sum())

@@ -20,7 +20,7 @@ from scipy import sparse
 
 from hetopt.data.fractions import fractions
 from hetopt.errors import InvalidFormulation, InvalidOption, NotSolved
-from hetopt.programs.arrays import Rows
+from hetopt.programs.arrays import Rows, each
 from hetopt.programs.compiled import Compiled, Segment, Table
 from hetopt.programs.linear import Cuts, LinearProgram, Objective
 from hetopt.rationals import digits
@@ -196,7 +196,7 @@ class _OneSegment:
 
     @classmethod
     def of(cls, compiled: Compiled, component: str, rows: Rows) -> _OneSegment:
-        lower, upper = (np.broadcast_to(getattr(rows, key), len(rows)) for key in ("lower", "upper"))
+        lower, upper = (each(getattr(rows, key), len(rows)) for key in ("lower", "upper"))
         return cls(*compiled.entries([Segment(f"{component}.", rows, 0)]), lower, upper)
 
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from scipy import sparse
 
-from hetopt.programs.linear import Cuts, LinearProgram
+from hetopt.programs.linear import Cuts, LinearProgram, with_data
 from hetopt.solving.point import Point
 
 
@@ -30,7 +29,7 @@ def scaled(program: LinearProgram) -> LinearProgram:
     return replace(
         program,
         c=program.c * column,
-        A=sparse.csc_array((data, program.A.indices, program.A.indptr), shape=program.A.shape),
+        A=with_data(program.A, data),
         row_lower=program.row_lower / row,
         row_upper=program.row_upper / row,
         col_lower=program.col_lower / column,
@@ -48,8 +47,7 @@ def scaled_cuts(cuts: Cuts, program: LinearProgram) -> Cuts:
     data = cuts.matrix.data / np.repeat(row, np.diff(cuts.matrix.indptr))
     if program.col_unit is not None:
         data = data * program.col_unit[cuts.matrix.indices]
-    matrix = sparse.csr_array((data, cuts.matrix.indices, cuts.matrix.indptr), shape=cuts.matrix.shape)
-    return Cuts(matrix, cuts.lower / row, cuts.upper / row, cuts.names)
+    return Cuts(with_data(cuts.matrix, data), cuts.lower / row, cuts.upper / row, cuts.names)
 
 
 def restored(point: Point, program: LinearProgram) -> Point:
