@@ -1,4 +1,4 @@
-"""Why a program is infeasible: few rows that cannot hold together, by name."""
+"""Why a program has no optimum: few rows that cannot hold together, by name, or an objective without limit."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from hetopt.data.entities import Floats
 from hetopt.errors import NotSolved
-from hetopt.programs.linear import LinearProgram
+from hetopt.programs.linear import LinearProgram, Names
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
-from hetopt.tolerances import FEASIBILITY, scale
+from hetopt.solving.units import scaled
+from hetopt.tolerances import FEASIBILITY
 
 SECONDS_PER_TRIAL = 3.0
 """Limit of one integer solve while looking for a conflict; an undecided trial leaves its rows in the answer."""
@@ -39,60 +41,74 @@ def conflict(program: LinearProgram) -> list[str]:
         have a part in it. Where only whole values are impossible: ``"integrality"`` and groups of rows, each a
         component's (``"envy_free (6 rows)"``); without any one group the others have a whole solution.
     """
-    relaxed = replace(
-        program, c=np.zeros(len(program.c)), integer=np.zeros(len(program.c), dtype=bool), offset=0.0, earlier=()
-    )
-    session = Session(relaxed, Options(method="simplex"), presolve=False)
-    if session.is_feasible():
-        groups = _groups(replace(relaxed, integer=program.integer))
+    program = scaled(replace(program, c=np.zeros(len(program.c)), earlier=(), offset=0.0))
+    crossed = np.flatnonzero(program.col_lower > program.col_upper).tolist()
+    if crossed:
+        return [f"bound of {program.col_names[j]}" for j in crossed]
+    impossible = np.flatnonzero(program.row_lower > program.row_upper).tolist()
+    if impossible:
+        return [program.row_names[impossible[0]]]
+    session = _elastic(program)
+    short, dual = _shortfall(session)
+    if short <= FEASIBILITY:
+        groups = _groups(program)
         return ["integrality", *groups] if program.integer.any() else groups  # else tolerances decide
-    rows, _ = _contradiction(relaxed, session.ray())
-    few = _irreducible(_only(relaxed, rows))
-    session = Session(few, Options(method="simplex"), presolve=False)
-    session.is_feasible()
-    _, columns = _contradiction(few, session.ray())
-    return [*few.row_names, *(f"bound of {program.col_names[j]}" for j in columns.tolist())]
+    few = _irreducible(_only(program, np.flatnonzero(np.abs(dual) > FEASIBILITY)))
+    price = few.priced(_shortfall(_elastic(few))[1])
+    # Columns that stand against the rows at a bound other than 0.
+    held = (price > FEASIBILITY) | ((price < -FEASIBILITY) & (few.col_lower != 0))
+    return [*few.row_names, *(f"bound of {few.col_names[j]}" for j in np.flatnonzero(held).tolist())]
+
+
+def is_infeasible(program: LinearProgram) -> bool:
+    """Whether ``program`` has no feasible point, beyond tolerances."""
+    program = scaled(replace(program, earlier=()))
+    if (program.col_lower > program.col_upper).any() or (program.row_lower > program.row_upper).any():
+        return True
+    if _shortfall(_elastic(program))[0] > FEASIBILITY:
+        return True
+    return bool(program.integer.any()) and not Session(program).is_feasible()
+
+
+def _elastic(program: LinearProgram) -> Session:
+    """The least sum by which rows must be broken: feasible and bounded, so that no solver fails to say why.
+
+    HiGHS calls some infeasible programs "Unknown"; its own irreducible subsystems stop there, too.
+    """
+    rows, columns = program.shape
+    one = sparse.eye_array(rows, format="csc")
+    low, high = np.flatnonzero(np.isfinite(program.row_lower)), np.flatnonzero(np.isfinite(program.row_upper))
+    more = len(low) + len(high)
+    elastic = LinearProgram(
+        c=np.concatenate([np.zeros(columns), -np.ones(more)]),
+        A=sparse.csc_array(sparse.hstack([program.A, one[:, low], -one[:, high]])),
+        row_lower=program.row_lower,
+        row_upper=program.row_upper,
+        col_lower=np.concatenate([program.col_lower, np.zeros(more)]),
+        col_upper=np.concatenate([program.col_upper, np.full(more, np.inf)]),
+        integer=np.zeros(columns + more, dtype=bool),
+        row_names=program.row_names,
+        col_names=Names(columns + more, str),
+    )
+    return Session(elastic, Options(method="simplex"))
+
+
+def _shortfall(session: Session) -> tuple[float, Floats]:
+    """How much rows must be broken in all, and (rows,) duals: rows with one stand against each other."""
+    _, dual, objective = session.values()
+    return -objective, dual
 
 
 def _only(program: LinearProgram, rows: Rows | list[int]) -> LinearProgram:
     return program.without_rows(np.setdiff1d(np.arange(program.shape[0]), rows))
 
 
-def _contradiction(program: LinearProgram, ray: Floats | None) -> tuple[Rows, Rows]:
-    """Rows, and columns by a bound other than x >= 0, that have a part in the contradiction of a dual ``ray``.
-
-    The rows weighted by the ray add up to one that no point of the box can meet. Without a ray (the bounds of a
-    single row or column exclude each other) those are named, or all rows if there are none.
-    """
-    crossed = np.flatnonzero(program.col_lower > program.col_upper)
-    if ray is None:
-        rows = np.flatnonzero(program.row_lower > program.row_upper)
-        return (rows if len(rows) or len(crossed) else np.arange(program.shape[0])), crossed
-    weight = program.A.T @ ray
-    if not _excludes(program, ray, weight):
-        ray, weight = -ray, -weight
-    noise = FEASIBILITY * scale(ray)
-    below = (weight > noise) & (program.col_lower != 0)  # the box is held against the rows where it is least
-    above = weight < -noise
-    return np.flatnonzero(np.abs(ray) > noise), np.flatnonzero(below | above)
-
-
-def _excludes(program: LinearProgram, ray: Floats, weight: Floats) -> bool:
-    """Whether the least that the box gives exceeds the most that the weighted rows allow."""
-    noise = FEASIBILITY * scale(ray)
-    least = np.where(weight > 0, program.col_lower, program.col_upper)[np.abs(weight) > noise]
-    most = np.where(ray > 0, program.row_upper, program.row_lower)[np.abs(ray) > noise]
-    if not (np.isfinite(least).all() and np.isfinite(most).all()):
-        return False
-    return bool(weight[np.abs(weight) > noise] @ least > ray[np.abs(ray) > noise] @ most)
-
-
 def _irreducible(program: LinearProgram) -> LinearProgram:
     """Drop rows of an infeasible program one by one while it stays infeasible; column bounds are never dropped."""
-    session, needed = Session(program, Options(method="simplex"), presolve=False), []
+    session, needed = _elastic(program), []
     for i in range(program.shape[0]):
         session.set_row_bounds(i, -np.inf, np.inf)
-        if session.is_feasible():
+        if _shortfall(session)[0] <= FEASIBILITY:
             session.set_row_bounds(i, program.row_lower[i], program.row_upper[i])
             needed.append(i)
     return _only(program, needed)

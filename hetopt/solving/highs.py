@@ -324,11 +324,6 @@ class Session:
         cost = np.array([np.asarray(getattr(found, f"col_cost_{way}").value_)[:columns] for way in index])
         return bound, cost
 
-    def ray(self) -> Floats | None:
-        """(rows,) weights that prove the last solve infeasible (a dual ray), or None where HiGHS has none."""
-        _, exists, ray = self._highs.getDualRay()
-        return np.array(ray, dtype=float) if exists else None
-
     def is_feasible(self) -> bool:
         """Whether a feasible point exists; True also where the time limit left it open."""
         return bool(self._run() != _Status.kInfeasible)
@@ -370,10 +365,11 @@ class Session:
             return "time_limit"
         if status == _Status.kInfeasible and not self._explain:
             raise NotSolved("the program is infeasible", "infeasible")
-        if status == _Status.kInfeasible:
-            from hetopt.solving.conflicts import infeasible
+        if status in (_Status.kInfeasible, _Status.kUnknown):
+            from hetopt.solving.conflicts import infeasible, is_infeasible
 
-            raise infeasible(self.program)
+            if status == _Status.kInfeasible or is_infeasible(self.program):
+                raise infeasible(self.program)
         if status in (_Status.kUnbounded, _Status.kUnboundedOrInfeasible):
             raise NotSolved("the objective can grow without limit; a row that bounds it is missing", "unbounded")
         if status == _Status.kTimeLimit:

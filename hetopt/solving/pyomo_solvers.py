@@ -200,10 +200,9 @@ def _status(program: LinearProgram, options: Options, condition: Any, x: Floats)
         raise NotSolved(f"no usable point within time_limit={options.time_limit} s; raise the limit", "time_limit")
     impossible = (TerminationCondition.infeasible, TerminationCondition.infeasibleOrUnbounded)
     if condition in (*impossible, TerminationCondition.unbounded):
-        from hetopt.solving.conflicts import infeasible
-        from hetopt.solving.highs import Session
+        from hetopt.solving.conflicts import infeasible, is_infeasible
 
-        if condition != TerminationCondition.unbounded and not Session(program).is_feasible():
+        if condition != TerminationCondition.unbounded and is_infeasible(program):
             raise infeasible(program)
         raise NotSolved("the objective can grow without limit; a row that bounds it is missing", "unbounded")
     raise NotSolved(f"solver {options.solver!r} stopped with {str(condition)!r}", "error")
