@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from hetopt.programs.compiled import measure
     from hetopt.programs.compiling import from_pyomo
     from hetopt.programs.exporting import export
-    from hetopt.programs.formulation import Component, Formulation
+    from hetopt.programs.formulation import ArrayComponent, Component, Formulation
     from hetopt.programs.json_file import from_json
     from hetopt.programs.linear import Cuts, LinearProgram
     from hetopt.programs.model import Model
@@ -61,110 +61,51 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _WHERE = {
-    "hetopt.allocation": (
-        "Allocation",
-        "Placement",
-        "Plan",
-    ),
-    "hetopt.auditing": (
-        "Audit",
-        "Verdict",
-        "audit",
-    ),
-    "hetopt.certificate": ("Certificate",),
-    "hetopt.data.cluster": (
-        "Cluster",
-        "GPUType",
-        "Server",
-    ),
-    "hetopt.data.entities": ("Entities",),
-    "hetopt.data.instance": ("Instance",),
-    "hetopt.data.workload": (
-        "Job",
-        "JobType",
-        "Parallelism",
-        "Stage",
-        "Tenant",
-    ),
+    "hetopt.allocation": "Allocation Placement Plan",
+    "hetopt.auditing.audit": "Audit audit",
+    "hetopt.auditing.verdict": "Verdict",
+    "hetopt.certificate": "Certificate",
+    "hetopt.data.cluster": "Cluster GPUType Server",
+    "hetopt.data.entities": "Entities",
+    "hetopt.data.instance": "Instance",
+    "hetopt.data.workload": "Job JobType Parallelism Stage Tenant",
     "hetopt.errors": (
-        "HetoptError",
-        "InvalidFormulation",
-        "InvalidInstance",
-        "InvalidOption",
-        "InvalidPlan",
-        "LargeModel",
-        "NotLinear",
-        "NotSolved",
-        "SolverUnavailable",
-        "Stalled",
-        "SuspiciousSpeedups",
-        "UnknownName",
-        "UnusableFile",
+        "HetoptError InvalidFormulation InvalidInstance InvalidOption InvalidPlan LargeModel NotLinear NotSolved "
+        "SolverUnavailable Stalled SuspiciousSpeedups UnknownName UnusableFile"
     ),
-    "hetopt.files.instance_files": ("read",),
-    "hetopt.placement": (
-        "HierarchicalPlacer",
-        "MoreWorkersFirst",
-    ),
-    "hetopt.programs.arrays": (
-        "Arrays",
-        "Columns",
-        "Measure",
-        "Rows",
-        "on_own",
-        "on_shares",
-    ),
-    "hetopt.programs.compiled": ("measure",),
-    "hetopt.programs.compiling": ("from_pyomo",),
-    "hetopt.programs.exporting": ("export",),
-    "hetopt.programs.formulation": (
-        "Component",
-        "Formulation",
-    ),
-    "hetopt.programs.json_file": ("from_json",),
-    "hetopt.programs.linear": (
-        "Cuts",
-        "LinearProgram",
-    ),
-    "hetopt.programs.model": ("Model",),
-    "hetopt.rounding.whole_gpus": (
-        "AsPrinted",
-        "Rounded",
-        "WholeGPUs",
-    ),
-    "hetopt.rounding.whole_jobs": ("WholeJobs",),
-    "hetopt.selection": ("LongestStarved",),
-    "hetopt.simulation.log": ("Log",),
-    "hetopt.simulation.overheads": ("Overheads",),
-    "hetopt.simulation.run": ("simulate",),
-    "hetopt.solving.exact": (
-        "ExactOptimum",
-        "exact_optimum",
-    ),
-    "hetopt.solving.highs": ("Session",),
-    "hetopt.solving.options": ("Options",),
-    "hetopt.solving.pyomo_solvers": ("to_pyomo",),
-    "hetopt.solving.resolving": ("FormulationSession",),
-    "hetopt.solving.sensitivity": (
-        "Sensitivity",
-        "sensitivity",
-    ),
-    "hetopt.solving.methods": (
-        "Method",
-        "register_method",
-    ),
-    "hetopt.solving.optimising": ("optimise",),
-    "hetopt.solving.policies": (
-        "Policy",
-        "solve",
-    ),
+    "hetopt.files.instance_files": "read",
+    "hetopt.placement": "HierarchicalPlacer MoreWorkersFirst",
+    "hetopt.programs.arrays": "Arrays Columns Measure Rows on_own on_shares",
+    "hetopt.programs.compiled": "measure",
+    "hetopt.programs.compiling": "from_pyomo",
+    "hetopt.programs.exporting": "export",
+    "hetopt.programs.formulation": "ArrayComponent Component Formulation",
+    "hetopt.programs.json_file": "from_json",
+    "hetopt.programs.linear": "Cuts LinearProgram",
+    "hetopt.programs.model": "Model",
+    "hetopt.rounding.whole_gpus": "AsPrinted Rounded WholeGPUs",
+    "hetopt.rounding.whole_jobs": "WholeJobs",
+    "hetopt.selection": "LongestStarved",
+    "hetopt.simulation.log": "Log",
+    "hetopt.simulation.overheads": "Overheads",
+    "hetopt.simulation.run": "simulate",
+    "hetopt.solving.exact": "ExactOptimum exact_optimum",
+    "hetopt.solving.highs": "Session",
+    "hetopt.solving.methods": "Method register_method",
+    "hetopt.solving.optimising": "optimise",
+    "hetopt.solving.options": "Options",
+    "hetopt.solving.policies": "Policy solve",
+    "hetopt.solving.pyomo_solvers": "to_pyomo",
+    "hetopt.solving.resolving": "FormulationSession",
+    "hetopt.solving.sensitivity": "Sensitivity sensitivity",
 }
 """Module -> the names that come from it; the same as above, for those who run it."""
 
-_MODULE = {name: module for module, names in _WHERE.items() for name in names}
+_MODULE = {name: module for module, names in _WHERE.items() for name in names.split()}
 
 __all__ = [
     "Allocation",
+    "ArrayComponent",
     "Arrays",
     "AsPrinted",
     "Audit",

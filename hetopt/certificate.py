@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ast import literal_eval
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -89,7 +90,9 @@ class Certificate:
         """Shadow prices of the GPU types: objective per GPU more of the type."""
         duals = self.duals
         capacity = duals[[name.startswith("capacity[") for name in duals.index]]
-        capacity.index = pd.Index([name[len("capacity[") : -1] for name in capacity.index], name="gpu_type")
+        types = [name[len("capacity[") : -1] for name in capacity.index]
+        types = [literal_eval(name) if name[0] in "'\"" else name for name in types]  # quoted where Pyomo does so
+        capacity.index = pd.Index(types, name="gpu_type")
         return capacity.rename("price")
 
     @property

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pyomo.environ as pyo
 
 from hetopt.data.entities import Entities, Floats, Kind, Numbers
 from hetopt.data.worth import most_at_once, usable, worth
-from hetopt.programs.arrays import Arrays, Columns, Ints, RowFamily, Rows, nearest_powers, on_own, on_shares
+from hetopt.programs.arrays import Arrays, Columns, Index, Ints, RowFamily, Rows, nearest_powers, on_own, on_shares
+from hetopt.programs.formulation import ArrayComponent
 from hetopt.programs.linear import Names
 from hetopt.programs.mathematics import Mathematics, Statement, Symbol, Variable
-from hetopt.programs.model import Block, Expression, Model
 from hetopt.programs.symbols import fair, shared, total
 from hetopt.tolerances import VIOLATED
 
@@ -30,7 +29,7 @@ def envy(entities: Entities, share: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class EnvyFree:
+class EnvyFree(ArrayComponent):
     """No entity would rather have the GPUs of another, [OEF, eq. 10c] (its right side is misprinted there).
 
     Rows, for all e != o:
@@ -48,19 +47,6 @@ class EnvyFree:
     eager_up_to: int = 40
     name: str = "envy_free"
 
-    def add(self, block: Block, model: Model) -> Expression:
-        """The rows ``row[e, o]``; no gain. A lazy model of more than ``eager_up_to`` entities has none of them."""
-        entities = model.entities
-        block.row = pyo.Constraint(model.E, model.E)
-        n, names = len(entities.names), entities.names
-        if model.lazy and n > self.eager_up_to:
-            return 0
-        first, second = pair(np.arange(n * (n - 1)), n)
-        own, other = _coefficients(entities, first, second)
-        for r, (e, o) in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
-            block.row[names[e], names[o]] = model.weighted_row(e, own[r]) - model.weighted_row(o, other[r]) >= 0
-        return 0
-
     def rows(self, entities: Entities) -> Arrays:
         """The family of the rows, by pairs."""
         n, k = entities.shape
@@ -77,10 +63,10 @@ class EnvyFree:
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """The rows as a formula."""
-        part = "pi[e] / pi[o]" if kind == "tenants" else "min(pi[e] * d[o] / (pi[o] * d[e]), 1)"
+        part = "pi[e]" if kind == "tenants" else "min(pi[e] * d[o] / d[e], pi[o])"
         row = Statement(
             "row",
-            f"{total('v')} >= {part} * sum(v[e, k] * x[o, k] for k in K)",
+            f"pi[o] * {total('v')} >= {part} * sum(v[e, k] * x[o, k] for k in K)",
             "for e in E for o in E if e != o",
             "OEF, eq. (10c), right side misprinted",
             "nobody would rather have the GPUs of another",
@@ -115,7 +101,7 @@ def _rows(entities: Entities, first: Ints, second: Ints) -> Rows:
     top = np.where(entities.capacity > 0, entities.per_gpu, 0.0).max(axis=1)
     return Rows(
         "row",
-        Names(len(first), lambda i: f"{names[first[i]]},{names[second[i]]}"),
+        Names[Index](len(first), lambda i: (names[first[i]], names[second[i]])),
         (on_shares(own, first), on_shares(-other, second)),
         lower=0.0,
         unit=nearest_powers(entities.weight[second] * top[first]),
@@ -138,7 +124,7 @@ def _whole(entities: Entities) -> Floats:
 
 
 @dataclass(frozen=True)
-class SharingIncentive:
+class SharingIncentive(ArrayComponent):
     """Everyone gets at least the rate of a partition of its own, [OEF, section 2.3.1 (3)].
 
     Rows, for all e: ``rate[e] >= fair[e]``, its rate with ``weight[e] / sum(weight)`` of every GPU type. A job's gang
@@ -146,14 +132,6 @@ class SharingIncentive:
     """
 
     name: str = "sharing_incentive"
-
-    def add(self, block: Block, model: Model) -> Expression:
-        """The rows ``row[e]``; no gain."""
-        fair = self.fair(model.entities)
-        block.row = pyo.Constraint(model.E)
-        for e, name in enumerate(model.entities.names):
-            block.row[name] = model.rate[name] >= float(fair[e])
-        return 0
 
     def rows(self, entities: Entities) -> Arrays:
         """The rows, relative to the fair rates."""
@@ -184,7 +162,7 @@ class SharingIncentive:
 
 
 @dataclass(frozen=True)
-class EqualRates:
+class EqualRates(ArrayComponent):
     """All rates are equal per unit of weight, [OEF, eq. 9c].
 
     Rows, with one column ``level``, for all e: ``rate[e] = weight[e] * level``. Who can use no GPU of which there are
@@ -192,15 +170,6 @@ class EqualRates:
     """
 
     name: str = "equal_rates"
-
-    def add(self, block: Block, model: Model) -> Expression:
-        """The column ``level`` and the rows ``row[e]``; no gain."""
-        growth = self.growth(model.entities)
-        block.level = pyo.Var(domain=pyo.NonNegativeReals)
-        block.row = pyo.Constraint(model.E)
-        for e, name in enumerate(model.entities.names):
-            block.row[name] = model.rate[name] == float(growth[e]) * block.level
-        return 0
 
     def rows(self, entities: Entities) -> Arrays:
         """The column and the rows, in units of about the least fair rate."""

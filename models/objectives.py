@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 
 from hetopt.data.entities import Entities, Kind, Numbers
 from hetopt.programs.arrays import Arrays
+from hetopt.programs.formulation import ArrayComponent
 from hetopt.programs.mathematics import Mathematics, Statement
-from hetopt.programs.model import Block, Expression, Model
 from hetopt.programs.symbols import OVER, shared
 
 
-class LinearGain(ABC):
+class LinearGain(ArrayComponent):
     """Base of components with a gain that is linear in the shares, sum_ek c[e, k] * share[e, k], and no rows."""
-
-    name: str
 
     @abstractmethod
     def coefficients(self, entities: Entities) -> Numbers:
         """(n, k) gain of a unit of share; 0 where the entity cannot run."""
-
-    def add(self, block: Block, model: Model) -> Expression:
-        """The gain; no rows."""
-        return model.weighted_shares(self.coefficients(model.entities))
 
     def rows(self, entities: Entities) -> Arrays:
         """The gain; no rows."""

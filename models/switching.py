@@ -5,20 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pyomo.environ as pyo
 
 from hetopt.checks import at_least
 from hetopt.data.entities import Entities, Kind
 from hetopt.errors import InvalidOption
-from hetopt.programs.arrays import Arrays, Columns, Rows, on_each, on_own
+from hetopt.programs.arrays import Arrays, Columns, Index, Rows, on_each, on_own
+from hetopt.programs.formulation import ArrayComponent
 from hetopt.programs.linear import Names
 from hetopt.programs.mathematics import Mathematics, Statement, Symbol, Variable
-from hetopt.programs.model import Block, Expression, Model
 from hetopt.programs.symbols import OVER, gpus, number, shared
 
 
 @dataclass(frozen=True)
-class SwitchingCost:
+class SwitchingCost(ArrayComponent):
     """A price for every GPU gained over what is held: gain = -price * sum_ek gained[e, k].
 
     Rows, for all e, k: ``gained[e, k] >= gpus[e, k] - held[e, k]``, ``gained >= 0``.
@@ -41,32 +40,19 @@ class SwitchingCost:
     def __post_init__(self) -> None:
         at_least(self.price, "SwitchingCost.price", 0.0, InvalidOption)
 
-    def add(self, block: Block, model: Model) -> Expression:
-        """The columns ``gained[e, k]`` and their rows; minus the price of what is gained."""
-        held = model.entities.held
-        if held is None or self.price == 0:
-            return 0
-        block.gained = pyo.Var(model.E, model.K, domain=pyo.NonNegativeReals)
-        block.row = pyo.Constraint(model.E, model.K)
-        for e, entity in enumerate(model.entities.names):
-            for k, kind in enumerate(model.entities.types):
-                now = float(held[e, k])
-                block.row[entity, kind] = block.gained[entity, kind] - model.gpus[entity, kind] >= -now
-        return -self.price * pyo.quicksum(block.gained.values())
-
     def rows(self, entities: Entities) -> Arrays:
-        """The same in arrays."""
+        """The columns ``gained[e, k]`` and their rows; minus the price of what is gained."""
         if entities.held is None or self.price == 0:
             return Arrays()
         k, cells = len(entities.types), entities.speed.size
-        label = Names(cells, lambda i: f"{entities.names[i // k]},{entities.types[i % k]}")
+        index = Names[Index](cells, lambda i: (entities.names[i // k], entities.types[i % k]))
         one = entities.numbers(np.ones(cells))
         used = np.broadcast_to(-entities.demand[:, None], entities.shape)
         terms = (on_each(used), on_own(one, "gained", np.arange(cells)))
         return Arrays(
             own_gain={"gained": -entities.number(self.price) * one},
-            columns=(Columns("gained", label),),
-            rows=(Rows("row", label, terms, lower=-entities.held.ravel()),),
+            columns=(Columns("gained", index),),
+            rows=(Rows("row", index, terms, lower=-entities.held.ravel()),),
         )
 
     def mathematics(self, kind: Kind) -> Mathematics:

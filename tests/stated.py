@@ -40,6 +40,7 @@ def check_stated(
     *,
     besides: Collection[str] = (),
     positive: bool = False,
+    as_printed: bool = False,
 ) -> None:
     """Assert that ``model`` has the variables, expressions, rows and gains of ``mathematics``, and no others.
 
@@ -56,6 +57,8 @@ def check_stated(
         Names of components that the mathematics does not state.
     positive:
         Take points where all variables are positive, or 0 where they are stated to be: rates stand in denominators.
+    as_printed:
+        Rows have the slack of their formula itself, so that their duals are in its unit.
     """
     kinds = (pyo.Var, pyo.Expression, pyo.Objective, pyo.Constraint)
     components = {c.getname(fully_qualified=True, relative_to=model): c for c in model.component_objects(kinds)}
@@ -76,7 +79,7 @@ def check_stated(
         check_domain(components[variable.component], variable, values)
     for name, places in found[0].items():
         for place in places:
-            check_same(f"{name}[{place}]", [point[name][place] for point in found])
+            check_same(f"{name}[{place}]", [point[name][place] for point in found], 1.0 if as_printed else None)
 
 
 def at_a_point(
@@ -149,14 +152,15 @@ def slack_of(row: Any) -> float:
     return -abs(below) if below == -above else min(below, above)
 
 
-def check_same(name: str, pairs: list[tuple[float, float | None]]) -> None:
-    """That a row's slacks are positive multiples of the formula's."""
+def check_same(name: str, pairs: list[tuple[float, float | None]], factor: float | None = None) -> None:
+    """That a row's slacks are the ``factor``-fold of the formula's; None: the same positive multiple at all points."""
     said, real = [one for one, _ in pairs], [other for _, other in pairs if other is not None]
     if not real:
         assert min(said) >= 0, f"{name} has no row"
         return
     i = int(np.argmax(np.abs(said)))
-    factor = real[i] / said[i] if said[i] else 1.0
+    if factor is None:
+        factor = real[i] / said[i] if said[i] else 1.0
     assert factor > 0, name
     assert real == pytest.approx([factor * one for one in said], rel=PROVEN, abs=PROVEN * scale(real)), name
 

@@ -201,7 +201,7 @@ def test_rows_say_what_the_measure_says(inst: Instance, whole: bool) -> None:
     share = np.zeros(e.shape)
     share[0] = np.where(e.allowed[0], e.capacity / e.demand[0], 0.0) * (1.0 if whole else 0.5)
     compiled = Formulation((TotalRate(), EnvyFree(eager_up_to=0))).compiled(e)
-    rows = compiled.cuts("envy_free", family_of(EnvyFree(), e).every())
+    rows = compiled.cuts([("envy_free", family_of(EnvyFree(), e).every())])
     found = iter((rows.matrix @ share.ravel()).tolist())
     excess, top = envy(e, share), e.per_gpu.max(axis=1)
     unit = iter((np.ones(len(rows)) if rows.unit is None else rows.unit).tolist())

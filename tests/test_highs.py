@@ -7,6 +7,7 @@ from typing import Any
 
 import highspy
 import numpy as np
+import pyomo.environ as pyo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from scipy.optimize import linprog
 
 import hetopt
 from hetopt.errors import InvalidFormulation, InvalidOption, NotSolved
+from hetopt.models import oef
 from hetopt.models.fairness import EqualRates, SharingIncentive
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.formulation import Formulation
@@ -287,6 +289,39 @@ def test_an_infeasible_formulation_names_its_components() -> None:
     parts = {name.split(".")[0].split("[")[0] for name in problem.value.conflict}
     assert parts <= {"capacity", "sharing_incentive", "equal_rates"}
     assert {"capacity", "sharing_incentive"} <= parts or {"equal_rates"} <= parts
+
+
+class Floor:
+    """A user's component in Pyomo: the first tenant has so many GPUs of a type."""
+
+    name = "floor"
+
+    def __init__(self, gpu_type: str, least: float) -> None:
+        self.gpu_type, self.least = gpu_type, least
+
+    def add(self, block: Any, model: hetopt.Model) -> Any:
+        block.row = pyo.Constraint(expr=model.share["u1", self.gpu_type] >= self.least)
+        return 0
+
+
+@pytest.mark.parametrize("case", [(30, 2, 0.5, 2), (30, 3, 0.5, 2), (30, 3, 1.0, 2), (45, 2, 0.2, 4), (60, 3, 0.5, 2)])
+def test_many_tenants_who_contradict_each_other_are_named(case: tuple[int, int, float, int]) -> None:
+    """HiGHS 1.16's dual simplex calls these programs unknown, and has no rays of them."""
+    tenants, types, least, seed = case
+    draw = np.random.default_rng(seed)
+    speedups = np.sort(draw.uniform(1, 5, (tenants, types)), axis=1)
+    speedups[:, 0] = 1
+    inst = hetopt.Instance.from_speedups(speedups, [3] * types)
+    wanted = oef.cooperative() + Floor("GPU1", least)
+    program = wanted.compile(inst)
+    with pytest.raises(NotSolved, match="cannot hold together") as problem:
+        hetopt.solve(wanted, inst)
+    named = set(problem.value.conflict)
+    assert {"floor.row"} < named <= set(program.row_names)
+    rest = program.without_rows([i for i, name in enumerate(program.row_names) if name not in named])
+    assert not _feasible(rest)
+    for i in range(rest.shape[0]):
+        assert _feasible(rest.without_rows([i])), "each one is needed"
 
 
 def test_where_only_whole_values_are_impossible_the_groups_are_named() -> None:

@@ -154,7 +154,9 @@ def check_formulation(formulation: Formulation, kind: Kind, instance: hetopt.Ins
     if model.component("switching_cost") is not None and not list(model.switching_cost.component_objects()):
         mathematics = formulation.without("switching_cost").mathematics()
     more = {"objective"} | ({"kept"} if len(model.gains) > 1 else set())
-    check_stated(model, mathematics, numbers_of(formulation, model.entities), seed, besides=more, positive=True)
+    check_stated(
+        model, mathematics, numbers_of(formulation, model.entities), seed, besides=more, positive=True, as_printed=True
+    )
     levels = sorted({gain.priority for gain in mathematics.gains}, reverse=True)
     sums = [
         sum(pyo.value(model.find_component(gain.name)) for gain in mathematics.gains if gain.priority == level)
@@ -231,7 +233,7 @@ def test_cooperative_oef_reads_like_the_paper(capsys: pytest.CaptureFixture[str]
         "  capacity [OEF, eq. (9b), (10b)]: no more GPUs than there are (GPUs)",
         "      Σ_e x[e,k] ≤ m[k]    ∀ k ∈ K",
         "  envy_free.row [OEF, eq. (10c), right side misprinted]: nobody would rather have the GPUs of another",
-        "      Σ_k v[e,k]·x[e,k] ≥ (π[e]/π[o])·Σ_k v[e,k]·x[o,k]    ∀ e, o ∈ E, e ≠ o",
+        "      π[o]·Σ_k v[e,k]·x[e,k] ≥ π[e]·Σ_k v[e,k]·x[o,k]    ∀ e, o ∈ E, e ≠ o",
         "with",
         "  share: x[e,k] ≥ 0    ∀ e ∈ E, k ∈ K, v[e,k] > 0, else 0",
         "where",

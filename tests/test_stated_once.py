@@ -181,9 +181,22 @@ def test_exact_rows_are_the_rows_in_fractions(name: str, data: st.DataObject) ->
     assert (exact.column == floats.column).all()
     assert exact.value.astype(float) == pytest.approx(floats.value, rel=FINE)
     assert exact.upper.astype(float) == pytest.approx(floats.upper.astype(float), rel=FINE)
-    for level, (c, constant) in floats.objectives.items():
-        assert exact.objectives[level][0].astype(float) == pytest.approx(c.astype(float), rel=PROVEN, abs=FINE)
-        assert float(exact.objectives[level][1]) == pytest.approx(float(constant))
+    for level, (c, constant) in compiled.objectives.items():
+        assert compiled.exact.objectives[level][0].astype(float) == pytest.approx(c.astype(float), rel=PROVEN, abs=FINE)
+        assert float(compiled.exact.objectives[level][1]) == pytest.approx(float(constant))
+
+
+def test_names_with_signs_are_told_apart() -> None:
+    """Pairs of ``a`` and ``b,a`` and of ``a,b`` and ``a`` are not one row; the names are those of Pyomo."""
+    names, types = ["a", "b,a", "a,b", "x[1]", "7"], ["T4.large", "V100"]
+    inst = hetopt.Instance.from_speedups([[1, 2 + i] for i in range(5)], dict.fromkeys(types, 2), tenants=names)
+    wanted = oef.cooperative() + SharingIncentive() + SwitchingCost(0.5)
+    program = wanted.compile(inst)
+    assert len(set(program.row_names)) == program.shape[0]
+    assert set(from_pyomo(wanted.build(inst)).row_names) == set(program.row_names)
+    found = hetopt.solve(wanted, inst, exact=True)
+    assert found.certificate.exact is not None
+    assert list(found.certificate.prices.index) == types
 
 
 class Idle(LinearGain):

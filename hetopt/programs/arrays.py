@@ -13,11 +13,15 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from pyomo.core.base.component_namer import index_repr
 
 from hetopt.data.entities import Floats, Numbers
+from hetopt.programs.linear import Names
 from hetopt.tolerances import EQUAL
 
 Ints: TypeAlias = NDArray[np.intp]
+Index: TypeAlias = str | tuple[str | float, ...]
+"""Index of a row or column, as Pyomo has it: ``"u1"``, or ``("u1", "V100")``."""
 SHARE = ""
 """The group of columns ``share[e, k]``, e * k_types + k in order."""
 
@@ -82,8 +86,8 @@ class Columns:
     ----------
     name:
         Of the variable in its block: ``"level"``.
-    labels:
-        Indices as text, ``"u1,V100"``; None for a single column without index.
+    index:
+        c indices; None for a single column without index.
     lower, upper:
         Bounds, of all or (c,).
     unit:
@@ -91,13 +95,13 @@ class Columns:
     """
 
     name: str
-    labels: Sequence[str] | None = None
+    index: Sequence[Index] | None = None
     lower: Floats | float = 0.0
     upper: Floats | float = np.inf
     unit: float = 1.0
 
     def __len__(self) -> int:
-        return 1 if self.labels is None else len(self.labels)
+        return 1 if self.index is None else len(self.index)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +112,8 @@ class Rows:
     ----------
     name:
         Of the constraint in its block: ``"row"``.
-    labels:
-        r indices as text; None for a single row without index.
+    index:
+        r indices; None for a single row without index.
     terms:
         Entries.
     lower, upper:
@@ -121,7 +125,7 @@ class Rows:
     """
 
     name: str
-    labels: Sequence[str] | None
+    index: Sequence[Index] | None
     terms: Sequence[Terms]
     lower: Numbers | float = -np.inf
     upper: Numbers | float = np.inf
@@ -129,7 +133,13 @@ class Rows:
     unit: Floats | float = 1.0
 
     def __len__(self) -> int:
-        return 1 if self.labels is None else len(self.labels)
+        return 1 if self.index is None else len(self.index)
+
+
+def full_names(part: Columns | Rows, prefix: str) -> Sequence[str]:
+    """Names as Pyomo has them, ``"equal_rates.row[u1]"``; ``prefix`` is that of the component: ``"equal_rates."``."""
+    head, index = prefix + part.name, part.index
+    return [head] if index is None else Names(len(index), lambda i: head + index_repr(index[i]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,6 +258,10 @@ class Arrays:
     rows: Sequence[Rows | RowFamily] = ()
     curves: Sequence[Curves] = ()
     size: float = 0.0
+
+    def group(self, name: str) -> Columns:
+        """The columns of that name."""
+        return next(part for part in self.columns if part.name == name)
 
     @property
     def has_gain(self) -> bool:

@@ -16,19 +16,22 @@ from hetopt.errors import InvalidFormulation, NotLinear
 from hetopt.programs.arrays import (
     SHARE,
     Arrays,
+    Columns,
     Curves,
+    Index,
     Ints,
     Measure,
     RowFamily,
     Rows,
     Terms,
     each,
+    full_names,
     measured,
     on_own,
     on_shares,
 )
 from hetopt.programs.compiling import PYOMO, PyomoPart, pyomo_part
-from hetopt.programs.linear import Cuts, LinearProgram, Names, Objective, with_data
+from hetopt.programs.linear import Cuts, LinearProgram, Names, Objective
 from hetopt.tolerances import VIOLATED, scale
 
 if TYPE_CHECKING:
@@ -92,32 +95,34 @@ def capacity_violation(entities: Entities, share: Floats) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Rows of one component, and where they stand among all."""
+    """Rows of one component, and where they stand among all.
 
-    prefix: str
+    Attributes
+    ----------
+    owner:
+        Name of the component; empty for capacity and for what comes from Pyomo.
+    start:
+        Position of the first row.
+    names:
+        Full names of the rows.
+    """
+
+    owner: str
     rows: Rows
     start: int
-
-    def name(self, i: int) -> str:
-        """Name of the i-th row; rows from Pyomo have full names."""
-        if not self.rows.name:
-            return self.rows.labels[i]  # type: ignore[index]
-        label = "" if self.rows.labels is None else f"[{self.rows.labels[i]}]"
-        return f"{self.prefix}{self.rows.name}{label}"
+    names: Sequence[str]
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """All entries and bounds of the rows, in floats or in Fractions.
+    """Entries and bounds of rows over the columns of a program, in floats or in Fractions.
 
     Attributes
     ----------
     row, column, value:
-        (m,) entries, none of them 0 and no place twice.
+        (m,) entries; none is 0, a place may come twice.
     lower, upper:
         (rows,) bounds.
-    objectives:
-        Priority -> ((columns,) coefficients, constant), the highest first.
     """
 
     row: Ints
@@ -125,46 +130,10 @@ class Table:
     value: Numbers
     lower: Numbers
     upper: Numbers
-    objectives: dict[int, tuple[Numbers, Any]]
 
-
-@dataclass(frozen=True, eq=False)
-class Pattern:
-    """Where the entries of a table stand in the matrix of its program.
-
-    Attributes
-    ----------
-    row, column:
-        (m,) of the table.
-    order:
-        (m,) entries of the table in the order of the matrix; None where several stand at one place.
-    empty:
-        The matrix; its values do not count.
-    """
-
-    row: Ints
-    column: Ints
-    order: Ints | None
-    empty: sparse.csc_array
-
-    @classmethod
-    def of(cls, table: Table, width: int) -> Pattern:
-        """That of ``table`` with so many columns."""
-        shape, m = (len(table.lower), width), len(table.value)
-        numbered = sparse.coo_array((np.arange(m, dtype=float), (table.row, table.column)), shape=shape).tocsc()
-        order = numbered.data.astype(np.intp) if numbered.nnz == m else None
-        return cls(table.row, table.column, order, numbered)
-
-    def fits(self, table: Table) -> bool:
-        """Whether ``table`` has its entries at the same places."""
-        same = self.empty.shape[0] == len(table.lower) and len(self.row) == len(table.row)
-        return same and bool((self.row == table.row).all() and (self.column == table.column).all())
-
-    def matrix(self, value: Floats) -> sparse.csc_array:
-        """The matrix with these values; those at one place are added up."""
-        if self.order is None:
-            return sparse.coo_array((value, (self.row, self.column)), shape=self.empty.shape).tocsc()
-        return with_data(self.empty, value[self.order])
+    def matrix(self, width: int) -> sparse.coo_array:
+        """The entries as a matrix with so many columns."""
+        return sparse.coo_array((self.value, (self.row, self.column)), shape=(len(self.lower), width))
 
 
 class Compiled:
@@ -183,8 +152,6 @@ class Compiled:
         Leave out rows that are added as points violate them (:meth:`separation`); False: have all.
     bounds:
         Name of a row -> other bounds than the component says; None: as it says.
-    like:
-        One that was compiled before; where the entries are at the same places, it saves sorting them.
 
     Raises
     ------
@@ -199,12 +166,9 @@ class Compiled:
         *,
         lazy: bool = True,
         bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
-        like: Compiled | None = None,
     ) -> None:
         self.formulation, self.entities, self.lazy = formulation, entities, lazy
         self.bounds = bounds or {}
-        self._again = like is not None
-        self._pattern: Pattern | None = None if like is None else like._pattern
 
     @cached_property
     def arrays(self) -> dict[str, Arrays]:
@@ -219,37 +183,37 @@ class Compiled:
                     )
                 found[part.name] = own
         if self.bounds:
-            return {name: self._bounded(f"{name}.", own) for name, own in found.items()}
+            return {name: self._bounded(name, own) for name, own in found.items()}
         return found
 
     @property
     def settable(self) -> list[str]:
         """Names of rows whose bounds can be set: those that components state one by one."""
         stated = [
-            Segment(f"{name}.", rows, 0)
-            for name, own in self.arrays.items()
+            name
+            for component, own in self.arrays.items()
             for rows in own.rows
             if isinstance(rows, Rows)
+            for name in full_names(rows, f"{component}.")
         ]
-        if self.pyomo is not None:
-            stated.append(Segment("", self.pyomo.rows, 0))
-        return [part.name(i) for part in stated for i in range(len(part.rows))]
+        return stated if self.pyomo is None else [*stated, *self.pyomo.row_names]
 
-    def _bounded(self, prefix: str, own: Arrays) -> Arrays:
-        rows = [part if isinstance(part, RowFamily) else self._with_bounds(prefix, part) for part in own.rows]
+    def _bounded(self, component: str, own: Arrays) -> Arrays:
+        """``own`` with the bounds that were set by name."""
+        rows = [
+            part if isinstance(part, RowFamily) else self._with_bounds(part, full_names(part, f"{component}."))
+            for part in own.rows
+        ]
         return replace(own, rows=rows)
 
-    def _with_bounds(self, prefix: str, rows: Rows) -> Rows:
-        """``rows`` with the bounds that were set by name."""
-        part, lower, upper = Segment(prefix, rows, 0), rows.lower, rows.upper
-        for i in range(len(rows)):
-            if (name := part.name(i)) in self.bounds:
+    def _with_bounds(self, rows: Rows, names: Sequence[str]) -> Rows:
+        lower, upper = (each(end, len(rows)).astype(float) for end in (rows.lower, rows.upper))
+        for i, name in enumerate(names):
+            if name in self.bounds:
                 low, high = self.bounds[name]
-                lower, upper = (np.array(each(end, len(rows)), dtype=object) for end in (lower, upper))
-                lower[i] = lower[i] if low is None else self.entities.number(low)
-                upper[i] = upper[i] if high is None else self.entities.number(high)
-        kind = None if self.entities.is_exact or lower is rows.lower else float
-        return replace(rows, lower=np.asarray(lower, dtype=kind), upper=np.asarray(upper, dtype=kind))
+                lower[i] = lower[i] if low is None else low
+                upper[i] = upper[i] if high is None else high
+        return replace(rows, lower=lower, upper=upper)
 
     @cached_property
     def pyomo(self) -> PyomoPart | None:
@@ -257,13 +221,13 @@ class Compiled:
         if len(self.arrays) == len(self.formulation.components):
             return None
         part = pyomo_part(self.formulation, self.entities, frozenset(self.arrays))
-        return replace(part, rows=self._with_bounds("", part.rows)) if self.bounds else part
+        return replace(part, rows=self._with_bounds(part.rows, part.row_names)) if self.bounds else part
 
     @cached_property
     def exact(self) -> Compiled:
         """The same over Fractions; what comes from Pyomo is read as the fractions that were meant."""
-        compiled = Compiled(self.formulation, self.entities.exact, lazy=self.lazy, bounds=self.bounds)
-        compiled.__dict__[PYOMO] = self.pyomo
+        compiled = Compiled(self.formulation, self.entities.exact, lazy=self.lazy)
+        compiled.__dict__["pyomo"] = self.pyomo  # building it again would give its components Fractions
         return compiled
 
     @cached_property
@@ -295,80 +259,87 @@ class Compiled:
     def segments(self) -> list[Segment]:
         """The rows that the program has from the beginning."""
         found, start = [], 0
-        for prefix, rows in self._stated():
-            found.append(Segment(prefix, rows, start))
+        for owner, rows in self._stated():
+            if self.pyomo is not None and rows is self.pyomo.rows:
+                names: Sequence[str] = self.pyomo.row_names
+            else:
+                names = full_names(rows, f"{owner}." if owner else "")
+            found.append(Segment(owner, rows, start, names))
             start += len(rows)
         return found
 
     def _stated(self) -> Iterator[tuple[str, Rows]]:
         if self.pyomo is None or not self.pyomo.has_capacity:
             yield "", capacity_rows(self.entities)
-        for part in self.formulation:
-            if (own := self._in_arrays.get(part.name)) is None:
-                continue
+        for name, own in self._in_arrays.items():
             for rows in own.rows:
                 if not isinstance(rows, RowFamily):
-                    yield f"{part.name}.", rows
+                    yield name, rows
                 elif not (self.lazy and rows.lazy):
-                    yield f"{part.name}.", rows.every()
+                    yield name, rows.every()
             for curves in own.curves:
-                yield f"{part.name}.", _first_tangents(curves, self.entities)
+                yield name, _first_tangents(curves, self.entities)
         if self.pyomo is not None:
             yield "", self.pyomo.rows
 
     def rows_of(self, name: str) -> slice:
         """Where the rows of a component (or ``"capacity"``) stand in the program; what comes from Pyomo stands last."""
-        own = [part for part in self.segments if part.prefix == f"{name}." or (name == part.rows.name == "capacity")]
+        own = [part for part in self.segments if part.owner == name or (name == part.rows.name == "capacity")]
         if not own:
             return slice(0, 0)
         return slice(own[0].start, own[-1].start + len(own[-1].rows))
 
     @cached_property
     def table(self) -> Table:
-        """The rows of :attr:`segments` and the objectives."""
-        row, column, value = self.entries(self.segments)
-        lower, upper = (
-            np.concatenate([each(getattr(part.rows, key), len(part.rows)) for part in self.segments])
-            for key in ("lower", "upper")
-        )
-        return Table(row, column, value, lower, upper, self._objectives())
+        """The rows of :attr:`segments`."""
+        return self.table_of([(part.owner, part.rows) for part in self.segments])
 
-    def entries(self, segments: Sequence[Segment]) -> tuple[Ints, Ints, Numbers]:
-        """(rows, columns, values) over the columns of the program; none is 0, a place may come twice."""
-        rows, columns, values = [], [], []
-        for part in segments:
-            for terms in part.rows.terms:
-                owner = "" if terms.of in (SHARE, PYOMO) else part.prefix[:-1]
-                first = self.groups[owner, terms.of]
-                rows.append(terms.row + part.start if part.start else terms.row)
+    def table_of(self, stated: Sequence[tuple[str, Rows]]) -> Table:
+        """Rows of components, one below the other, over the columns of the program."""
+        rows, columns, values, start = [], [], [], 0
+        for owner, part in stated:
+            for terms in part.terms:
+                first = self.groups["" if terms.of in (SHARE, PYOMO) else owner, terms.of]
+                rows.append(terms.row + start if start else terms.row)
                 columns.append(terms.column + first if first else terms.column)
                 values.append(terms.value)
-        if not rows:
-            return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp), np.empty(0)
-        row, column, value = np.concatenate(rows), np.concatenate(columns), np.concatenate(values)
-        if np.count_nonzero(value) == len(value):
-            return row, column, value
-        used = value != 0
-        return row[used], column[used], value[used]
+            start += len(part)
+        row, column, value = (
+            np.concatenate(parts) if parts else np.empty(0, dtype=kind)
+            for parts, kind in ((rows, np.intp), (columns, np.intp), (values, float))
+        )
+        if np.count_nonzero(value) < len(value):
+            used = value != 0
+            row, column, value = row[used], column[used], value[used]
+        lower, upper = (
+            np.concatenate([each(getattr(part, key), len(part)) for _, part in stated]) for key in ("lower", "upper")
+        )
+        return Table(row, column, value, lower, upper)
 
-    def _objectives(self) -> dict[int, tuple[Numbers, Any]]:
+    @cached_property
+    def objectives(self) -> dict[int, tuple[Numbers, Any]]:
+        """Priority -> ((columns,) coefficients, constant), the highest first.
+
+        Raises
+        ------
+        InvalidFormulation
+            No component adds to the objective.
+        """
         levels: dict[int, list[Any]] = {}
         size, kind = self.entities.speed.size, self.entities.speed.dtype
 
         def level(priority: int) -> list[Any]:
             return levels.setdefault(priority, [np.zeros(self.width, dtype=kind), 0])
 
-        for part in self.formulation:
-            own = self._in_arrays.get(part.name)
-            if own is None or not own.has_gain:
+        for name, own in self._in_arrays.items():
+            if not own.has_gain:
                 continue
-            into = level(getattr(part, "priority", 0))
+            into = level(getattr(self.formulation[name], "priority", 0))
             if own.gain is not None:
                 into[0][:size] += own.gain.ravel()
             for group, worth in own.own_gain.items():
-                start = self.groups[part.name, group]
-                many = next(len(columns) for columns in own.columns if columns.name == group)
-                into[0][start : start + many] += worth
+                start = self.groups[name, group]
+                into[0][start : start + len(own.group(group))] += worth
             into[1] += own.constant
         for priority, coefficients, constant in () if self.pyomo is None else self.pyomo.gains:
             into = level(priority)
@@ -393,21 +364,21 @@ class Compiled:
             A component without arrays has terms that are not linear.
         """
         table, n = self.table, self.entities.speed.size
-        if not (np.isfinite(table.value).all() and all(np.isfinite(c).all() for c, _ in table.objectives.values())):
+        if not (np.isfinite(table.value).all() and all(np.isfinite(c).all() for c, _ in self.objectives.values())):
             raise InvalidFormulation(f"{self._not_finite()} has a coefficient that is no finite number")
-        *earlier, (priority, (c, constant)) = table.objectives.items()
+        *earlier, (priority, (c, constant)) = self.objectives.items()
         units = [each(part.rows.unit, len(part.rows)) for part in self.segments]
         lower, upper, integer, col_unit = self._bounds()
         return LinearProgram(
             c=c,
-            A=self._matrix(table),
+            A=table.matrix(self.width).tocsc(),
             row_lower=table.lower.astype(float),
             row_upper=table.upper.astype(float),
             col_lower=lower,
             col_upper=upper,
             integer=integer,
-            row_names=Names.chained(Names(len(part.rows), part.name) for part in self.segments),
-            col_names=Names(self.width, self._column_name),
+            row_names=Names.chained(part.names for part in self.segments),
+            col_names=self._column_names(),
             offset=float(constant),
             priority=priority,
             share=np.arange(n, dtype=np.intp).reshape(self.entities.shape),
@@ -415,15 +386,6 @@ class Compiled:
             row_unit=_unless_one(np.concatenate(units)),
             col_unit=_unless_one(col_unit),
         )
-
-    def _matrix(self, table: Table) -> sparse.csc_array:
-        """The entries as a matrix; the places of those that come again are remembered."""
-        if not self._again:
-            shape = (len(table.lower), self.width)
-            return sparse.coo_array((table.value, (table.row, table.column)), shape=shape).tocsc()
-        if self._pattern is None or not self._pattern.fits(table):
-            self._pattern = Pattern.of(table, self.width)
-        return self._pattern.matrix(table.value)
 
     def _not_finite(self) -> str:
         """The part that has a coefficient that is not finite."""
@@ -439,7 +401,7 @@ class Compiled:
         return f"one of {', '.join(map(repr, others))}"
 
     def _bounds(self) -> tuple[Floats, Floats, np.ndarray, Floats]:
-        """Bounds, wholeness and units of all columns."""
+        """Bounds, integrality and units of all columns."""
         n, binary = self.entities.speed.size, self.formulation.binary
         lower, unit = np.zeros(self.width), np.ones(self.width)
         upper, integer = np.full(self.width, np.inf), np.zeros(self.width, dtype=bool)
@@ -451,46 +413,47 @@ class Compiled:
                 at = slice(start, start + len(columns))
                 lower[at], upper[at], unit[at] = columns.lower, columns.upper, columns.unit
         if self.pyomo is not None:
-            box, first = self.pyomo.box, self.groups["", PYOMO]
-            for mine, theirs in ((lower, box.lower), (upper, box.upper), (integer, box.integer)):
+            bounds, first = self.pyomo.bounds, self.groups["", PYOMO]
+            for mine, theirs in ((lower, bounds.lower), (upper, bounds.upper), (integer, bounds.integer)):
                 mine[:n], mine[first:] = theirs[:n], theirs[n:]
         return lower, upper, integer, unit
 
-    def _column_name(self, i: int) -> str:
-        types, n = self.entities.types, self.entities.speed.size
-        if i < n:
-            return f"share[{self.entities.names[i // len(types)]},{types[i % len(types)]}]"
-        for name, own in self._in_arrays.items():
-            for columns in own.columns:
-                at = i - self.groups[name, columns.name]
-                if 0 <= at < len(columns):
-                    label = "" if columns.labels is None else f"[{columns.labels[at]}]"
-                    return f"{name}.{columns.name}{label}"
-        assert self.pyomo is not None
-        return self.pyomo.columns[i - self.groups["", PYOMO]]
+    def _column_names(self) -> Sequence[str]:
+        names, types, k = self.entities.names, self.entities.types, len(self.entities.types)
+        places = Names[Index](self.entities.speed.size, lambda i: (names[i // k], types[i % k]))
+        parts = [full_names(Columns("share", places), "")]
+        parts += [full_names(own, f"{name}.") for name, arrays in self._in_arrays.items() for own in arrays.columns]
+        return Names.chained(parts if self.pyomo is None else [*parts, self.pyomo.columns])
 
-    def cuts(self, name: str, rows: Rows) -> Cuts:
-        """``rows`` of the component ``name`` over the columns of the program."""
-        part = Segment(f"{name}.", rows, 0)
-        row, column, value = self.entries([part])
-        matrix = sparse.coo_array((value, (row, column)), shape=(len(rows), self.width)).tocsr()
-        lower, upper, unit = (each(getattr(rows, key), len(rows)) for key in ("lower", "upper", "unit"))
-        names = Names(len(rows), part.name)
-        return Cuts(matrix, lower.astype(float), upper.astype(float), names, _unless_one(unit))
+    def cuts(self, stated: Sequence[tuple[str, Rows]]) -> Cuts:
+        """Rows of components over the columns of the program."""
+        table = self.table_of(stated)
+        return Cuts(
+            table.matrix(self.width).tocsr(),
+            table.lower.astype(float),
+            table.upper.astype(float),
+            Names.chained(full_names(rows, f"{name}.") for name, rows in stated),
+            _unless_one(np.concatenate([each(rows.unit, len(rows)) for _, rows in stated])),
+        )
 
-    @property
-    def families(self) -> dict[str, list[RowFamily]]:
-        """Component -> its rows that join the program lazily."""
-        return {name: own for name, own in self.every_family.items() if self.lazy and name in self._in_arrays}
+    @cached_property
+    def families(self) -> list[tuple[str, RowFamily]]:
+        """(component, rows of it that join the program lazily)."""
+        return [(name, rows) for name, rows in self.every_family if self.lazy and name in self._in_arrays]
 
-    @property
-    def every_family(self) -> dict[str, list[RowFamily]]:
-        """Component -> its rows that a lazy Pyomo model leaves out."""
-        found = {
-            name: [rows for rows in own.rows if isinstance(rows, RowFamily) and rows.lazy]
+    @cached_property
+    def every_family(self) -> list[tuple[str, RowFamily]]:
+        """(component, rows of it that a lazy Pyomo model leaves out)."""
+        return [
+            (name, rows)
             for name, own in self.arrays.items()
-        }
-        return {name: families for name, families in found.items() if families}
+            for rows in own.rows
+            if isinstance(rows, RowFamily) and rows.lazy
+        ]
+
+    def all_lazy_rows(self) -> Cuts | None:
+        """All rows that join the program lazily; None where there are none."""
+        return self.cuts([(name, family.every()) for name, family in self.families]) if self.families else None
 
     @property
     def curved(self) -> list[str]:
@@ -552,31 +515,30 @@ class Separation:
 
     def __init__(self, compiled: Compiled) -> None:
         self.compiled = compiled
-        self.added: dict[tuple[str, int], Ints] = {}
-        """(component, number of its family) -> positions of the rows found so far."""
+        self.added = [np.empty(0, dtype=np.intp) for _ in compiled.families]
+        """Of each family the positions of the rows found so far."""
 
     def __call__(self, point: Point) -> list[Cuts]:
         """Rows that ``point`` violates; none when it meets all, up to ``point.asked_gap`` where rows are concave."""
         found = []
-        for name, families in self.compiled.families.items():
-            for i, family in enumerate(families):
-                at = family.most_violated(np.maximum(point.share, 0.0))
-                if len(at):
-                    found.append(self.compiled.cuts(name, family.make(at)))
-                    self.added[name, i] = np.concatenate([self.added.get((name, i), at[:0]), at])
+        for i, (name, family) in enumerate(self.compiled.families):
+            at = family.most_violated(np.maximum(point.share, 0.0))
+            if len(at):
+                found.append((name, family.make(at)))
+                self.added[i] = np.concatenate([self.added[i], at])
         for name in self.compiled.curved:
             own = self.compiled.arrays[name]
             for curves in own.curves:
                 rows = self._tangents(name, own, curves, point)
                 if rows is not None:
-                    found.append(self.compiled.cuts(name, rows))
-        return found
+                    found.append((name, rows))
+        return [self.compiled.cuts(found)] if found else []
 
     def _tangents(self, name: str, own: Arrays, curves: Curves, point: Point) -> Rows | None:
         """Tangents where the point overestimates most of the gain; None once all is within the gap asked for."""
         entities, start = self.compiled.entities, self.compiled.groups[name, curves.of]
         value = point.x[start + curves.column]
-        many = next(len(columns) for columns in own.columns if columns.name == curves.of)
+        many = len(own.group(curves.of))
         worth = np.abs(each(own.own_gain.get(curves.of, 0.0), many)[curves.column])
         rate = entities.rate(point.share)
         over = worth * (curves.factor * value - curves.bounds(rate))
@@ -590,22 +552,21 @@ class Separation:
         # Not at the point itself where that is nearly 0: the tangent would be too steep to be of use elsewhere.
         claimed = (curves.factor * value - curves.constant)[found] / curves.size[found]
         at = np.maximum(y, 0.5 * curves.shape.inverse(claimed))
-        at = np.where(at > 0, at, FIRST[0])
-        labels = [f"{entities.names[e]},{p:.6g}" for e, p in zip(curves.who[found].tolist(), at.tolist(), strict=True)]
-        return _tangents(curves, entities, found, at, labels) if len(found) else None
+        return _tangents(curves, entities, found, np.where(at > 0, at, FIRST[0])) if len(found) else None
 
 
-def _tangents(curves: Curves, entities: Entities, which: Ints, at: Floats, labels: Sequence[str]) -> Rows:
+def _tangents(curves: Curves, entities: Entities, which: Ints, at: Floats) -> Rows:
     """Tangents of the concave rows ``which`` at the rates ``at`` (in their units)."""
+    who = curves.who[which]
     slope, size = curves.shape.slope(at), curves.size[which]
-    table = -(size * slope / curves.unit[which])[:, None] * entities.speed[curves.who[which]]
+    table = -(size * slope / curves.unit[which])[:, None] * entities.speed[who]
     own = on_own(np.full(len(which), curves.factor), curves.of, curves.column[which])
     upper = curves.constant[which] + size * (curves.shape.value(at) - slope * at)
-    return Rows("tangent", labels, (on_shares(table, curves.who[which]), own), upper=upper)
+    index = Names[Index](len(which), lambda i: (entities.names[who[i]], float(f"{at[i]:.6g}")))
+    return Rows("tangent", index, (on_shares(table, who), own), upper=upper)
 
 
 def _first_tangents(curves: Curves, entities: Entities) -> Rows:
     """Tangents at the rates :data:`FIRST`."""
     which = np.tile(np.arange(len(curves.who)), len(FIRST))
-    labels = [f"{entities.names[e]},{i}" for i in range(len(FIRST)) for e in curves.who.tolist()]
-    return _tangents(curves, entities, which, np.repeat(np.array(FIRST), len(curves.who)), labels)
+    return _tangents(curves, entities, which, np.repeat(np.array(FIRST), len(curves.who)))

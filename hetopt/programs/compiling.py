@@ -70,15 +70,15 @@ def _compile(model: Any) -> LinearProgram:
     matrix = sparse.csc_array(sparse.csr_array((rows.values, rows.columns, rows.starts), shape=shape))
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
-    box = _box(variables)
+    bounds = _variable_bounds(variables)
     program = LinearProgram(
         c=sign * gain.dense(len(variables)),
         A=matrix,
         row_lower=np.array(rows.lower, dtype=float),
         row_upper=np.array(rows.upper, dtype=float),
-        col_lower=box.lower,
-        col_upper=box.upper,
-        integer=box.integer,
+        col_lower=bounds.lower,
+        col_upper=bounds.upper,
+        integer=bounds.integer,
         row_names=_names(model, rows.source),
         col_names=_names(model, variables),
         offset=sign * gain.constant,
@@ -94,24 +94,21 @@ def _left_out(model: Any, program: LinearProgram) -> list[Cuts]:
         return []
     from hetopt.programs.compiled import Compiled
 
-    compiled, found = Compiled(model.formulation, model.entities), []
+    compiled = Compiled(model.formulation, model.entities)
+    stated = [(name, family.every()) for name, family in compiled.every_family if model.component(name).active]
+    if not stated:
+        return []
     assert program.share is not None
-    place = program.share.ravel()  # such rows are about shares alone
-    for name, families in compiled.every_family.items():
-        if not model.component(name).active:
-            continue
-        for family in families:
-            cuts = compiled.cuts(name, family.every())
-            entries = cuts.matrix.tocoo()
-            where = (entries.coords[0], place[entries.coords[1]])
-            matrix = sparse.coo_array((entries.data, where), shape=(len(cuts), len(program.c))).tocsr()
-            found.append(replace(cuts, matrix=matrix))
-    return found
+    cuts = compiled.cuts(stated)
+    entries = cuts.matrix.tocoo()
+    where = entries.coords[0], program.share.ravel()[entries.coords[1]]  # such rows are about shares alone
+    matrix = sparse.coo_array((entries.data, where), shape=(len(cuts), len(program.c))).tocsr()
+    return [replace(cuts, matrix=matrix)]
 
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """(columns,) bounds, and which columns are whole."""
+    """(columns,) bounds, and which columns are integer."""
 
     lower: Floats
     upper: Floats
@@ -134,10 +131,12 @@ class PyomoPart:
     ----------
     columns:
         c full names of variables besides the shares.
-    box:
-        Bounds and wholeness of the shares and of these columns, (n * k + c,).
+    bounds:
+        Bounds and integrality of the shares and of these columns, (n * k + c,).
     rows:
-        Rows under their full names; their own columns are the group :data:`PYOMO`.
+        Rows; their own columns are the group :data:`PYOMO`.
+    row_names:
+        Full names of the rows.
     gains:
         (priority, coefficients, constant) of each component; positions count shares first.
     taken:
@@ -147,8 +146,9 @@ class PyomoPart:
     """
 
     columns: list[str]
-    box: Bounds
+    bounds: Bounds
     rows: Rows
+    row_names: list[str]
     gains: list[tuple[int, Linear, float]]
     taken: frozenset[str]
     has_capacity: bool
@@ -187,20 +187,21 @@ def pyomo_part(formulation: Formulation, entities: Entities, in_arrays: Collecti
     names = [str(constraint.name) for constraint in rows.source]
     return PyomoPart(
         columns=[str(v.name) for v in columns.variables[shares:]],
-        box=_box(columns.variables),
+        bounds=_variable_bounds(columns.variables),
         rows=Rows("", names, terms, np.array(rows.lower, dtype=float), np.array(rows.upper, dtype=float)),
+        row_names=names,
         gains=gains,
         taken=taken,
         has_capacity=has_capacity,
     )
 
 
-def _box(variables: list[Any]) -> Bounds:
-    bounds = np.array([_bounds(v) for v in variables], dtype=float).reshape(-1, 2)  # None becomes NaN
+def _variable_bounds(variables: list[Any]) -> Bounds:
+    ends = np.array([_bounds(v) for v in variables], dtype=float).reshape(-1, 2)  # None becomes NaN
     return Bounds(
-        np.where(np.isnan(bounds[:, 0]), -np.inf, bounds[:, 0]),
-        np.where(np.isnan(bounds[:, 1]), np.inf, bounds[:, 1]),
-        _whole(variables),
+        np.where(np.isnan(ends[:, 0]), -np.inf, ends[:, 0]),
+        np.where(np.isnan(ends[:, 1]), np.inf, ends[:, 1]),
+        _integer(variables),
     )
 
 
@@ -329,7 +330,7 @@ def _rows(model: Any, columns: _Columns) -> _Stored:
     return rows
 
 
-def _whole(variables: list[Any]) -> NDArray[np.bool_]:
+def _integer(variables: list[Any]) -> NDArray[np.bool_]:
     """True for integer variables; domains that are neither continuous nor whole numbers are refused."""
     whole = np.array([not v.is_continuous() for v in variables], dtype=bool)
     for i in np.flatnonzero(whole):
@@ -338,7 +339,7 @@ def _whole(variables: list[Any]) -> NDArray[np.bool_]:
     return whole
 
 
-def _names(model: Any, parts: list[Any]) -> Names:
+def _names(model: Any, parts: list[Any]) -> Names[str]:
     """Names of Pyomo's parts; holds the model, since parts hold their parents weakly and lose their names."""
 
     def name(i: int, _: Any = model) -> str:

@@ -6,6 +6,7 @@ nothing of each other; they meet in the shared variables of the :class:`~hetopt.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -15,12 +16,13 @@ from hetopt.data.present import present_entities
 from hetopt.errors import InvalidFormulation
 from hetopt.programs.compiled import Compiled
 from hetopt.programs.mathematics import Mathematics, documented
-from hetopt.programs.model import RESERVED, Block, Expression, Model, whole_model
+from hetopt.programs.model import RESERVED, Block, Expression, Model, state_arrays, whole_model
 from hetopt.programs.symbols import InFormulas, frame
 
 if TYPE_CHECKING:
     from hetopt.allocation import Allocation
     from hetopt.data.instance import Instance
+    from hetopt.programs.arrays import Arrays
     from hetopt.programs.linear import LinearProgram
 
 
@@ -38,7 +40,7 @@ class Component(Protocol):
         What it speaks about, if only one makes sense.
     ``rows(entities) -> Arrays``
         The same in arrays (:class:`hetopt.Arrays`): what makes it fast, exact and measurable. Without it, the component
-        goes through Pyomo.
+        goes through Pyomo. Components that derive from :class:`ArrayComponent` have no other statement.
     ``measure(entities, share) -> Measure``
         Gain and violation of given shares, where they do not follow from ``rows``.
     ``mathematics(kind) -> Mathematics``
@@ -53,6 +55,20 @@ class Component(Protocol):
     def add(self, block: Block, model: Model) -> Expression:
         """Declare own variables and rows on the empty sub-``block``; return the gain (added up and maximised)."""
         ...
+
+
+class ArrayComponent(ABC):
+    """Base of components that are stated in arrays: the Pyomo model follows from ``rows``."""
+
+    name: str
+
+    @abstractmethod
+    def rows(self, entities: Entities) -> Arrays:
+        """Its columns, rows and gain, in floats or in Fractions as the entities are."""
+
+    def add(self, block: Block, model: Model) -> Expression:
+        """The same in Pyomo, under the same names; the gain, 0 if there is none."""
+        return state_arrays(block, model, self.rows(model.entities))
 
 
 @dataclass(frozen=True)

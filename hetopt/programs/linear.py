@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
-from typing import TypeVar, overload
+from typing import Generic, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +18,17 @@ from hetopt.data.entities import Floats
 from hetopt.tolerances import EQUAL, scale
 
 Matrix = TypeVar("Matrix", sparse.csc_array, sparse.csr_array)
+Name = TypeVar("Name", covariant=True)
 
 
-class Names(Sequence[str]):
-    """n names that are made only when asked for (an optimum rarely needs the names of 32,000 columns)."""
+class Names(Sequence[Name], Generic[Name]):
+    """n names or indices that are made only when asked for (an optimum rarely needs the names of 32,000 columns)."""
 
-    def __init__(self, size: int, name: Callable[[int], str]) -> None:
+    def __init__(self, size: int, name: Callable[[int], Name]) -> None:
         self._size, self._name = size, name
 
-    @classmethod
-    def chained(cls, parts: Iterable[Sequence[str]]) -> Names:
+    @staticmethod
+    def chained(parts: Iterable[Sequence[str]]) -> Names[str]:
         """The names of all ``parts``, one after another; none is read."""
         flat = (own for part in parts for own in (part.parts if isinstance(part, _Chained) else (part,)))
         return _Chained(tuple(part for part in flat if len(part)))
@@ -35,15 +36,15 @@ class Names(Sequence[str]):
     def __len__(self) -> int:
         return self._size
 
-    def __reduce__(self) -> tuple[type[list[str]], tuple[list[str]]]:
+    def __reduce__(self) -> tuple[type[list[Name]], tuple[list[Name]]]:
         """Pickled as a list: functions that make names cannot be."""
         return list, (list(self),)
 
     @overload
-    def __getitem__(self, i: int) -> str: ...
+    def __getitem__(self, i: int) -> Name: ...
     @overload
-    def __getitem__(self, i: slice) -> list[str]: ...
-    def __getitem__(self, i: int | slice) -> str | list[str]:
+    def __getitem__(self, i: slice) -> list[Name]: ...
+    def __getitem__(self, i: int | slice) -> Name | list[Name]:
         if isinstance(i, slice):
             return [self._name(j) for j in range(*i.indices(self._size))]
         if not -self._size <= i < self._size:
@@ -51,7 +52,7 @@ class Names(Sequence[str]):
         return self._name(i % self._size)
 
 
-class _Chained(Names):
+class _Chained(Names[str]):
     """Names of several sources, one after another."""
 
     def __init__(self, parts: tuple[Sequence[str], ...]) -> None:
@@ -107,19 +108,6 @@ class Cuts:
 
     def __len__(self) -> int:
         return len(self.lower)
-
-    @classmethod
-    def stacked(cls, parts: Sequence[Cuts]) -> Cuts:
-        """All rows of ``parts``."""
-        if len(parts) == 1:
-            return parts[0]
-        return cls(
-            sparse.csr_array(sparse.vstack([part.matrix for part in parts])),
-            np.concatenate([part.lower for part in parts]),
-            np.concatenate([part.upper for part in parts]),
-            Names.chained(part.names for part in parts),
-            np.concatenate([np.ones(len(part)) if part.unit is None else part.unit for part in parts]),
-        )
 
     def part(self, rows: NDArray[np.intp]) -> Cuts:
         """The rows at these positions."""

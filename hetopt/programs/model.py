@@ -17,7 +17,7 @@ Components know nothing of each other; they meet in the shared parts of the :cla
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -29,7 +29,7 @@ from pyomo.core.expr import LinearExpression
 
 from hetopt.data.entities import Entities
 from hetopt.errors import InvalidFormulation, LargeModel
-from hetopt.programs.arrays import RowFamily
+from hetopt.programs.arrays import SHARE, Arrays, Columns, RowFamily, Rows, each
 from hetopt.tolerances import STAGE, scale
 
 if TYPE_CHECKING:
@@ -210,36 +210,90 @@ def _keep(model: Model, compiled: Compiled, stages: list[tuple[int, Expression]]
         model.kept[level] = gain >= (best if exact else best - STAGE * scale(best))
 
 
-def _families(compiled: Compiled, lazy: bool) -> dict[str, list[RowFamily]]:
-    """The rows that are left out; warns of those that are not and are many."""
+def _families(compiled: Compiled, lazy: bool) -> dict[str, int]:
+    """Component -> number of rows that are left out; warns of rows that are not and are many."""
     if lazy:
-        return compiled.every_family
-    rows = {
-        name: [(len(part), part.entries) for part in own.rows if isinstance(part, RowFamily)]
-        for name, own in compiled.arrays.items()
-    }
-    entries = sum(many * each for own in rows.values() for many, each in own)
+        return {name: len(family) for name, family in compiled.every_family}
+    rows = [(name, part) for name, own in compiled.arrays.items() for part in own.rows if isinstance(part, RowFamily)]
+    entries = sum(len(part) * part.entries for _, part in rows)
     if entries > LARGE:
-        names = ", ".join(name for name, own in rows.items() if own)
-        many = sum(many for own in rows.values() for many, _ in own)
+        names = ", ".join(dict.fromkeys(name for name, _ in rows))
         warnings.warn(
-            f"the model will have {many:,} rows with {entries:,} terms ({names}) and take minutes to build; "
-            "hetopt.solve adds such rows as they are needed, and build(instance, lazy=True) leaves them out",
+            f"the model will have {sum(len(part) for _, part in rows):,} rows with {entries:,} terms ({names}) and "
+            "take minutes to build; hetopt.solve adds such rows as they are needed, and build(instance, lazy=True) "
+            "leaves them out",
             LargeModel,
             stacklevel=4,
         )
     return {}
 
 
-def _refuse(model: Model, left_out: dict[str, list[RowFamily]]) -> None:
-    """Have every solver and writer of Pyomo refuse the model, naming what it lacks."""
+def _refuse(model: Model, left_out: dict[str, int]) -> None:
+    """Make every solver and writer of Pyomo fail with a message that names the rows left out."""
     _set(model, left_out=tuple(left_out))
-    many = {name: sum(map(len, rows)) for name, rows in left_out.items()}
-    text = ", ".join(f"{count} rows of {name}" for name, count in many.items())
+    text = ", ".join(f"{count} rows of {name}" for name, count in left_out.items())
     why = f"{text} are left out (lazy=True): use hetopt.from_pyomo, hetopt.solve, or build(instance)"
     # A number without a value: whoever asks for it gets an error that has its index in it.
     model.missing = pyo.Param([why], mutable=True, doc="stands for rows that are left out")
     model.rows_left_out = pyo.Constraint(expr=model.share_grid[0][0] <= model.missing[why], doc=why)
+
+
+def state_arrays(block: Block, model: Model, arrays: Arrays) -> Expression:
+    """Declare on ``block`` the columns and rows of ``arrays``, each under its name and index; return the gain.
+
+    Lazy rows are left out of a lazy model. Concave curves are not stated.
+    """
+    variables = {SHARE: [variable for row in model.share_grid for variable in row]}
+    for columns in arrays.columns:
+        declared = pyo.Var() if columns.index is None else pyo.Var(list(columns.index))
+        block.add_component(columns.name, declared)
+        variables[columns.name] = own = list(declared.values())
+        for one, low, high in zip(own, *_ends(columns, len(own)), strict=True):
+            one.setlb(low)
+            one.setub(high)
+    for part in arrays.rows:
+        left_out = isinstance(part, RowFamily) and part.lazy and model.lazy
+        if left_out:
+            block.add_component(part.name, pyo.Constraint([]))
+        else:
+            _state_rows(block, part.every() if isinstance(part, RowFamily) else part, variables)
+    if not arrays.has_gain:
+        return 0
+    gains = dict(arrays.own_gain) if arrays.gain is None else {SHARE: arrays.gain.ravel(), **arrays.own_gain}
+    pairs = [
+        (value, variable)
+        for group, worth in gains.items()
+        for value, variable in zip(each(worth, len(variables[group])).tolist(), variables[group], strict=True)
+        if value
+    ]
+    return _linear(pairs, arrays.constant)
+
+
+def _state_rows(block: Block, rows: Rows, variables: Mapping[str, list[Any]]) -> None:
+    index: list[Any] = [None] if rows.index is None else list(rows.index)
+    declared = pyo.Constraint() if rows.index is None else pyo.Constraint(index)
+    block.add_component(rows.name, declared)
+    bodies: list[list[tuple[float, Any]]] = [[] for _ in index]
+    for terms in rows.terms:
+        of = variables[terms.of]
+        for r, c, value in zip(terms.row.tolist(), terms.column.tolist(), terms.value.tolist(), strict=True):
+            if value:
+                bodies[r].append((value, of[c]))
+    for at, pairs, low, high in zip(index, bodies, *_ends(rows, len(rows)), strict=True):
+        body = _linear(pairs or [(0.0, variables[SHARE][0])])  # Pyomo refuses rows without variables
+        declared[at] = body == low if low is not None and low == high else (low, body, high)
+
+
+def _linear(pairs: Sequence[tuple[float, Any]], constant: float = 0.0) -> Expression:
+    return LinearExpression(
+        constant=float(constant), linear_coefs=[value for value, _ in pairs], linear_vars=[one for _, one in pairs]
+    )
+
+
+def _ends(part: Columns | Rows, size: int) -> Iterator[list[float | None]]:
+    """Lower and upper bounds as Pyomo has them."""
+    for end in (part.lower, part.upper):
+        yield [value if np.isfinite(value) else None for value in each(end, size).astype(float).tolist()]
 
 
 def partial_model(

@@ -20,8 +20,7 @@ from scipy import sparse
 
 from hetopt.data.fractions import fractions
 from hetopt.errors import InvalidFormulation, InvalidOption, NotSolved
-from hetopt.programs.arrays import Rows, each
-from hetopt.programs.compiled import Compiled, Segment, Table
+from hetopt.programs.compiled import Compiled, Table
 from hetopt.programs.linear import Cuts, LinearProgram, Objective
 from hetopt.rationals import digits
 from hetopt.solving.highs import Session
@@ -147,14 +146,11 @@ class CompiledRows(Known):
 
     @cached_property
     def _stated(self) -> dict[str, ExactRow]:
-        table = self.compiled.exact.table
-        names = list(self.compiled.program.row_names)
+        names = self.compiled.program.row_names
         twice, times = Counter([*names, *(() if self.every is None else self.every.names)]).most_common(1)[0]
         if times > 1:
-            raise InvalidFormulation(
-                f"two rows are named {twice!r}; exact optima tell rows by name, so give entities names without commas"
-            )
-        return dict(zip(names, _exact(table), strict=True))
+            raise InvalidFormulation(f"two rows are named {twice!r}; exact optima tell rows by name")
+        return dict(zip(names, _exact(self.compiled.exact.table), strict=True))
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -165,42 +161,24 @@ class CompiledRows(Known):
         found = {name: self._stated[name] for name in names if name in self._stated}
         wanted = [(self._places[name], name) for name in names if name in self._places]
         start, exact = 0, self.compiled.exact
-        for component, families in exact.families.items():
-            for family in families:
-                own = [(at - start, name) for at, name in wanted if start <= at < start + len(family)]
-                if own:
-                    made = family.make(np.array([at for at, _ in own], dtype=np.intp))
-                    rows = _exact(_OneSegment.of(exact, component, made))
-                    found |= zip((name for _, name in own), rows, strict=True)
-                start += len(family)
+        for component, family in exact.families:
+            own = [(at - start, name) for at, name in wanted if start <= at < start + len(family)]
+            if own:
+                made = family.make(np.array([at for at, _ in own], dtype=np.intp))
+                found |= zip((name for _, name in own), _exact(exact.table_of([(component, made)])), strict=True)
+            start += len(family)
         return found
 
     def cost(self, objective: Objective) -> list[Rational]:
         """(columns,) coefficients of an objective."""
-        return [ratio(v) for v in fractions(self.compiled.exact.table.objectives[objective.priority][0])]
+        return [ratio(v) for v in fractions(self.compiled.exact.objectives[objective.priority][0])]
 
     def offset(self, objective: Objective) -> Fraction:
         """Its constant."""
-        return Fraction(self.compiled.exact.table.objectives[objective.priority][1])
+        return Fraction(self.compiled.exact.objectives[objective.priority][1])
 
 
-@dataclass(frozen=True, eq=False)
-class _OneSegment:
-    """Entries and bounds of a few rows, named as those of a table."""
-
-    row: NDArray[np.intp]
-    column: NDArray[np.intp]
-    value: NDArray[Any]
-    lower: NDArray[Any]
-    upper: NDArray[Any]
-
-    @classmethod
-    def of(cls, compiled: Compiled, component: str, rows: Rows) -> _OneSegment:
-        lower, upper = (each(getattr(rows, key), len(rows)) for key in ("lower", "upper"))
-        return cls(*compiled.entries([Segment(f"{component}.", rows, 0)]), lower, upper)
-
-
-def _exact(table: Table | _OneSegment) -> list[ExactRow]:
+def _exact(table: Table) -> list[ExactRow]:
     """The rows of a table."""
     by_row: list[dict[int, Fraction]] = [{} for _ in table.lower]
     for i, j, v in zip(table.row.tolist(), table.column.tolist(), fractions(table.value).tolist(), strict=True):
@@ -227,9 +205,7 @@ class _Asked:
 
 def exact_optimum_of(compiled: Compiled, point: Point, options: Options) -> ExactOptimum:
     """The exact optimum of a formulation whose program ``point`` solves in floats; see :func:`exact_optimum`."""
-    every = None
-    if families := [(name, family) for name, own in compiled.families.items() for family in own]:
-        every = Cuts.stacked([compiled.cuts(name, family.every()) for name, family in families])
+    every = compiled.all_lazy_rows()
     return exact_optimum(point, options, every=every, known=CompiledRows(compiled, every))
 
 

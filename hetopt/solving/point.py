@@ -54,6 +54,13 @@ class Basis:
         """(rows,) codes."""
         return self.codes[1]
 
+    def extended(self, rows: int) -> Basis:
+        """The basis of a program with ``rows`` rows, of which the last have been added: these are basic."""
+        codes = self.rows
+        if len(codes) >= rows:
+            return self
+        return Basis(_Read(self.columns, np.concatenate([codes, np.full(rows - len(codes), BASIC, dtype=np.int8)])))
+
     def __reduce__(self) -> tuple[type[Basis], tuple[_Read]]:
         """Pickled as codes."""
         return Basis, (_Read(*self.codes),)

@@ -22,7 +22,7 @@ from hetopt.programs.linear import LinearProgram
 from hetopt.solving.highs import Session
 from hetopt.solving.optimising import optimise
 from hetopt.solving.options import Options
-from hetopt.solving.point import BASIC, Basis, Point
+from hetopt.solving.point import Basis, Point
 from hetopt.solving.units import scaled
 
 
@@ -73,8 +73,8 @@ class FormulationSession:
             )
         self._bounds: dict[str, tuple[float | None, float | None]] = {}
         self._session: Session | None = None
-        self._basis: tuple[Basis, int] | None = None  # and the number of its rows
-        self._lazy: dict[tuple[str, int], NDArray[np.intp]] = {}
+        self._basis: Basis | None = None
+        self._lazy: list[NDArray[np.intp]] = []  # of each family the positions of the rows in the program
         self._take(instance)
 
     @property
@@ -86,8 +86,10 @@ class FormulationSession:
         before = getattr(self, "_compiled", None)
         entities = self.formulation.entities(expect(Instance, instance, "instance"))
         if before is not None and (before.entities.names, before.entities.types) != (entities.names, entities.types):
-            self._basis, self._lazy = None, {}
-        self._compiled = Compiled(self.formulation, entities, bounds=self._bounds, like=before)
+            self._basis, self._lazy = None, []
+        self._compiled = Compiled(self.formulation, entities, bounds=self._bounds)
+        for name in self._bounds.keys() - set(self._compiled.settable if self._bounds else ()):
+            raise InvalidInstance(f"the row {name!r}, whose bounds were set, does not exist for this instance")
 
     def change(
         self,
@@ -110,7 +112,7 @@ class FormulationSession:
         Raises
         ------
         InvalidInstance
-            A wrong shape, a negative number, or a weight of 0; nothing has changed then.
+            A wrong shape, a negative number, a weight of 0, or a speed of 0 on every type; nothing has changed then.
         """
         old, new = self._compiled.entities, dict[str, Any]()
         if isinstance(capacity, Mapping):
@@ -121,11 +123,13 @@ class FormulationSession:
         for key, values in (("speed", speed), ("capacity", capacity), ("weight", weight)):
             if values is not None:
                 new[key] = _numbers(values, getattr(old, key).shape, key, positive=key == "weight")
+        for e in np.flatnonzero(~new.get("speed", np.ones((1, 1))).any(axis=1)).tolist():
+            raise InvalidInstance(f"speed of {old.names[e]!r} is 0 on every GPU type; it must run on one at least")
         if old.kind == "jobs":  # a gang cannot run on a type that has fewer GPUs
             new["any_type"] = new.get("speed", old.task_speed)
             fits = old.demand[:, None] <= new.get("capacity", old.capacity)
             new["speed"] = np.where(fits, new["any_type"], 0.0)
-        self._compiled = Compiled(self.formulation, replace(old, **new), bounds=self._bounds, like=self._compiled)
+        self._compiled = Compiled(self.formulation, replace(old, **new), bounds=self._bounds)
 
     def set_row(self, name: str, lower: float | None = None, upper: float | None = None) -> None:
         """Other bounds for the row ``name`` of a component from now on, in the unit of the model.
@@ -175,30 +179,22 @@ class FormulationSession:
         return Allocation(compiled.entities, share, certify(compiled, point, time.perf_counter() - began))
 
     def _again(self, compiled: Compiled, program: LinearProgram, options: Options) -> Point:
-        cuts = [compiled.cuts(name, compiled.families[name][i].make(at)) for (name, i), at in self._lazy.items()]
-        program = program.with_rows(*cuts)
+        stated = [(name, family.make(at)) for (name, family), at in zip(compiled.families, self._lazy, strict=False)]
+        program = program.with_rows(compiled.cuts(stated)) if stated else program
         if self._session is None:
             self._session = Session(scaled(program), options)
         else:
             self._session.options = options
             self._session.load(scaled(program))
         if self.warm and self._basis is not None:
-            self._session.start_at(_longer(*self._basis, program.shape[0]))
+            self._session.start_at(self._basis.extended(program.shape[0]))
         separation = compiled.separation()
         point = optimise(program, options, separation, session=self._session)
-        self._basis = None if point.basis is None else (point.basis, point.program.shape[0])
-        for key, at in separation.added.items() if separation is not None else ():
-            before = self._lazy.get(key, at[:0])
-            self._lazy[key] = np.concatenate([before, at[~np.isin(at, before)]])
+        self._basis = point.basis
+        if separation is not None:
+            before = self._lazy or [at[:0] for at in separation.added]
+            self._lazy = [np.concatenate(pair) for pair in zip(before, separation.added, strict=True)]
         return point
-
-
-def _longer(basis: Basis, before: int, rows: int) -> Basis:
-    """``basis`` of so many rows before, with those basic that have joined since."""
-    if before >= rows:
-        return basis
-    codes = np.concatenate([basis.rows, np.full(rows - before, BASIC, dtype=np.int8)])
-    return Basis(lambda: (basis.columns.tolist(), codes.tolist()))
 
 
 def _numbers(values: Any, shape: tuple[int, ...], key: str, *, positive: bool) -> Floats:

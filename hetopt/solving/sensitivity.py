@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hetopt.data.entities import Floats
-from hetopt.programs.linear import Cuts, LinearProgram
+from hetopt.programs.linear import LinearProgram
 from hetopt.programs.model import LARGE
 from hetopt.solving.highs import Session
 from hetopt.solving.optimising import optimise
@@ -82,13 +82,11 @@ def sensitivity_of(compiled: Compiled, point: Point) -> Sensitivity:
         main = compiled.program
     program, whole = _relaxed(main), bool(main.integer.any())
     found = optimise(program, Options(method="simplex"), compiled.separation())
-    program, families = found.program, compiled.families
-    many = sum(len(family) * family.entries for own in families.values() for family in own)
-    if families and many <= LARGE:
+    program = found.program
+    many = sum(len(family) * family.entries for _, family in compiled.families)
+    if many <= LARGE and (every := compiled.all_lazy_rows()) is not None:
         present = set(program.row_names)
-        every = Cuts.stacked([compiled.cuts(name, family.every()) for name, own in families.items() for family in own])
-        lacking = np.flatnonzero([name not in present for name in every.names])
-        program = program.with_rows(every.part(lacking))
+        program = program.with_rows(every.part(np.flatnonzero([name not in present for name in every.names])))
     return _of(program, found.basis, Options(), not compiled.curved and many <= LARGE, whole)
 
 
@@ -100,9 +98,7 @@ def _of(program: LinearProgram, start: Basis | None, options: Options, ranged: b
     size = 2.0 ** np.round(np.log2(scale(program.c)))  # so that HiGHS need not scale the objective itself
     session = Session(scaled(replace(program, c=program.c / size, offset=0.0)), replace(options, method="simplex"))
     if start is not None:
-        more = np.full(program.shape[0] - len(start.rows), BASIC, dtype=np.int8)
-        columns, rows = start.columns, np.concatenate([start.rows, more])
-        session.start_at(Basis(lambda: (columns.tolist(), rows.tolist())))
+        session.start_at(start.extended(program.shape[0]))
     point = restored(session.solve(), program)
     assert point.row_dual is not None
     assert point.reduced_cost is not None

@@ -10,15 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import pyomo.environ as pyo
 
 from hetopt.checks import FrozenDict, at_least, choices
 from hetopt.data.entities import Entities, Kind, Numbers
 from hetopt.errors import InvalidFormulation, InvalidOption
 from hetopt.models.objectives import LinearGain
 from hetopt.programs.arrays import Arrays, Rows, on_shares
+from hetopt.programs.formulation import ArrayComponent
 from hetopt.programs.mathematics import Definition, Mathematics, Statement, Symbol
-from hetopt.programs.model import Block, Expression, Model
 from hetopt.programs.symbols import OVER, gpus, number, shared
 
 ROUND_SECONDS = 300.0
@@ -26,7 +25,7 @@ ROUND_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
-class OneType:
+class OneType(ArrayComponent):
     """A job runs on one GPU type or waits: share is 0 or 1, [FFT, eq. 1].
 
     Rows, for all jobs e: ``sum_k share[e, k] <= 1``.
@@ -35,14 +34,6 @@ class OneType:
     name: str = "one_type"
     kind: Kind = field(default="jobs", init=False)
     binary: bool = field(default=True, init=False)
-
-    def add(self, block: Block, model: Model) -> Expression:
-        """The rows ``row[e]``; no gain."""
-        ones = np.ones(len(model.entities.types))
-        block.row = pyo.Constraint(model.E)
-        for e, name in enumerate(model.entities.names):
-            block.row[name] = (None, model.weighted_row(e, ones), 1.0)
-        return 0
 
     def rows(self, entities: Entities) -> Arrays:
         """The rows."""

@@ -6,20 +6,19 @@ Learning Workloads, OSDI 2020.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import pyomo.environ as pyo
 
 from hetopt.checks import at_least
 from hetopt.data.entities import Entities, Floats, Kind, Numbers
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.objectives import LinearGain
 from hetopt.programs.arrays import Arrays, Columns, Rows, on_own, on_shares
+from hetopt.programs.formulation import ArrayComponent
 from hetopt.programs.mathematics import Definition, Mathematics, Statement, Symbol, Variable
-from hetopt.programs.model import Block, Expression, Model
 from hetopt.programs.symbols import fair, number, shared
 
 
@@ -29,7 +28,7 @@ def fastest_rate(entities: Entities) -> Numbers:
 
 
 @dataclass(frozen=True)
-class TimeFraction:
+class TimeFraction(ArrayComponent):
     """Nobody uses more than all of its time: Gavel's own row, [Gavel, section 3.1], which OEF does not have.
 
     Rows, for all jobs e: ``sum_k share[e, k] <= 1``; for tenants ``sum_k share[e, k] <= tenant_gpus``.
@@ -57,17 +56,6 @@ class TimeFraction:
         """Largest sum of an entity's shares."""
         return 1.0 if entities.kind == "jobs" else self.tenant_gpus
 
-    def add(self, block: Block, model: Model) -> Expression:
-        """The rows ``row[e]``; no gain."""
-        limit = self.limit(model.entities)
-        if limit == np.inf:
-            return 0
-        block.row = pyo.Constraint(model.E)
-        ones = np.ones(len(model.entities.types))
-        for e, name in enumerate(model.entities.names):
-            block.row[name] = (None, model.weighted_row(e, ones), float(limit))
-        return 0
-
     def rows(self, entities: Entities) -> Arrays:
         """The rows, relative to the limit."""
         limit = self.limit(entities)
@@ -90,13 +78,11 @@ class TimeFraction:
         )
 
 
-class _Least(ABC):
+class _Least(ArrayComponent):
     """Largest least rate: gain = level, a column; rows, for all e: ``rate[e] >= base[e] * level``.
 
     Who can use no GPU of which there are any has base 0 and holds nobody back; where that is everybody, the level is 0.
     """
-
-    name: str
 
     @abstractmethod
     def base(self, entities: Entities) -> Numbers:
@@ -109,17 +95,8 @@ class _Least(ABC):
         size[size == 0] = 1.0  # can run nowhere now: a row of zeros, which holds nobody back
         return size
 
-    def add(self, block: Block, model: Model) -> Expression:
-        """The column ``level`` and the rows ``row[e]``; the level."""
-        base = self.base(model.entities)
-        block.level = pyo.Var(bounds=(0, None if base.any() else 0))  # of nobody: any level would be reached
-        block.row = pyo.Constraint(model.E)
-        for e, name in enumerate(model.entities.names):
-            block.row[name] = model.rate[name] - float(base[e]) * block.level >= 0
-        return block.level
-
     def rows(self, entities: Entities) -> Arrays:
-        """The same in arrays."""
+        """The column ``level`` and the rows ``row[e]``; the level is the gain."""
         base, size = self.base(entities), self.sizes(entities)
         terms = (on_shares(entities.speed), on_own(-base, "level"))
         return Arrays(

@@ -39,8 +39,8 @@ def proven_point(compiled: Compiled, kind: Ints, bundles: Floats, forces: Forces
     n, k = entities.shape
     share = _shares(entities, bundles)
     first, second, dual = _between_entities(entities, kind, forces)
-    ((name, (family,)),) = compiled.families.items()
-    cuts = compiled.cuts(name, family.make(place(first, second, n)))
+    ((name, family),) = compiled.families
+    cuts = compiled.cuts([(name, family.make(place(first, second, n)))])
     program, at = compiled.program.with_rows(cuts), compiled.rows_of("capacity")
     worth = (program.c - cuts.matrix.T @ dual).reshape(n, k)
     prices = np.maximum(np.where(entities.allowed, worth / entities.demand[:, None], 0.0).max(axis=0), 0.0)
