@@ -228,6 +228,13 @@ def whole(value: Any, key: str, least: int, most: int = MOST_COUNTED) -> int:
     return int(number)
 
 
+def boolean(value: Any, key: str, error: type[HetoptError] = InvalidOption) -> bool:
+    """``value`` if it is True or False; text and numbers are neither."""
+    if not isinstance(value, bool | np.bool_):
+        raise error(f"{key} is {shown(value)}; it must be True or False")
+    return bool(value)
+
+
 def shown(value: Any) -> str:
     """``value`` as messages show it: what is long is cut."""
     text = repr(value)

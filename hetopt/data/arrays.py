@@ -100,9 +100,9 @@ def _floats(table: NDArray[Any], key: str, types: Sequence[str], rows: Sequence[
 
 def column(value: Any, key: str, names: Sequence[str], default: Any) -> list[Any]:
     """A list with an entry per name: ``default`` where none are given, one value for all, or a sequence."""
-    if value is None or isinstance(value, str | int | float | np.number):
+    if value is None or isinstance(value, str | bool | np.bool_) or is_real(type(value)):
         return [default if value is None else value] * len(names)
-    if not isinstance(value, Sequence | np.ndarray | pd.Series):
+    if isinstance(value, bytes) or not isinstance(value, Sequence | np.ndarray | pd.Series):
         raise InvalidInstance(f"{key} is {value!r}; it must be one value, or a sequence with one per row")
     column = aligned(value, key, names)
     column = list(column) if isinstance(column, Sequence) else column.tolist()

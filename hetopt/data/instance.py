@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from pyomo.common.gc_manager import PauseGC
 
-from hetopt.checks import FrozenDict, known, members, number, unique
+from hetopt.checks import FrozenDict, boolean, known, members, number, unique
 from hetopt.data import arrays, scale, state
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import (
@@ -159,7 +159,7 @@ class Instance:
         """
         rows = arrays.tenant_rows("speedups", speedups, capacity, tenants, weights)
         made = cls._of_tenants(rows, partial(Tenant, any_scale=True), "from_speedups", instance)
-        if not any_scale:
+        if not boolean(any_scale, "any_scale", InvalidInstance):
             scale.check_scale(
                 scale.slowest_of_rows(rows.table),
                 lambda i: f"tenants[{rows.names[i]!r}].speedup",

@@ -7,7 +7,7 @@ from dataclasses import InitVar, dataclass, field
 from enum import StrEnum
 from itertools import pairwise
 
-from hetopt.checks import LEAST, MOST, FrozenDict, coefficient, count, mapping, members, number, text, unique
+from hetopt.checks import LEAST, MOST, FrozenDict, boolean, coefficient, count, mapping, members, number, text, unique
 from hetopt.data.scale import check_scale, slowest
 from hetopt.errors import InvalidInstance
 from hetopt.tolerances import EQUAL, scale
@@ -87,7 +87,7 @@ class JobType:
         key = f"job_types[{text(self.name, 'job type name')!r}]"
         object.__setattr__(self, "speedup", speeds(self.speedup, f"{key}.speedup"))
         object.__setattr__(self, "memory_bytes", number(self.memory_bytes, f"{key}.memory_bytes"))
-        if not any_scale:
+        if not boolean(any_scale, f"{key}.any_scale", InvalidInstance):
             check_scale([slowest(self.speedup)], lambda _: f"{key}.speedup", "call JobType.from_throughput")
 
     @classmethod
@@ -139,7 +139,7 @@ class Tenant:
         if isinstance(self.job_types, (dict, Mapping)):  # dict first: the abstract test is slow
             only = _only_type(self.job_types, key)
             object.__setattr__(self, "job_types", (only,))
-            if not any_scale:
+            if not boolean(any_scale, f"{key}.any_scale", InvalidInstance):
                 check_scale([slowest(only.speedup)], lambda _: f"{key}.speedup", "call Tenant.from_throughput")
         object.__setattr__(self, "job_types", members(self.job_types, JobType, f"{key}.job_types"))
         if not self.job_types:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from hetopt.checks import boolean
 from hetopt.data.instance import Instance
 from hetopt.data.scale import check_instance
 from hetopt.data.workload import JobType, Tenant
@@ -80,7 +81,7 @@ def decode(document: Any, path: str | os.PathLike[str] = "document", *, any_scal
         instance = to_instance(document)
     except Fault as fault:
         raise _located(fault, path, _text(file) if file.is_file() else "") from None
-    if not any_scale:
+    if not boolean(any_scale, "any_scale", InvalidInstance):
 
         def where(i: int, tenant: Tenant, kind: JobType) -> str:
             short = "speedup" in document["tenants"][i]

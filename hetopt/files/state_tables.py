@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from hetopt.checks import choices, count
+from hetopt.checks import choices, count, known
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Stage
 from hetopt.errors import InvalidInstance
@@ -68,8 +68,10 @@ def _pair(name: Any, key: str) -> tuple[Any, Any]:
 
 
 def state_fields(state: dict[str, Any], types: list[str]) -> dict[str, Any]:
-    """Fields of the instance from tables among ``state``; what is given as it is goes before them."""
+    """Fields of the instance from tables among ``state``; values that are no tables take precedence."""
     plain = {key: value for key, value in state.items() if not isinstance(value, pd.DataFrame)}
+    for key in plain:
+        known(key, {"held", "done", "placed", "time", "name", "source"}, "from_tables", "field")
     fields: dict[str, Any] = {}
     for key, table in state.items():
         if key in plain:

@@ -18,6 +18,7 @@ from typing import Any
 
 import pandas as pd
 
+from hetopt.checks import boolean
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
 from hetopt.data.scale import check_instance
@@ -128,7 +129,7 @@ def from_tables(
     if pipelines:
         raise InvalidInstance(f"table stages names the job {next(iter(pipelines))!r}, which is not in table jobs")
     instance = Instance(cluster, tenants=_tenants(tenants, names), jobs=tuple(made), **state_fields(state, names))
-    if not any_scale:
+    if not boolean(any_scale, "any_scale", InvalidInstance):
         _check_scale(instance, "of table tenants")
     return instance
 
@@ -192,7 +193,7 @@ def read_csv(folder: str | os.PathLike[str], *, any_scale: bool = False, **state
         instance = from_tables(**{**found, **state}, any_scale=True)
     except InvalidInstance as problem:
         raise InvalidInstance(_in_files(str(problem), Path(folder))) from None
-    if not any_scale:
+    if not boolean(any_scale, "any_scale", InvalidInstance):
         _check_scale(instance, f"of {Path(folder) / 'tenants.csv'}")
     return instance
 

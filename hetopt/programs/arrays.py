@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pyomo.core.base.component_namer import index_repr
 
+from hetopt.checks import is_real, shown
 from hetopt.data.entities import Floats, Numbers
+from hetopt.errors import InvalidFormulation
 from hetopt.programs.linear import Names
 from hetopt.tolerances import EQUAL
 
@@ -100,6 +102,9 @@ class Columns:
     upper: Floats | float = np.inf
     unit: float = 1.0
 
+    def __post_init__(self) -> None:
+        _check_numbers(self, "lower", "upper", "unit")
+
     def __len__(self) -> int:
         return 1 if self.index is None else len(self.index)
 
@@ -132,8 +137,19 @@ class Rows:
     scale: Floats | float = 1.0
     unit: Floats | float = 1.0
 
+    def __post_init__(self) -> None:
+        _check_numbers(self, "lower", "upper", "scale", "unit")
+
     def __len__(self) -> int:
         return 1 if self.index is None else len(self.index)
+
+
+def _check_numbers(part: Columns | Rows, *keys: str) -> None:
+    for key in keys:
+        value = getattr(part, key)
+        if not (value.shape == (len(part),) if isinstance(value, np.ndarray) else is_real(type(value))):
+            given = f"has shape {value.shape}" if isinstance(value, np.ndarray) else f"is {shown(value)}"
+            raise InvalidFormulation(f"{part.name}.{key} {given}; it must be a number, or {len(part)} in an array")
 
 
 def full_names(part: Columns | Rows, prefix: str) -> Sequence[str]:

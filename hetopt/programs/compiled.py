@@ -181,6 +181,10 @@ class Compiled:
                     raise InvalidFormulation(
                         f"{part.name!r}: rows(entities) returned {shown(own)}; return hetopt.Arrays"
                     )
+                if own.gain is not None and np.shape(own.gain) != self.entities.shape:
+                    raise InvalidFormulation(
+                        f"{part.name!r}: the gain has shape {np.shape(own.gain)}; it must be {self.entities.shape}"
+                    )
                 found[part.name] = own
         if self.bounds:
             return {name: self._bounded(name, own) for name, own in found.items()}

@@ -95,7 +95,12 @@ def _left_out(model: Any, program: LinearProgram) -> list[Cuts]:
     from hetopt.programs.compiled import Compiled
 
     compiled = Compiled(model.formulation, model.entities)
-    stated = [(name, family.every()) for name, family in compiled.every_family if model.component(name).active]
+    stated = []
+    for name, family in compiled.every_family:
+        block = model.component(name)
+        rows = None if block is None or not block.active else block.component(family.name)
+        if rows is not None and rows.active:
+            stated.append((name, family.every()))
     if not stated:
         return []
     assert program.share is not None

@@ -111,6 +111,9 @@ class Formulation:
                     f"component name {part.name!r} cannot be used; choose an identifier other than {taken}, that is no "
                     "attribute of Pyomo models"
                 )
+            priority = getattr(part, "priority", 0)
+            if not isinstance(priority, int) or isinstance(priority, bool):
+                raise InvalidFormulation(f"{part.name}.priority is {priority!r}; it must be a whole number")
         seen: dict[str, Component] = {}
         for part in self.components:
             if part.name in seen:

@@ -26,7 +26,9 @@ import pyomo.environ as pyo
 from numpy.typing import ArrayLike
 from pyomo.common.gc_manager import PauseGC
 from pyomo.core.expr import LinearExpression
+from pyomo.core.expr.numvalue import as_numeric
 
+from hetopt.checks import boolean, is_real, shown
 from hetopt.data.entities import Entities
 from hetopt.errors import InvalidFormulation, LargeModel
 from hetopt.programs.arrays import SHARE, Arrays, Columns, RowFamily, Rows, each
@@ -158,11 +160,15 @@ def _add(model: Model, part: Component) -> None:
     block = pyo.Block(concrete=True)
     model.add_component(part.name, block)
     gain = part.add(block, model)
-    if gain is None:
+    try:
+        as_numeric(gain)
+    except TypeError:
         raise InvalidFormulation(
-            f"{part.name!r}: add(block, model) returned None; return the gain, 0 if it has rows alone"
-        )
-    if isinstance(gain, int | float) and gain == 0:
+            f"{part.name!r}: add(block, model) returned {shown(gain)}; return the gain, 0 if it has rows alone"
+        ) from None
+    if next(block.component_data_objects(pyo.Objective, active=True), None) is not None:
+        raise InvalidFormulation(f"{part.name!r} declares an objective; return what it maximises as its gain instead")
+    if is_real(type(gain)) and gain == 0:
         return
     if block.component("gain") is None:
         block.gain = pyo.Expression(expr=gain, doc="what the component adds to the objective")
@@ -174,6 +180,7 @@ def whole_model(formulation: Formulation, instance: Instance, lazy: bool = False
     """See :meth:`Formulation.build`."""
     from hetopt.programs.compiled import Compiled
 
+    boolean(lazy, "lazy")
     entities = formulation.entities(instance)
     compiled = Compiled(formulation, entities)
     left_out = _families(compiled, lazy)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hetopt.checks import at_least, known, members, number, text, whole
+from hetopt.checks import at_least, boolean, known, members, number, text, whole
 from hetopt.data.cluster import Cluster
 from hetopt.errors import InvalidInstance, InvalidOption
 
@@ -42,8 +42,7 @@ class ServerChange:
     def __post_init__(self) -> None:
         text(self.server, "ServerChange.server")
         object.__setattr__(self, "time", number(self.time, f"changes[{self.server!r}].time"))
-        if not isinstance(self.up, bool):
-            raise InvalidInstance(f"changes[{self.server!r}].up is {self.up!r}; it must be True or False")
+        object.__setattr__(self, "up", boolean(self.up, f"changes[{self.server!r}].up", InvalidInstance))
 
 
 def checked(changes: Iterable[ServerChange], cluster: Cluster) -> tuple[ServerChange, ...]:

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
-from hetopt.checks import at_least
+from hetopt.checks import at_least, boolean, whole
 from hetopt.errors import InvalidOption, NotSolved
 from hetopt.tolerances import GAP
 
@@ -63,12 +63,8 @@ class Options:
             at_least(self.time_limit, "time_limit", 0.0, InvalidOption, strict=True)
         at_least(self.gap, "gap", 0.0, InvalidOption)
         for name, least in (("threads", 1), ("seed", 0)):
-            value = getattr(self, name)
-            if at_least(value, name, least, InvalidOption) != int(value):
-                raise InvalidOption(f"{name} is {value!r}; it must be a whole number >= {least}")
-            object.__setattr__(self, name, int(value))
-        if not isinstance(self.exact, bool):
-            raise InvalidOption(f"exact is {self.exact!r}; it must be True or False")
+            object.__setattr__(self, name, whole(getattr(self, name), name, least))
+        object.__setattr__(self, "exact", boolean(self.exact, "exact"))
 
     def started(self) -> Options:
         """The same options with ``time_limit`` counted for all that follows, from now or from its first start.

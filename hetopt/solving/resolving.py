@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hetopt.allocation import Allocation
 from hetopt.certificate import certify
-from hetopt.checks import LEAST, MOST, choices, expect, is_real, known
+from hetopt.checks import LEAST, MOST, choices, expect, is_real, known, shown
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidInstance, InvalidOption
@@ -139,8 +139,11 @@ class FormulationSession:
         Raises
         ------
         InvalidOption
-            There is no such row, or its component states rows by positions (envy).
+            There is no such row, or its component states rows by positions (envy); a bound is no number.
         """
+        for key, value in (("lower", lower), ("upper", upper)):
+            if value is not None and (not is_real(type(value)) or np.isnan(value)):
+                raise InvalidOption(f"{key} is {shown(value)}; it must be a number, inf or -inf for none, or None")
         if name not in (names := self._compiled.settable):
             raise InvalidOption(f"there is no row {name!r} that can be set; {choices(name, names)}")
         self._bounds = {**self._bounds, name: (lower, upper)}

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from hetopt.allocation import Placement, Plan
-from hetopt.checks import at_least, shown
+from hetopt.checks import at_least, boolean, shown
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
@@ -287,8 +287,7 @@ class Ordered(NonPreemptivePolicy):
         super().__post_init__()
         if self.key not in get_args(Key):
             raise InvalidOption(f"Ordered.key is {self.key!r}; it must be one of {', '.join(get_args(Key))}")
-        if not isinstance(self.conserving, bool):
-            raise InvalidOption(f"Ordered.conserving is {self.conserving!r}; it must be True or False")
+        boolean(self.conserving, "Ordered.conserving")
 
     def scheduler(self, fleets: Sequence[Fleet | None]) -> NonPreemptive:
         """A queue in that order."""

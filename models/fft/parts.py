@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hetopt.checks import FrozenDict, at_least, choices
+from hetopt.checks import FrozenDict, at_least, boolean, choices
 from hetopt.data.entities import Entities, Kind, Numbers
 from hetopt.errors import InvalidFormulation, InvalidOption
 from hetopt.models.objectives import LinearGain
@@ -219,6 +219,7 @@ class Compensation(LinearGain):
     kind: Kind = field(default="jobs", init=False)
 
     def __post_init__(self) -> None:
+        boolean(self.normalise, "Compensation.normalise")
         rho = {job: at_least(r, f"Compensation.rho[{job!r}]", 0.0, InvalidOption) for job, r in self.rho.items()}
         object.__setattr__(self, "rho", FrozenDict(rho))
         check_round(self)

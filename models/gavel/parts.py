@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from hetopt.checks import at_least
+from hetopt.checks import at_least, boolean
 from hetopt.data.entities import Entities, Floats, Kind, Numbers
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.objectives import LinearGain
@@ -122,6 +122,9 @@ class LeastRatio(_Least):
 
     scale_by_demand: bool = True
     name: str = "least_ratio"
+
+    def __post_init__(self) -> None:
+        boolean(self.scale_by_demand, "LeastRatio.scale_by_demand")
 
     def base(self, entities: Entities) -> Numbers:
         """(n,) rate that makes the level 1."""

@@ -57,6 +57,7 @@ class WaterFilling:
 
     def __post_init__(self) -> None:
         check_kind("WaterFilling.kind", self.kind)
+        LeastRatio(self.scale_by_demand)  # refuses what is neither True nor False
         Options(time_limit=self.time_limit)  # refuses what is no limit
 
     def __call__(self, instance: Instance, state: None = None) -> tuple[Allocation, None]:

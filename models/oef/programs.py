@@ -12,6 +12,7 @@ of their time, which neither program knows: make tenants of them, or take a poli
 
 from __future__ import annotations
 
+from hetopt.checks import boolean
 from hetopt.models.fairness import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
 from hetopt.models.oef.sorting import SortedTypes
@@ -39,7 +40,7 @@ def noncooperative(canonical: bool = False) -> Formulation:
         Choose, among the optima, one that sorts tenants over types (:class:`~hetopt.models.oef.SortedTypes`), so
         that ratio-ordered tenants get adjacent types even where ratios are tied (Theorem 5.2).
     """
-    if canonical:
+    if boolean(canonical, "canonical"):
         parts = (TotalRate(), EqualRates(), SortedTypes())
         return Formulation(parts, kind="tenants", title="OEF non-cooperative, sorted")
     return Formulation((TotalRate(), EqualRates()), kind="tenants", title="OEF non-cooperative")

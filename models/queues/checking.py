@@ -22,12 +22,6 @@ def one_of(value: Any, known: Iterable[str], key: str) -> None:
         raise InvalidOption(f"{key} is {shown(value)}; {choices(str(value), known)}")
 
 
-def true_or_false(value: Any, key: str) -> None:
-    """Raise :class:`~hetopt.errors.InvalidOption` unless ``value`` is a truth value."""
-    if not isinstance(value, bool):
-        raise InvalidOption(f"{key} is {shown(value)}; it must be True or False")
-
-
 def forward(instance: Instance, then: float) -> float:
     """Seconds since ``then``, the time of a policy's state.
 

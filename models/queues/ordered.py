@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from hetopt.allocation import Plan
-from hetopt.checks import FrozenDict, expect
+from hetopt.checks import FrozenDict, boolean, expect
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
 from hetopt.errors import InvalidOption
 from hetopt.models.fft.parts import ROUND_SECONDS
-from hetopt.models.queues.checking import forward, one_of, seconds_or_events, true_or_false
+from hetopt.models.queues.checking import forward, one_of, seconds_or_events
 from hetopt.models.queues.choosing import TYPES, TypeRule, capacities, gangs, in_order, plan_of, unstoppable
 from hetopt.models.queues.room import Stops, walk
 
@@ -48,7 +48,7 @@ class Ordered(ABC):
         name = type(self).__name__
         seconds_or_events(self.round_seconds, f"{name}.round_seconds")
         one_of(self.types, TYPES, f"{name}.types")
-        true_or_false(self.backfill, f"{name}.backfill")
+        boolean(self.backfill, f"{name}.backfill")
 
     @property
     @abstractmethod
@@ -117,7 +117,7 @@ class Preemptive(Ordered):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        true_or_false(self.moves, f"{type(self).__name__}.moves")
+        boolean(self.moves, f"{type(self).__name__}.moves")
 
     @property
     def stops(self) -> Stops:

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from hetopt.allocation import Placement, Plan
-from hetopt.checks import FrozenDict, at_least, mapping
+from hetopt.checks import FrozenDict, at_least, boolean, mapping
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.fft.parts import ROUND_SECONDS
-from hetopt.models.queues.checking import one_of, seconds_or_events, true_or_false
+from hetopt.models.queues.checking import one_of, seconds_or_events
 from hetopt.models.queues.choosing import in_order
 from hetopt.models.queues.locality import LeastProduct, Place, places_of
 from hetopt.models.queues.ordered import ORDERS
@@ -68,7 +68,7 @@ class PAL:
         rows = {name: _factors(row, f"PAL.variability[{name!r}]") for name, row in _names(self.variability).items()}
         object.__setattr__(self, "variability", FrozenDict(rows))
         for key in ("moves", "backfill"):
-            true_or_false(getattr(self, key), f"PAL.{key}")
+            boolean(getattr(self, key), f"PAL.{key}")
         seconds_or_events(self.round_seconds, "PAL.round_seconds")
 
     @property

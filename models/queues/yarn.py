@@ -9,11 +9,11 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 from hetopt.allocation import Plan
-from hetopt.checks import FrozenDict, at_least, choices, mapping
+from hetopt.checks import FrozenDict, at_least, boolean, choices, mapping
 from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
 from hetopt.errors import InvalidInstance, InvalidOption
-from hetopt.models.queues.checking import one_of, seconds_or_events, true_or_false
+from hetopt.models.queues.checking import one_of, seconds_or_events
 from hetopt.models.queues.choosing import TYPES, TypeRule, capacities, demands, in_order, plan_of, unstoppable
 from hetopt.models.queues.room import Room
 from hetopt.tolerances import FEASIBILITY
@@ -66,7 +66,7 @@ class YARN:
         else:
             _part(self.maximum, "YARN.maximum", 1.0)
         one_of(self.types, TYPES, "YARN.types")
-        true_or_false(self.backfill, "YARN.backfill")
+        boolean(self.backfill, "YARN.backfill")
         seconds_or_events(self.round_seconds, "YARN.round_seconds")
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Plan, None]:
