@@ -130,6 +130,7 @@ class Certificate:
             "solver": self.solver,
             "method": self.method,
             "passes": self.passes,
+            "prices": self.prices.to_dict(),
             "exact_objective": str(self.exact) if self.exact else None,
         }
 

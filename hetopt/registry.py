@@ -266,7 +266,7 @@ def make_program(name: str, settings: Mapping[str, Any] | None = None, kind: Kin
         raise InvalidOption(f"{name!r} is no formulation and has no kind to choose; leave out {kind}")
     mathematics = mathematics_of(found) if kind is None else mathematics_of(found, kind)
     if mathematics is None:
-        raise InvalidOption(f"{name!r} is a procedure without a program; these have one: {', '.join(program_names())}")
+        raise InvalidOption(f"{name!r} states no program; these do: {', '.join(program_names())}")
     return mathematics
 
 

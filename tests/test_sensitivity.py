@@ -179,7 +179,7 @@ def test_a_single_tenant_by_hand() -> None:
     assert changes.rows.loc["capacity[GPU1]"].tolist() == [3.0, -np.inf, 3.0, 2.0, 0.0, np.inf]
     assert changes.columns.loc["share[u1,GPU1]"].tolist() == [3.0, 2.0, 0.0, 0.0, np.inf]
     assert changes.as_dict()["rows"]["capacity[GPU1]"] == {
-        "activity": 3.0, "lower": None, "upper": 3.0, "dual": 2.0, "from": 0.0, "to": None
+        "activity": 3.0, "lower": "-inf", "upper": 3.0, "dual": 2.0, "from": 0.0, "to": "inf"
     }  # fmt: skip
     json.dumps(changes.as_dict(), allow_nan=False)
 

@@ -110,9 +110,7 @@ def test_whatever_has_a_program_is_shown_by_module_and_name(run: Run, name: str)
 def test_a_procedure_has_none_and_those_that_have_are_named(run: Run, name: str) -> None:
     code, out, said = run("show", name)
     assert (code, out) == (2, "")
-    assert said == (
-        f"hetopt: {name!r} is a procedure without a program; these have one: {', '.join(program_names())}\n"
-    )
+    assert said == (f"hetopt: {name!r} states no program; these do: {', '.join(program_names())}\n")
 
 
 def test_wrong_names_and_options_are_one_line(run: Run) -> None:

@@ -162,10 +162,10 @@ def check_formulation(formulation: Formulation, kind: Kind, instance: hetopt.Ins
         sum(pyo.value(model.find_component(gain.name)) for gain in mathematics.gains if gain.priority == level)
         for level in levels
     ]
-    assert pyo.value(model.objective) == pytest.approx(sums[-1])
+    assert pyo.value(model.objective) == pytest.approx(sums[levels.index(0)])
     assert levels == list(model.gains)
-    for level, made in zip(levels[:-1], sums, strict=False):
-        assert pyo.value(model.kept[level].body) == pytest.approx(made)
+    for level, made in zip(levels, sums, strict=True):
+        assert level == 0 or pyo.value(model.kept[level].body) == pytest.approx(made)
     for statement in mathematics.statements:
         assert statement.meaning
         if statement.name:
@@ -264,7 +264,7 @@ def test_the_docs_of_a_round_s_model_say_what_is_kept() -> None:
     jobs = hetopt.Instance.from_jobs([[8, 1], [8, 1]], demand=[1, 1], work=[16, 16], capacity=[1, 1])
     model = fft.FFT().formulation(jobs).build(jobs)
     assert model.kept.doc == (
-        "what is maximised first is kept: work_conserving.gain ≥ its optimum: "
+        "gains of other priorities are kept: work_conserving.gain ≥ its optimum: "
         "[FFT, eq. (7)] Σ_{e,k} d[e]·x[e,k]: GPUs in use; K* is the most that can be packed (GPUs)"
     )
     assert model.objective.doc == (
@@ -276,7 +276,7 @@ def test_the_docs_of_a_round_s_model_say_what_is_kept() -> None:
     )
     assert model.share.doc == (
         "x[e,k] ∈ {0, 1}    ∀ e ∈ E, k ∈ K, v[e,k] > 0: "
-        "part of the time in which the gang of job e runs on type k; 0 elsewhere"
+        "whether, or in which part of the time, the gang of job e runs on type k; 0 elsewhere"
     )
 
 

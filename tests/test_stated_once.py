@@ -25,7 +25,7 @@ from hetopt.models.objectives import LinearGain, TotalRate, WeightedRate
 from hetopt.models.oef.sorting import SortedTypes
 from hetopt.models.switching import SwitchingCost
 from hetopt.programs.compiling import from_pyomo
-from hetopt.programs.linear import LinearProgram
+from hetopt.programs.linear import LinearProgram, Objective
 from hetopt.solving.highs import Session
 from hetopt.tolerances import EQUAL, FEASIBILITY, FINE, PROVEN, TRUSTED
 
@@ -133,23 +133,18 @@ def check_same(found: LinearProgram, wanted: LinearProgram) -> None:
         assert row == pytest.approx(right[name], rel=FINE, abs=FINE), name
 
 
-def last_stage(program: LinearProgram) -> LinearProgram:
-    """The last objective under the rows alone."""
-    return replace(program, earlier=(), kept={})
-
-
 def check_stated_once(formulation: hetopt.Formulation, instance: hetopt.Instance) -> None:
-    """The Pyomo model is the compiled program; with several priorities the earlier optima stand in it as rows."""
+    """The Pyomo model is the compiled program; the objective has priority 0, and optima of others stand as rows."""
     compiled = formulation.compile(instance)
+    stages = {p.priority: p.c for p in (*compiled.earlier, Objective(compiled.c, priority=compiled.priority))}
     built = from_pyomo(formulation.build(instance))
-    kept = [i for i, name in enumerate(built.row_names) if name.startswith("kept[")]
-    check_same(built.without_rows(kept), last_stage(compiled))
-    assert len(kept) == len(compiled.earlier)
-    rows = {name: i for i, name in enumerate(built.row_names)}
-    for stage in compiled.earlier:
-        row = built.A.tocsr()[[rows[f"kept[{stage.priority}]"]]].toarray()[0]
+    kept = {name: i for i, name in enumerate(built.row_names) if name.startswith("kept[")}
+    check_same(built.without_rows(list(kept.values())), replace(compiled, c=stages.pop(0), earlier=(), priority=0))
+    assert kept.keys() == {f"kept[{priority}]" for priority in stages}
+    for priority, c in stages.items():
+        row = built.A.tocsr()[[kept[f"kept[{priority}]"]]].toarray()[0]
         by_name = dict(zip(built.col_names, row.tolist(), strict=True))
-        assert by_name == pytest.approx(dict(zip(compiled.col_names, stage.c.tolist(), strict=True)))
+        assert by_name == pytest.approx(dict(zip(compiled.col_names, c.tolist(), strict=True)))
 
 
 @pytest.mark.parametrize("name", OVER_TENANTS)
@@ -288,14 +283,14 @@ def certified(formulation: hetopt.Formulation, instance: hetopt.Instance) -> flo
 
 
 def handed_over(formulation: hetopt.Formulation, instance: hetopt.Instance, solver: str) -> float:
-    """The gains of priority 0 where one of Pyomo's solvers leaves the model."""
+    """The objective where one of Pyomo's solvers leaves the model."""
     model = formulation.build(instance)
     found = pyo.SolverFactory(solver)
     if solver == "scip_direct":
         found.solve(model, solver_options={"limits/gap": FEASIBILITY})
     else:
         found.solve(model)
-    return float(pyo.value(model.gains[0]))
+    return float(pyo.value(model.objective))
 
 
 def draw_speeds(n: int, k: int, seed: int = 0) -> hetopt.Instance:

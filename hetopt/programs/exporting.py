@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import pyomo.environ as pyo
 from scipy import sparse
 
 from hetopt.checks import shown
@@ -93,6 +94,10 @@ def _tidy(program: LinearProgram) -> LinearProgram:
 
 def stated_program(what: Formulation | Policy, instance: Instance | None, state: Any = None) -> LinearProgram:
     """The program of a formulation, or of a policy's next round, with every row that would be added lazily."""
+    if isinstance(what, pyo.Block):
+        raise InvalidOption(
+            f"{what.name!r} is a Pyomo model; export hetopt.from_pyomo(model), or call model.write(path) of Pyomo"
+        )
     if instance is None:
         raise InvalidOption("instance is None; a formulation is exported together with its data: instance=…")
     formulation = what

@@ -209,15 +209,15 @@ class Formulation:
         -------
         Model
             With ``model.<component>.gain`` of each component that has one, and ``model.objective``, to be maximised,
-            their sum. Where components have several priorities, the rows ``model.kept[priority]`` keep the gains of
-            higher ones at their optimum, which is solved for here.
+            the sum of those of priority 0. Gains of other priorities are kept at their optimum by the rows
+            ``model.kept[priority]``; it is solved for here.
 
         Raises
         ------
         InvalidFormulation
             No component contributes to the objective, or a component refuses the instance.
         NotSolved
-            The gains of a higher priority have no optimum.
+            The gains of another priority have no optimum.
 
         Warns
         -----
@@ -297,12 +297,10 @@ class Formulation:
             level, gain = getattr(part, "priority", 0), block.component("gain")
             if gain is not None and level in gains:
                 gains[level][gain.name] = gain.doc or "no mathematics stated"
-        *earlier, last = (" + ".join(own) for own in gains.values())
-        model.objective.doc = f"{last}: the sum of the gains, to be maximised"
-        if earlier:
-            said = ["; ".join(own.values()) for own in gains.values()]
-            kept = "; ".join(f"{name} ≥ its optimum: {own}" for name, own in zip(earlier, said, strict=False))
-            model.kept.doc = f"what is maximised first is kept: {kept}"
+        model.objective.doc = f"{' + '.join(gains[model.priority])}: the sum of the gains, to be maximised"
+        if kept := [own for level, own in gains.items() if level != model.priority]:
+            said = "; ".join(f"{' + '.join(own)} ≥ its optimum: {'; '.join(own.values())}" for own in kept)
+            model.kept.doc = f"gains of other priorities are kept: {said}"
 
     def __call__(self, instance: Instance, state: None = None) -> tuple[Allocation, None]:
         """Solve with default options: a formulation is a policy without memory."""

@@ -33,11 +33,13 @@ def json_text(program: LinearProgram) -> str:
             "lower": _finite(program.col_lower),
             "upper": _finite(program.col_upper),
             "integer": program.integer.tolist(),
+            "unit": None if program.col_unit is None else program.col_unit.tolist(),
         },
         "rows": {
             "name": list(program.row_names),
             "lower": _finite(program.row_lower),
             "upper": _finite(program.row_upper),
+            "unit": None if program.row_unit is None else program.row_unit.tolist(),
         },
         "matrix": {"start": matrix.indptr.tolist(), "row": matrix.indices.tolist(), "value": matrix.data.tolist()},
         "share": None if program.share is None else program.share.tolist(),
@@ -114,6 +116,8 @@ def _program(content: Any) -> LinearProgram:
         priority=int(_whole([content["priority"]], "priority")[0]),
         earlier=tuple(_read_objective(entry, n) for entry in content["earlier"]),
         kept=kept,
+        row_unit=_units(rows, m, "rows"),
+        col_unit=_units(columns, n, "columns"),
     )
 
 
@@ -127,6 +131,15 @@ def _names(values: Any, key: str) -> list[str]:
     if not isinstance(values, list) or not all(isinstance(name, str) for name in values):
         raise TypeError(f"{key}.name must be a list of text")
     return values
+
+
+def _units(content: Any, size: int, key: str) -> Floats | None:
+    if content.get("unit") is None:
+        return None
+    units = _numbers(content["unit"], size, f"{key}.unit")
+    if (units <= 0).any():
+        raise ValueError(f"{key}.unit has {units[units <= 0][0]:g}; units must be positive")
+    return units
 
 
 def _flags(values: Any, size: int) -> NDArray[np.bool_]:

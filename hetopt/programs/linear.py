@@ -84,6 +84,12 @@ class Objective:
     priority: int = 0
 
 
+def main_priority(priorities: Iterable[int]) -> int:
+    """The priority whose objective a certificate is about: 0, or the highest where none has that."""
+    levels = set(priorities)
+    return 0 if 0 in levels else max(levels)
+
+
 @dataclass(frozen=True, eq=False)
 class Cuts:
     """r rows ``lower <= matrix x <= upper`` that join a program.

@@ -32,7 +32,7 @@ from hetopt.checks import boolean, is_real, shown
 from hetopt.data.entities import Entities
 from hetopt.errors import InvalidFormulation, LargeModel
 from hetopt.programs.arrays import SHARE, Arrays, Columns, RowFamily, Rows, each
-from hetopt.tolerances import STAGE, scale
+from hetopt.programs.linear import main_priority
 
 if TYPE_CHECKING:
     from hetopt.data.instance import Instance
@@ -63,10 +63,11 @@ class Model(pyo.ConcreteModel):  # type: ignore[misc]
     entities, instance:
         The data.
     gains:
-        Priority -> sum of the gains of that priority. The last is the objective.
+        Priority -> sum of the gains of that priority, the highest first.
+    priority:
+        That of the objective, ``gains[priority]``: 0, or the highest where no gain has that.
     kept:
-        ``kept[priority]``: the gains of a higher priority stay at their optimum, which was found when the model was
-        built.
+        ``kept[priority]``: gains of another priority stay at their optimum, which was found when the model was built.
     lazy:
         Whether components may leave out rows.
     left_out:
@@ -179,6 +180,7 @@ def _add(model: Model, part: Component) -> None:
 def whole_model(formulation: Formulation, instance: Instance, lazy: bool = False) -> Model:
     """See :meth:`Formulation.build`."""
     from hetopt.programs.compiled import Compiled
+    from hetopt.solving.optimising import kept_stages
 
     boolean(lazy, "lazy")
     entities = formulation.entities(instance)
@@ -197,24 +199,17 @@ def whole_model(formulation: Formulation, instance: Instance, lazy: bool = False
                 "no component adds anything to the objective; add one that does, e.g. "
                 "hetopt.models.objectives.TotalRate()"
             )
-        stages = [(level, sum(model.gains[level][1:], model.gains[level][0])) for level in sorted(model.gains)[::-1]]
-        _set(model, gains=dict(stages), priority=stages[-1][0])
-        if len(stages) > 1:
-            _keep(model, compiled, stages[:-1])
-        model.objective = pyo.Objective(expr=stages[-1][1], sense=pyo.maximize)
+        gains = {level: sum(model.gains[level][1:], model.gains[level][0]) for level in sorted(model.gains)[::-1]}
+        _set(model, gains=gains, priority=main_priority(gains))
+        if len(gains) > 1:
+            model.kept = pyo.Constraint(pyo.Any)
+            for level, least in kept_stages(compiled).items():
+                model.kept[level] = gains[level] >= least
+        model.objective = pyo.Objective(expr=gains[model.priority], sense=pyo.maximize)
         if left_out:
             _refuse(model, left_out)
         formulation.describe(model)
     return model
-
-
-def _keep(model: Model, compiled: Compiled, stages: list[tuple[int, Expression]]) -> None:
-    """Rows that keep the gains of higher priorities at their optima."""
-    from hetopt.solving.optimising import earlier_optima
-
-    model.kept = pyo.Constraint(pyo.Any)
-    for (level, gain), (best, exact) in zip(stages, earlier_optima(compiled), strict=True):
-        model.kept[level] = gain >= (best if exact else best - STAGE * scale(best))
 
 
 def _families(compiled: Compiled, lazy: bool) -> dict[str, int]:

@@ -42,7 +42,7 @@ _SHARED = {
     "jobs": (
         Symbol("E", "jobs"),
         Symbol("K", "GPU types"),
-        Symbol("x", "part of the time in which the gang of job e runs on type k", "", "e, k"),
+        Symbol("x", "whether, or in which part of the time, the gang of job e runs on type k", "", "e, k"),
         Symbol("v", "work per second of the whole gang of e on type k", "work/s", "e, k"),
         Symbol("rate", "work per second of e", "work/s", "e"),
         _M,

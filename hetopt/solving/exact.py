@@ -21,7 +21,7 @@ from scipy import sparse
 from hetopt.data.fractions import fractions
 from hetopt.errors import InvalidFormulation, InvalidOption, NotSolved
 from hetopt.programs.compiled import Compiled, Table
-from hetopt.programs.linear import Cuts, LinearProgram, Objective
+from hetopt.programs.linear import Cuts, LinearProgram, Objective, main_priority
 from hetopt.rationals import digits
 from hetopt.solving.highs import Session
 from hetopt.solving.kernel import Rational, SingularError
@@ -399,7 +399,8 @@ def _result(
         fraction(vertex.objective()) + known.offset(objective)
         for objective, vertex in zip(objectives, stages, strict=True)
     ]
-    main = next((i for i, objective in enumerate(objectives) if objective.priority == 0), 0)
+    levels = [objective.priority for objective in objectives]
+    main = levels.index(main_priority(levels))
     value, price = _array(stages[-1].value), _array(stages[main].price)
     about = objectives[main]
     return ExactOptimum(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hetopt.errors import NotSolved
-from hetopt.programs.linear import Cuts, LinearProgram
+from hetopt.programs.linear import Cuts, LinearProgram, Objective, main_priority
 from hetopt.solving.backends import run
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
@@ -72,8 +72,7 @@ def optimise(
         if not program.earlier:
             break
         done.append(point)
-        best = _value(point)
-        program = replace(program, **_rows_of(point.program)).keep(best - STAGE * scale(best))
+        program = replace(program, **_rows_of(point.program)).keep(least_kept(point))
     every = (*done, point)
     return replace(
         point,
@@ -84,20 +83,42 @@ def optimise(
     )
 
 
-def earlier_optima(compiled: Compiled) -> list[tuple[float, bool]]:
-    """For each objective but the last its optimum, and whether that is a whole number known without rounding."""
+def least_kept(point: Point, value: float | None = None) -> float:
+    """What later stages must not fall below: the optimum of a stage, less what a solver needs to find it again.
+
+    Nothing is subtracted where integer columns with integer coefficients are counted.
+
+    Parameters
+    ----------
+    value:
+        The optimum, if it is not what the point reaches.
+    """
+    program, best = point.program, _value(point) if value is None else value
+    used = program.c != 0
+    if program.integer[used].all() and program.offset == 0 and (program.c == np.rint(program.c)).all():
+        return float(round(best))
+    return best - STAGE * scale(best)
+
+
+def kept_stages(compiled: Compiled) -> dict[int, float]:
+    """Priority -> what is kept of its gains, for all but the one that the certificate is about."""
     program = compiled.program
-    *before, last = program.earlier
-    first = replace(program, c=last.c, offset=last.offset, priority=last.priority, earlier=tuple(before))
-    point = optimise(first, violated=compiled.separation())
-    found = []
+    stages = [*program.earlier, Objective(program.c, program.offset, program.priority)]
+    about = main_priority(stage.priority for stage in stages)
+    if program.priority == about:
+        stages.pop()  # the last need not be solved
+    *earlier, last = stages
+    point = optimise(
+        replace(program, c=last.c, offset=last.offset, priority=last.priority, earlier=tuple(earlier)),
+        violated=compiled.separation(),
+    )
+    found = {}
     for stage in (*point.earlier, point):
-        c, whole = stage.program.c, stage.program.integer
-        counted = bool(whole[c != 0].all() and (c == np.rint(c)).all() and stage.program.offset == 0)
-        value = _value(stage)
+        priority, value = stage.program.priority, None
         if compiled.curved:  # tangents promise more than the curves give
-            value = min(value, compiled.measure(stage.share, stage.program.priority)[0].gain)
-        found.append((float(round(value)) if counted else value, counted))
+            value = min(_value(stage), compiled.measure(stage.share, priority)[0].gain)
+        if priority != about:
+            found[priority] = least_kept(stage, value)
     return found
 
 

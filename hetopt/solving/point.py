@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetopt.data.entities import Floats
-from hetopt.programs.linear import LinearProgram
+from hetopt.programs.linear import LinearProgram, main_priority
 from hetopt.tolerances import GAP
 
 Status = Literal["optimal", "gap", "time_limit"]
@@ -130,8 +130,8 @@ class Point:
     @property
     def main(self) -> Point:
         """The stage that maximised the gains of priority 0; where there are none, the first."""
-        stages = (*self.earlier, self)
-        return next((stage for stage in stages if stage.program.priority == 0), stages[0])
+        stages = {stage.program.priority: stage for stage in (*self.earlier, self)}
+        return stages[main_priority(stages)]
 
     @property
     def share(self) -> Floats:

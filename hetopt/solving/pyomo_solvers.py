@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -153,7 +154,7 @@ def _solver(options: Options) -> Any:
         solver = pyo.SolverFactory(options.solver) if known else None
         usable = known and _available(solver)
     if solver is None or not usable:
-        here = ", ".join(["highs", *usable_names()])
+        here = ", ".join(["highs", *(["gurobi"] if find_spec("gurobipy") else []), *usable_names()])
         why = "cannot run here" if known else "is not known to Pyomo"
         raise SolverUnavailable(f"solver {options.solver!r} {why}; these can run here: {here}")
     words = next((words for part, words in _SETTINGS.items() if part in options.solver), (None, None, None))

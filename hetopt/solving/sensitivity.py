@@ -40,7 +40,7 @@ class Sensitivity:
         Whether this is about the linear relaxation of an integer program.
 
     Ranges are those of one optimal basis: where several are optimal, a dual may hold farther. They are NaN where the
-    program is an approximation by tangents, or has too many rows to look at them all.
+    program has too many rows to look at them all, or a concave gain, which solvers see as tangents: these are left out.
     """
 
     rows: pd.DataFrame
@@ -48,7 +48,7 @@ class Sensitivity:
     relaxed: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; infinite and unknown numbers are None."""
+        """Plain data for JSON; infinite numbers are the text ``"inf"`` and ``"-inf"``, unknown ones None."""
         return {
             "relaxed": self.relaxed,
             "rows": _plain(self.rows),
@@ -56,9 +56,12 @@ class Sensitivity:
         }
 
 
-def _plain(frame: pd.DataFrame) -> dict[str, dict[str, float | None]]:
+def _plain(frame: pd.DataFrame) -> dict[str, dict[str, float | str | None]]:
+    def plain(value: float) -> float | str | None:
+        return None if np.isnan(value) else str(value) if np.isinf(value) else value
+
     return {
-        str(name): {str(key): float(v) if np.isfinite(v) else None for key, v in zip(frame.columns, row, strict=True)}
+        str(name): {str(key): plain(float(v)) for key, v in zip(frame.columns, row, strict=True)}
         for name, row in zip(frame.index, frame.to_numpy(), strict=True)
     }
 
@@ -87,7 +90,13 @@ def sensitivity_of(compiled: Compiled, point: Point) -> Sensitivity:
     if many <= LARGE and (every := compiled.all_lazy_rows()) is not None:
         present = set(program.row_names)
         program = program.with_rows(every.part(np.flatnonzero([name not in present for name in every.names])))
-    return _of(program, found.basis, Options(), not compiled.curved and many <= LARGE, whole)
+    if not compiled.curved:
+        return _of(program, found.basis, Options(), many <= LARGE, whole)
+    changes, own = _of(program, found.basis, Options(), False, whole), tuple(f"{name}." for name in compiled.curved)
+    rows, columns = (
+        table[[not name.startswith(own) for name in table.index]] for table in (changes.rows, changes.columns)
+    )
+    return Sensitivity(rows, columns.assign(gain=np.nan), whole)
 
 
 def _relaxed(program: LinearProgram) -> LinearProgram:

@@ -8,19 +8,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from scipy import sparse
 
 from hetopt.data.entities import Entities, Floats
 from hetopt.models.fft.parts import OneType, WorkConserving
 from hetopt.models.objectives import LinearGain
 from hetopt.programs.compiled import Compiled
-from hetopt.programs.linear import LinearProgram, Names
 from hetopt.solving.backends import run
 from hetopt.solving.methods import Method
 from hetopt.solving.optimising import optimise
 from hetopt.solving.options import Options
 from hetopt.solving.point import Point
-from hetopt.tolerances import STAGE, scale
+from hetopt.solving.units import restored, scaled
 
 
 def _serves(compiled: Compiled) -> bool:
@@ -41,7 +39,8 @@ def solve_round(compiled: Compiled, options: Options) -> Point:
         return optimise(program, options)
     first = program.first_stage
     best = Point(first, x.ravel(), used, used, "optimal", method="packing")
-    return replace(run(_keeping(program, used), options.started()), earlier=(best,))
+    kept = program.keep(used)
+    return replace(restored(run(scaled(kept), options.started()), kept), earlier=(best,))
 
 
 METHOD = Method("fft-round", _serves, solve_round)
@@ -67,26 +66,3 @@ def packed(entities: Entities) -> Floats:
             x[e, best] = 1.0
             free[best] -= need
     return x
-
-
-def _keeping(program: LinearProgram, gpus: float) -> LinearProgram:
-    """The stage after the first, written at once: ``program.keep(gpus)`` but for the row's scale."""
-    (first,) = program.earlier
-    rows, columns = program.A.shape
-    old, row = program.A, np.flatnonzero(first.c)
-    ends = old.indptr + np.concatenate([[0], np.cumsum(first.c != 0)])
-    data, index = np.empty(ends[-1]), np.empty(ends[-1], dtype=old.indices.dtype)
-    own = np.zeros(len(data), dtype=bool)
-    own[ends[1:][row] - 1] = True  # the new row is the last entry of its columns
-    data[own], index[own] = first.c[row], rows
-    data[~own], index[~own] = old.data, old.indices
-    names = program.row_names
-    return replace(
-        program,
-        A=sparse.csc_array((data, index, ends), shape=(rows + 1, columns)),
-        row_lower=np.append(program.row_lower, gpus - STAGE * scale(gpus)),
-        row_upper=np.append(program.row_upper, np.inf),
-        row_names=Names(rows + 1, lambda i: f"kept[{first.priority}]" if i == rows else names[i]),
-        earlier=(),
-        kept={rows: first},
-    )

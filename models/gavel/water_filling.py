@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from hetopt.data.present import present_entities
 from hetopt.errors import NotSolved
 from hetopt.models.gavel.parts import LeastRatio, TimeFraction
 from hetopt.programs.formulation import Formulation
+from hetopt.programs.mathematics import Mathematics
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
 from hetopt.solving.units import restored, scaled
@@ -60,12 +61,20 @@ class WaterFilling:
         LeastRatio(self.scale_by_demand)  # refuses what is neither True nor False
         Options(time_limit=self.time_limit)  # refuses what is no limit
 
+    def mathematics(self) -> Mathematics:
+        """The first of its programs as formulas."""
+        made = self._first().mathematics(self.kind)
+        return replace(made, title=f"{made.title}; later programs hold the rates of those whose level cannot rise")
+
+    def _first(self) -> Formulation:
+        return Formulation((LeastRatio(self.scale_by_demand), TimeFraction()), self.kind, "Gavel water filling")
+
     def __call__(self, instance: Instance, state: None = None) -> tuple[Allocation, None]:
         """The allocation; its certificate is about the least ratio."""
         began, options = time.perf_counter(), Options(time_limit=self.time_limit).started()
         entities = present_entities(instance, self.kind, "WaterFilling")
-        part = LeastRatio(self.scale_by_demand)
-        compiled = Formulation((part, TimeFraction()), kind=self.kind).compiled(entities)
+        compiled = self._first().compiled(entities)
+        part: Any = compiled.formulation["least_ratio"]
         n, level_column, rows = len(entities.names), entities.speed.size, compiled.rows_of(part.name)
         growth = part.base(entities) / part.sizes(entities)
         session, open_ = Session(scaled(compiled.program), options, presolve=False), growth > 0
