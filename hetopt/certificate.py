@@ -99,9 +99,8 @@ class Certificate:
     def reduced_costs(self) -> pd.Series[float]:
         """Column name -> increase of :attr:`objective` per unit of the column's bound; empty for integer programs."""
         point = None if self._point is None else self._point.main
-        if point is None or point.row_dual is None:
+        if point is None or (costs := point.reduced_cost) is None:
             return pd.Series(dtype=float, name="reduced_cost")
-        costs = point.program.priced(point.row_dual)
         return pd.Series(costs, index=list(point.program.col_names), name="reduced_cost")
 
     @cached_property

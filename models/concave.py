@@ -11,79 +11,59 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 import pyomo.environ as pyo
 from numpy.typing import NDArray
 
 from hetopt.data.entities import Entities, Floats, Kind
-from hetopt.programs.arrays import Arrays, Columns, Curves, Shape
+from hetopt.programs.arrays import Arrays, Columns, Curves
 from hetopt.programs.mathematics import Mathematics, Statement
 from hetopt.programs.model import Block, Expression, Model
 from hetopt.programs.symbols import shared
 
 
-class SmoothShape(Shape, Protocol):
-    """A strictly concave, increasing function of y > 0, as interior points need it."""
+@dataclass(frozen=True, eq=False)
+class AlphaFair:
+    """The concave, increasing gain ``size * log y`` (alpha 1), or ``-size / ((alpha - 1) y**(alpha - 1))`` (alpha > 1).
 
-    def curvature(self, y: Floats) -> Floats:
-        """Minus the second derivative."""
-        ...
+    Attributes
+    ----------
+    alpha:
+        1: proportional fairness; 2: time per unit of work; towards infinity the least y alone counts.
+    size:
+        One number, or one for each y.
+    """
 
-    def at_slope(self, slope: Floats) -> Floats:
-        """Where the first derivative has this value."""
-        ...
-
-
-class Logarithm:
-    """log y."""
+    alpha: float
+    size: Floats | float = 1.0
 
     def value(self, y: Floats) -> Floats:
-        """The function; -inf at 0."""
+        """The gain; -inf at 0."""
         with np.errstate(divide="ignore"):
-            return np.log(y)
+            if self.alpha == 1:
+                return np.asarray(self.size * np.log(y))
+            return np.asarray(-self.size / ((self.alpha - 1) * np.asarray(y) ** (self.alpha - 1)))
 
     def slope(self, y: Floats) -> Floats:
         """First derivative."""
-        return 1.0 / y
+        return np.asarray(self.size / y**self.alpha)
 
     def curvature(self, y: Floats) -> Floats:
         """Minus the second derivative."""
-        return 1.0 / y**2
-
-    def inverse(self, value: Floats) -> Floats:
-        """Where the function has this value."""
-        return np.exp(value)
+        return np.asarray(self.size * self.alpha / y ** (self.alpha + 1))
 
     def at_slope(self, slope: Floats) -> Floats:
         """Where the first derivative has this value."""
-        return 1.0 / slope
-
-
-class Reciprocal:
-    """-1 / y."""
-
-    def value(self, y: Floats) -> Floats:
-        """The function; -inf at 0."""
-        with np.errstate(divide="ignore"):
-            return -1.0 / np.asarray(y)
-
-    def slope(self, y: Floats) -> Floats:
-        """First derivative."""
-        return 1.0 / y**2
-
-    def curvature(self, y: Floats) -> Floats:
-        """Minus the second derivative."""
-        return 2.0 / y**3
+        return np.asarray((self.size / slope) ** (1 / self.alpha))
 
     def inverse(self, value: Floats) -> Floats:
-        """Where the function has this value; 0 where it has not, since it stays negative."""
-        return np.divide(-1.0, value, out=np.zeros_like(value), where=value < 0)
-
-    def at_slope(self, slope: Floats) -> Floats:
-        """Where the first derivative has this value."""
-        return 1.0 / np.sqrt(slope)
+        """Where the gain has this value; 0 where it never has."""
+        if self.alpha == 1:
+            return np.asarray(np.exp(value / self.size))
+        part = np.divide(-self.size, (self.alpha - 1) * value, out=np.zeros_like(value), where=value < 0)
+        return np.asarray(part ** (1 / (self.alpha - 1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +90,7 @@ class Concave(ABC):
     """Base of components with a separable concave gain; see the module's docstring."""
 
     name: str
-    shape: SmoothShape
+    shape: AlphaFair
 
     @abstractmethod
     def terms(self, entities: Entities) -> ConcaveTerms:
@@ -161,7 +141,7 @@ class LogRate(Concave):
     """Weighted logarithms of rates: gain = sum_e weight[e] * log(rate[e]), the Eisenberg-Gale objective."""
 
     name: str = "log_rate"
-    shape = Logarithm()
+    shape = AlphaFair(1)
 
     def terms(self, entities: Entities) -> ConcaveTerms:
         """Everyone, in units of the rate on an own part of the cluster."""
@@ -192,7 +172,7 @@ class CompletionTime(Concave):
 
     name: str = "completion_time"
     kind: Literal["jobs"] = "jobs"
-    shape = Reciprocal()
+    shape = AlphaFair(2)
 
     def terms(self, entities: Entities) -> ConcaveTerms:
         """Jobs with work left, in units of the rate on an own part of the cluster."""

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from hetopt.data.entities import Floats
+from hetopt.models.concave import AlphaFair
 from hetopt.models.slacks import Layout, State
 from hetopt.tolerances import CONVERGED, PROVEN, REGULAR
 
@@ -41,26 +41,6 @@ BACK = 0.995
 
 TOWARDS = 0.7
 """Part of the way to ``Program.most`` that t may go in a step: floors are steep there, and steps know only slopes."""
-
-
-class Gain(Protocol):
-    """Strictly concave, increasing gains of n rates."""
-
-    def value(self, y: Floats) -> Floats:
-        """(n,) gains."""
-        ...
-
-    def slope(self, y: Floats) -> Floats:
-        """(n,) first derivatives, > 0."""
-        ...
-
-    def curvature(self, y: Floats) -> Floats:
-        """(n,) minus the second derivatives, > 0."""
-        ...
-
-    def at_slope(self, u: Floats) -> Floats:
-        """(n,) rates where the first derivative is ``u``."""
-        ...
 
 
 Floor = Callable[[float], tuple[Floats, Floats, Floats]]
@@ -90,7 +70,7 @@ class Program:
     capacity: Floats
     timed: bool
     profit: Floats | None = None
-    gain: Gain | None = None
+    gain: AlphaFair | None = None
     floor: Floor | None = None
     start: float = 0.0
     most: float = np.inf
@@ -283,13 +263,17 @@ def _lengths(program: Program, s: State, d: State, curved: bool) -> tuple[float,
     return primal, dual
 
 
-def solve(program: Program) -> tuple[State, int]:
-    """The state whose products and misses are nearest to zero, and the steps taken; judge it by :func:`bound`."""
+def solve(program: Program, check: Callable[[], None]) -> tuple[State, int]:
+    """The state whose products and misses are nearest to zero, and the steps taken; judge it by :func:`bound`.
+
+    ``check`` is called before each step, and may raise where time is over.
+    """
     s = best = _beginning(program)
     goal = CONVERGED if program.gain is None else float(np.finfo(float).eps)
     least, idle = np.inf, 0
     with np.errstate(all="ignore"):  # the last steps of a concave program may leave the range of floats
         for steps in range(STEPS):
+            check()
             newton = _Newton(program, s)
             worth = max(float(s.price @ program.capacity) + float(s.v.sum()), abs(s.t))
             missed = newton.missed()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import hetopt
 from hetopt.errors import InvalidInstance, NotLinear
 from hetopt.models import ceei, gavel
-from hetopt.models.concave import CompletionTime, Concave, Logarithm, LogRate, Reciprocal, SmoothShape
+from hetopt.models.concave import AlphaFair, CompletionTime, Concave, LogRate
 from hetopt.models.fairness import EnvyFree
 from hetopt.models.gavel.parts import TimeFraction, _Least
 from hetopt.models.objectives import LinearGain
@@ -26,10 +26,11 @@ from hetopt.tolerances import EQUAL, FEASIBILITY, GAP, NUDGE, scale
 INST = hetopt.Instance.from_speedups([[1, 2, 3], [1, 4, 7], [1, 5, 9]], capacity=[1, 1, 1])
 
 
-@pytest.mark.parametrize("shape", [Logarithm(), Reciprocal()])
-def test_shapes_are_what_they_say(shape: SmoothShape) -> None:
+@pytest.mark.parametrize("alpha", [1, 1.5, 2, 3])
+@pytest.mark.parametrize("size", [1.0, 2.5])
+def test_shapes_are_what_they_say(alpha: float, size: float) -> None:
     """Derivatives against central differences, inverses against the functions, tangents above the curve."""
-    y = np.array([0.1, 0.7, 1.0, 3.0, 40.0])
+    shape, y = AlphaFair(alpha, size), np.array([0.1, 0.7, 1.0, 3.0, 40.0])
     step = NUDGE * y
     slope = (shape.value(y + step) - shape.value(y - step)) / (2 * step)
     assert shape.slope(y) == pytest.approx(slope, rel=NUDGE)

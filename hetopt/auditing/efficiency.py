@@ -16,7 +16,7 @@ from hetopt.auditing.witnesses import Dominated
 from hetopt.data.entities import Floats, Numbers
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption, NotSolved
-from hetopt.programs.linear import LinearProgram, Names
+from hetopt.programs.linear import LinearProgram
 from hetopt.solving.highs import Session
 from hetopt.tolerances import EQUAL
 
@@ -104,17 +104,7 @@ def _best_reply(held: Holdings) -> Floats:
     index = (np.concatenate([r for r, _ in blocks]), np.tile(columns, len(blocks)))
     row_lower, row_upper = np.concatenate(lower), np.concatenate(upper)
     matrix = sparse.coo_array((np.concatenate([v for _, v in blocks]), index), shape=(len(row_lower), len(row)))
-    program = LinearProgram(
-        c=worth[row, col],
-        A=sparse.csc_array(matrix),
-        row_lower=row_lower,
-        row_upper=row_upper,
-        col_lower=np.zeros(len(row)),
-        col_upper=np.ones(len(row)),
-        integer=np.zeros(len(row), dtype=bool),
-        row_names=Names(len(row_lower), lambda i: f"row[{i}]"),
-        col_names=Names(len(row), lambda i: f"part[{held.names[row[i]]},{held.types[col[i]]}]"),
-    )
+    program = LinearProgram.of(worth[row, col], matrix, row_lower, row_upper, col_upper=1.0)
     y = np.zeros((n, k))
     y[row, col] = np.maximum(Session(program).solve().x, 0)
     return y

@@ -78,14 +78,12 @@ def _program(held: Holdings) -> LinearProgram:
     entry = np.concatenate([value.ravel(), np.full(n, -1.0), np.ones(2 * n * k)])
     matrix = sparse.coo_array((entry, (row, column)), shape=(2 * n + k, n * k + n))
     rate, gpus, most = (array.astype(float) for array in (held.rate, held.capacity, held.most))
-    return LinearProgram(
-        c=np.concatenate([np.zeros(n * k), 1.0 / held.whole.astype(float)]),
-        A=sparse.csc_array(matrix),
-        row_lower=np.concatenate([rate, np.full(k + n, -np.inf)]),
-        row_upper=np.concatenate([np.full(n, np.inf), gpus, most]),
-        col_lower=np.zeros(n * k + n),
+    return LinearProgram.of(
+        np.concatenate([np.zeros(n * k), 1.0 / held.whole.astype(float)]),
+        matrix,
+        np.concatenate([rate, np.full(k + n, -np.inf)]),
+        np.concatenate([np.full(n, np.inf), gpus, most]),
         col_upper=np.concatenate([np.where(value > 0, np.inf, 0.0).ravel(), np.full(n, np.inf)]),
-        integer=np.zeros(n * k + n, dtype=bool),
         row_names=[f"{row}[{i}]" for row, size in (("keeps", n), ("capacity", k), ("time", n)) for i in range(size)],
         col_names=[*(f"x[{e},{j}]" for e in range(n) for j in range(k)), *(f"gain[{e}]" for e in range(n))],
         share=np.arange(n * k).reshape(n, k),

@@ -170,6 +170,35 @@ class LinearProgram:
     row_unit: Floats | None = None
     col_unit: Floats | None = None
 
+    @classmethod
+    def of(
+        cls,
+        c: Floats,
+        A: sparse.csc_array | sparse.csr_array | sparse.coo_array,
+        row_lower: Floats,
+        row_upper: Floats,
+        *,
+        col_upper: Floats | float = np.inf,
+        integer: bool = False,
+        row_names: Sequence[str] | None = None,
+        col_names: Sequence[str] | None = None,
+        share: NDArray[np.intp] | None = None,
+    ) -> LinearProgram:
+        """A program over x >= 0; names are ``row[i]`` and ``column[j]`` where none are given."""
+        rows, columns = A.shape
+        return cls(
+            c=c,
+            A=sparse.csc_array(A),
+            row_lower=row_lower,
+            row_upper=row_upper,
+            col_lower=np.zeros(columns),
+            col_upper=np.full(columns, col_upper),
+            integer=np.full(columns, integer),
+            row_names=Names(rows, "row[{}]".format) if row_names is None else row_names,
+            col_names=Names(columns, "column[{}]".format) if col_names is None else col_names,
+            share=share,
+        )
+
     @property
     def shape(self) -> tuple[int, int]:
         """(rows, columns)."""

@@ -13,7 +13,7 @@ from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
 from hetopt.data.membership import keys
 from hetopt.errors import InvalidOption
-from hetopt.programs.linear import LinearProgram, Names
+from hetopt.programs.linear import LinearProgram
 from hetopt.rounding import deviations
 from hetopt.rounding.deviations import TICKS, Ledger
 from hetopt.solving.optimising import optimise
@@ -87,16 +87,13 @@ def most_due(entities: Entities, due: Floats, options: Options) -> Floats:
     columns = np.arange(len(job))
     per_job = sparse.csr_array((np.ones(len(job)), (job, columns)), shape=(n, len(job)))
     per_type = sparse.csr_array((entities.demand[job], (kind, columns)), shape=(k, len(job)))
-    program = LinearProgram(
-        c=entities.demand[job] * due[job, kind],
-        A=sparse.csc_array(sparse.vstack([per_job, per_type])),
-        row_lower=np.full(n + k, -np.inf),
-        row_upper=np.concatenate([np.ones(n), entities.capacity]),
-        col_lower=np.zeros(len(job)),
-        col_upper=np.ones(len(job)),
-        integer=np.ones(len(job), dtype=bool),
-        row_names=Names(n + k, lambda i: f"one_type[{entities.names[i]}]" if i < n else f"capacity[{i - n}]"),
-        col_names=Names(len(job), lambda i: f"share[{entities.names[job[i]]},{entities.types[kind[i]]}]"),
+    program = LinearProgram.of(
+        entities.demand[job] * due[job, kind],
+        sparse.csc_array(sparse.vstack([per_job, per_type])),
+        np.full(n + k, -np.inf),
+        np.concatenate([np.ones(n), entities.capacity]),
+        col_upper=1.0,
+        integer=True,
     )
     x = np.zeros((n, k))
     x[job, kind] = np.rint(optimise(program, options).x)

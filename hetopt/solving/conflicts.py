@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from scipy import sparse
 
 from hetopt.data.entities import Floats
 from hetopt.errors import NotSolved
-from hetopt.programs.linear import LinearProgram, Names
+from hetopt.programs.linear import LinearProgram
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
 from hetopt.solving.units import scaled
@@ -26,6 +27,8 @@ Rows = NDArray[np.intp]
 def infeasible(program: LinearProgram) -> NotSolved:
     """The error for an infeasible ``program``, with the conflict that :func:`conflict` finds."""
     names = conflict(program)
+    kinds = [re.split(r"[.\[]", name)[0] for name in names]
+    names = [name for _, name in sorted(zip(map(kinds.count, kinds), names, strict=True), key=itemgetter(0))]
     listed = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
     return NotSolved(f"the program is infeasible: these cannot hold together: {listed}", "infeasible", names)
 
@@ -79,17 +82,14 @@ def _elastic(program: LinearProgram) -> Session:
     one = sparse.eye_array(rows, format="csc")
     low, high = np.flatnonzero(np.isfinite(program.row_lower)), np.flatnonzero(np.isfinite(program.row_upper))
     more = len(low) + len(high)
-    elastic = LinearProgram(
-        c=np.concatenate([np.zeros(columns), -np.ones(more)]),
-        A=sparse.csc_array(sparse.hstack([program.A, one[:, low], -one[:, high]])),
-        row_lower=program.row_lower,
-        row_upper=program.row_upper,
-        col_lower=np.concatenate([program.col_lower, np.zeros(more)]),
+    elastic = LinearProgram.of(
+        np.concatenate([np.zeros(columns), -np.ones(more)]),
+        sparse.csc_array(sparse.hstack([program.A, one[:, low], -one[:, high]])),
+        program.row_lower,
+        program.row_upper,
         col_upper=np.concatenate([program.col_upper, np.full(more, np.inf)]),
-        integer=np.zeros(columns + more, dtype=bool),
-        row_names=program.row_names,
-        col_names=Names(columns + more, str),
     )
+    elastic.col_lower[:columns] = program.col_lower
     return Session(elastic, Options(method="simplex"))
 
 

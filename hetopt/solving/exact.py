@@ -91,7 +91,6 @@ class ExactOptimum:
             bound=objective,
             status="optimal",
             row_dual=self.row_dual.astype(float),
-            reduced_cost=self.reduced_cost.astype(float),
             basis=None,
         )
 

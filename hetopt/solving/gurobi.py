@@ -115,7 +115,6 @@ def _point(
         bound=float(model.ObjBound) if whole else float(model.ObjVal),
         status=status,
         row_dual=None if whole else np.asarray(equations.Pi, dtype=float).reshape(rows),
-        reduced_cost=None if whole else np.asarray(x.RC[:columns], dtype=float),
         basis=None if whole or inner else _basis(x.VBasis, equations.CBasis, columns),
         seconds=seconds,
         solver="gurobi",

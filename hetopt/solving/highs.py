@@ -291,7 +291,6 @@ class Session:
             bound=float(info.mip_dual_bound) if is_integer else proven,
             status=status,
             row_dual=np.asarray(solution.row_dual, dtype=float) if has_dual else None,
-            reduced_cost=np.asarray(solution.col_dual, dtype=float) if has_dual else None,
             basis=None if is_integer or self._is_ipm() else self._basis(),
             seconds=seconds,
             method="branch-and-cut" if is_integer else "interior-point" if self._is_ipm() else "simplex",

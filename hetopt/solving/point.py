@@ -93,8 +93,6 @@ class Point:
         No feasible point is better than this, says the solver.
     row_dual:
         (rows,) increase of the optimum per unit of the row's bound; None for integer programs.
-    reduced_cost:
-        (columns,) increase of the optimum per unit of the column's bound; None for integer programs.
     basis:
         The optimal basis where simplex was used.
     seconds:
@@ -117,7 +115,6 @@ class Point:
     bound: float
     status: Status
     row_dual: Floats | None = None
-    reduced_cost: Floats | None = None
     basis: Basis | None = None
     seconds: float = 0.0
     solver: str = "highs"
@@ -126,6 +123,11 @@ class Point:
     iterations: int = 0
     asked_gap: float = GAP
     earlier: tuple[Point, ...] = ()
+
+    @property
+    def reduced_cost(self) -> Floats | None:
+        """(columns,) increase of the optimum per unit of the column's bound; None for integer programs."""
+        return None if self.row_dual is None else self.program.priced(self.row_dual)
 
     @property
     def main(self) -> Point:

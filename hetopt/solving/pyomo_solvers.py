@@ -120,7 +120,6 @@ def solve(program: LinearProgram, options: Options) -> Point:
         bound=bound,
         status=status,
         row_dual=row_dual,
-        reduced_cost=None if row_dual is None else program.priced(row_dual),
         seconds=seconds,
         solver=options.solver,
         method="as the solver chose",

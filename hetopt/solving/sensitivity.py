@@ -110,8 +110,7 @@ def _of(program: LinearProgram, start: Basis | None, options: Options, ranged: b
         session.start_at(start.extended(program.shape[0]))
     point = restored(session.solve(), program)
     assert point.row_dual is not None
-    assert point.reduced_cost is not None
-    activity = np.asarray(program.A @ point.x)
+    activity, dual = np.asarray(program.A @ point.x), point.row_dual * size
     ranges = session.ranges() if ranged else None
     basis = point.basis
     if ranges is None or basis is None:
@@ -125,14 +124,14 @@ def _of(program: LinearProgram, start: Basis | None, options: Options, ranged: b
         "activity": activity,
         "lower": program.row_lower,
         "upper": program.row_upper,
-        "dual": point.row_dual * size,
+        "dual": dual,
         "from": bound[0],
         "to": bound[1],
     }
     columns_of: dict[str, Floats] = {
         "value": point.x,
         "gain": program.c,
-        "reduced_cost": point.reduced_cost * size,
+        "reduced_cost": program.priced(dual),
         "from": cost[0],
         "to": cost[1],
     }

@@ -51,7 +51,7 @@ def scaled_cuts(cuts: Cuts, program: LinearProgram) -> Cuts:
 
 
 def restored(point: Point, program: LinearProgram) -> Point:
-    """A point of the scaled ``program`` as one of ``program``; duals and reduced costs are per unit of the model."""
+    """A point of the scaled ``program`` as one of ``program``; duals are per unit of the model."""
     if program.row_unit is None and program.col_unit is None:
         return point if point.program is program else replace(point, program=program)
     row, column = _units(program)
@@ -60,7 +60,6 @@ def restored(point: Point, program: LinearProgram) -> Point:
         program=program,
         x=point.x * column,
         row_dual=None if point.row_dual is None else point.row_dual / row,
-        reduced_cost=None if point.reduced_cost is None else point.reduced_cost / column,
     )
 
 

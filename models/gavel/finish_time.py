@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hetopt.data.entities import Entities, Floats, Kind
 from hetopt.errors import InvalidInstance
-from hetopt.models.concave import Reciprocal, start_inside
+from hetopt.models.concave import AlphaFair, start_inside
 from hetopt.programs.arrays import Arrays, Columns, Curves
 from hetopt.programs.mathematics import Definition, Mathematics, Statement, Symbol, Variable
 from hetopt.programs.model import Block, Expression, Model
@@ -95,7 +95,7 @@ class FinishTime:
         return Arrays(
             own_gain={"rho": np.array([-1.0])},
             columns=(Columns("rho"),),
-            curves=(Curves("rho", -1.0, one, jobs.who, Reciprocal(), jobs.own, jobs.unit, -jobs.late),),
+            curves=(Curves("rho", -1.0, one, jobs.who, AlphaFair(2), jobs.own, jobs.unit, -jobs.late),),
         )
 
     def mathematics(self, kind: Kind) -> Mathematics:

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from hetopt.data.entities import Entities, Floats
 from hetopt.models import interior
-from hetopt.models.concave import CompletionTime, Concave, LogRate
+from hetopt.models.concave import AlphaFair, CompletionTime, Concave, LogRate
 from hetopt.models.gavel.finish_time import FinishTime, progress
 from hetopt.models.gavel.parts import InOrder, LeastRatio, SoonestEnd, TimeFraction
 from hetopt.models.objectives import LinearGain, WeightedRate
@@ -55,7 +55,7 @@ def solve_profit(compiled: Compiled, part: LinearGain, options: Options) -> Poin
     """Maximise a linear gain under capacity and, for jobs, time."""
     entities, profit = compiled.entities, part.coefficients(compiled.entities)
     program, size = compiled.program, scale(profit)
-    work = _Work(compiled)
+    work = _Work(compiled, options)
     if len(profit) <= FEW or not work.has_place.all() or entities.kind == "tenants":
         return optimise(program, options)
     point = work.point(program, lambda x: float((profit * x).sum()), size, profit=work.table(profit / size))
@@ -66,17 +66,17 @@ def solve_least(compiled: Compiled, part: LeastRatio | SoonestEnd, options: Opti
     """Maximise the least of rates under capacity and, for jobs, time."""
     entities, program = compiled.entities, compiled.program
     least = Least.of(part, entities)
-    work, grows = _Work(compiled, least=(part.name, least)), least.growth > 0
+    work, grows = _Work(compiled, options, least=(part.name, least)), least.growth > 0
     if not work.has_place.all():
         return optimise(program, options)
     alike, own, counts, n = _alike(entities, least), least, grows, len(grows)
     if len(alike.first) <= (n // 2 if n <= FEW else FEW):
-        return _by_classes(compiled, part, least, alike)
+        return _by_classes(compiled, part, least, alike, options)
     if n <= FEW:
         return optimise(program, options)
     if len(alike.first) < len(grows):
         own = Least(least.table[alike.first], least.growth[alike.first], least.size[alike.first])
-        work, grows = _Work(compiled, alike.first, alike, (part.name, least)), own.growth > 0
+        work, grows = _Work(compiled, options, alike.first, alike, (part.name, least)), own.growth > 0
     # The unit of t: the level of the first shares.
     rate = own.table @ work.first_shares()
     unit = float((rate[grows] / own.growth[grows]).min())
@@ -92,24 +92,29 @@ def solve_least(compiled: Compiled, part: LeastRatio | SoonestEnd, options: Opti
     return point if point.status == "optimal" else optimise(program, options)
 
 
-def _by_classes(compiled: Compiled, part: LeastRatio | SoonestEnd, least: Least, alike: _Alike) -> Point:
+def _by_classes(
+    compiled: Compiled, part: LeastRatio | SoonestEnd, least: Least, alike: _Alike, options: Options
+) -> Point:
     """:func:`solve_least` by simplex, with one entity for each class: it takes the GPUs of them all."""
     began, first, each = time.perf_counter(), alike.first, 1.0 / alike.number
     entities, k = compiled.entities, len(compiled.entities.types)
     classes = _class_program(entities, least, alike)
     # Nobody having anything is feasible, so primal simplex starts there: few steps, where dual simplex takes many.
-    x, dual, objective = Session(classes, presolve=False, primal=True).values()
+    x, dual, objective = Session(classes, options, presolve=False, primal=True).values()
     row_dual = np.zeros(compiled.program.shape[0])
     row_dual[compiled.rows_of("capacity")] = dual[:k]
     rows = [(block * each)[alike.of] for block in dual[k:].reshape(-1, len(first))]
     row_dual[compiled.rows_of(part.name)] = rows[0] / least.size
     if len(rows) > 1:
         row_dual[compiled.rows_of(_time_of(compiled))] = rows[1]
+    bound = compiled.program.dual_bound(row_dual)
+    if bound - objective > PROVEN * scale(bound):
+        return optimise(compiled.program, options)
     return Point(
         compiled.program,
         np.append(x[:-1].reshape(len(first), k)[alike.of].ravel(), x[-1]),
         objective=objective,
-        bound=objective,
+        bound=bound,
         status="optimal",
         row_dual=row_dual,
         seconds=time.perf_counter() - began,
@@ -135,16 +140,12 @@ def _class_program(entities: Entities, least: Least, alike: _Alike) -> LinearPro
     rows, columns, values = (np.concatenate(parts) for parts in zip(*entries, strict=True))
     used, level = values != 0, np.inf if least.growth.any() else 0.0
     shape = (sum(map(len, low)), c * k + 1)
-    return LinearProgram(
-        c=np.append(np.zeros(c * k), 1.0),
-        A=sparse.coo_array((values[used], (rows[used], columns[used])), shape=shape).tocsc(),
-        row_lower=np.concatenate(low),
-        row_upper=np.concatenate(high),
-        col_lower=np.zeros(c * k + 1),
+    return LinearProgram.of(
+        np.append(np.zeros(c * k), 1.0),
+        sparse.coo_array((values[used], (rows[used], columns[used])), shape=shape),
+        np.concatenate(low),
+        np.concatenate(high),
         col_upper=np.append(np.where(entities.allowed[first], np.inf, 0.0).ravel(), level),
-        integer=np.zeros(c * k + 1, dtype=bool),
-        row_names=(),
-        col_names=(),
     )
 
 
@@ -154,7 +155,7 @@ def solve_finish_time(compiled: Compiled, options: Options) -> Point:
     jobs = progress(entities)
     if not len(jobs.who):
         return optimise(compiled.program, options)
-    work = _Work(compiled, jobs.who)
+    work = _Work(compiled, options, jobs.who)
 
     def floor(t: float) -> tuple[Floats, Floats, Floats]:
         room = -t - jobs.late
@@ -176,9 +177,9 @@ def solve_concave(compiled: Compiled, component: Concave, options: Options) -> P
     terms = component.terms(entities)
     if not len(terms.who):
         return optimise(compiled.program, options)
-    work, size = _Work(compiled, terms.who), scale(terms.size)
+    work, size = _Work(compiled, options, terms.who), scale(terms.size)
     table = entities.speed[terms.who] / terms.unit[:, None]
-    what: dict[str, Any] = {"speed": work.table(table), "gain": _Curve(component, terms.size / size)}
+    what: dict[str, Any] = {"speed": work.table(table), "gain": AlphaFair(component.shape.alpha, terms.size / size)}
 
     def gain(x: Floats) -> float:
         y = entities.rate(x)[terms.who] / terms.unit
@@ -249,26 +250,6 @@ METHOD = Method("gavel", _serves, _solve)
 
 
 @dataclass(frozen=True, eq=False)
-class _Curve:
-    """size * shape(y), as interior points want it."""
-
-    component: Concave
-    size: Floats
-
-    def value(self, y: Floats) -> Floats:
-        return self.size * self.component.shape.value(y)
-
-    def slope(self, y: Floats) -> Floats:
-        return self.size * self.component.shape.slope(y)
-
-    def curvature(self, y: Floats) -> Floats:
-        return self.size * self.component.shape.curvature(y)
-
-    def at_slope(self, u: Floats) -> Floats:
-        return self.component.shape.at_slope(u / self.size)
-
-
-@dataclass(frozen=True, eq=False)
 class _Alike:
     """Entities that the program does not tell apart: by symmetry they may all have the same share.
 
@@ -300,6 +281,7 @@ class _Work:
     """One solve over the entities ``who`` (or a class of them each) and the GPU types of which there are any."""
 
     compiled: Compiled
+    options: Options
     who: NDArray[np.intp] | None = None
     alike: _Alike | None = None
     least: tuple[str, Least] | None = None
@@ -342,7 +324,7 @@ class _Work:
         """Solve for ``what`` (fields of :class:`interior.Program`), whose objective is in units of ``size``."""
         what.setdefault("speed", what.get("profit"))
         problem = interior.Program(demand=self.demand, capacity=self.capacity, timed=self.timed, **what)
-        state, steps = interior.solve(problem)
+        state, steps = interior.solve(problem, self.options.check_time)
         x = self._shares(state.x)
         reached, bound = objective(x), size * interior.bound(problem, state) + constant
         # A gain may be nearly 0 by the choice of its units; what GPUs and time are worth is not.

@@ -174,14 +174,13 @@ def schedule_program(problem: Problem, schedules: Sequence[Schedule], *, whole: 
     n = len(schedules)
     capacity = dict(zip(problem.cells, problem.capacity.tolist(), strict=True))
     matrix = sparse.coo_array((data, (rows.astype(int), columns.astype(int))), shape=(len(row), n))
-    return LinearProgram(
-        c=np.array([float(s.value(problem)) for s in schedules]),
-        A=sparse.csc_array(matrix),
-        row_lower=np.full(len(row), -np.inf),
-        row_upper=np.array([capacity[h, r] for h, r, _ in used] + [1.0] * len(owners), dtype=float),
-        col_lower=np.zeros(n),
-        col_upper=np.full(n, 1.0 if whole else np.inf),
-        integer=np.full(n, whole),
+    return LinearProgram.of(
+        np.array([float(s.value(problem)) for s in schedules]),
+        matrix,
+        np.full(len(row), -np.inf),
+        np.array([capacity[h, r] for h, r, _ in used] + [1.0] * len(owners), dtype=float),
+        col_upper=1.0 if whole else np.inf,
+        integer=whole,
         row_names=[f"{kind}[{','.join(map(str, at))}]" for kind, *at in row],
         col_names=[f"y[{problem.name(schedule.job)},{i}]" for i, schedule in enumerate(schedules)],
     )

@@ -177,14 +177,9 @@ def _program(time: Floats, row: NDArray[np.intp], column: NDArray[np.intp], busy
     entries = np.concatenate([time, np.full(k, -1.0), np.ones(pairs)])
     rows = np.concatenate([column, np.arange(k), k + row])
     columns = np.concatenate([np.arange(pairs), np.full(k, pairs), np.arange(pairs)])
-    return LinearProgram(
-        c=np.append(np.zeros(pairs), -1.0),
-        A=sparse.csc_array(sparse.coo_array((entries, (rows, columns)), shape=(k + n, pairs + 1))),
-        row_lower=np.concatenate([np.full(k, -np.inf), np.ones(n)]),
-        row_upper=np.concatenate([-busy, np.ones(n)]),
-        col_lower=np.zeros(pairs + 1),
-        col_upper=np.full(pairs + 1, np.inf),
-        integer=np.zeros(pairs + 1, dtype=bool),
-        row_names=(),
-        col_names=(),
+    return LinearProgram.of(
+        np.append(np.zeros(pairs), -1.0),
+        sparse.coo_array((entries, (rows, columns)), shape=(k + n, pairs + 1)),
+        np.concatenate([np.full(k, -np.inf), np.ones(n)]),
+        np.concatenate([-busy, np.ones(n)]),
     )

@@ -53,7 +53,6 @@ def proven_point(compiled: Compiled, kind: Ints, bundles: Floats, forces: Forces
         bound=float(prices @ entities.capacity),
         status="optimal",
         row_dual=row_dual,
-        reduced_cost=program.priced(row_dual),
         seconds=seconds,
         method="bundles",
         passes=passes,

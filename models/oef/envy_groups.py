@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from hetopt.data.entities import Floats
-from hetopt.models.oef.envy_menu import ROWS_PER_TENANT, STALL, Ints, Market, Menu
+from hetopt.models.oef.envy_menu import ROWS_PER_TENANT, STALL, Ints, Market, Menu, add_envy_rows
 from hetopt.programs.linear import LinearProgram
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
@@ -145,13 +145,7 @@ class _Search:
 
     def _add_rows(self, first: Ints, second: Ints) -> None:
         self.free[first, second] = False
-        r, k = len(first), self.taste.shape[1]
-        types = np.arange(k)
-        columns = np.concatenate([first[:, None] * k + types, second[:, None] * k + types], axis=1)
-        data = np.concatenate([self.taste[first], -self.taste[first]], axis=1)
-        entries = (data.ravel(), columns.ravel(), np.arange(r + 1) * 2 * k)
-        rows = sparse.csr_array(entries, shape=(r, len(self.gain)))
-        self.session.add_rows(rows, np.zeros(r), np.full(r, np.inf), ())
+        add_envy_rows(self.session, self.taste[first], first, second, len(self.gain))
         self.envious.append(self.members[first])
         self.envied.append(self.members[second])
 
@@ -174,15 +168,6 @@ def _seen(member_taste: Floats, outsider_taste: Floats, outsider: Ints, member: 
 
 def _program(gain: Floats, rows: sparse.csr_array, blocks: int) -> LinearProgram:
     """The program of :class:`_Search` before any envy among members."""
-    r, columns = rows.shape
-    return LinearProgram(
-        c=gain,
-        A=sparse.csc_array(rows),
-        row_lower=np.concatenate([np.full(blocks, -np.inf), np.zeros(r - blocks)]),
-        row_upper=np.concatenate([np.ones(blocks), np.full(r - blocks, np.inf)]),
-        col_lower=np.zeros(columns),
-        col_upper=np.full(columns, np.inf),
-        integer=np.zeros(columns, dtype=bool),
-        row_names=(),
-        col_names=(),
-    )
+    r = rows.shape[0]
+    lower = np.concatenate([np.full(blocks, -np.inf), np.zeros(r - blocks)])
+    return LinearProgram.of(gain, rows, lower, np.concatenate([np.ones(blocks), np.full(r - blocks, np.inf)]))

@@ -107,7 +107,7 @@ def best_menu(market: Market, group: Ints, envious: Ints, envied: Ints, options:
         present[envious, envied] = True
         first.append(envious)
         second.append(envied)
-        _add_envy_rows(session, market.taste[envious], group[envious], envied, groups)
+        add_envy_rows(session, market.taste[envious], group[envious], envied, groups * k)
         x, dual, objective = session.values()
         bundles = np.maximum(x, 0.0).reshape(groups, k)
         envious, envied = _envy(market.taste, bundles, group, present)
@@ -126,26 +126,17 @@ def _without_envy(market: Market, group: Ints, groups: int) -> LinearProgram:
     worth = np.zeros((groups, k))
     np.add.at(worth, group, market.taste * market.worth[:, None])
     matrix = (np.repeat(weight, k), np.tile(np.arange(k, dtype=np.int32), groups), np.arange(groups * k + 1))
-    return LinearProgram(
-        c=worth.ravel(),
-        A=sparse.csc_array(matrix, shape=(k, groups * k)),
-        row_lower=np.full(k, -np.inf),
-        row_upper=market.capacity,
-        col_lower=np.zeros(groups * k),
-        col_upper=np.full(groups * k, np.inf),
-        integer=np.zeros(groups * k, dtype=bool),
-        row_names=(),
-        col_names=(),
-    )
+    rows = sparse.csc_array(matrix, shape=(k, groups * k))
+    return LinearProgram.of(worth.ravel(), rows, np.full(k, -np.inf), market.capacity)
 
 
-def _add_envy_rows(session: Session, taste: Floats, own: Ints, other: Ints, groups: int) -> None:
-    """Rows ``taste[r] . (bundle own[r] - bundle other[r]) >= 0``."""
+def add_envy_rows(session: Session, taste: Floats, own: Ints, other: Ints, columns: int) -> None:
+    """Rows ``taste[r] . (bundle own[r] - bundle other[r]) >= 0``; bundles are the first columns."""
     r, k = taste.shape
     types = np.arange(k)
-    columns = np.concatenate([own[:, None] * k + types, other[:, None] * k + types], axis=1).ravel()
+    index = np.concatenate([own[:, None] * k + types, other[:, None] * k + types], axis=1).ravel()
     data = np.concatenate([taste, -taste], axis=1).ravel()
-    matrix = sparse.csr_array((data, columns, np.arange(r + 1) * 2 * k), shape=(r, groups * k))
+    matrix = sparse.csr_array((data, index, np.arange(r + 1) * 2 * k), shape=(r, columns))
     session.add_rows(matrix, np.zeros(r), np.full(r, np.inf), ())
 
 

@@ -56,7 +56,6 @@ def by_prices(compiled: Compiled, options: Options) -> Point:
         bound=float(prices @ entities.capacity),
         status="optimal",
         row_dual=dual,
-        reduced_cost=program.priced(dual),
         seconds=time.perf_counter() - began,
         method="prices",
         passes=balanced.passes,
