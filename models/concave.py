@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from hetopt.data.entities import Entities, Floats, Kind
 from hetopt.programs.arrays import Arrays, Columns, Curves
-from hetopt.programs.mathematics import Mathematics, Statement
+from hetopt.programs.mathematics import Mathematics
 from hetopt.programs.model import Block, Expression, Model
 from hetopt.programs.symbols import shared
 
@@ -155,10 +155,13 @@ class LogRate(Concave):
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """The gain as a formula."""
-        formula = "sum(pi[e] * log(rate[e]) for e in E if f[e] > 0)"
-        meaning = "logarithms of the rates, by weight; who can use no GPU has none"
-        return Mathematics(
-            gains=(Statement("gain", formula, "", "Eisenberg and Gale, 1959", meaning),), symbols=shared(kind)
+        return Mathematics.read(
+            """
+            maximise
+              gain [Eisenberg and Gale, 1959] | logarithms of the rates, by weight; who can use no GPU has none
+                sum(pi[e] * log(rate[e]) for e in E if f[e] > 0)
+            """,
+            symbols=shared(kind),
         )
 
 
@@ -187,8 +190,11 @@ class CompletionTime(Concave):
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """The gain as a formula."""
-        formula = "-sum(pi[e] * W_left[e] / rate[e] for e in E if W_left[e] > 0 if f[e] > 0)"
-        meaning = "time until each job is done if shares stay as they are, by weight"
-        return Mathematics(
-            gains=(Statement("gain", formula, "", "FFT, section 2.3", meaning, "s"),), symbols=shared(kind)
+        return Mathematics.read(
+            """
+            maximise
+              gain [FFT, section 2.3] | time until each job is done if shares stay as they are, by weight | s
+                -sum(pi[e] * W_left[e] / rate[e] for e in E if W_left[e] > 0 if f[e] > 0)
+            """,
+            symbols=shared(kind),
         )

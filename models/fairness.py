@@ -11,8 +11,8 @@ from hetopt.data.worth import most_at_once, usable, worth
 from hetopt.programs.arrays import Arrays, Columns, Index, Ints, RowFamily, Rows, nearest_powers, on_own, on_shares
 from hetopt.programs.formulation import ArrayComponent
 from hetopt.programs.linear import Names
-from hetopt.programs.mathematics import Mathematics, Statement, Symbol, Variable
-from hetopt.programs.symbols import fair, shared, total
+from hetopt.programs.mathematics import Mathematics
+from hetopt.programs.symbols import fair, rate_unit, shared, total
 from hetopt.tolerances import VIOLATED
 
 
@@ -64,15 +64,15 @@ class EnvyFree(ArrayComponent):
     def mathematics(self, kind: Kind) -> Mathematics:
         """The rows as a formula."""
         part = "pi[e]" if kind == "tenants" else "min(pi[e] * d[o] / d[e], pi[o])"
-        row = Statement(
-            "row",
-            f"pi[o] * {total('v')} >= {part} * sum(v[e, k] * x[o, k] for k in K)",
-            "for e in E for o in E if e != o",
-            "OEF, eq. (10c), right side misprinted",
-            "nobody would rather have the GPUs of another",
-            "" if kind == "tenants" else "work/s",
+        return Mathematics.read(
+            f"""
+            subject to
+              row [OEF, eq. (10c), right side misprinted]
+                | nobody would rather have the GPUs of another | {rate_unit(kind)}
+                pi[o] * {total("v")} >= {part} * sum(v[e, k] * x[o, k] for k in K) for e in E for o in E if e != o
+            """,
+            symbols=shared(kind),
         )
-        return Mathematics(rows=(row,), symbols=shared(kind))
 
 
 def pair(at: Ints, n: int) -> tuple[Ints, Ints]:
@@ -143,17 +143,17 @@ class SharingIncentive(ArrayComponent):
     def mathematics(self, kind: Kind) -> Mathematics:
         """The rows as a formula."""
         own = "on an own part of every type's GPUs, by weight"
-        most = Symbol("F", f"most work per second that e can do {own}, running at most all the time", "work/s", "e")
-        row = Statement(
-            "row",
-            f"{total('v')} >= {'f[e]' if kind == 'tenants' else 'F[e]'}",
-            "for e in E",
-            "OEF, section 2.3.1 (3)",
-            f"nobody would do better {own}",
-            "" if kind == "tenants" else "work/s",
+        return Mathematics.read(
+            f"""
+            subject to
+              row [OEF, section 2.3.1 (3)] | nobody would do better {own} | {rate_unit(kind)}
+                {total("v")} >= {"f" if kind == "tenants" else "F"}[e] for e in E
+            symbols
+              F[e] | most work per second that e can do {own}, running at most all the time | work/s
+            """,
+            definitions=(fair(kind),) if kind == "tenants" else (),
+            symbols=shared(kind),
         )
-        where = (fair(kind),) if kind == "tenants" else ()
-        return Mathematics(rows=(row,), definitions=where, symbols=(*shared(kind), most))
 
     def fair(self, entities: Entities) -> Numbers:
         """(n,) rate with the own part of the cluster."""
@@ -184,12 +184,15 @@ class EqualRates(ArrayComponent):
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """The column and the rows as formulas."""
-        unit, over = "" if kind == "tenants" else "work/s", "for e in E"
-        meaning = "all rates are equal by weight; who can use no GPU has none"
-        formula = f"{total('v')} == (pi[e] * level if f[e] > 0 else 0)"
-        return Mathematics(
-            rows=(Statement("row", formula, over, "OEF, eq. (9c)", meaning, unit),),
-            variables=(Variable("level", "rate of everyone, per unit of weight", unit, formula="level >= 0"),),
+        return Mathematics.read(
+            f"""
+            subject to
+              row [OEF, eq. (9c)] | all rates are equal by weight; who can use no GPU has none | {rate_unit(kind)}
+                {total("v")} == (pi[e] * level if f[e] > 0 else 0) for e in E
+            with
+              level | rate of everyone, per unit of weight | {rate_unit(kind)}
+                level >= 0
+            """,
             symbols=shared(kind),
         )
 

@@ -10,8 +10,8 @@ import numpy as np
 from hetopt.data.entities import Entities, Kind, Numbers
 from hetopt.programs.arrays import Arrays
 from hetopt.programs.formulation import ArrayComponent
-from hetopt.programs.mathematics import Mathematics, Statement
-from hetopt.programs.symbols import OVER, shared
+from hetopt.programs.mathematics import Mathematics
+from hetopt.programs.symbols import OVER, rate_unit, shared
 
 
 class LinearGain(ArrayComponent):
@@ -41,11 +41,16 @@ class TotalRate(LinearGain):
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """The gain as a formula."""
-        tenants = kind == "tenants"
-        source = "OEF, eq. (9a), (10a)" if tenants else "Gavel, section 4.2"
-        what, unit = ("total normalised throughput", "") if tenants else ("total work per second", "work/s")
-        gain = Statement("gain", f"sum(v[e, k] * x[e, k] {OVER})", "", source, what, unit)
-        return Mathematics(gains=(gain,), symbols=shared(kind))
+        source = "OEF, eq. (9a), (10a)" if kind == "tenants" else "Gavel, section 4.2"
+        what = "total normalised throughput" if kind == "tenants" else "total work per second"
+        return Mathematics.read(
+            f"""
+            maximise
+              gain [{source}] | {what} | {rate_unit(kind)}
+                sum(v[e, k] * x[e, k] {OVER})
+            """,
+            symbols=shared(kind),
+        )
 
 
 @dataclass(frozen=True)
@@ -60,8 +65,11 @@ class WeightedRate(LinearGain):
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """The gain as a formula."""
-        unit = "" if kind == "tenants" else "work/s"
-        gain = Statement(
-            "gain", "sum(pi[e] * rate[e] for e in E)", "", "Gavel, section 4.2", "total rate, by weight", unit
+        return Mathematics.read(
+            f"""
+            maximise
+              gain [Gavel, section 4.2] | total rate, by weight | {rate_unit(kind)}
+                sum(pi[e] * rate[e] for e in E)
+            """,
+            symbols=shared(kind),
         )
-        return Mathematics(gains=(gain,), symbols=shared(kind))

@@ -12,8 +12,8 @@ from hetopt.errors import InvalidOption
 from hetopt.programs.arrays import Arrays, Columns, Index, Rows, on_each, on_own
 from hetopt.programs.formulation import ArrayComponent
 from hetopt.programs.linear import Names
-from hetopt.programs.mathematics import Mathematics, Statement, Symbol, Variable
-from hetopt.programs.symbols import OVER, gpus, number, shared
+from hetopt.programs.mathematics import Mathematics
+from hetopt.programs.symbols import OVER, gpus, number, rate_unit, shared
 
 
 @dataclass(frozen=True)
@@ -59,20 +59,22 @@ class SwitchingCost(ArrayComponent):
         """The same in formulas."""
         if self.price == 0:
             return Mathematics()
-        unit = "" if kind == "tenants" else "work/s"
-        cost = Statement(
-            "gain",
-            f"-{number(self.price)} * sum(gained[e, k] {OVER})",
-            "",
-            "",
-            f"price of moving, {number(self.price)} for each GPU gained; a divisible relative of FFT, section 4.2.3",
-            unit,
-        )
-        row = f"gained[e, k] >= {gpus(kind)} - h[e, k]"
-        what = "GPUs of type k that e gains over what it holds"
-        return Mathematics(
-            gains=(cost,),
-            rows=(Statement("row", row, OVER, "", "what is not held now is gained", "GPUs"),),
-            variables=(Variable("gained", what, "GPUs", "e, k", formula="gained[e, k] >= 0", over=OVER),),
-            symbols=(*shared(kind), Symbol("h", "GPUs of type k that e holds now", "GPUs", "e, k")),
+        price = number(self.price)
+        return Mathematics.read(
+            f"""
+            maximise
+              gain
+                | price of moving, {price} for each GPU gained; a divisible relative of FFT, section 4.2.3
+                | {rate_unit(kind)}
+                -{price} * sum(gained[e, k] {OVER})
+            subject to
+              row | what is not held now is gained | GPUs
+                gained[e, k] >= {gpus(kind)} - h[e, k] {OVER}
+            with
+              gained[e, k] | GPUs of type k that e gains over what it holds | GPUs
+                gained[e, k] >= 0 {OVER}
+            symbols
+              h[e, k] | GPUs of type k that e holds now | GPUs
+            """,
+            symbols=shared(kind),
         )

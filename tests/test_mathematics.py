@@ -288,6 +288,63 @@ def test_one_line_for_pyomo() -> None:
     assert Statement("row", "a <= 1").doc == "a ≤ 1"
 
 
+def test_programs_are_read_from_text() -> None:
+    made = Mathematics.read(
+        """
+        a program
+        minimise with priority 2
+          gain [P, eq. (1)] | total | work/s
+            sum(rate[e] for e in E)
+        subject to
+          row | enough
+            | work
+            rate[e] >= level
+            + 1
+            for e in E if e > 0
+        with
+          x[e] as share [P, eq. (2)] | GPUs of a tenant | GPUs | x^{#1}
+            x[e] >= 0 for e in E, else 0
+          level | least rate
+        where
+          rate[e] | work
+            rate[e] == (2 if x[e] > 1 else 1) * x[e] for e in E
+        symbols
+          E | tenants
+            of all kinds
+        """
+    )
+    assert made == Mathematics(
+        "a program",
+        (Statement("gain", "sum(rate[e] for e in E)", "", "P, eq. (1)", "total", "work/s", 2),),
+        (Statement("row", "rate[e] >= level + 1", "for e in E if e > 0", "", "enough", "work"),),
+        (
+            Variable(
+                "x",
+                "GPUs of a tenant",
+                "GPUs",
+                "e",
+                "x^{#1}",
+                "x[e] >= 0",
+                "for e in E",
+                "P, eq. (2)",
+                "share",
+                sparse=True,
+            ),
+            Variable("level", "least rate"),
+        ),
+        (Definition("rate", "work", "", "e", "", "rate[e] == (2 if x[e] > 1 else 1) * x[e]", "for e in E"),),
+        (Symbol("E", "tenants of all kinds"),),
+        "minimise",
+    )
+    for wrong in (
+        "maximise\n  gain | a | b | c | d\n    1",
+        "maximise\n  two names\n    1",
+        "subject to\n  row\n    1 <=",
+    ):
+        with pytest.raises(InvalidFormulation, match="cannot be read"):
+            Mathematics.read(wrong)
+
+
 def test_signs_of_latex_are_taken_out_of_words() -> None:
     made = Mathematics("100 % of a_b", rows=(Statement("x_y", "1 <= 2"),)).latex()
     assert r"\text{100 }\%\text{ of a}\_\text{b}" in made

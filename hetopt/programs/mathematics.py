@@ -18,6 +18,7 @@ import pyomo.environ as pyo
 
 from hetopt.errors import InvalidFormulation
 from hetopt.programs.notation import HARD, as_words, latex, text
+from hetopt.programs.reading import statements_of
 from hetopt.programs.statements import Definition, Stated, Statement, Symbol, Variable, explained
 
 __all__ = ["Definition", "Mathematics", "Statement", "Symbol", "Variable", "described", "mathematics_of"]
@@ -82,6 +83,25 @@ class Mathematics:
                     raise InvalidFormulation(
                         f"{said} has {name!r} with {places} subscripts; its symbol has {symbol.places}: {symbol.head}"
                     )
+
+    @classmethod
+    def read(cls, text: str, *, definitions: Sequence[Definition] = (), symbols: Sequence[Symbol] = ()) -> Mathematics:
+        """The program that ``text`` states, in the form of :mod:`hetopt.programs.reading`.
+
+        Parameters
+        ----------
+        definitions, symbols:
+            More of them, which several programs share.
+
+        Raises
+        ------
+        InvalidFormulation
+            A line or a formula cannot be read, or as for any program.
+        """
+        found = statements_of(text)
+        found["definitions"] += tuple(definitions)
+        found["symbols"] += tuple(symbols)
+        return cls(**found)
 
     @classmethod
     def joined(cls, title: str, parts: Mapping[str, Mathematics]) -> Mathematics:

@@ -23,6 +23,11 @@ def number(value: float) -> str:
     return repr(int(value) if value == int(value) and abs(value) < 1e15 else float(value))
 
 
+def rate_unit(kind: Kind) -> str:
+    """The unit of rates; normalised throughput has none."""
+    return "" if kind == "tenants" else "work/s"
+
+
 OVER = "for e in E for k in K"
 """All places of shares."""
 

@@ -18,191 +18,97 @@ from hetopt.pipelines.iteration_time import Asynchronous
 from hetopt.pipelines.mapping import GPUMapping, Mapper, Stopwatch, in_order
 from hetopt.pipelines.pipeline import Pipeline
 from hetopt.pipelines.servers import Servers
-from hetopt.programs.mathematics import Definition, Mathematics, Statement, Symbol, Variable, described
+from hetopt.programs.mathematics import Mathematics, described
 from hetopt.solving.options import Options
 from hetopt.tolerances import EQUAL, PROVEN
 
-STAGES = (
-    Symbol("k", "replicas of stage s", index="s"),
-    Symbol("t", "GPUs of a replica of stage s, all of one server", "GPUs", "s"),
-    Symbol(
-        "l",
-        "what a replica of stage s and one of r exchange in an iteration: 2 d / k of neighbours, else 0",
-        "bytes",
-        "s, r",
-    ),
-    Symbol("e", "tokens that two replicas of stage s exchange in an iteration", "bytes", "s"),
-    Symbol("h", "parameters of stage s", "bytes", "s"),
+_STAGES = Mathematics.read(
+    """
+    where
+      a[s] [ASRPT, section III-B] | what a replica of stage s sends in its AllReduce | bytes
+        a[s] == 2 * (k[s] - 1) * h[s] / k[s] for s in S
+    symbols
+      S | stages of the job
+      k[s] | replicas of stage s
+      t[s] | GPUs of a replica of stage s, all of one server | GPUs
+      l[s, r] | what a replica of stage s and one of r exchange in an iteration: 2 d / k of neighbours, else 0 | bytes
+      e[s] | tokens that two replicas of stage s exchange in an iteration | bytes
+      h[s] | parameters of stage s | bytes
+    """
 )
+(REDUCED,), STAGES = _STAGES.definitions, _STAGES.symbols[1:]
 """What both exact mappings know of a job's stages."""
 
-REDUCED = Definition(
-    "a",
-    "what a replica of stage s sends in its AllReduce",
-    "bytes",
-    "s",
-    formula="a[s] == 2 * (k[s] - 1) * h[s] / k[s]",
-    over="for s in S",
-    source="ASRPT, section III-B",
-)
-
-MATHEMATICS = Mathematics(
-    "A-SRPT: the GPU mapping with the shortest iteration",
-    gains=(
-        Statement(
-            "seconds", "z", source="ASRPT, eq. (7)", meaning="an iteration, relative to that of the start", unit="u"
-        ),
-    ),
-    rows=(
-        Statement(
-            "placed",
-            "sum(x[s, m] for m in M) == k[s]",
-            "for s in S",
-            "ASRPT, eq. (2)",
-            "every replica is somewhere",
-            "replicas",
-        ),
-        Statement(
-            "room",
-            "sum(t[s] * x[s, m] for s in S) <= g[m]",
-            "for m in M",
-            "ASRPT, eq. (3)",
-            "no server has more than its free GPUs",
-            "GPUs",
-        ),
-        Statement(
-            "one",
-            "sum(y[s, m, c] for c in counts[s, m]) <= 1",
-            "for s in S for m in M",
-            meaning="a stage has one number of replicas on a server; none is 0",
-        ),
-        Statement(
-            "pace",
-            "u * z >= sum(base[s, m, c] * y[s, m, c] for c in counts[s, m])"
-            " - sum(save[s, r, m] * x[r, m] for r in S if r != s)"
-            " - worst[s, m] * (1 - sum(y[s, m, c] for c in counts[s, m]))",
-            "for s in S for m in M if len(counts[s, m]) > 0",
-            "ASRPT, eq. (7)",
-            "the slowest stage on any server sets the pace",
-            "s",
-        ),
-        Statement(
-            "beside",
-            "sum(save[s, r, m] * x[r, m] for r in S if r != s) + worst[s, m] + delta * u"
-            " >= sum((base[s, m, c] + worst[s, m] - u) * y[s, m, c] for c in slow[s, m])",
-            "for s in S for m in M if len(slow[s, m]) > 0",
-            meaning="a stage that would be slower than the start alone has neighbours beside it",
-            unit="s",
-        ),
-        Statement(
-            "order",
-            "x[top, m] >= x[top, n]",
-            "for m, n in pairs",
-            meaning="of equal servers the first has most of the largest stage",
-            unit="replicas",
-        ),
-    ),
-    variables=(
-        Variable(
-            "y",
-            "whether server m has c replicas of stage s",
-            "",
-            "s, m, c",
-            formula="y[s, m, c] in {0, 1}",
-            over="for s in S for m in M for c in counts[s, m]",
-        ),
-        Variable("z", "seconds of an iteration", "u", formula="min(1, bound / u) - epsilon <= z <= 1 + epsilon"),
-    ),
-    definitions=(
-        Definition(
-            "x",
-            "replicas of stage s on server m",
-            "replicas",
-            "s, m",
-            "x_{#1}^{#2}",
-            "x[s, m] == sum(c * y[s, m, c] for c in counts[s, m])",
-            "for s in S for m in M",
-        ),
-        Definition(
-            "base",
-            "a stage with c replicas on server m and no neighbours there",
-            "s",
-            "s, m, c",
-            formula="base[s, m, c] == comp[s, m] + comm[s, m, c] + theta_r * reduce[s, m, c]",
-            over="for s in S for m in M for c in {1, ..., k[s]}",
-            source="ASRPT, eq. (7)",
-        ),
-        Definition(
-            "comp",
-            "computation of a stage on server m, with the exchange between slices",
-            "s",
-            "s, m",
-            formula="comp[s, m] == pf[s] + theta_b * pb[s] + 2 * (t[s] - 1) * q[s] / (t[s] * B[m])",
-            over="for s in S for m in M",
-            source="ASRPT, eq. (4)",
-        ),
-        Definition(
-            "comm",
-            "its exchange with other replicas if c of its own and no neighbours are there",
-            "s",
-            "s, m, c",
-            formula="comm[s, m, c] == sum(l[s, r] * k[r] for r in S if r != s) / (t[s] * b[m])"
-            " + e[s] * ((k[s] - c) / (t[s] * b[m]) + (c - 1) / (t[s] * B[m]))",
-            over="for s in S for m in M for c in {1, ..., k[s]}",
-            source="ASRPT, eq. (5)",
-        ),
-        Definition(
-            "reduce",
-            "its AllReduce if c of its replicas are there",
-            "s",
-            "s, m, c",
-            formula="reduce[s, m, c] == (a[s] / (t[s] * B[m]) if c == k[s] else a[s] / (c * t[s] * b[m]))",
-            over="for s in S for m in M for c in {1, ..., k[s]}",
-            source="ASRPT, eq. (6)",
-        ),
-        Definition(
-            "save",
-            "what a replica of r on server m saves a stage s there",
-            "s",
-            "s, r, m",
-            formula="save[s, r, m] == l[s, r] * (1 / (t[s] * b[m]) - 1 / (t[s] * B[m]))",
-            over="for s in S for r in S for m in M if r != s",
-            source="ASRPT, eq. (5)",
-        ),
-        Definition(
-            "worst",
-            "what neighbours can cost a stage s on server m, at most, where links within the server are the slower",
-            "s",
-            "s, m",
-            formula="worst[s, m] == sum(max(0, -save[s, r, m]) * k[r] for r in S if r != s)",
-            over="for s in S for m in M",
-        ),
-        REDUCED,
-    ),
-    symbols=(
-        Symbol("S", "stages of the job, from 1 on"),
-        Symbol("M", "servers, from 0 on"),
-        *STAGES,
-        Symbol("g", "free GPUs of server m", "GPUs", "m"),
-        Symbol("b", "bandwidth of the network card for each GPU of server m, B inter / g in the paper", "bytes/s", "m"),
-        Symbol("B", "bandwidth between two GPUs of server m, B intra in the paper", "bytes/s", "m"),
-        Symbol("pf", "computation of stage s forwards", "s", "s", "p^f_{#1}"),
-        Symbol("pb", "computation of stage s backwards", "s", "s", "p^b_{#1}"),
-        Symbol("q", "what the GPUs of a replica of stage s reduce among themselves", "bytes", "s"),
-        Symbol("theta_b", "part of the backward computation that does not overlap with the AllReduce"),
-        Symbol("theta_r", "part of the AllReduce that does not overlap with computation"),
-        Symbol("u", "an iteration of the start; without a start, what none can exceed", "s"),
-        Symbol("bound", "no mapping is faster", "s"),
-        Symbol(
-            "counts", "numbers of replicas with which stage s can be as fast on server m as the start", index="s, m"
-        ),
-        Symbol("slow", "those of counts with base + worst > (1 + delta) u", index="s, m"),
-        Symbol("top", "the stage with most replicas", latex="s^*"),
-        Symbol("pairs", "neighbours (m, n) in the order of equal servers"),
-        Symbol("epsilon", "what counts as equal"),
-        Symbol("delta", "what rounding may add"),
-    ),
-    sense="minimise",
+MATHEMATICS = Mathematics.read(
+    r"""
+    A-SRPT: the GPU mapping with the shortest iteration
+    minimise
+      seconds [ASRPT, eq. (7)] | an iteration, relative to that of the start | u
+        z
+    subject to
+      placed [ASRPT, eq. (2)] | every replica is somewhere | replicas
+        sum(x[s, m] for m in M) == k[s] for s in S
+      room [ASRPT, eq. (3)] | no server has more than its free GPUs | GPUs
+        sum(t[s] * x[s, m] for s in S) <= g[m] for m in M
+      one | a stage has one number of replicas on a server; none is 0
+        sum(y[s, m, c] for c in counts[s, m]) <= 1 for s in S for m in M
+      pace [ASRPT, eq. (7)] | the slowest stage on any server sets the pace | s
+        u * z >= sum(base[s, m, c] * y[s, m, c] for c in counts[s, m]) - sum(save[s, r, m] * x[r, m] for r in S if r
+          != s) - worst[s, m] * (1 - sum(y[s, m, c] for c in counts[s, m]))
+        for s in S for m in M if len(counts[s, m]) > 0
+      beside | a stage that would be slower than the start alone has neighbours beside it | s
+        sum(save[s, r, m] * x[r, m] for r in S if r != s) + worst[s, m] + delta * u >= sum((base[s, m, c] + worst[s,
+          m] - u) * y[s, m, c] for c in slow[s, m]) for s in S for m in M if len(slow[s, m]) > 0
+      order | of equal servers the first has most of the largest stage | replicas
+        x[top, m] >= x[top, n] for m, n in pairs
+    with
+      y[s, m, c] | whether server m has c replicas of stage s
+        y[s, m, c] in {0, 1} for s in S for m in M for c in counts[s, m]
+      z | seconds of an iteration | u
+        min(1, bound / u) - epsilon <= z <= 1 + epsilon
+    where
+      x[s, m] | replicas of stage s on server m | replicas | x_{#1}^{#2}
+        x[s, m] == sum(c * y[s, m, c] for c in counts[s, m]) for s in S for m in M
+      base[s, m, c] [ASRPT, eq. (7)] | a stage with c replicas on server m and no neighbours there | s
+        base[s, m, c] == comp[s, m] + comm[s, m, c] + theta_r * reduce[s, m, c]
+        for s in S for m in M for c in {1, ..., k[s]}
+      comp[s, m] [ASRPT, eq. (4)] | computation of a stage on server m, with the exchange between slices | s
+        comp[s, m] == pf[s] + theta_b * pb[s] + 2 * (t[s] - 1) * q[s] / (t[s] * B[m]) for s in S for m in M
+      comm[s, m, c] [ASRPT, eq. (5)]
+        | its exchange with other replicas if c of its own and no neighbours are there | s
+        comm[s, m, c] == sum(l[s, r] * k[r] for r in S if r != s) / (t[s] * b[m]) + e[s] * ((k[s] - c) / (t[s] *
+          b[m]) + (c - 1) / (t[s] * B[m])) for s in S for m in M for c in {1, ..., k[s]}
+      reduce[s, m, c] [ASRPT, eq. (6)] | its AllReduce if c of its replicas are there | s
+        reduce[s, m, c] == (a[s] / (t[s] * B[m]) if c == k[s] else a[s] / (c * t[s] * b[m]))
+        for s in S for m in M for c in {1, ..., k[s]}
+      save[s, r, m] [ASRPT, eq. (5)] | what a replica of r on server m saves a stage s there | s
+        save[s, r, m] == l[s, r] * (1 / (t[s] * b[m]) - 1 / (t[s] * B[m]))
+        for s in S for r in S for m in M if r != s
+      worst[s, m]
+        | what neighbours can cost a stage s on server m, at most, where links within the server are the slower | s
+        worst[s, m] == sum(max(0, -save[s, r, m]) * k[r] for r in S if r != s) for s in S for m in M
+    symbols
+      S | stages of the job, from 1 on
+      M | servers, from 0 on
+      g[m] | free GPUs of server m | GPUs
+      b[m] | bandwidth of the network card for each GPU of server m, B inter / g in the paper | bytes/s
+      B[m] | bandwidth between two GPUs of server m, B intra in the paper | bytes/s
+      pf[s] | computation of stage s forwards | s | p^f_{#1}
+      pb[s] | computation of stage s backwards | s | p^b_{#1}
+      q[s] | what the GPUs of a replica of stage s reduce among themselves | bytes
+      theta_b | part of the backward computation that does not overlap with the AllReduce
+      theta_r | part of the AllReduce that does not overlap with computation
+      u | an iteration of the start; without a start, what none can exceed | s
+      bound | no mapping is faster | s
+      counts[s, m] | numbers of replicas with which stage s can be as fast on server m as the start
+      slow[s, m] | those of counts with base + worst > (1 + delta) u
+      top | the stage with most replicas |  | s^*
+      pairs | neighbours (m, n) in the order of equal servers
+      epsilon | what counts as equal
+      delta | what rounding may add
+    """,
+    definitions=(REDUCED,),
+    symbols=STAGES,
 )
 
 

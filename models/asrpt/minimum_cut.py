@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -22,125 +22,77 @@ from hetopt.pipelines.iteration_time import Asynchronous, Timing
 from hetopt.pipelines.mapping import GPUMapping, Mapper, Stopwatch, in_order
 from hetopt.pipelines.pipeline import Pipeline
 from hetopt.pipelines.servers import Servers
-from hetopt.programs.mathematics import Definition, Mathematics, Statement, Symbol, Variable, described
+from hetopt.programs.mathematics import Mathematics, described
 from hetopt.solving.options import Options
 
 Step = tuple[int, int, int, int, int]
 """(free GPUs of the server, stage from 0, GPUs used before it, replicas of the stage before, replicas of it)."""
 
 
+_WITH_TREES = Mathematics.read(
+    r"""
+    A-SRPT: the GPU mapping that cuts fewest bytes
+    minimise
+      bytes [ASRPT, section IV-B] | what is sent between servers in an iteration | unit
+        (apart - inside + reduced) / unit
+    subject to
+      walk [ASRPT, eq. (3)]
+        | what leaves a stage enters the next, and all servers enter the first; none uses more than its free GPUs
+        | servers
+        sum(f[g, s, u, b, c] for c in {0, ..., K}) == (n[g] if s == 0 else sum(f[g, s - 1, u - t[s - 1] * b, d, b]
+          for d in {0, ..., K})) for g, s, u, b in nodes
+      placed [ASRPT, eq. (2)] | every replica is somewhere | replicas
+        sum(c * N[s, c] for c in {1, ..., k[s]}) == k[s] for s in S
+      partition | a stage is split in one way into parts
+        sum(w[s, p] for p in P[s]) == 1 for s in S
+      sizes | the parts of a stage are what servers have of it | servers
+        N[s, c] == sum(parts[s, p, c] * w[s, p] for p in P[s]) for s in S for c in {1, ..., k[s]}
+    with
+      f[g, s, u, b, c]
+        | servers of g free GPUs that used u before stage s, took b replicas of the stage before and take c of s
+        | servers
+        f[g, s, u, b, c] in {0, ..., n[g]}
+        for g, s, u, b in nodes for c in {0, ..., min(k[s], (g - u) // t[s])}, else 0
+      w[s, p] | whether stage s is split into p
+        w[s, p] in {0, 1} for s in S for p in P[s]
+    where
+      apart [ASRPT, section IV-B] | links and tokens if no two replicas were on one server | bytes
+        apart == sum(l[r, s] * k[r] * k[s] for s in S for r in S if r < s) + sum(e[s] * k[s] * (k[s] - 1) / 2 for s
+          in S)
+      inside [ASRPT, section IV-B] | links and tokens within servers | bytes
+        inside == sum((l[s - 1, s] * b * c + e[s] * c * (c - 1) / 2) * f[g, s, u, b, c] for g, s, u, b in nodes for
+          c in {0, ..., K})
+      reduced [ASRPT, section IV-B] | AllReduce between servers | bytes
+        reduced == sum(cut[s, p] * a[s] / 2 * w[s, p] for s in S for p in P[s])
+      N[s, c] | servers that take c replicas of stage s | servers
+        N[s, c] == sum(f[g, r, u, b, c] for g, r, u, b in nodes if r == s) for s in S for c in {1, ..., k[s]}
+    symbols
+      S | stages of the job, from 0 on
+      K | most replicas of a stage | replicas
+      n[g] | servers with g free GPUs | servers
+      nodes | (g, s, u, b) that can be: the first are (g, 0, 0, 0)
+      unit | the most that two replicas exchange, or one sends in its AllReduce | bytes
+      P[s] | ways to split stage s into parts, by their sizes
+      parts[s, p, c] | parts of c replicas in p
+      cut[s, p] | halves of a that are cut at least if stage s is split into p
+    """,
+    definitions=(REDUCED,),
+    symbols=STAGES,
+)
+RING_REDUCED = "reduced == sum(a[s] / (2 if k[s] == 2 else 1) * N[s, c] for s in S for c in {1, ..., k[s] - 1})"
+
+
 @cache
 def mathematics(allreduce: AllReduce = AllReduce.RING) -> Mathematics:
     """The GPU mapping that cuts fewest bytes, for that algorithm of the AllReduce."""
-    trees = allreduce is not AllReduce.RING
-    rows = (
-        Statement(
-            "walk",
-            "sum(f[g, s, u, b, c] for c in {0, ..., K})"
-            " == (n[g] if s == 0 else sum(f[g, s - 1, u - t[s - 1] * b, d, b] for d in {0, ..., K}))",
-            "for g, s, u, b in nodes",
-            "ASRPT, eq. (3)",
-            "what leaves a stage enters the next, and all servers enter the first; none uses more than its free GPUs",
-            "servers",
-        ),
-        Statement(
-            "placed",
-            "sum(c * N[s, c] for c in {1, ..., k[s]}) == k[s]",
-            "for s in S",
-            "ASRPT, eq. (2)",
-            "every replica is somewhere",
-            "replicas",
-        ),
-        Statement(
-            "partition",
-            "sum(w[s, p] for p in P[s]) == 1",
-            "for s in S",
-            meaning="a stage is split in one way into parts",
-        ),
-        Statement(
-            "sizes",
-            "N[s, c] == sum(parts[s, p, c] * w[s, p] for p in P[s])",
-            "for s in S for c in {1, ..., k[s]}",
-            meaning="the parts of a stage are what servers have of it",
-            unit="servers",
-        ),
+    title = f"{_WITH_TREES.title}, with {allreduce} AllReduce"
+    if allreduce is not AllReduce.RING:
+        return replace(_WITH_TREES, title=title)
+    definitions = tuple(
+        replace(one, formula=RING_REDUCED) if one.name == "reduced" else one for one in _WITH_TREES.definitions
     )
-    steps = Variable(
-        "f",
-        "servers of g free GPUs that used u before stage s, took b replicas of the stage before and take c of s",
-        "servers",
-        "g, s, u, b, c",
-        formula="f[g, s, u, b, c] in {0, ..., n[g]}",
-        over="for g, s, u, b in nodes for c in {0, ..., min(k[s], (g - u) // t[s])}",
-        sparse=True,
-    )
-    split = Variable(
-        "w", "whether stage s is split into p", "", "s, p", formula="w[s, p] in {0, 1}", over="for s in S for p in P[s]"
-    )
-    ring = "sum(a[s] / (2 if k[s] == 2 else 1) * N[s, c] for s in S for c in {1, ..., k[s] - 1})"
-    tree = "sum(cut[s, p] * a[s] / 2 * w[s, p] for s in S for p in P[s])"
-    definitions = (
-        Definition(
-            "apart",
-            "links and tokens if no two replicas were on one server",
-            "bytes",
-            formula="apart == sum(l[r, s] * k[r] * k[s] for s in S for r in S if r < s)"
-            " + sum(e[s] * k[s] * (k[s] - 1) / 2 for s in S)",
-            source="ASRPT, section IV-B",
-        ),
-        Definition(
-            "inside",
-            "links and tokens within servers",
-            "bytes",
-            formula="inside == sum((l[s - 1, s] * b * c + e[s] * c * (c - 1) / 2) * f[g, s, u, b, c]"
-            " for g, s, u, b in nodes for c in {0, ..., K})",
-            source="ASRPT, section IV-B",
-        ),
-        Definition(
-            "reduced",
-            "AllReduce between servers",
-            "bytes",
-            formula=f"reduced == {tree if trees else ring}",
-            source="ASRPT, section IV-B",
-        ),
-        Definition(
-            "N",
-            "servers that take c replicas of stage s",
-            "servers",
-            "s, c",
-            formula="N[s, c] == sum(f[g, r, u, b, c] for g, r, u, b in nodes if r == s)",
-            over="for s in S for c in {1, ..., k[s]}",
-        ),
-        REDUCED,
-    )
-    symbols = (
-        Symbol("S", "stages of the job, from 0 on"),
-        *STAGES,
-        Symbol("K", "most replicas of a stage", "replicas"),
-        Symbol("n", "servers with g free GPUs", "servers", "g"),
-        Symbol("nodes", "(g, s, u, b) that can be: the first are (g, 0, 0, 0)"),
-        Symbol("unit", "the most that two replicas exchange, or one sends in its AllReduce", "bytes"),
-        Symbol("P", "ways to split stage s into parts, by their sizes", index="s"),
-        Symbol("parts", "parts of c replicas in p", "", "s, p, c"),
-        Symbol("cut", "halves of a that are cut at least if stage s is split into p", "", "s, p"),
-    )
-    return Mathematics(
-        f"A-SRPT: the GPU mapping that cuts fewest bytes, with {allreduce} AllReduce",
-        gains=(
-            Statement(
-                "bytes",
-                "(apart - inside + reduced) / unit",
-                source="ASRPT, section IV-B",
-                meaning="what is sent between servers in an iteration",
-                unit="unit",
-            ),
-        ),
-        rows=rows if trees else rows[:2],
-        variables=(steps, split) if trees else (steps,),
-        definitions=definitions,
-        symbols=symbols,
-        sense="minimise",
-    )
+    rows, variables = _WITH_TREES.rows[:2], _WITH_TREES.variables[:1]
+    return replace(_WITH_TREES, title=title, rows=rows, variables=variables, definitions=definitions)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from hetopt.errors import InvalidFormulation, InvalidOption
 from hetopt.models.objectives import LinearGain
 from hetopt.programs.arrays import Arrays, Rows, on_shares
 from hetopt.programs.formulation import ArrayComponent
-from hetopt.programs.mathematics import Definition, Mathematics, Statement, Symbol
+from hetopt.programs.mathematics import Mathematics, Symbol
 from hetopt.programs.symbols import OVER, gpus, number, shared
 
 ROUND_SECONDS = 300.0
@@ -42,10 +42,14 @@ class OneType(ArrayComponent):
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """The rows as a formula."""
-        row = Statement(
-            "row", "sum(x[e, k] for k in K) <= 1", "for e in E", "FFT, eq. (1)", "a job runs on one type or waits"
+        return Mathematics.read(
+            """
+            subject to
+              row [FFT, eq. (1)] | a job runs on one type or waits
+                sum(x[e, k] for k in K) <= 1 for e in E
+            """,
+            symbols=shared(kind),
         )
-        return Mathematics(rows=(row,), symbols=shared(kind))
 
 
 @dataclass(frozen=True)
@@ -66,9 +70,14 @@ class WorkConserving(LinearGain):
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """The gain as a formula."""
-        what = "GPUs in use; K* is the most that can be packed"
-        gain = Statement("gain", f"sum({gpus(kind)} {OVER})", "", "FFT, eq. (7)", what, "GPUs", self.priority)
-        return Mathematics(gains=(gain,), symbols=shared(kind))
+        return Mathematics.read(
+            f"""
+            maximise with priority {self.priority}
+              gain [FFT, eq. (7)] | GPUs in use; K* is the most that can be packed | GPUs
+                sum({gpus(kind)} {OVER})
+            """,
+            symbols=shared(kind),
+        )
 
 
 @dataclass(frozen=True)
@@ -98,9 +107,11 @@ class AgeCost(LinearGain):
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """The gain as a formula."""
-        formula = f"-sum((t - a[e]) * theta[e, k] / W[e] * x[e, k] {OVER})"
-        what = "age times the part of the job that this round does"
-        return _in_rounds(formula, "FFT, eq. (3), first term", what, "rounds", self.round_seconds)
+        gain = f"""
+            gain [FFT, eq. (3), first term] | age times the part of the job that this round does | rounds
+            -sum((t - a[e]) * theta[e, k] / W[e] * x[e, k] {OVER})
+        """
+        return _in_rounds(gain, self.round_seconds)
 
 
 @dataclass(frozen=True)
@@ -127,9 +138,11 @@ class VolumeCost(LinearGain):
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """The gain as a formula."""
-        formula = f"-sum(d[e] * W[e] / theta[e, k] * x[e, k] {OVER} if theta[e, k] > 0)"
-        what = "volume of the whole job on its type"
-        return _in_rounds(formula, "FFT, eq. (3), second term", what, "GPU rounds", self.round_seconds)
+        gain = f"""
+            gain [FFT, eq. (3), second term] | volume of the whole job on its type | GPU rounds
+            -sum(d[e] * W[e] / theta[e, k] * x[e, k] {OVER} if theta[e, k] > 0)
+        """
+        return _in_rounds(gain, self.round_seconds)
 
 
 @dataclass(frozen=True)
@@ -176,18 +189,23 @@ class Switching(LinearGain):
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """The gain as a formula, with what a move takes."""
-        over, source = "for e in E for k in moves[e]", "FFT, section 4.2.3"
         length, restart = number(self.round_seconds), number(self.restart_seconds)
         lost = f"(b[e] / B[k] + {restart}) / {length}" if self.restart_seconds else f"b[e] / ({length} * B[k])"
-        own = (
-            Symbol("moves", "types that can run e other than its last one; none if it has none", "", "e", "M_{#1}"),
-            Symbol("b", "checkpoint of e", "bytes", "e"),
-            Symbol("B", "slowest network card of the servers with GPUs of type k", "bytes/s", "k"),
+        return Mathematics.read(
+            f"""
+            maximise
+              gain [FFT, eq. (6)] | time lost by moves | rounds
+                -sum(s[e, k] * x[e, k] for e in E for k in moves[e])
+            where
+              s[e, k] [FFT, section 4.2.3] | rounds that e loses by moving to type k | rounds
+                s[e, k] == {lost} for e in E for k in moves[e]
+            symbols
+              moves[e] | types that can run e other than its last one; none if it has none | | M_{{#1}}
+              b[e] | checkpoint of e | bytes
+              B[k] | slowest network card of the servers with GPUs of type k | bytes/s
+            """,
+            symbols=shared(kind),
         )
-        what = "rounds that e loses by moving to type k"
-        moved = Definition("s", what, "rounds", "e, k", "", f"s[e, k] == {lost}", over, source)
-        cost = Statement("gain", f"-sum(s[e, k] * x[e, k] {over})", "", "FFT, eq. (6)", "time lost by moves", "rounds")
-        return Mathematics(gains=(cost,), definitions=(moved,), symbols=(*shared(kind), *own))
 
 
 @dataclass(frozen=True)
@@ -232,28 +250,33 @@ class Compensation(LinearGain):
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """The gain as a formula."""
-        done, unit = ("theta[e, k] / W[e]", "part of the job") if self.normalise else ("theta[e, k]", "work")
-        formula = f"sum(rho[e] * {done} * x[e, k] {OVER})"
-        owed = Symbol("rho", "how far e is behind its fair share", unit, "e")
-        return _in_rounds(
-            formula, "FFT, eq. (4)", "what jobs are owed", "" if self.normalise else "work²", self.round_seconds, owed
+        done, unit, squared = (
+            ("theta[e, k] / W[e]", "part of the job", "") if self.normalise else ("theta[e, k]", "work", "work²")
         )
+        gain = f"""
+            gain [FFT, eq. (4)] | what jobs are owed | {squared}
+            sum(rho[e] * {done} * x[e, k] {OVER})
+        """
+        return _in_rounds(gain, self.round_seconds, Symbol("rho", "how far e is behind its fair share", unit, "e"))
 
 
-def _in_rounds(formula: str, source: str, what: str, unit: str, round_seconds: float, *own: Symbol) -> Mathematics:
-    """A gain that speaks of the work in a round."""
+def _in_rounds(gain: str, round_seconds: float, *own: Symbol) -> Mathematics:
+    """A gain that speaks of the work in a round: its head, and its formula in the next line."""
     seconds = number(round_seconds)
-    done = f"theta[e, k] == {seconds} * v[e, k]"
-    work = f"work of the whole gang of e on type k in a round of {seconds} s"
-    return Mathematics(
-        gains=(Statement("gain", formula, "", source, what, unit),),
-        definitions=(Definition("theta", work, "work", "e, k", "", done, OVER, "FFT, section 4.1"),),
-        symbols=(
-            *shared("jobs"),
-            Symbol("t", f"now, in rounds of {seconds} s", "rounds"),
-            Symbol("a", f"arrival of e, in rounds of {seconds} s", "rounds", "e"),
-            *own,
-        ),
+    head, formula = (line.strip() for line in gain.strip().split("\n"))
+    return Mathematics.read(
+        f"""
+        maximise
+          {head}
+            {formula}
+        where
+          theta[e, k] [FFT, section 4.1] | work of the whole gang of e on type k in a round of {seconds} s | work
+            theta[e, k] == {seconds} * v[e, k] {OVER}
+        symbols
+          t | now, in rounds of {seconds} s | rounds
+          a[e] | arrival of e, in rounds of {seconds} s | rounds
+        """,
+        symbols=(*shared("jobs"), *own),
     )
 
 

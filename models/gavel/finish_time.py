@@ -17,7 +17,7 @@ from hetopt.data.entities import Entities, Floats, Kind
 from hetopt.errors import InvalidInstance
 from hetopt.models.concave import AlphaFair, start_inside
 from hetopt.programs.arrays import Arrays, Columns, Curves
-from hetopt.programs.mathematics import Definition, Mathematics, Statement, Symbol, Variable
+from hetopt.programs.mathematics import Mathematics
 from hetopt.programs.model import Block, Expression, Model
 from hetopt.programs.symbols import shared
 
@@ -100,14 +100,26 @@ class FinishTime:
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """The same in formulas."""
-        source, what = "Gavel, section 4.2", "largest ratio of the finish time to that on an own part of the cluster"
-        alone = "min(pi[e] / (d[e] * sum(pi[o] for o in E)), 1 / sum(m[k] for k in K)) * sum(v[e, k] * m[k] for k in K)"
-        meaning = "work per second of e on an own part of the cluster, by weight, running at most all the time"
-        over, row = "for e in E", "rho_max >= (g[e] + W_left[e] / rate[e]) / (g[e] + W_left[e] / q[e])"
-        return Mathematics(
-            gains=(Statement("gain", "-rho_max", "", source, what),),
-            rows=(Statement("row", row, f"{over} if W_left[e] > 0 if q[e] > 0", source, "nobody has a larger ratio"),),
-            variables=(Variable("rho_max", what, formula="rho_max >= 0", component="rho"),),
-            definitions=(Definition("q", meaning, "work/s", "e", "", f"q[e] == {alone}", over, source),),
-            symbols=(*shared(kind), Symbol("g", "time since e arrived", "s", "e")),
+        what = "largest ratio of the finish time to that on an own part of the cluster"
+        return Mathematics.read(
+            f"""
+            maximise
+              gain [Gavel, section 4.2] | {what}
+                -rho_max
+            subject to
+              row [Gavel, section 4.2] | nobody has a larger ratio
+                rho_max >= (g[e] + W_left[e] / rate[e]) / (g[e] + W_left[e] / q[e])
+                for e in E if W_left[e] > 0 if q[e] > 0
+            with
+              rho_max as rho | {what}
+                rho_max >= 0
+            where
+              q[e] [Gavel, section 4.2]
+                | work per second of e on an own part of the cluster, by weight, running at most all the time | work/s
+                q[e] == min(pi[e] / (d[e] * sum(pi[o] for o in E)), 1 / sum(m[k] for k in K))
+                * sum(v[e, k] * m[k] for k in K) for e in E
+            symbols
+              g[e] | time since e arrived | s
+            """,
+            symbols=shared(kind),
         )

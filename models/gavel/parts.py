@@ -18,8 +18,8 @@ from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.objectives import LinearGain
 from hetopt.programs.arrays import Arrays, Columns, Rows, on_own, on_shares
 from hetopt.programs.formulation import ArrayComponent
-from hetopt.programs.mathematics import Definition, Mathematics, Statement, Symbol, Variable
-from hetopt.programs.symbols import fair, number, shared
+from hetopt.programs.mathematics import Mathematics
+from hetopt.programs.symbols import fair, number, rate_unit, shared
 
 
 def fastest_rate(entities: Entities) -> Numbers:
@@ -67,14 +67,18 @@ class TimeFraction(ArrayComponent):
     def mathematics(self, kind: Kind) -> Mathematics:
         """The rows as a formula; none for tenants without a limit."""
         if kind == "jobs":
-            what, limit, unit = "a gang runs at most all the time", 1.0, ""
+            what, limit = "a gang runs at most all the time", 1.0
         else:
-            what, limit, unit = "GPUs that a tenant can use at a time", self.tenant_gpus, "GPUs"
+            what, limit = "GPUs that a tenant can use at a time | GPUs", self.tenant_gpus
         if limit == np.inf:
             return Mathematics()
-        row = f"sum(x[e, k] for k in K) <= {number(limit)}"
-        return Mathematics(
-            rows=(Statement("row", row, "for e in E", "Gavel, section 3.1", what, unit),), symbols=shared(kind)
+        return Mathematics.read(
+            f"""
+            subject to
+              row [Gavel, section 3.1] | {what}
+                sum(x[e, k] for k in K) <= {number(limit)} for e in E
+            """,
+            symbols=shared(kind),
         )
 
 
@@ -133,12 +137,19 @@ class LeastRatio(_Least):
     def mathematics(self, kind: Kind) -> Mathematics:
         """The same in formulas."""
         base = "f[e]" if self.scale_by_demand or kind == "tenants" else "d[e] * f[e]"
-        meaning = "everyone has this multiple of the rate under the equal share"
-        unit = "" if kind == "tenants" else "work/s"
-        return Mathematics(
-            gains=(Statement("gain", "lambda_", "", "Gavel, section 4.1", "least ratio"),),
-            rows=(Statement("row", f"rate[e] >= lambda_ * {base}", "for e in E", "Gavel, section 4.1", meaning, unit),),
-            variables=(Variable("lambda_", "least ratio", formula="lambda_ >= 0", component="level"),),
+        return Mathematics.read(
+            f"""
+            maximise
+              gain [Gavel, section 4.1] | least ratio
+                lambda_
+            subject to
+              row [Gavel, section 4.1]
+                | everyone has this multiple of the rate under the equal share | {rate_unit(kind)}
+                rate[e] >= lambda_ * {base} for e in E
+            with
+              lambda_ as level | least ratio
+                lambda_ >= 0
+            """,
             definitions=(fair(kind),),
             symbols=shared(kind),
         )
@@ -168,18 +179,24 @@ class SoonestEnd(_Least):
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """The same in formulas."""
-        able = "W_left[e] > 0 if f[e] > 0"
         what = "how many times sooner the last job is done than under equal division"
-        horizon = Definition(
-            "H", "makespan of equal division", "s", formula=f"H == max(W_left[e] / f[e] for e in E if {able})"
-        )
-        row = "rate[e] >= (sigma * W_left[e] / H if f[e] > 0 else 0)"
-        meaning = "every job is done sigma times sooner than after H; who can use no GPU is left out"
-        return Mathematics(
-            gains=(Statement("gain", "sigma", "", "Gavel, section 4.2", what),),
-            rows=(Statement("row", row, "for e in E", "Gavel, section 4.2", meaning, "work/s"),),
-            variables=(Variable("sigma", what, formula="sigma >= 0", component="level"),),
-            definitions=(fair(kind), horizon),
+        return Mathematics.read(
+            f"""
+            maximise
+              gain [Gavel, section 4.2] | {what}
+                sigma
+            subject to
+              row [Gavel, section 4.2]
+                | every job is done sigma times sooner than after H; who can use no GPU is left out | work/s
+                rate[e] >= (sigma * W_left[e] / H if f[e] > 0 else 0) for e in E
+            with
+              sigma as level | {what}
+                sigma >= 0
+            where
+              H | makespan of equal division | s
+                H == max(W_left[e] / f[e] for e in E if W_left[e] > 0 if f[e] > 0)
+            """,
+            definitions=(fair(kind),),
             symbols=shared(kind),
         )
 
@@ -234,13 +251,15 @@ class InOrder(LinearGain):
     def mathematics(self, kind: Kind) -> Mathematics:
         """The gain as a formula."""
         order = "arrival" if self.order == "arrival" else "the time left on its fastest type"
-        own = (
-            Symbol("o", f"place 0, 1, … of e by {order}", "", "e"),
-            Symbol("u", "work per second of e on its fastest type of which there are GPUs", "work/s", "e"),
-        )
-        formula = "sum((1 - o[e] / len(E)) * d[e] * rate[e] / u[e] for e in E if W_left[e] > 0 if u[e] > 0)"
-        meaning = "GPUs, as fast as the job's fastest ones, and worth more the earlier the job is in order"
-        return Mathematics(
-            gains=(Statement("gain", formula, "", "Gavel, section 4.2", meaning, "GPUs"),),
-            symbols=(*shared(kind), *own),
+        return Mathematics.read(
+            f"""
+            maximise
+              gain [Gavel, section 4.2]
+                | GPUs, as fast as the job's fastest ones, and worth more the earlier the job is in order | GPUs
+                sum((1 - o[e] / len(E)) * d[e] * rate[e] / u[e] for e in E if W_left[e] > 0 if u[e] > 0)
+            symbols
+              o[e] | place 0, 1, … of e by {order}
+              u[e] | work per second of e on its fastest type of which there are GPUs | work/s
+            """,
+            symbols=shared(kind),
         )

@@ -8,89 +8,54 @@ import pyomo.environ as pyo
 
 from hetopt.models.hadar.market import Market
 from hetopt.models.hadar.offers import Bid
-from hetopt.programs.mathematics import Mathematics, Statement, Symbol, Variable, described
+from hetopt.programs.mathematics import Mathematics, described
 
-OFFER = Mathematics(
-    "Hadar, eq. 8: the GPUs that pay most for one job in one round",
-    gains=(
-        Statement(
-            "payoff",
-            "sum(U[l] * at[l] for l in V) - sum(T[l] * k[h, r] * w[l, h, r] for l in V for h, r in cells[l]) - talk",
-            source="Hadar, eq. (8); Algorithm 2, lines 27 and 29",
-            meaning="utility less the price of the GPUs and the cost of communication",
-            unit="utility",
-        ),
-    ),
-    rows=(
-        Statement(
-            "gang",
-            "sum(w[l, h, r] for h, r in cells[l]) == W * at[l]",
-            "for l in V",
-            "Hadar, eq. (1e)",
-            "the gang has all of its GPUs, at one speed",
-            "GPUs",
-        ),
-        Statement("one_speed", "sum(at[l] for l in V) == 1", meaning="it has one speed"),
-        Statement(
-            "room",
-            "gamma[h, r] + sum(w[l, h, r] for l in V) <= c[h, r]",
-            "for h, r in C",
-            "Hadar, eq. (8)",
-            "no more GPUs are in use than there are",
-            "GPUs",
-        ),
-        Statement(
-            "here",
-            "sum(w[l, h, r] for l in V for r in R) <= W * on[h]",
-            "for h in H",
-            meaning="servers with GPUs of the gang are known",
-            unit="GPUs",
-        ),
-        Statement(
-            "one_server",
-            "sum(on[h] for h in H) <= 1 + (len(H) - 1) * spread",
-            meaning="a gang on several servers is spread",
-            unit="servers",
-        ),
-        Statement(
-            "talks",
-            "talk >= sum(b[h] * on[h] for h in H) - sum(b[h] for h in H) * (1 - spread)",
-            "",
-            "Hadar, Algorithm 2, line 27",
-            "a gang that is spread pays for communication at each of its servers",
-            "utility",
-        ),
-    ),
-    variables=(
-        Variable(
-            "w",
-            "GPUs of type r on server h at speed l",
-            "GPUs",
-            "l, h, r",
-            formula="w[l, h, r] in {0, 1, ...}",
-            over="for l in V for h, r in cells[l]",
-            source="Hadar, eq. (1b)",
-            sparse=True,
-        ),
-        Variable("at", "whether the gang runs at its speed l", "", "l", formula="at[l] in {0, 1}", over="for l in V"),
-        Variable("on", "whether the gang has GPUs of server h", "", "h", formula="on[h] in {0, 1}", over="for h in H"),
-        Variable("spread", "whether it has GPUs of several servers", formula="spread in {0, 1}"),
-        Variable("talk", "cost of communication", "utility", formula="talk >= 0"),
-    ),
-    symbols=(
-        Symbol("V", "numbers of the speeds that the gang may have, the fastest is 0"),
-        Symbol("H", "servers"),
-        Symbol("R", "GPU types"),
-        Symbol("U", "utility at speed l", "utility", "l", r"\mathcal{U}_{#1}"),
-        Symbol("T", "slots that the job pays for at speed l: until it is done, or one as printed", "slots", "l"),
-        Symbol("k", "price of a GPU of type r on server h", "utility/(GPU slot)", "h, r", "k_{#1}^{#2}"),
-        Symbol("W", "GPUs of the gang", "GPUs"),
-        Symbol("gamma", "GPUs of type r in use on server h", "GPUs", "h, r", r"\gamma_{#1}^{#2}"),
-        Symbol("c", "GPUs of type r on server h", "GPUs", "h, r", "c_{#1}^{#2}"),
-        Symbol("b", "cost of communication at server h", "utility", "h"),
-        Symbol("C", "cells (h, r): server h has free GPUs of type r"),
-        Symbol("cells", "cells of C whose type is no slower than speed l", index="l", latex="C_{#1}"),
-    ),
+OFFER = Mathematics.read(
+    r"""
+    Hadar, eq. 8: the GPUs that pay most for one job in one round
+    maximise
+      payoff [Hadar, eq. (8); Algorithm 2, lines 27 and 29]
+        | utility less the price of the GPUs and the cost of communication | utility
+        sum(U[l] * at[l] for l in V) - sum(T[l] * k[h, r] * w[l, h, r] for l in V for h, r in cells[l]) - talk
+    subject to
+      gang [Hadar, eq. (1e)] | the gang has all of its GPUs, at one speed | GPUs
+        sum(w[l, h, r] for h, r in cells[l]) == W * at[l] for l in V
+      one_speed | it has one speed
+        sum(at[l] for l in V) == 1
+      room [Hadar, eq. (8)] | no more GPUs are in use than there are | GPUs
+        gamma[h, r] + sum(w[l, h, r] for l in V) <= c[h, r] for h, r in C
+      here | servers with GPUs of the gang are known | GPUs
+        sum(w[l, h, r] for l in V for r in R) <= W * on[h] for h in H
+      one_server | a gang on several servers is spread | servers
+        sum(on[h] for h in H) <= 1 + (len(H) - 1) * spread
+      talks [Hadar, Algorithm 2, line 27]
+        | a gang that is spread pays for communication at each of its servers | utility
+        talk >= sum(b[h] * on[h] for h in H) - sum(b[h] for h in H) * (1 - spread)
+    with
+      w[l, h, r] [Hadar, eq. (1b)] | GPUs of type r on server h at speed l | GPUs
+        w[l, h, r] in {0, 1, ...} for l in V for h, r in cells[l], else 0
+      at[l] | whether the gang runs at its speed l
+        at[l] in {0, 1} for l in V
+      on[h] | whether the gang has GPUs of server h
+        on[h] in {0, 1} for h in H
+      spread | whether it has GPUs of several servers
+        spread in {0, 1}
+      talk | cost of communication | utility
+        talk >= 0
+    symbols
+      V | numbers of the speeds that the gang may have, the fastest is 0
+      H | servers
+      R | GPU types
+      U[l] | utility at speed l | utility | \mathcal{U}_{#1}
+      T[l] | slots that the job pays for at speed l: until it is done, or one as printed | slots
+      k[h, r] | price of a GPU of type r on server h | utility/(GPU slot) | k_{#1}^{#2}
+      W | GPUs of the gang | GPUs
+      gamma[h, r] | GPUs of type r in use on server h | GPUs | \gamma_{#1}^{#2}
+      c[h, r] | GPUs of type r on server h | GPUs | c_{#1}^{#2}
+      b[h] | cost of communication at server h | utility
+      C | cells (h, r): server h has free GPUs of type r
+      cells[l] | cells of C whose type is no slower than speed l |  | C_{#1}
+    """
 )
 
 

@@ -10,113 +10,78 @@ import numpy as np
 import pyomo.environ as pyo
 from scipy import sparse
 
+from hetopt.checks import boolean
 from hetopt.data.entities import Floats
 from hetopt.models.hadar.problem import Problem
 from hetopt.models.hadar.schedules import Schedule
 from hetopt.models.hadar.time_indexed import CAPACITY, CELLS, SLOTS, UTILITY
 from hetopt.programs.linear import LinearProgram
-from hetopt.programs.mathematics import Mathematics, Statement, Symbol, Variable, described
+from hetopt.programs.mathematics import Mathematics, described
 
 _SYMBOLS = (
-    Symbol("J", "jobs of which there is a schedule"),
+    *Mathematics.read(
+        r"""
+        symbols
+          J | jobs of which there is a schedule
+          S[j] | schedules of job j |  | \mathbb{S}_{#1}
+          f[j, s] | last slot of schedule s of job j
+          w[j, h, r, t, s]
+            | GPUs of type r on server h that schedule s of job j has in slot t | GPUs | w_{#1#2}^{#3#5}(#4)
+          used | triples (h, r, t): cells and slots that some schedule uses
+        """
+    ).symbols,
     SLOTS,
     CELLS,
     CAPACITY,
     UTILITY,
-    Symbol("S", "schedules of job j", index="j", latex=r"\mathbb{S}_{#1}"),
-    Symbol("f", "last slot of schedule s of job j", index="j, s"),
-    Symbol(
-        "w",
-        "GPUs of type r on server h that schedule s of job j has in slot t",
-        "GPUs",
-        "j, h, r, t, s",
-        "w_{#1#2}^{#3#5}(#4)",
-    ),
-    Symbol("used", "triples (h, r, t): cells and slots that some schedule uses"),
+)
+
+P2 = Mathematics.read(
+    r"""
+    Hadar, P2: the best choice of schedules
+    maximise
+      gain [Hadar, eq. (2)] | utility of the jobs that are admitted | utility
+        sum(y[j, s] * U[j, f[j, s]] for j in J for s in S[j])
+    subject to
+      room [Hadar, eq. (2a)] | no more GPUs are in use than there are | GPUs
+        sum(w[j, h, r, t, s] * y[j, s] for j in J for s in S[j]) <= c[h, r] for h, r, t in used
+      once [Hadar, eq. (2b)] | a job has one schedule or none
+        sum(y[j, s] for s in S[j]) <= 1 for j in J
+    with
+      y[j, s] [Hadar, eq. (2c)] | whether job j runs by schedule s
+        y[j, s] in {0, 1} for j in J for s in S[j]
+    """,
+    symbols=_SYMBOLS,
+)
+P2_RELAXED = replace(
+    P2,
+    title=f"{P2.title}, relaxed",
+    variables=(replace(P2.variables[0], formula="y[j, s] >= 0", source=""),),
+)
+P3 = Mathematics.read(
+    r"""
+    Hadar, P3: prices, the dual of P2
+    minimise
+      cost [Hadar, eq. (3)]
+        | payoffs of the jobs and what all GPUs cost, no less than the utility of any choice in P2 | utility
+        sum(mu[j] for j in J) + sum(c[h, r] * k[h, r, t] for h, r in C for t in T)
+    subject to
+      pays [Hadar, eq. (3a)] | no schedule pays more than the payoff of its job | utility
+        mu[j] >= U[j, f[j, s]] - sum(k[h, r, t] * w[j, h, r, t, s] for h, r in C for t in T)
+        for j in J for s in S[j]
+    with
+      k[h, r, t] [Hadar, eq. (3a)] | price of a GPU of type r on server h in slot t | utility/GPU | k_{#1}^{#2}(#3)
+        k[h, r, t] >= 0 for h, r, t in used, else 0
+      mu[j] [Hadar, eq. (3a)] | payoff of job j | utility
+        mu[j] >= 0 for j in J
+    """,
+    symbols=_SYMBOLS,
 )
 
 
 def p2(whole: bool = True) -> Mathematics:
     """The best choice of schedules; without ``whole`` its relaxation."""
-    places = "for j in J for s in S[j]"
-    chosen = Variable("y", "whether job j runs by schedule s", "", "j, s")
-    binary = replace(chosen, formula="y[j, s] in {0, 1}", over=places, source="Hadar, eq. (2c)")
-    return Mathematics(
-        "Hadar, P2: the best choice of schedules" + ("" if whole else ", relaxed"),
-        gains=(
-            Statement(
-                "gain",
-                "sum(y[j, s] * U[j, f[j, s]] for j in J for s in S[j])",
-                source="Hadar, eq. (2)",
-                meaning="utility of the jobs that are admitted",
-                unit="utility",
-            ),
-        ),
-        rows=(
-            Statement(
-                "room",
-                "sum(w[j, h, r, t, s] * y[j, s] for j in J for s in S[j]) <= c[h, r]",
-                "for h, r, t in used",
-                "Hadar, eq. (2a)",
-                "no more GPUs are in use than there are",
-                "GPUs",
-            ),
-            Statement(
-                "once",
-                "sum(y[j, s] for s in S[j]) <= 1",
-                "for j in J",
-                "Hadar, eq. (2b)",
-                "a job has one schedule or none",
-            ),
-        ),
-        variables=(binary if whole else replace(chosen, formula="y[j, s] >= 0", over=places),),
-        symbols=_SYMBOLS,
-    )
-
-
-P2 = p2()
-P2_RELAXED = p2(whole=False)
-
-P3 = Mathematics(
-    "Hadar, P3: prices, the dual of P2",
-    gains=(
-        Statement(
-            "cost",
-            "sum(mu[j] for j in J) + sum(c[h, r] * k[h, r, t] for h, r in C for t in T)",
-            source="Hadar, eq. (3)",
-            meaning="payoffs of the jobs and what all GPUs cost, no less than the utility of any choice in P2",
-            unit="utility",
-        ),
-    ),
-    rows=(
-        Statement(
-            "pays",
-            "mu[j] >= U[j, f[j, s]] - sum(k[h, r, t] * w[j, h, r, t, s] for h, r in C for t in T)",
-            "for j in J for s in S[j]",
-            "Hadar, eq. (3a)",
-            "no schedule pays more than the payoff of its job",
-            "utility",
-        ),
-    ),
-    variables=(
-        Variable(
-            "k",
-            "price of a GPU of type r on server h in slot t",
-            "utility/GPU",
-            "h, r, t",
-            "k_{#1}^{#2}(#3)",
-            "k[h, r, t] >= 0",
-            "for h, r, t in used",
-            "Hadar, eq. (3a)",
-            sparse=True,
-        ),
-        Variable(
-            "mu", "payoff of job j", "utility", "j", formula="mu[j] >= 0", over="for j in J", source="Hadar, eq. (3a)"
-        ),
-    ),
-    symbols=_SYMBOLS,
-    sense="minimise",
-)
+    return P2 if boolean(whole, "whole") else P2_RELAXED
 
 
 def schedule_model(problem: Problem, schedules: Sequence[Schedule], *, whole: bool = True) -> Any:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyomo.environ as pyo
 
+from hetopt.checks import boolean
 from hetopt.errors import NotSolved
 from hetopt.models.hadar.problem import Problem
 from hetopt.models.hadar.schedules import Schedule
 from hetopt.models.hadar.solved import Solved, claimed, proven, solved
 from hetopt.programs.compiling import from_pyomo
-from hetopt.programs.mathematics import Definition, Mathematics, Statement, Symbol, Variable, described
+from hetopt.programs.mathematics import Mathematics, Symbol, described
 from hetopt.solving.backends import run
 from hetopt.solving.options import Options
 
@@ -23,143 +24,69 @@ UTILITY = Symbol(
     "U", "utility U(f - a) of job j if it is done at the end f of slot t", "utility", "j, t", r"\mathcal{U}_{#1}(#2)"
 )
 
-_SYMBOLS = (
-    Symbol("J", "jobs that arrive before the last slot begins"),
-    SLOTS,
-    CELLS,
-    CAPACITY,
-    UTILITY,
-    Symbol("slots", "slots that begin when job j has arrived or later, t >= a", index="j", latex="T_{#1}"),
-    Symbol("cells", "cells whose type can run job j", index="j", latex="C_{#1}"),
-    Symbol("W", "GPUs of the gang of job j", "GPUs", "j"),
-    Symbol(
-        "X",
-        "part of its work that the gang of j does in a slot if its slowest GPU is of type r: L W X / (E N) there",
-        "1/slot",
-        "j, r",
-        "X_{#1}^{#2}",
-    ),
-    Symbol("speeds", "numbers of the speeds that the gang of j may have, the fastest is 0", index="j", latex="V_{#1}"),
-    Symbol("v", "speed l of the gang of job j: its different X > 0 in descending order", "1/slot", "j, l"),
-    Symbol(
-        "enough",
-        "the work of j, or rather what lies half-way between the sums of its speeds just below and above: the same "
-        "schedules, and rounding decides nothing",
-        index="j",
+P1 = Mathematics.read(
+    r"""
+    Hadar, P1: the best schedules of all jobs, slot by slot
+    maximise
+      gain [Hadar, eq. (1)] | utility of the jobs that finish | utility
+        sum(U[j, t] * ends[j, t] for j in J for t in slots[j])
+    subject to
+      done [Hadar, eq. (1a)] | a job that finishes does all of its work | part of the work
+        sum(x[j, t] for t in slots[j]) >= enough[j] * sum(ends[j, t] for t in slots[j]) for j in J
+      pace [Hadar, eq. (1b)] | a gang has GPUs of no type that is slower than it runs | GPUs
+        w[j, h, r, t] <= min(c[h, r], W[j]) * sum(runs[j, t, l] for l in speeds[j] if v[j, l] <= X[j, r])
+        for j in J for h, r in cells[j] for t in slots[j]
+      last [Hadar, eq. (1c)] | a gang runs at one speed, and not after its last slot
+        sum(runs[j, t, l] for l in speeds[j]) <= sum(ends[j, u] for u in slots[j] if u >= t)
+        for j in J for t in slots[j]
+      room [Hadar, eq. (1d)] | there are no more GPUs than there are | GPUs
+        sum(w[j, h, r, t] for j in J) <= c[h, r] for h, r in C for t in T
+      gang [Hadar, eq. (1e)] | a gang has all of its GPUs or none | GPUs
+        sum(w[j, h, r, t] for h, r in cells[j]) == W[j] * sum(runs[j, t, l] for l in speeds[j])
+        for j in J for t in slots[j]
+      admission | a job may be left out
+        sum(ends[j, t] for t in slots[j]) <= 1 for j in J
+    with
+      w[j, h, r, t] [Hadar, eq. (1e)] | GPUs of type r on server h for job j in slot t | GPUs | w_{#1#2}^{#3}(#4)
+        w[j, h, r, t] in {0, 1, ...} for j in J for h, r in cells[j] for t in slots[j], else 0
+      runs[j, t, l] | whether the gang of j runs at its speed l in slot t
+        runs[j, t, l] in {0, 1} for j in J for t in slots[j] for l in speeds[j]
+      ends[j, t] | whether slot t is the last of job j
+        ends[j, t] in {0, 1} for j in J for t in slots[j]
+    where
+      x[j, t] as x [Hadar, eq. (1b)] | part of its work that the gang of j does in slot t | 1/slot | x_{#1}(#2)
+        x[j, t] == sum(v[j, l] * runs[j, t, l] for l in speeds[j]) for j in J for t in slots[j]
+    symbols
+      J | jobs that arrive before the last slot begins
+      slots[j] | slots that begin when job j has arrived or later, t >= a |  | T_{#1}
+      cells[j] | cells whose type can run job j |  | C_{#1}
+      W[j] | GPUs of the gang of job j | GPUs
+      X[j, r] | part of its work that the gang of j does in a slot if its slowest GPU is of type r: L W X / (E N)
+        there | 1/slot | X_{#1}^{#2}
+      speeds[j] | numbers of the speeds that the gang of j may have, the fastest is 0 |  | V_{#1}
+      v[j, l] | speed l of the gang of job j: its different X > 0 in descending order | 1/slot
+      enough[j] | the work of j, or rather what lies half-way between the sums of its speeds just below and above:
+        the same schedules, and rounding decides nothing
+    """,
+    symbols=(SLOTS, CELLS, CAPACITY, UTILITY),
+)
+P1_AS_PRINTED = replace(
+    P1,
+    rows=(
+        *P1.rows[:-1],
+        replace(
+            P1.rows[-1],
+            formula="sum(ends[j, t] for t in slots[j]) == 1",
+            source="Hadar, eq. (1a)",
+            meaning="every job finishes",
+        ),
     ),
 )
 
 
 def p1(admission: bool = True) -> Mathematics:
     """The best schedules of all jobs, slot by slot; as printed (without ``admission``) every job must finish."""
-    admitted = Statement(
-        "admission", "sum(ends[j, t] for t in slots[j]) <= 1", "for j in J", meaning="a job may be left out"
-    )
-    printed = Statement(
-        "admission", "sum(ends[j, t] for t in slots[j]) == 1", "for j in J", "Hadar, eq. (1a)", "every job finishes"
-    )
-    return Mathematics(
-        "Hadar, P1: the best schedules of all jobs, slot by slot",
-        gains=(
-            Statement(
-                "gain",
-                "sum(U[j, t] * ends[j, t] for j in J for t in slots[j])",
-                "",
-                "Hadar, eq. (1)",
-                "utility of the jobs that finish",
-                "utility",
-            ),
-        ),
-        rows=(
-            Statement(
-                "done",
-                "sum(x[j, t] for t in slots[j]) >= enough[j] * sum(ends[j, t] for t in slots[j])",
-                "for j in J",
-                "Hadar, eq. (1a)",
-                "a job that finishes does all of its work",
-                "part of the work",
-            ),
-            Statement(
-                "pace",
-                "w[j, h, r, t] <= min(c[h, r], W[j]) * sum(runs[j, t, l] for l in speeds[j] if v[j, l] <= X[j, r])",
-                "for j in J for h, r in cells[j] for t in slots[j]",
-                "Hadar, eq. (1b)",
-                "a gang has GPUs of no type that is slower than it runs",
-                "GPUs",
-            ),
-            Statement(
-                "last",
-                "sum(runs[j, t, l] for l in speeds[j]) <= sum(ends[j, u] for u in slots[j] if u >= t)",
-                "for j in J for t in slots[j]",
-                "Hadar, eq. (1c)",
-                "a gang runs at one speed, and not after its last slot",
-            ),
-            Statement(
-                "room",
-                "sum(w[j, h, r, t] for j in J) <= c[h, r]",
-                "for h, r in C for t in T",
-                "Hadar, eq. (1d)",
-                "there are no more GPUs than there are",
-                "GPUs",
-            ),
-            Statement(
-                "gang",
-                "sum(w[j, h, r, t] for h, r in cells[j]) == W[j] * sum(runs[j, t, l] for l in speeds[j])",
-                "for j in J for t in slots[j]",
-                "Hadar, eq. (1e)",
-                "a gang has all of its GPUs or none",
-                "GPUs",
-            ),
-            admitted if admission else printed,
-        ),
-        variables=(
-            Variable(
-                "w",
-                "GPUs of type r on server h for job j in slot t",
-                "GPUs",
-                "j, h, r, t",
-                "w_{#1#2}^{#3}(#4)",
-                "w[j, h, r, t] in {0, 1, ...}",
-                "for j in J for h, r in cells[j] for t in slots[j]",
-                "Hadar, eq. (1e)",
-                sparse=True,
-            ),
-            Variable(
-                "runs",
-                "whether the gang of j runs at its speed l in slot t",
-                "",
-                "j, t, l",
-                formula="runs[j, t, l] in {0, 1}",
-                over="for j in J for t in slots[j] for l in speeds[j]",
-            ),
-            Variable(
-                "ends",
-                "whether slot t is the last of job j",
-                "",
-                "j, t",
-                formula="ends[j, t] in {0, 1}",
-                over="for j in J for t in slots[j]",
-            ),
-        ),
-        definitions=(
-            Definition(
-                "x",
-                "part of its work that the gang of j does in slot t",
-                "1/slot",
-                "j, t",
-                "x_{#1}(#2)",
-                "x[j, t] == sum(v[j, l] * runs[j, t, l] for l in speeds[j])",
-                "for j in J for t in slots[j]",
-                "Hadar, eq. (1b)",
-                "x",
-            ),
-        ),
-        symbols=_SYMBOLS,
-    )
-
-
-P1 = p1()
-P1_AS_PRINTED = p1(admission=False)
+    return P1 if boolean(admission, "admission") else P1_AS_PRINTED
 
 
 @dataclass(frozen=True)
@@ -205,7 +132,7 @@ class TimeIndexed:
     @property
     def mathematics(self) -> Mathematics:
         """The program."""
-        return P1 if self.admission else P1_AS_PRINTED
+        return p1(self.admission)
 
     def build(self, problem: Problem) -> Any:
         """The Pyomo model, with names of jobs, servers and GPU types; slots and speeds count from 0.

@@ -8,7 +8,7 @@ import numpy as np
 
 from hetopt.data.entities import Entities, Floats, Kind, Numbers
 from hetopt.models.objectives import LinearGain
-from hetopt.programs.mathematics import Mathematics, Statement, Symbol
+from hetopt.programs.mathematics import Mathematics
 from hetopt.programs.symbols import OVER, gpus, shared
 from hetopt.tolerances import scale
 
@@ -58,15 +58,16 @@ class SortedTypes(LinearGain):
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """The gain as a formula."""
-        own = (
-            Symbol("r", "place 1, 2, … of e by how much it gains from later types", "", "e"),
-            Symbol("j", "number 1, 2, … of type k", "", "k"),
-            Symbol("w", "speed of e on type k relative to that on the first type it can use", "", "e, k"),
-            Symbol("norm", "largest factor of a share in the sum, so that numbers are about 1"),
-        )
-        formula = f"sum(r[e] * j[k] * w[e, k] * {gpus(kind)} {OVER}) / norm"
-        meaning = "who gains more from later types has them; a tie-break"
-        return Mathematics(
-            gains=(Statement("gain", formula, "", "OEF, Theorem 5.2", meaning, "", self.priority),),
-            symbols=(*shared(kind), *own),
+        return Mathematics.read(
+            f"""
+            maximise with priority {self.priority}
+              gain [OEF, Theorem 5.2] | who gains more from later types has them; a tie-break
+                sum(r[e] * j[k] * w[e, k] * {gpus(kind)} {OVER}) / norm
+            symbols
+              r[e] | place 1, 2, … of e by how much it gains from later types
+              j[k] | number 1, 2, … of type k
+              w[e, k] | speed of e on type k relative to that on the first type it can use
+              norm | largest factor of a share in the sum, so that numbers are about 1
+            """,
+            symbols=shared(kind),
         )

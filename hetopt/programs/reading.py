@@ -1,0 +1,152 @@
+r"""Programs as plain text: one statement below the other, as they are shown, with the formulas in Python's syntax.
+
+    Hadar, P2: the best choice of schedules
+    maximise
+      gain [Hadar, eq. (2)] | utility of the jobs that are admitted | utility
+        sum(y[j, s] * U[j, f[j, s]] for j in J for s in S[j])
+    subject to
+      once [Hadar, eq. (2b)] | a job has one schedule or none
+        sum(y[j, s] for s in S[j]) <= 1 for j in J
+    with
+      y[j, s] [Hadar, eq. (2c)] | whether job j runs by schedule s
+        y[j, s] in {0, 1} for j in J for s in S[j]
+    symbols
+      J | jobs of which there is a schedule
+      U[j, t] | utility of job j if it is done at the end of slot t | utility | \mathcal{U}_{#1}(#2)
+
+The sections are ``maximise`` or ``minimise`` (``with priority 1`` where it is not 0), ``subject to``, ``with``
+(variables), ``where`` (definitions) and ``symbols``. A head is ``name[index] as component [source] | meaning | unit |
+latex``, of which only the name must be there; ``as component`` gives the name in Pyomo, of a definition only where the
+model has it. The formula stands below, deeper, and may go over several lines; ``, else 0`` after the places of a
+variable makes it sparse. A deeper line that begins with ``|``, or any below a symbol, continues the head.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from hetopt.errors import InvalidFormulation
+from hetopt.programs.statements import Definition, Statement, Symbol, Variable
+
+HEAD = re.compile(r"(\w+)(?:\[([^\]]*)\])?(?: as (\w+))?(?: \[(.+)\])?")
+SECTION = re.compile(r"(maximise|minimise)(?: with priority (-?\d+))?|(subject to|with|where|symbols)")
+
+
+@dataclass(frozen=True)
+class _Item:
+    """A head with the formula below it."""
+
+    name: str
+    index: str
+    component: str
+    source: str
+    meaning: str
+    unit: str
+    latex: str
+    formula: str
+    over: str
+    sparse: bool
+    priority: int
+
+    @property
+    def statement(self) -> Statement:
+        """A gain or a row."""
+        return Statement(self.name, self.formula, self.over, self.source, self.meaning, self.unit, self.priority)
+
+    @property
+    def symbol(self) -> Symbol:
+        """A set or a number."""
+        return Symbol(*self._symbol)
+
+    @property
+    def variable(self) -> Variable:
+        """What is decided."""
+        return Variable(*self._symbol, self.formula, self.over, self.source, self.component, sparse=self.sparse)
+
+    @property
+    def definition(self) -> Definition:
+        """What follows from variables or data."""
+        return Definition(*self._symbol, self.formula, self.over, self.source, self.component)
+
+    @property
+    def _symbol(self) -> tuple[str, str, str, str, str]:
+        return self.name, self.meaning, self.unit, self.index, self.latex
+
+
+KINDS = {
+    "maximise": ("gains", "statement"),
+    "minimise": ("gains", "statement"),
+    "subject to": ("rows", "statement"),
+    "with": ("variables", "variable"),
+    "where": ("definitions", "definition"),
+    "symbols": ("symbols", "symbol"),
+}
+"""Section -> field of the mathematics, and what its items are."""
+
+
+def statements_of(text: str) -> dict[str, Any]:
+    """The arguments of :class:`~hetopt.programs.mathematics.Mathematics` that ``text`` states.
+
+    Raises
+    ------
+    InvalidFormulation
+        A line has another form.
+    """
+    found: dict[str, Any] = {field: () for field, _ in KINDS.values()}
+    section, priority = "", 0
+    for line, formula in _items(text):
+        if match := SECTION.fullmatch(line):
+            section, priority = match[1] or match[3], int(match[2] or 0)
+            found |= {"sense": match[1]} if match[1] else {}
+        elif not section:
+            found["title"] = line
+        else:
+            field, kind = KINDS[section]
+            found[field] += (getattr(_item(line, formula, priority), kind),)
+    return found
+
+
+def _items(text: str) -> Iterator[tuple[str, str]]:
+    """Each title, section and head, with the formula that stands deeper below it."""
+    lines = [(len(line) - len(line.lstrip()), line.strip()) for line in text.splitlines() if line.strip()]
+    heads = sorted({indent for indent, _ in lines})[:2]
+    item, formula, section = "", list[str](), ""
+    for indent, line in lines:
+        if indent not in heads:
+            if line.startswith("|") or section == "symbols":
+                item += f" {line}"
+            else:
+                formula.append(line)
+            continue
+        if item:
+            yield item, " ".join(formula)
+        item, formula = line, []
+        section = line if SECTION.fullmatch(line) else section
+    yield item, " ".join(formula)
+
+
+def _item(line: str, formula: str, priority: int) -> _Item:
+    head, *rest = (part.strip() for part in line.split("|"))
+    parts = HEAD.fullmatch(head)
+    if len(rest) > 3 or parts is None:
+        raise InvalidFormulation(f"the line {line!r} of a program cannot be read")
+    meaning, unit, latex = (*rest, "", "", "")[:3]
+    stated = formula.removesuffix(", else 0")
+    name, index, component, source = parts.groups(default="")
+    return _Item(name, index, component, source, meaning, unit, latex, *_parted(stated), stated != formula, priority)
+
+
+def _parted(stated: str) -> tuple[str, str]:
+    """A formula and its quantifier."""
+    try:
+        tree = ast.parse(f"[{stated}]", mode="eval").body
+    except SyntaxError as problem:
+        raise InvalidFormulation(f"the formula {stated!r} cannot be read: {problem.msg}") from None
+    if not isinstance(tree, ast.ListComp):
+        return stated, ""
+    end = tree.generators[0].target.col_offset - len("[ for ")
+    return stated[:end], stated[end:].strip()
