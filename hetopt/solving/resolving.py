@@ -73,7 +73,7 @@ class FormulationSession:
             )
         self._bounds: dict[str, tuple[float | None, float | None]] = {}
         self._session: Session | None = None
-        self._basis: Basis | None = None
+        self._basis: tuple[Basis, int] | None = None  # and the number of its rows
         self._lazy: list[NDArray[np.intp]] = []  # of each family the positions of the rows in the program
         self._take(instance)
 
@@ -190,10 +190,11 @@ class FormulationSession:
             self._session.options = options
             self._session.load(scaled(program))
         if self.warm and self._basis is not None:
-            self._session.start_at(self._basis.extended(program.shape[0]))
+            basis, rows = self._basis
+            self._session.start_at(basis if rows == program.shape[0] else basis.extended(program.shape[0]))
         separation = compiled.separation()
         point = optimise(program, options, separation, session=self._session)
-        self._basis = point.basis
+        self._basis = None if point.basis is None else (point.basis, point.program.shape[0])
         if separation is not None:
             before = self._lazy or [at[:0] for at in separation.added]
             self._lazy = [np.concatenate(pair) for pair in zip(before, separation.added, strict=True)]
