@@ -328,7 +328,7 @@ def measured(arrays: Arrays, share: Floats, rate: Floats) -> Measure | None:
         lower, upper = rows.lower - value, rows.upper - value
         if not own:
             violation = max(violation, _worst(lower, upper, rows.scale))
-        elif len(own) > 1 or len(np.unique(own[0].row)) < len(own[0].row):
+        elif len(own) > 1 or np.bincount(own[0].row).max(initial=0) > 1:
             return None
         else:
             free = np.ones(len(rows), dtype=bool)
