@@ -95,6 +95,26 @@ def test_bounds_of_rows_stay_changed() -> None:
     assert found.objective == pytest.approx(wanted)
 
 
+@pytest.mark.parametrize(("make", "method"), [(ceei.equal_budgets, "interior points"), (oef.noncooperative, "prices")])
+def test_methods_by_structure_solve_what_they_solve_sooner(make: Any, method: str, monkeypatch: Any) -> None:
+    """Not where bounds were set, of which they know nothing."""
+    monkeypatch.setattr("hetopt.solving.resolving.MANY", 5)
+    rng = np.random.default_rng(3)
+    session = FormulationSession(make(), market(rng, 4, 2))
+    for _ in range(2):
+        inst = market(rng, 4, 2)
+        found, wanted = session.solve(inst).certificate, hetopt.solve(make(), inst, method="simplex").certificate
+        assert found.method == method
+        assert found.objective == pytest.approx(wanted.objective, rel=TRUSTED, abs=TRUSTED)
+    session = FormulationSession(make() + AtMost(), market(rng, 4, 2))
+    assert session.solve().certificate.method == "simplex"
+    if make is oef.noncooperative:
+        session = FormulationSession(make(), inst)
+        session.set_row("equal_rates.row[u1]", lower=0.1, upper=0.1)
+        rate, weight = session.solve().rate, [tenant.weight for tenant in inst.tenants]
+        assert rate["u1"] == pytest.approx(0.1 + rate["u2"] * weight[0] / weight[1])
+
+
 def test_rounds_of_jobs_can_be_solved_again() -> None:
     """Binary, with two stages; a gang gets a type back once that has enough GPUs."""
     instance = hetopt.Instance.from_jobs([[1.0, 9.0]], demand=[3], work=[900], capacity=[3, 2], time=10.0)

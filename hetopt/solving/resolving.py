@@ -20,17 +20,25 @@ from hetopt.programs.compiled import Compiled
 from hetopt.programs.formulation import Formulation
 from hetopt.programs.linear import LinearProgram
 from hetopt.solving.highs import Session
+from hetopt.solving.methods import method_for
 from hetopt.solving.optimising import optimise
 from hetopt.solving.options import Options
 from hetopt.solving.point import Basis, Point
 from hetopt.solving.units import scaled
 
 
+MANY = 4_000
+"""Columns up to which a warm start is sooner than a method by structure: 200 tenants of cooperative OEF and 500 of
+non-cooperative OEF take as long by both, and so do 1,500 jobs of max-min fairness."""
+
+
 class FormulationSession:
     """A formulation that is solved for one instance after another.
 
     HiGHS stays alive between solves and starts from the last basis; rows that were added lazily stay. Programs with
-    whole columns or several priorities are solved anew each time.
+    integer columns or several priorities are solved anew each time. Methods by structure
+    (:class:`~hetopt.solving.methods.Method`) solve concave programs and those of more than :data:`MANY` columns, where
+    they are sooner than a warm start, unless bounds of rows were set.
 
     Parameters
     ----------
@@ -174,7 +182,11 @@ class FormulationSession:
             self._take(instance)
         compiled, options = self._compiled, self.options.started()
         program = compiled.program
-        if program.earlier or program.integer.any():
+        sooner = (compiled.curved or compiled.width > MANY) and not self._bounds
+        method = method_for(compiled, options) if sooner else None
+        if method is not None:
+            self._basis, point = None, method.solve(compiled, options)
+        elif program.earlier or program.integer.any():
             point = optimise(program, options, compiled.separation())
         else:
             point = self._again(compiled, program, options)
