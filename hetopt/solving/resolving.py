@@ -26,7 +26,6 @@ from hetopt.solving.options import Options
 from hetopt.solving.point import Basis, Point
 from hetopt.solving.units import scaled
 
-
 MANY = 4_000
 """Columns up to which a warm start is sooner than a method by structure: 200 tenants of cooperative OEF and 500 of
 non-cooperative OEF take as long by both, and so do 1,500 jobs of max-min fairness."""
