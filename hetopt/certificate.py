@@ -1,4 +1,4 @@
-"""What the solver claims of a result, and what was measured on the result itself."""
+"""Certificates: the solver's claims about a result, and measurements on the result itself."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """Claims of the solver beside measurements on the shares.
+    """Claims of the solver, and measurements on the shares.
 
     Attributes
     ----------
     status:
         ``"optimal"``, ``"gap"`` (proven up to :attr:`gap`), ``"time_limit"``, ``"inaccurate"`` (the shares violate a
-        row, or gain more than the bound allows, by more than rounding: the numbers of the instance are too far apart
-        for the solver, or a component measures another gain than it gives to the model), or ``"rule"`` (made by a rule
-        that claims no optimum, such as equal division; the bound is then the largest total rate).
+        row or exceed the bound by more than rounding: the numbers of the instance differ too much in size for the
+        solver, or a component measures a gain other than that in its model), or ``"rule"`` (from a rule that claims no
+        optimum, such as equal division; the bound is then the largest total rate).
     objective:
-        The gains of priority 0 (where no gain has that, of the highest). Measured on the shares from the instance's
-        arrays, where every component can do so (``measured`` is then True); else what the solver reports. Costs count
-        negative.
+        The sum of the gains of priority 0 (of the highest priority if no gain has 0). Measured on the shares from the
+        instance's arrays if every component supports it (``measured`` is then True), else as reported by the solver.
+        Costs count negative.
     bound:
-        No feasible allocation is better, claims the solver (of a method by structure: proven by weak duality).
+        Upper bound on the objective, as claimed by the solver (for methods by structure: proven by weak duality).
     violation:
         Largest violation of capacity or of a component's rows, measured on the shares; relative, no unit.
     measured:
         Whether every component measured its own gain and rows.
     seconds:
-        Wall time of the whole solve path, building included.
+        Wall time of the whole solve, building included.
     solver_seconds:
         Wall time inside the solver.
     solver, method, passes:
-        What was used, and how many runs it took.
+        Solver and method used, and number of runs.
     size:
-        What the gap is relative to where the objective may be near 0 by the choice of units; see
+        Scale of the gap, for objectives that the choice of units may bring near 0; see
         :class:`~hetopt.programs.arrays.Measure`.
     exact:
-        The optimum in rational numbers where ``Options(exact=True)`` asked for it, else None.
+        The optimum in rational numbers if ``Options(exact=True)`` requested it, else None.
     """
 
     status: str
@@ -69,7 +69,7 @@ class Certificate:
     _compiled: Compiled | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, object]:
-        """Without what only :attr:`sensitivity` needs, which cannot be pickled."""
+        """Omit the data for :attr:`sensitivity`, which cannot be pickled."""
         return {**self.__dict__, "_compiled": None}
 
     @property
@@ -87,11 +87,11 @@ class Certificate:
 
     @property
     def prices(self) -> pd.Series[float]:
-        """Shadow prices of the GPU types: objective per GPU more of the type."""
+        """Shadow prices of the GPU types: increase of the objective per additional GPU."""
         duals = self.duals
         capacity = duals[[name.startswith("capacity[") for name in duals.index]]
         types = [name[len("capacity[") : -1] for name in capacity.index]
-        types = [literal_eval(name) if name[0] in "'\"" else name for name in types]  # quoted where Pyomo does so
+        types = [literal_eval(name) if name[0] in "'\"" else name for name in types]  # if Pyomo quotes it
         capacity.index = pd.Index(types, name="gpu_type")
         return capacity.rename("price")
 
@@ -105,9 +105,9 @@ class Certificate:
 
     @cached_property
     def sensitivity(self) -> Sensitivity | None:
-        """Duals, reduced costs and the ranges in which they hold; None for results of rules and after pickling.
+        """Duals, reduced costs and their ranges; None for results of rules and after pickling.
 
-        Computed by simplex when asked for; of the linear relaxation for integer programs.
+        Computed by simplex on demand; for integer programs, of the linear relaxation.
         """
         from hetopt.solving.sensitivity import sensitivity_of
 
@@ -135,7 +135,7 @@ class Certificate:
 
 
 def certify(compiled: Compiled, point: Point, seconds: float, exact: ExactOptimum | None = None) -> Certificate:
-    """The certificate of ``point`` for the formulation that ``compiled`` is of."""
+    """The certificate of ``point`` for the formulation in ``compiled``."""
     main = point.main
     own, complete = compiled.measure(point.share, main.program.priority)
     objective = own.gain if complete else main.objective
@@ -158,7 +158,7 @@ def certify(compiled: Compiled, point: Point, seconds: float, exact: ExactOptimu
 
 
 def _status(point: Point, objective: float, bound: float, own: Measure) -> str:
-    """What the solver says, unless the measurements on the shares say otherwise."""
+    """The solver's status, unless the measurements on the shares contradict it."""
     if own.violation > TRUSTED or objective - bound > TRUSTED * scale(bound, objective, own.size):
         return "inaccurate"
     if point.status == "optimal" and bound - objective > EQUAL * scale(bound, objective, own.size):

@@ -1,9 +1,9 @@
-"""AlloX: who runs where, and in which order, for the least total completion time, by one assignment.
+"""AlloX: placement and order of jobs that minimise the total completion time, as one assignment problem.
 
 Le, Sun, Chowdhury, Liu: AlloX: Compute Allocation in Hybrid Clusters, EuroSys 2020. A slot is a set of GPUs of one type
 that carries one job at a time. The job that is p-th from the end of its slot's queue delays itself and the p - 1 jobs
-behind it, so it adds p times its running time to the total: assigning jobs to (slot, p) at these costs is the whole
-problem. Jobs that hold GPUs are never preempted; who queues behind one waits until it is done.
+behind it, so it adds p times its running time to the total: the problem is to assign jobs to (slot, p) at these costs.
+Jobs that hold GPUs are never preempted; jobs queued behind one wait until it is done.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hetopt.models.queues.choosing import unstoppable
 
 @dataclass(frozen=True, eq=False)
 class Queues:
-    """s slots and who runs on them.
+    """s slots and the jobs on them.
 
     Attributes
     ----------
@@ -36,10 +36,10 @@ class Queues:
     ready:
         (s,) seconds from now until the slot is free.
     running:
-        (s,) position of the job that holds it now, or -1.
+        (s,) position of the job that holds the slot now, or -1.
     queue:
-        Positions of the jobs that wait for each slot, the next one first. Jobs whose types have no GPUs now are
-        in none.
+        Positions of the jobs that wait for each slot, the next one first. Jobs whose types have no GPUs now are in no
+        queue.
     total:
         Sum of the completion times of the jobs that run or are queued, in seconds from now.
     """
@@ -53,7 +53,7 @@ class Queues:
 
 @dataclass(frozen=True)
 class AlloX:
-    """Least total completion time of the present jobs, for jobs of one common demand.
+    """Least total completion time of the present jobs, which must have one common demand.
 
     ``policy(instance)`` gives a Plan for now: running jobs keep their GPUs, and the head of each free slot's queue
     starts. :meth:`queues` gives the whole schedule.
@@ -61,12 +61,12 @@ class AlloX:
     Raises
     ------
     InvalidInstance
-        Jobs of several demands; a job that holds part of a gang, or GPUs on which it cannot run; see also
+        Jobs have different demands; a job holds part of a gang, or GPUs on which it cannot run; see also
         :func:`~hetopt.data.present.present_entities`.
     """
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Plan, None]:
-        """The plan for now; nothing to remember."""
+        """The current plan, and no state."""
         began = time.perf_counter()
         entities = _jobs(instance)
         found, solving = self._schedule(instance)
@@ -94,7 +94,7 @@ class AlloX:
 
 
 def _certificate(total: float, seconds: float, solving: float) -> Certificate:
-    """Minus the total completion time is the objective; the assignment is exact."""
+    """Certificate with objective minus the total completion time; the assignment is exact."""
     return Certificate(
         status="optimal",
         objective=-total,
@@ -164,7 +164,7 @@ def _assigned(
 
 
 def _earlier_first(queues: list[list[int]], kind: NDArray[np.intp], ready: Floats, seconds: Floats) -> None:
-    """Among jobs that take equally long everywhere, let the one named first start first; no cost changes."""
+    """Among jobs of equal running times, let the first named start first; the cost does not change."""
     places: dict[bytes, list[tuple[float, int, int]]] = {}
     for slot, queue in enumerate(queues):
         start = float(ready[slot])
@@ -180,8 +180,8 @@ def _earlier_first(queues: list[list[int]], kind: NDArray[np.intp], ready: Float
 def _places(kind: NDArray[np.intp], n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """(slot, place from the end) of all columns that an optimum needs.
 
-    Of two slots of a type the one free earlier has at least as many jobs in some optimum (else its queue's end would
-    take the head of the other's), so the i-th of a type, counted from 0, has at most n / (i + 1).
+    In some optimum, of two slots of a type the one free earlier has at least as many jobs (else the head of the other
+    queue could move to its end), so the i-th slot of a type, counted from 0, has at most n / (i + 1) jobs.
     """
     rank = np.arange(len(kind)) - np.searchsorted(kind, kind)
     most = n // (rank + 1)

@@ -1,4 +1,4 @@
-"""What the papers' policies are measured against: equal division, efficiency alone, the sharing incentive alone."""
+"""Baselines of the papers' policies: equal division, efficiency only, sharing incentive only."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from hetopt.programs.formulation import Formulation
 
 
 def by_rule(entities: Entities, share: ArrayLike, method: str, seconds: float) -> Allocation:
-    """``share`` (n, k) as the result of a rule: its total rate beside the largest total rate, and its overuse.
+    """``share`` (n, k) as the result of a rule: with its total rate, the largest total rate, and its overuse.
 
     Raises
     ------
     InvalidPlan
-        It is no table of numbers of that shape.
+        ``share`` is not a table of numbers of that shape.
     """
     share = as_table(entities, share, "share")
     return Allocation(
@@ -51,13 +51,13 @@ def by_rule(entities: Entities, share: ArrayLike, method: str, seconds: float) -
 class EqualSplit:
     """Plain max-min: everyone gets the part weight / sum(weight) of every GPU type, [OEF, section 2.3.3].
 
-    A job gets that part of the GPUs as time of its gang, and at most all of its time: where the parts on the types sum
-    to more, they shrink in proportion.
+    A job gets that part of the GPUs as time of its gang, at most all of its time: if the parts on the types sum to more
+    than 1, they are scaled down in proportion.
 
     Parameters
     ----------
     kind:
-        ``"tenants"`` or ``"jobs"``; None: tenants where there are any.
+        ``"tenants"`` or ``"jobs"``; None: tenants if the instance has any.
 
     Raises
     ------
@@ -74,11 +74,11 @@ class EqualSplit:
 
     @property
     def shares(self) -> bool:
-        """It gives shares of time, which need rounds."""
+        """True: its results are shares of time, which need rounds."""
         return True
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Allocation, None]:
-        """The allocation; nothing to remember."""
+        """The allocation, and no state."""
         began = time.perf_counter()
         entities = present_entities(instance, self.kind, "EqualSplit")
         share = equal_shares(entities)
@@ -99,18 +99,18 @@ def equal_split() -> EqualSplit:
 
 
 def isolated() -> EqualSplit:
-    """Each of N jobs gets 1/N of every GPU type for itself, by weight: what finish-time fairness compares with."""
+    """Each of N jobs gets 1/N of every GPU type for itself, by weight: the reference of finish-time fairness."""
     return EqualSplit(kind="jobs")
 
 
 def efficiency_only() -> Formulation:
-    """The largest total rate, whoever gets it, [OEF, eq. 4]; gangs of jobs run at most all the time."""
+    """The largest total rate, without fairness, [OEF, eq. 4]; gangs of jobs run at most all the time."""
     return Formulation((TotalRate(), TimeFraction()), title="Efficiency only")
 
 
 def sharing_incentive_only() -> Formulation:
-    """The largest total rate when everyone gets at least the rate on an own part of the cluster.
+    """The largest total rate if everyone gets at least the rate on an own part of the cluster.
 
-    Gangs of jobs run at most all the time, on their own part, too.
+    Gangs of jobs run at most all the time, also on their own part.
     """
     return Formulation((TotalRate(), SharingIncentive(), TimeFraction()), title="Sharing incentive only")

@@ -1,10 +1,9 @@
 """Separable concave gains of rates: sum_e size[e] * shape(rate[e] / unit[e]).
 
-The Pyomo model has the gain as it is. For a solver of linear programs each entity gets a column ``gain[e]`` that lies
-below tangents of the shape (:class:`~hetopt.programs.arrays.Curves`); a few are there at first, and others join where a
-point overestimates its gain. The relaxation is a bound from above, the measured gain a value that is reached, and their
-difference the true duality gap: tangents stop once it is within ``Options.gap``. So a concave gain goes with any other
-component, on any solver.
+The Pyomo model contains the nonlinear gain. For LP solvers each entity gets a column ``gain[e]`` below tangents of the
+shape (:class:`~hetopt.programs.arrays.Curves`): a few at first, and more where a point overestimates its gain. The
+relaxation gives an upper bound, the measured gain a lower one; tangents are added until the difference is within
+``Options.gap``. So a concave gain can be combined with any other component and any solver.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ class AlphaFair:
     Attributes
     ----------
     alpha:
-        1: proportional fairness; 2: time per unit of work; towards infinity the least y alone counts.
+        1: proportional fairness; 2: time per unit of work; as alpha grows, max-min fairness over y.
     size:
-        One number, or one for each y.
+        A scalar, or one number for each y.
     """
 
     alpha: float
@@ -55,11 +54,11 @@ class AlphaFair:
         return np.asarray(self.size * self.alpha / y ** (self.alpha + 1))
 
     def at_slope(self, slope: Floats) -> Floats:
-        """Where the first derivative has this value."""
+        """The argument at which the first derivative has this value."""
         return np.asarray((self.size / slope) ** (1 / self.alpha))
 
     def inverse(self, value: Floats) -> Floats:
-        """Where the gain has this value; 0 where it never has."""
+        """The argument at which the gain has this value; 0 if the gain never has it."""
         if self.alpha == 1:
             return np.asarray(np.exp(value / self.size))
         part = np.divide(-self.size, (self.alpha - 1) * value, out=np.zeros_like(value), where=value < 0)
@@ -70,7 +69,7 @@ class AlphaFair:
 class ConcaveTerms:
     """gain = constant + sum over ``who`` of size * shape(rate / unit).
 
-    Who can use no GPU of which there are any has no term, for it would be minus infinity whatever the others get.
+    Entities that can use none of the available GPUs have no term, since it would always be minus infinity.
 
     Attributes
     ----------
@@ -87,21 +86,21 @@ class ConcaveTerms:
 
 
 class Concave(ABC):
-    """Base of components with a separable concave gain; see the module's docstring."""
+    """Base of components with a separable concave gain, see the module docstring."""
 
     name: str
     shape: AlphaFair
 
     @abstractmethod
     def terms(self, entities: Entities) -> ConcaveTerms:
-        """Who gains how much."""
+        """The entities with a term, and their terms."""
 
     @abstractmethod
     def printed(self, entities: Entities, e: int, rate: Expression) -> Expression:
-        """The term of entity e as the paper prints it."""
+        """The term of entity e as printed in the paper."""
 
     def add(self, block: Block, model: Model) -> Expression:
-        """The gain, not linear; no rows."""
+        """The nonlinear gain; no rows."""
         entities = model.entities
         who = self.terms(entities).who.tolist()
         start_inside(model)
@@ -126,7 +125,7 @@ class Concave(ABC):
 
 
 def start_inside(model: Model) -> None:
-    """Give shares without a value one at which every rate is positive: there gains and their slopes are finite."""
+    """Initialise shares without a value so that every rate is positive and gains and slopes are finite."""
     entities = model.entities
     part = 1.0 / (len(entities.names) * entities.demand[:, None])
     inside = np.where(entities.allowed, part * np.minimum(entities.capacity, 1.0), 0.0)
@@ -144,7 +143,7 @@ class LogRate(Concave):
     shape = AlphaFair(1)
 
     def terms(self, entities: Entities) -> ConcaveTerms:
-        """Everyone, in units of the rate on an own part of the cluster."""
+        """Terms of all entities, in units of the rate on an own part of the cluster."""
         who = np.flatnonzero(entities.isolated_rate)
         unit, weight = entities.isolated_rate[who], entities.weight[who]
         return ConcaveTerms(who, weight, unit, float(weight @ np.log(unit)))
@@ -167,10 +166,10 @@ class LogRate(Concave):
 
 @dataclass(frozen=True)
 class CompletionTime(Concave):
-    """Seconds until each job is done if shares stay as they are: gain = -sum_e weight[e] * work_left[e] / rate[e].
+    """Seconds until each job is done if shares stay constant: gain = -sum_e weight[e] * work_left[e] / rate[e].
 
-    Convex, and what [FFT, section 2.3] calls Gavel's minimum of the total JCT. Jobs without work left have no term,
-    and those that can use no GPU now have none either.
+    A convex cost, which [FFT, section 2.3] calls Gavel's minimum of the total JCT. Jobs without work left and jobs that
+    can use no GPU now have no term.
     """
 
     name: str = "completion_time"
@@ -178,7 +177,7 @@ class CompletionTime(Concave):
     shape = AlphaFair(2)
 
     def terms(self, entities: Entities) -> ConcaveTerms:
-        """Jobs with work left, in units of the rate on an own part of the cluster."""
+        """Terms of jobs with work left, in units of the rate on an own part of the cluster."""
         work = entities.source.job_array("work_left")
         who = np.flatnonzero((work > 0) & (entities.isolated_rate > 0))
         unit = entities.isolated_rate[who]

@@ -17,10 +17,10 @@ from hetopt.tolerances import VIOLATED
 
 
 def envy(entities: Entities, share: Floats) -> Floats:
-    """(n, n) how much e would gain, per unit of weight, with o's GPUs: positive where e envies o.
+    """(n, n) gain of e with o's GPUs, per unit of weight: positive if e envies o.
 
-    ``weight[e] * (e's rate with o's GPUs) - weight[o] * rate[e]``, divided by ``weight[o]``. Of a gang larger than its
-    own a job uses as many GPUs as it has workers.
+    ``weight[e] * (e's rate with o's GPUs) - weight[o] * rate[e]``, divided by ``weight[o]``. If o's gang is larger than
+    its own, a job uses as many of the GPUs as it has workers.
     """
     gpus = entities.gpus(share)
     other = entities.per_gpu @ gpus.T
@@ -30,25 +30,25 @@ def envy(entities: Entities, share: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class EnvyFree(ArrayComponent):
-    """No entity would rather have the GPUs of another, [OEF, eq. 10c] (its right side is misprinted there).
+    """No entity prefers the GPUs of another, [OEF, eq. 10c] (the right-hand side is misprinted there).
 
     Rows, for all e != o:
     ``weight[o] * sum_k v[e,k] gpus[e,k]  >=  weight[e] * sum_k v[e,k] gpus[o,k]``
-    with v the speed per GPU. Weighted as replicas of the entity would be, [OEF, section 4.2.3]. For jobs the right side
-    is at most ``weight[o] * demand[e] / demand[o] * sum_k v[e,k] gpus[o,k]``: in the time of a larger gang than its
-    own, a job uses as many GPUs as it has workers.
+    with v the speed per GPU. Weights act like replicas of the entity, [OEF, section 4.2.3]. For jobs the right-hand
+    side is at most ``weight[o] * demand[e] / demand[o] * sum_k v[e,k] gpus[o,k]``: in the time of a gang larger than
+    its own, a job uses as many GPUs as it has workers.
 
     Parameters
     ----------
     eager_up_to:
-        Up to so many entities solvers get all n(n-1) rows at once; above, rows are added as points violate them.
+        Up to so many entities solvers get all n(n-1) rows at once; above, rows are added lazily.
     """
 
     eager_up_to: int = 40
     name: str = "envy_free"
 
     def rows(self, entities: Entities) -> Arrays:
-        """The family of the rows, by pairs."""
+        """The row family, indexed by pairs."""
         n, k = entities.shape
         family = RowFamily(
             name="row",
@@ -56,7 +56,7 @@ class EnvyFree(ArrayComponent):
             entries=2 * k,
             make=lambda at: _rows(entities, *pair(at, n)),
             most_violated=lambda share: _most_envied(entities, share),
-            violation=lambda share: max(0.0, float((envy(entities, share) / _whole(entities)[:, None]).max())),
+            violation=lambda share: max(0.0, float((envy(entities, share) / _cluster_rate(entities)[:, None]).max())),
             lazy=n > self.eager_up_to,
         )
         return Arrays(rows=(family,))
@@ -76,7 +76,7 @@ class EnvyFree(ArrayComponent):
 
 
 def pair(at: Ints, n: int) -> tuple[Ints, Ints]:
-    """The different entities e and o of the rows at these positions, which run over o for each e."""
+    """The entities e != o of the rows at these positions; o runs fastest."""
     e, o = np.divmod(at, max(n - 1, 1))
     return e, o + (o >= e)
 
@@ -87,15 +87,15 @@ def place(e: Ints, o: Ints, n: int) -> Ints:
 
 
 def _most_envied(entities: Entities, share: Floats) -> Ints:
-    """For each entity the row of the one whom it envies most, if it envies at all."""
+    """For each entity that envies, the row of the one that it envies most."""
     excess = envy(entities, share)
     most = excess.argmax(axis=1)
-    found = np.flatnonzero(excess[np.arange(len(most)), most] > VIOLATED * _whole(entities))
+    found = np.flatnonzero(excess[np.arange(len(most)), most] > VIOLATED * _cluster_rate(entities))
     return place(found, most[found], len(most))
 
 
 def _rows(entities: Entities, first: Ints, second: Ints) -> Rows:
-    """``own . share[first] - other . share[second] >= 0``; a violation counts relative to a rate of the first."""
+    """``own . share[first] - other . share[second] >= 0``; violations are relative to a rate of ``first``."""
     own, other = _coefficients(entities, first, second)
     names = entities.names
     top = np.where(entities.capacity > 0, entities.per_gpu, 0.0).max(axis=1)
@@ -109,7 +109,7 @@ def _rows(entities: Entities, first: Ints, second: Ints) -> Rows:
 
 
 def _coefficients(entities: Entities, first: Ints, second: Ints) -> tuple[Numbers, Numbers]:
-    """(r, k) and (r, k): what multiplies the own share and the other's."""
+    """(r, k) and (r, k) coefficients of the own and of the other's share."""
     pi, demand, v = entities.weight, entities.demand, entities.per_gpu[first]
     most = pi[first] * demand[second]
     if entities.kind == "jobs":
@@ -117,8 +117,8 @@ def _coefficients(entities: Entities, first: Ints, second: Ints) -> tuple[Number
     return (pi[second] * demand[first])[:, None] * v, most[:, None] * v
 
 
-def _whole(entities: Entities) -> Floats:
-    """(n,) rate with all GPUs; 1 where there are none that the entity can use, so that its violations count."""
+def _cluster_rate(entities: Entities) -> Floats:
+    """(n,) rate with all GPUs of the cluster; 1 if the entity can use none, so that its violations count."""
     rate = entities.per_gpu @ entities.capacity
     return np.where(rate > 0, rate, 1.0)
 
@@ -127,8 +127,8 @@ def _whole(entities: Entities) -> Floats:
 class SharingIncentive(ArrayComponent):
     """Everyone gets at least the rate of a partition of its own, [OEF, section 2.3.1 (3)].
 
-    Rows, for all e: ``rate[e] >= fair[e]``, its rate with ``weight[e] / sum(weight)`` of every GPU type. A job's gang
-    runs at most all the time there, too, as in :func:`hetopt.auditing.sharing_incentive`.
+    Rows, for all e: ``rate[e] >= fair[e]``, the rate with ``weight[e] / sum(weight)`` of every GPU type. A job's gang
+    runs at most all the time on this part, as in :func:`hetopt.auditing.sharing_incentive`.
     """
 
     name: str = "sharing_incentive"
@@ -165,14 +165,14 @@ class SharingIncentive(ArrayComponent):
 class EqualRates(ArrayComponent):
     """All rates are equal per unit of weight, [OEF, eq. 9c].
 
-    Rows, with one column ``level``, for all e: ``rate[e] = weight[e] * level``. Who can use no GPU of which there are
-    any has the row ``rate[e] = 0`` and holds nobody back.
+    Rows, with one column ``level``, for all e: ``rate[e] = weight[e] * level``. An entity that can use none of the
+    available GPUs has the row ``rate[e] = 0`` and does not limit the level.
     """
 
     name: str = "equal_rates"
 
     def rows(self, entities: Entities) -> Arrays:
-        """The column and the rows, in units of about the least fair rate."""
+        """The column and the rows, in units of about the smallest fair rate."""
         fair = np.asarray(entities.fair_rate / entities.weight, dtype=float)
         unit = float(nearest_powers(fair[fair > 0].min(initial=np.inf))) if fair.any() else 1.0
         size = nearest_powers(np.asarray(entities.weight, dtype=float) * unit)
@@ -197,5 +197,5 @@ class EqualRates(ArrayComponent):
         )
 
     def growth(self, entities: Entities) -> Numbers:
-        """(n,) rate at a level of 1: the weight, 0 for those who can use no GPU."""
+        """(n,) rate at level 1: the weight, or 0 for entities that can use no GPU."""
         return np.where(entities.fair_rate > 0, entities.weight, 0)

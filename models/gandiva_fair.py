@@ -22,7 +22,7 @@ from hetopt.models.baselines import by_rule
 
 @dataclass(frozen=True)
 class Trade:
-    """``seller`` hands ``moved`` GPUs of type ``fast`` to ``buyer`` for ``moved * price`` GPUs of type ``slow``."""
+    """``seller`` gives ``moved`` GPUs of type ``fast`` to ``buyer`` for ``moved * price`` GPUs of type ``slow``."""
 
     buyer: int
     seller: int
@@ -34,30 +34,30 @@ class Trade:
 
 @dataclass(frozen=True)
 class GandivaFair:
-    """Trades between tenants in greedy order; every pair of GPU types has one turn.
+    """Trades between tenants in greedy order; every pair of GPU types is traded once.
 
-    Everyone begins with the part weight / sum(weight) of every GPU type. Between two types (the pairs with the greatest
-    gap between two tenants' speedups first, each pair once):
+    Everyone begins with the part weight / sum(weight) of every GPU type. Between two types (each pair once, in order of
+    decreasing gap between two tenants' speedups):
 
-    - the buyer is who gains most by the fast type among those who still hold slow GPUs,
-    - the seller is who gains least by it among those who still hold fast GPUs,
-    - the price, in slow GPUs per fast GPU, is the second-highest speedup among those who hold slow GPUs; where that is
+    - the buyer is the tenant with the largest speedup on the fast type among those that still hold slow GPUs,
+    - the seller is the one with the smallest speedup among those that still hold fast GPUs,
+    - the price, in slow GPUs per fast GPU, is the second-highest speedup among those that hold slow GPUs; if that is
       no more than the seller's speedup (only buyer and seller remain), it is the mean of both,
-    - they trade until one of them has no more to give.
+    - they trade until one of them has no GPUs left to give.
 
-    The price lies between both speedups, so nobody ever loses: everyone keeps at least the rate of equal division.
-    After its turn a pair is not looked at again, so two tenants may still gain by trading what a later pair moved.
-    Honest reports are not assured: who sells may gain by reporting more, who buys by reporting less.
+    The price lies between both speedups, so nobody loses: everyone keeps at least the rate of equal division. A pair is
+    not revisited, so two tenants may still gain by trading GPUs that a later pair moved. The policy is not
+    strategy-proof: sellers may gain by reporting larger speedups, buyers by reporting smaller ones.
     """
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Allocation, None]:
-        """The allocation; nothing to remember."""
+        """The allocation, and no state."""
         began = time.perf_counter()
         share, _ = self.trades(instance)
         return by_rule(_tenants(instance), share, "trading", time.perf_counter() - began), None
 
     def trades(self, instance: Instance) -> tuple[Floats, list[Trade]]:
-        """(n, k) GPUs in the end, and the trades in their order; GPUs that are of no use to their owner stay idle."""
+        """(n, k) final GPUs, and the trades in order; GPUs that are useless to their owner stay idle."""
         entities = _tenants(instance)
         share = np.outer(entities.weight / entities.weight.sum(), entities.capacity)
         done: list[Trade] = []
@@ -80,9 +80,9 @@ def _gain(slow: Floats, fast: Floats) -> Floats:
 
 
 def _pairs(speed: Floats) -> list[tuple[int, int]]:
-    """Pairs (slow, fast) of types that some two tenants would exchange, the greatest gap first.
+    """Pairs (slow, fast) of types that some two tenants would exchange, the largest gap first.
 
-    Of two types the fast one is the faster for most tenants; for a tie the later one.
+    The fast one of two types is faster for most tenants; in a tie it is the later one.
     """
     k = speed.shape[1]
     found: list[tuple[float, int, int]] = []
@@ -99,7 +99,7 @@ def _pairs(speed: Floats) -> list[tuple[int, int]]:
 
 
 def _next_trade(gain: Floats, share: Floats, slow: int, fast: int) -> Trade | None:
-    """The trade of the rule, or None if nobody gains by another."""
+    """The next trade by the rule, or None if no trade is beneficial."""
     buyers = np.flatnonzero((share[:, slow] > 0) & ~np.isnan(gain))
     sellers = np.flatnonzero((share[:, fast] > 0) & ~np.isnan(gain))
     if not len(buyers) or not len(sellers):
@@ -118,12 +118,12 @@ def _price(gain: Floats, others: NDArray[np.intp], buyer: int, seller: int) -> f
     price = second if second > gain[seller] else float(gain[buyer] + gain[seller]) / 2.0
     if np.isfinite(price):
         return price
-    finite = gain[np.isfinite(gain)]  # for the buyer the slow GPUs are worth nothing: any price suits it
+    finite = gain[np.isfinite(gain)]  # slow GPUs are worthless to the buyer: it accepts any price
     return float(max(finite.max(initial=0.0), gain[seller]))
 
 
 def _carry_out(trade: Trade, share: Floats) -> None:
-    """Move the GPUs; who gives all that it has is left with exactly none."""
+    """Move the GPUs; a tenant that gives all its GPUs is left with exactly 0."""
     buyer, seller, slow, fast = trade.buyer, trade.seller, trade.slow, trade.fast
     paid = trade.moved * trade.price
     sold_out = trade.moved >= share[seller, fast]

@@ -1,4 +1,4 @@
-"""Interior points for programs over shares whose entities meet only in the k capacity rows.
+"""Interior-point method for programs over shares whose entities are coupled only by the k capacity rows.
 
 Over shares x >= 0 of n entities and k GPU types (idle, left, over: slacks):
 
@@ -7,10 +7,9 @@ Over shares x >= 0 of n entities and k GPU types (idle, left, over: slacks):
     capacity  sum_e demand[e] x[k,e] + left[k] = capacity[k]
     rate      sum_k speed[k,e] x[k,e] = y[e],  or  = floor_e(t) + over[e]
 
-with concave gains and convex, increasing floors. A Newton step is solved entity by entity (2 x 2); they meet in a
-matrix of the k capacity rows (and t). Mehrotra's predictor and corrector need 10 to 40 such steps. Any prices bound
-the optimum from above (:func:`bound`), which proves the result. Tables are (k, n) here: numpy is quickest along the
-long side.
+with concave gains and convex, increasing floors. A Newton step is reduced entity by entity (2 x 2) to a matrix over the
+k capacity rows (and t). Mehrotra's predictor-corrector method needs 10 to 40 such steps. Any prices give an upper bound
+on the optimum (:func:`bound`), which proves the result. Tables are (k, n) here: numpy is fastest along the long axis.
 """
 
 from __future__ import annotations
@@ -26,30 +25,30 @@ from hetopt.models.slacks import Layout, State
 from hetopt.tolerances import CONVERGED, PROVEN, REGULAR
 
 STEPS = 100
-"""Steps after which the search is given up; what it has is then judged by its bound."""
+"""Limit of steps; the result is then judged by its bound."""
 
 PATIENCE = 3
-"""Steps without progress, once all is nearly proven, after which rounding has won. Concave gains go on until then: they
-are flat at the top, so that rates are only half as many digits good as the gain."""
+"""Steps without progress near the proof after which rounding dominates. Concave gains continue until then: they are
+flat at the optimum, so rates have only half as many correct digits as the gain."""
 
 HURRY = 100.0
-"""How much more than the products the missed rows may be worth before the products have to wait."""
+"""Largest worth of the residuals relative to the complementarity products, before these stop decreasing."""
 
 BACK = 0.995
-"""Part of the way to the boundary that a step may take at most."""
+"""Largest fraction of the step to the boundary."""
 
 
 TOWARDS = 0.7
-"""Part of the way to ``Program.most`` that t may go in a step: floors are steep there, and steps know only slopes."""
+"""Largest fraction of the distance to ``Program.most`` for t in a step, since floors are steep there."""
 
 
 Floor = Callable[[float], tuple[Floats, Floats, Floats]]
-"""t -> (n,) rates that t demands, with first (> 0) and second (>= 0) derivatives."""
+"""t -> (n,) rates required at t, with first (> 0) and second (>= 0) derivatives."""
 
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """See the module's docstring; exactly one of ``profit``, ``gain``, ``floor`` is given.
+    """The program of the module docstring; exactly one of ``profit``, ``gain``, ``floor`` is given.
 
     Attributes
     ----------
@@ -58,11 +57,11 @@ class Program:
     demand, capacity:
         (n,), (k,); positive.
     timed:
-        Whether the time rows hold.
+        Whether there are time rows.
     profit, gain, floor:
-        What is maximised; (k, n), n gains, or n floors.
+        The objective; (k, n), n gains, or n floors.
     start, most:
-        With ``floor``: some t whose floors lie below all rates of :func:`centre`, and what t always stays below.
+        With ``floor``: a t whose floors lie below all rates of :func:`centre`, and a strict upper bound on t.
     """
 
     speed: Floats
@@ -77,13 +76,13 @@ class Program:
 
 
 def centre(capacity: Floats, demand: Floats, timed: bool) -> Floats:
-    """(k,) shares of everyone strictly inside: half an equal part of the GPUs, or of the time where that is less."""
+    """(k,) strictly feasible common shares: half an equal part of the GPUs, or of the time if that is less."""
     part = capacity / demand.sum()
     return np.asarray(0.5 * (np.minimum(part, 1.0 / len(capacity)) if timed else part))
 
 
 def _beginning(program: Program) -> State:
-    """A strictly feasible state: everyone has the same shares, types cost what they earn on average."""
+    """A strictly feasible initial state: equal shares, and average earnings of types as prices."""
     n = len(program.demand)
     x = np.repeat(centre(program.capacity, program.demand, program.timed)[:, None], n, axis=1)
     y = (program.speed * x).sum(axis=0)
@@ -96,7 +95,7 @@ def _beginning(program: Program) -> State:
         u = 1.0 / over / float((growth / over).sum())
     earned = u * program.speed if program.profit is None else program.profit
     price = earned.sum(axis=1) / program.demand.sum()
-    price = np.maximum(price, 0.1 * price.mean())  # nor does a type that nobody can use cost nothing at first
+    price = np.maximum(price, 0.1 * price.mean())  # unused types start with a positive price, too
     cost = program.demand * price[:, None]
     beyond = np.maximum((earned - cost).max(axis=0), 0.0) + earned.mean(axis=0)
     if not program.timed:
@@ -116,8 +115,8 @@ def _beginning(program: Program) -> State:
 class _Newton:
     """The linear system of one step, reduced entity by entity to the k capacity rows and t.
 
-    Missed: by how much rates, capacity and the stationarities in y and t do not hold. The others are linear and hold
-    from the beginning on; so do capacity and time, but for rounding, which grows where a type is used up.
+    Missed: residuals of rates, capacity and stationarity in y and t. The other equations are linear and hold from the
+    start. So do capacity and time up to rounding, which grows if a type is fully used.
     """
 
     def __init__(self, program: Program, s: State) -> None:
@@ -140,7 +139,7 @@ class _Newton:
         self._reduce(own)
 
     def _reduce(self, own: Floats) -> None:
-        """The blocks of the entities, written so that nothing cancels when a single type has nearly all weight."""
+        """The blocks of the entities, written without cancellation if a single type has nearly all weight."""
         program, s = self.program, self.s
         self.weight = self.x / self.z
         total = self.weight.sum(axis=0)
@@ -167,7 +166,7 @@ class _Newton:
         matrix[:k, :k] = -(self.timing * self.over_time) @ self.timing.T - scaled @ self.coupling.T
         linear = self.program.profit is not None
         if linear or not self.program.timed:
-            # Written without a difference, since a single type may have nearly all of an entity's weight.
+            # Without a difference, since a single type may have nearly all of an entity's weight.
             if self.program.timed:
                 rest = ((1.0 - np.eye(k)) @ self.weight + self.s.idle / self.v) * self.over_time
             else:
@@ -177,14 +176,14 @@ class _Newton:
         diagonal = matrix.ravel()[: k * (k + has_t) : k + has_t + 1]
         diagonal += own + self.s.left / self.s.price
         if linear:
-            diagonal *= 1.0 + REGULAR  # at a vertex it need not be regular; the step is refined
+            diagonal *= 1.0 + REGULAR  # at a vertex it may be singular; the step is refined
         if has_t:
             matrix[:k, k] = matrix[k, :k] = scaled @ self.growth
             matrix[k, k] = -float(self.growth @ (self.growth / self.curve)) - float(self.u @ self.bend)
         return matrix
 
     def step(self, inverse: Floats, aims: Floats) -> State:
-        """Changes that meet all rows and change each product, as the layout has them, by its aim (to first order)."""
+        """Newton step that meets all rows and changes each product (in layout order) by its aim, to first order."""
         program, s, at = self.program, self.s, self.layout
         wanted = aims / s.price_of
         base = wanted[at.x].reshape(at.k, at.n)
@@ -217,10 +216,10 @@ class _Newton:
         return found if program.profit is None else self._refined(inverse, found)
 
     def _refined(self, inverse: Floats, step: State) -> State:
-        """A step of a linear program, with its rows met again.
+        """A step of a linear program, corrected for the residuals of its rows.
 
-        Near a vertex shares follow prices so closely that the rounding of a price misses rows by more than all products
-        are worth. What it takes to meet them is small, and so is the rounding of that.
+        Near a vertex shares are so sensitive to prices that rounding a price causes row residuals worth more than all
+        complementarity products. The correction is small, and so is its rounding error.
         """
         program, s, at = self.program, self.s, self.layout
         time = step.x.sum(axis=0)
@@ -237,7 +236,7 @@ class _Newton:
         return State(at, step.slack - s.slack * dual / s.price_of, step.price_of + dual, step.y, step.t, step.slope)
 
     def missed(self) -> float:
-        """What all that is missed is worth."""
+        """The worth of all residuals."""
         s = self.s
         worth = float(np.abs(self.missed_y) @ s.y) + float(np.abs(self.missed_rate) @ self.u)
         if self.layout.timed:
@@ -264,9 +263,9 @@ def _lengths(program: Program, s: State, d: State, curved: bool) -> tuple[float,
 
 
 def solve(program: Program, check: Callable[[], None]) -> tuple[State, int]:
-    """The state whose products and misses are nearest to zero, and the steps taken; judge it by :func:`bound`.
+    """The state with the smallest products and residuals, and the number of steps; judge it by :func:`bound`.
 
-    ``check`` is called before each step, and may raise where time is over.
+    ``check`` is called before each step, and may raise if the time limit is exceeded.
     """
     s = best = _beginning(program)
     goal = CONVERGED if program.gain is None else float(np.finfo(float).eps)
@@ -294,14 +293,14 @@ def _inverse(matrix: Floats) -> Floats:
 
 
 def _stepped(program: Program, s: State, newton: _Newton, inverse: Floats, missed: float) -> State:
-    """Mehrotra's step: a first one straight to the boundary tells how far the second may aim."""
+    """Mehrotra's step: the predictor determines the centring of the corrector."""
     products = s.slack * s.price_of
     total, count = float(products.sum()), products.size
     curved = bool(newton.bend.any())
     guess = newton.step(inverse, -products)
     primal, dual = _lengths(program, s, guess, curved)
     after = float(((s.slack + primal * guess.slack) * (s.price_of + dual * guess.price_of)).sum())
-    # No smaller than what rows and stationarities still miss, or the products vanish before these are met.
+    # No decrease while residuals dominate, or the products vanish before these do.
     part = max((max(after, 0.0) / total) ** 3, 1.0 if missed > HURRY * total else 0.0)
     aim = part * total / count
     step = newton.step(inverse, aim - products - guess.slack * guess.price_of)
@@ -310,9 +309,9 @@ def _stepped(program: Program, s: State, newton: _Newton, inverse: Floats, misse
 
 
 def bound(program: Program, s: State) -> float:
-    """What no feasible point exceeds: the Lagrangian at the prices and rate duals of ``s``, any whatever.
+    """Upper bound on the optimum: the Lagrangian bound at the prices and rate duals of ``s``, valid for any.
 
-    With v = what the best type earns beyond its price it is
+    With v = the largest profit of a type beyond its price, it is
     ``price @ capacity + sum(v) + max_y sum(gain(y) - u y)``, or ``+ max_t (t - u @ floor(t))``.
     """
     price, earned = np.maximum(s.price, 0.0), program.profit

@@ -19,7 +19,7 @@ class LinearGain(ArrayComponent):
 
     @abstractmethod
     def coefficients(self, entities: Entities) -> Numbers:
-        """(n, k) gain of a unit of share; 0 where the entity cannot run."""
+        """(n, k) gain per unit of share; 0 where the entity cannot run."""
 
     def rows(self, entities: Entities) -> Arrays:
         """The gain; no rows."""
@@ -55,7 +55,7 @@ class TotalRate(LinearGain):
 
 @dataclass(frozen=True)
 class WeightedRate(LinearGain):
-    """Total rate with weights: gain = sum_e weight[e] * rate[e]; :class:`TotalRate` where all weights are 1."""
+    """Weighted total rate: gain = sum_e weight[e] * rate[e]; equals :class:`TotalRate` if all weights are 1."""
 
     name: str = "weighted_rate"
 

@@ -1,4 +1,4 @@
-"""Slacks and their multipliers for :mod:`hetopt.models.interior`, in two vectors: a step is few calls then."""
+"""Slacks and their multipliers for :mod:`hetopt.models.interior`, in two vectors, so that a step takes few calls."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hetopt.data.entities import Floats
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Where the slacks lie in one vector, and their multipliers in another, so that each product is of two numbers.
+    """Positions of the slacks in one vector and of their multipliers in another, for elementwise products.
 
-    In order: x with z, (k, n); left with price, (k,); idle with v, (n,), where time rows hold; over with u, (n,), where
-    there are floors.
+    In order: x with z, (k, n); left with price, (k,); idle with v, (n,), with time rows; over with u, (n,), with
+    floors.
     """
 
     k: int
@@ -37,7 +37,7 @@ class Layout:
 
 @dataclass(eq=False)
 class State:
-    """Slacks and multipliers as :class:`Layout` has them; rates y, level t, slopes of gains; or changes of these."""
+    """Slacks and multipliers in :class:`Layout` order; rates y, level t, slopes of gains; or changes of these."""
 
     layout: Layout
     slack: Floats
@@ -58,7 +58,7 @@ class State:
 
     @property
     def left(self) -> Floats:
-        """(k,) GPUs left over."""
+        """(k,) unused GPUs."""
         return self.slack[self.layout.left]
 
     @property
@@ -68,7 +68,7 @@ class State:
 
     @property
     def idle(self) -> Floats:
-        """(n,) time left over; empty without time rows."""
+        """(n,) unused time; empty without time rows."""
         return self.slack[self.layout.idle]
 
     @property
@@ -78,7 +78,7 @@ class State:
 
     @property
     def over(self) -> Floats:
-        """(n,) rates beyond the floors; empty without floors."""
+        """(n,) rates above the floors; empty without floors."""
         return self.slack[self.layout.over]
 
     @property

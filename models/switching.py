@@ -1,4 +1,4 @@
-"""The price of taking GPUs that one does not hold now."""
+"""A cost for GPUs gained over those held now."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from hetopt.programs.symbols import OVER, gpus, number, rate_unit, shared
 
 @dataclass(frozen=True)
 class SwitchingCost(ArrayComponent):
-    """A price for every GPU gained over what is held: gain = -price * sum_ek gained[e, k].
+    """A price for every GPU gained over those held: gain = -price * sum_ek gained[e, k].
 
     Rows, for all e, k: ``gained[e, k] >= gpus[e, k] - held[e, k]``, ``gained >= 0``.
-    A divisible relative of FFT's s_j^i(t) [FFT, section 4.2.3]. Zero where the instance does not say what is held.
+    A divisible variant of FFT's s_j^i(t) [FFT, section 4.2.3]. Zero if the instance does not specify held GPUs.
 
     Parameters
     ----------
     price:
-        Rate that one gained GPU must bring to be worth it, in the unit of the rate, >= 0.
+        Least rate for which a gained GPU is worthwhile, in the unit of the rate, >= 0.
 
     Raises
     ------
@@ -41,7 +41,7 @@ class SwitchingCost(ArrayComponent):
         at_least(self.price, "SwitchingCost.price", 0.0, InvalidOption)
 
     def rows(self, entities: Entities) -> Arrays:
-        """The columns ``gained[e, k]`` and their rows; minus the price of what is gained."""
+        """The columns ``gained[e, k]`` and their rows; the gain is minus the price of gained GPUs."""
         if entities.held is None or self.price == 0:
             return Arrays()
         k, cells = len(entities.types), entities.speed.size

@@ -1,6 +1,6 @@
-"""The papers' schedulers as they run: each policy with its rounds, its rounding and its placement.
+"""The papers' complete schedulers: each policy with its rounds, rounding and placement.
 
-Where a paper does not say how long a round is or who chooses servers, the comment says what is taken.
+If a paper does not specify the length of a round or the placement, a comment names the choice.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PLACERS: Mapping[str, Placer] = FrozenDict(
         "first-free": FirstFree(),
     }
 )
-"""Name, as settings of systems say it -> who chooses servers: FFT's, OEF's, Tiresias', and one that does not care."""
+"""Name in settings of systems -> placement on servers: FFT's, OEF's, Tiresias', and the first free GPUs."""
 
 
 OWN_PLACERS = Announced("placer", "hetopt.placers", ("plan", "instance"))
@@ -74,12 +74,12 @@ def _gavel(policy: Formulation, round_seconds: float) -> System:
 
 
 def gavel(round_seconds: float = GAVEL_ROUND) -> System:
-    """Gavel: max-min fairness over jobs, solved when jobs come or go, and its rounds by priority."""
+    """Gavel: max-min fairness over jobs, solved when jobs arrive or leave, with rounds by priority."""
     return _gavel(gavel_policies.max_min_fairness(), round_seconds)
 
 
 def gavel_sjf(round_seconds: float = GAVEL_ROUND) -> System:
-    """Gavel with the policy that is like shortest job first, with which FFT compares [FFT, section 6.1.4]."""
+    """Gavel with its shortest-job-first-like policy, a baseline of FFT [FFT, section 6.1.4]."""
     return _gavel(gavel_policies.shortest_job_first(), round_seconds)
 
 
@@ -88,8 +88,8 @@ def gavel_ftf(round_seconds: float = GAVEL_ROUND) -> System:
     return _gavel(gavel_policies.finish_time_fairness(), round_seconds)
 
 
-# Sharing among tenants. `placer` is one of PLACERS; with `mix`, a gang that fits on no type of its tenant's GPUs may
-# take several, whose slowest sets its pace [OEF, section 4.4].
+# Sharing among tenants. `placer` is one of PLACERS; with `mix`, a gang that fits on no single type of its tenant's GPUs
+# may use several types, at the speed of the slowest [OEF, section 4.4].
 
 
 def gavel_tenants(
@@ -98,17 +98,17 @@ def gavel_tenants(
     mix: bool = False,
     tenant_gpus: float = math.inf,
 ) -> System:
-    """Gavel's max-min fairness among tenants, as OEF compares with it, with OEF's rounding and placement.
+    """Gavel's max-min fairness among tenants, a baseline of OEF, with OEF's rounding and placement.
 
-    A tenant has at most ``tenant_gpus``. The 1 of [OEF, eq. 3] is right for its example, where a tenant has one job on
-    one GPU; where tenants have more jobs, it would leave GPUs idle.
+    A tenant has at most ``tenant_gpus``. The 1 of [OEF, eq. 3] fits its example, where a tenant has one job on one GPU;
+    for tenants with more jobs it would leave GPUs idle.
     """
     policy = replace(gavel_policies.max_min_fairness(tenant_gpus=tenant_gpus), kind="tenants")
     return _shared(policy, round_seconds, placer, mix)
 
 
 def gandiva_fair(round_seconds: float = OEF_ROUND, placer: str = OEF_PLACER, mix: bool = False) -> System:
-    """Gandiva_fair among tenants, as OEF compares with it, with OEF's rounding and placement."""
+    """Gandiva_fair among tenants, a baseline of OEF, with OEF's rounding and placement."""
     return _shared(gandiva_fair_policy(), round_seconds, placer, mix)
 
 
@@ -137,10 +137,10 @@ def _shared(policy: Policy, round_seconds: float, placer: str, mix: bool) -> Sys
 
 
 def allox() -> System:
-    """AlloX at arrivals and completions, jobs of one demand; servers are filled as jobs come."""
+    """AlloX at arrivals and completions, for jobs of one demand; servers are filled as jobs arrive."""
     return System(allox_policy(), placer=MoreWorkersFirst(sticky=True))
 
 
 def isolated() -> System:
-    """Every job alone on its part 1/N of each GPU type, as a rate: what finish-time fairness compares with."""
+    """Every job alone on its part 1/N of each GPU type, as a rate: the reference of finish-time fairness."""
     return System(equal_split_of_jobs(), fluid=True)

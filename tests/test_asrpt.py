@@ -136,7 +136,7 @@ def test_both_roads_lead_to_the_same_schedule(instance: Instance, policy: NonPre
     columns = ["start", "finish", "switches", "done"]
     for column in columns:
         assert told.jobs[column].tolist() == pytest.approx(asked.jobs[column].tolist(), rel=EQUAL, abs=EQUAL)
-    assert (told.spans[["job", "servers", "gpus"]] == asked.spans[["job", "servers", "gpus"]]).all().all()
+    assert (told.spans[["job", "gpus", "seats"]] == asked.spans[["job", "gpus", "seats"]]).all().all()
     assert told.utilisation == pytest.approx(asked.utilisation, rel=EQUAL)
 
 

@@ -40,13 +40,25 @@ def gpus_of(instance, table):
     return [[x * int(d) for x in row] for row, d in zip(table.tolist(), demand, strict=True)]
 
 
+def tempted(instance, e, o, gpus):
+    """Rate of e with the GPUs of o times the ratio of weights: as many as its gang can use, in the time of o's."""
+    entities = instance.entities()
+    ratio = meant(entities.weight[e]) / meant(entities.weight[o])
+    average = worth(instance, e, [ratio * g for g in gpus[o]])
+    if entities.kind == "tenants":
+        return average
+    demand = [meant(entities.demand[i]) for i in (e, o)]
+    speeds = [meant(v) / demand[0] for v in entities.speed[e]]
+    in_time = sum(v * g for v, g in zip(speeds, gpus[o], strict=True)) * min(ratio, demand[0] / demand[1])
+    return min(average, in_time)
+
+
 def least_envy_slack(instance, table):
-    """Min over pairs of (own - other * weights' ratio) / whole, by loops."""
+    """Min over pairs of (own - other's) / whole, by loops."""
     entities, gpus = instance.entities(), gpus_of(instance, table)
     weight, whole = [meant(w) for w in entities.weight], [meant(m) for m in entities.capacity]
     slacks = [
-        (worth(instance, e, gpus[e]) - worth(instance, e, [weight[e] / weight[o] * g for g in gpus[o]]))
-        / worth(instance, e, whole)
+        (worth(instance, e, gpus[e]) - tempted(instance, e, o, gpus)) / worth(instance, e, whole)
         for e in range(len(weight))
         for o in range(len(weight))
         if e != o

@@ -8,8 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from hetopt.auditing.feasibility import capacity_verdict
-from hetopt.auditing.gains import exact_efficiency_in_time
-from hetopt.auditing.holdings import Holdings, Level, Result, bundle, holdings
+from hetopt.auditing.gains import NAME, exact_efficiency_in_time, judged_by_gain
+from hetopt.auditing.holdings import Holdings, Level, Result, holdings
 from hetopt.auditing.trades import exact_efficiency
 from hetopt.auditing.verdict import Verdict, judged, undecided
 from hetopt.auditing.witnesses import Dominated
@@ -19,8 +19,6 @@ from hetopt.errors import InvalidOption, NotSolved
 from hetopt.programs.linear import LinearProgram
 from hetopt.solving.highs import Session
 from hetopt.tolerances import EQUAL
-
-NAME = "pareto_efficient"
 
 
 def pareto_efficient(
@@ -78,7 +76,7 @@ def pareto_efficient(
         y = _best_reply(held)
     except NotSolved as problem:
         return undecided(NAME, f"its linear program was not solved: {problem}")
-    return _verdict(held, y * held.capacity, tolerance)
+    return judged_by_gain(held, y * held.capacity, tolerance)
 
 
 def _shrunk(held: Holdings) -> Holdings:
@@ -108,15 +106,3 @@ def _best_reply(held: Holdings) -> Floats:
     y = np.zeros((n, k))
     y[row, col] = np.maximum(Session(program).solve().x, 0)
     return y
-
-
-def _verdict(held: Holdings, gpus: Floats, tolerance: float) -> Verdict:
-    """Judge by the gain measured on the dominating allocation itself."""
-    after = held.worth(gpus)
-    gain = float(((after - held.rate) / held.whole).sum())
-    witness = Dominated(
-        bundles={name: bundle(held.types, row) for name, row in zip(held.names, gpus, strict=True)},
-        before=dict(zip(held.names, held.rate.tolist(), strict=True)),
-        after=dict(zip(held.names, np.maximum(after, held.rate).tolist(), strict=True)),
-    )
-    return judged(NAME, min(0.0, -gain), witness, tolerance=tolerance)

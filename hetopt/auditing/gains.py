@@ -19,9 +19,10 @@ from scipy import sparse
 from hetopt.auditing.holdings import Holdings, bundle
 from hetopt.auditing.verdict import Verdict, judged, undecided
 from hetopt.auditing.witnesses import Dominated
+from hetopt.data.entities import Numbers
 from hetopt.errors import NotSolved
 from hetopt.programs.linear import LinearProgram
-from hetopt.solving.exact import Known, exact_optimum
+from hetopt.solving.exact import ExactData, exact_optimum
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
 from hetopt.solving.rational_program import ExactRow, ratio
@@ -37,17 +38,22 @@ def exact_efficiency_in_time(held: Holdings) -> Verdict:
     except NotSolved as problem:
         return undecided(NAME, f"its linear program was not solved: {problem}")
     assert optimum.share is not None
-    after = held.worth(optimum.share)
-    gain = sum(((after - held.rate) / held.whole).tolist(), Fraction(0))
+    return judged_by_gain(held, optimum.share)
+
+
+def judged_by_gain(held: Holdings, gpus: Numbers, tolerance: float = 0.0) -> Verdict:
+    """Judge by the gain measured on the allocation ``gpus``, (n, k), that takes nothing from anybody."""
+    after = held.worth(gpus)
+    gain = max(held.one * 0, sum(((after - held.rate) / held.whole).tolist(), held.one * 0))
     witness = Dominated(
-        bundles={name: bundle(held.types, row) for name, row in zip(held.names, optimum.share, strict=True)},
+        bundles={name: bundle(held.types, row) for name, row in zip(held.names, gpus, strict=True)},
         before=dict(zip(held.names, held.rate.tolist(), strict=True)),
-        after=dict(zip(held.names, after.tolist(), strict=True)),
+        after=dict(zip(held.names, np.maximum(after, held.rate).tolist(), strict=True)),
     )
-    return judged(NAME, -gain, witness)
+    return judged(NAME, -gain, witness, tolerance=tolerance)
 
 
-class _ExactRates(Known):
+class _ExactRates(ExactData):
     """The rows of rates in fractions; the others have no rounded numbers."""
 
     def __init__(self, held: Holdings) -> None:

@@ -20,11 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from hetopt.auditing.holdings import Holdings, bundle
+from hetopt.auditing.gains import NAME, judged_by_gain
+from hetopt.auditing.holdings import Holdings
 from hetopt.auditing.verdict import Verdict, judged
-from hetopt.auditing.witnesses import Dominated, SupportingPrices
-
-NAME = "pareto_efficient"
+from hetopt.auditing.witnesses import SupportingPrices
 
 
 def exact_efficiency(held: Holdings) -> Verdict:
@@ -35,14 +34,7 @@ def exact_efficiency(held: Holdings) -> Verdict:
         if isinstance(prices, SupportingPrices):
             return judged(NAME, Fraction(0), prices, proof=prices)
         better = _trade(held, prices)
-    after = (held.value * better).sum(axis=1)
-    gain = sum(((after - held.rate) / held.whole).tolist(), Fraction(0))
-    witness = Dominated(
-        bundles={name: bundle(held.types, row) for name, row in zip(held.names, better, strict=True)},
-        before=dict(zip(held.names, held.rate.tolist(), strict=True)),
-        after=dict(zip(held.names, after.tolist(), strict=True)),
-    )
-    return judged(NAME, -gain, witness)
+    return judged_by_gain(held, better)
 
 
 def _handed_out(held: Holdings) -> Any:

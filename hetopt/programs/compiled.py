@@ -1,4 +1,4 @@
-"""A formulation for given entities as arrays: the linear program, the rows that join it, and what shares are worth."""
+"""A formulation for given entities as arrays: the linear program, separation of lazy rows, and measuring of shares."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ if TYPE_CHECKING:
     from hetopt.solving.point import Point
 
 FIRST = (0.25, 0.5, 1.0, 2.0, 4.0)
-"""Rates, in units of a curve, whose tangents are in the program from the beginning."""
+"""Rates, in units of a curve, at which the initial tangents touch it."""
 
 
 def _has(component: Component, method: str) -> bool:
-    """Whether it has that method; asked of protocols, this takes a tenth of a small solve."""
+    """Whether it has that method; an ``isinstance`` check of a protocol takes a tenth of a small solve."""
     return callable(getattr(component, method, None))
 
 
 def measure(component: Component, entities: Entities, share: Floats) -> Measure | None:
-    """What ``component`` says of an (n, k) ``share``: its gain and its largest violation.
+    """Gain and largest violation of ``component`` at given (n, k) shares.
 
     Returns
     -------
     Measure | None
-        None for a component that has neither ``rows`` nor ``measure``: only its Pyomo model could say.
+        None for a component with neither ``rows`` nor ``measure``: it can be evaluated only in Pyomo.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def _measure(component: Component, arrays: Arrays | None, entities: Entities, sh
 
 
 def capacity_violation(entities: Entities, share: Floats) -> float:
-    """Largest overuse of a GPU type, or negative share, relative to the largest capacity."""
+    """Largest overuse of a GPU type, negative share or share of a forbidden type, relative to the largest capacity."""
     size = scale(entities.capacity)
     over = entities.gpus(share).sum(axis=0) - entities.capacity
     forbidden = np.abs(share[~entities.allowed])
@@ -95,12 +95,12 @@ def capacity_violation(entities: Entities, share: Floats) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Rows of one component, and where they stand among all.
+    """Rows of one component, and their position in the program.
 
     Attributes
     ----------
     owner:
-        Name of the component; empty for capacity and for what comes from Pyomo.
+        Name of the component; empty for capacity rows and rows read from Pyomo.
     start:
         Position of the first row.
     names:
@@ -120,7 +120,7 @@ class Table:
     Attributes
     ----------
     row, column, value:
-        (m,) entries; none is 0, a place may come twice.
+        (m,) entries, nonzero; duplicate positions are added up.
     lower, upper:
         (rows,) bounds.
     """
@@ -132,7 +132,7 @@ class Table:
     upper: Numbers
 
     def matrix(self, width: int) -> sparse.coo_array:
-        """The entries as a matrix with so many columns."""
+        """The entries as a matrix with ``width`` columns."""
         return sparse.coo_array((self.value, (self.row, self.column)), shape=(len(self.lower), width))
 
 
@@ -140,23 +140,23 @@ class Compiled:
     """A formulation for given entities, as arrays.
 
     Columns are the shares, then those that components declare, in order; rows are ``capacity[k]``, then those of the
-    components. Components without ``rows`` are built in Pyomo, alone, and read back.
+    components. Only components without ``rows`` are built in Pyomo and read back.
 
     Parameters
     ----------
     formulation:
         What to compile.
     entities:
-        Who shares what, in floats or in Fractions.
+        The entities and their data, in floats or in Fractions.
     lazy:
-        Leave out rows that are added as points violate them (:meth:`separation`); False: have all.
+        Leave out lazy rows, which :meth:`separation` adds as points violate them; False: include all rows.
     bounds:
-        Name of a row -> other bounds than the component says; None: as it says.
+        Name of a row -> (lower, upper) that replace the component's; None keeps the component's bound.
 
     Raises
     ------
     InvalidFormulation
-        When the program is asked for: no component adds to the objective, or one refuses the entities.
+        On access to the program: no component adds to the objective, or a component rejects the entities.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class Compiled:
 
     @property
     def settable(self) -> list[str]:
-        """Names of rows whose bounds can be set: those that components state one by one."""
+        """Names of rows whose bounds can be set: all but those of row families."""
         stated = [
             name
             for component, own in self.arrays.items()
@@ -203,7 +203,7 @@ class Compiled:
         return stated if self.pyomo is None else [*stated, *self.pyomo.row_names]
 
     def _bounded(self, component: str, own: Arrays) -> Arrays:
-        """``own`` with the bounds that were set by name."""
+        """``own`` with the bounds in :attr:`bounds`."""
         rows = [
             part if isinstance(part, RowFamily) else self._with_bounds(part, full_names(part, f"{component}."))
             for part in own.rows
@@ -221,7 +221,7 @@ class Compiled:
 
     @cached_property
     def pyomo(self) -> PyomoPart | None:
-        """What comes from components without arrays; None where all have them."""
+        """Rows, columns and gains of components without arrays, read from Pyomo; None if all have arrays."""
         if len(self.arrays) == len(self.formulation.components):
             return None
         part = pyomo_part(self.formulation, self.entities, frozenset(self.arrays))
@@ -229,14 +229,14 @@ class Compiled:
 
     @cached_property
     def exact(self) -> Compiled:
-        """The same over Fractions; what comes from Pyomo is read as the fractions that were meant."""
+        """The same over Fractions; floats read from Pyomo become the simple fractions that they round."""
         compiled = Compiled(self.formulation, self.entities.exact, lazy=self.lazy)
-        compiled.__dict__["pyomo"] = self.pyomo  # building it again would give its components Fractions
+        compiled.__dict__["pyomo"] = self.pyomo  # rebuilding it would pass Fractions to its components
         return compiled
 
     @cached_property
     def _in_arrays(self) -> dict[str, Arrays]:
-        """Those of :attr:`arrays` that Pyomo has not taken over, since a component without arrays refers to them."""
+        """Components that stay in arrays; a Pyomo-only one may pull others in by using their block."""
         taken = () if self.pyomo is None else self.pyomo.taken
         return {name: own for name, own in self.arrays.items() if name not in taken}
 
@@ -261,7 +261,7 @@ class Compiled:
 
     @cached_property
     def segments(self) -> list[Segment]:
-        """The rows that the program has from the beginning."""
+        """The initial rows of the program."""
         found, start = [], 0
         for owner, rows in self._stated():
             if self.pyomo is not None and rows is self.pyomo.rows:
@@ -287,7 +287,7 @@ class Compiled:
             yield "", self.pyomo.rows
 
     def rows_of(self, name: str) -> slice:
-        """Where the rows of a component (or ``"capacity"``) stand in the program; what comes from Pyomo stands last."""
+        """Positions of the rows of a component (or ``"capacity"``) in the program; rows from Pyomo come last."""
         own = [part for part in self.segments if part.owner == name or (name == part.rows.name == "capacity")]
         if not own:
             return slice(0, 0)
@@ -299,7 +299,7 @@ class Compiled:
         return self.table_of([(part.owner, part.rows) for part in self.segments])
 
     def table_of(self, stated: Sequence[tuple[str, Rows]]) -> Table:
-        """Rows of components, one below the other, over the columns of the program."""
+        """Rows of components, stacked, over the columns of the program."""
         rows, columns, values, start = [], [], [], 0
         for owner, part in stated:
             for terms in part.terms:
@@ -392,7 +392,7 @@ class Compiled:
         )
 
     def _not_finite(self) -> str:
-        """The part that has a coefficient that is not finite."""
+        """The part with a coefficient that is not finite."""
         for name, own in self._in_arrays.items():
             tables = [
                 own.gain,
@@ -442,12 +442,12 @@ class Compiled:
 
     @cached_property
     def families(self) -> list[tuple[str, RowFamily]]:
-        """(component, rows of it that join the program lazily)."""
+        """(component, its lazy row family)."""
         return [(name, rows) for name, rows in self.every_family if self.lazy and name in self._in_arrays]
 
     @cached_property
     def every_family(self) -> list[tuple[str, RowFamily]]:
-        """(component, rows of it that a lazy Pyomo model leaves out)."""
+        """(component, its row family that a lazy Pyomo model leaves out)."""
         return [
             (name, rows)
             for name, own in self.arrays.items()
@@ -456,16 +456,16 @@ class Compiled:
         ]
 
     def all_lazy_rows(self) -> Cuts | None:
-        """All rows that join the program lazily; None where there are none."""
+        """All lazy rows; None if there are none."""
         return self.cuts([(name, family.every()) for name, family in self.families]) if self.families else None
 
     @property
     def curved(self) -> list[str]:
-        """Names of components with concave rows, of which the program has tangents alone."""
+        """Names of components with concave rows, which the program approximates by tangents."""
         return [name for name, own in self._in_arrays.items() if own.curves]
 
     def separation(self) -> Separation | None:
-        """Finds rows that a point violates; None where the program has all."""
+        """Separates violated rows; None if the program contains all rows."""
         return Separation(self) if self.families or self.curved else None
 
     def linear(self) -> LinearProgram:
@@ -474,7 +474,7 @@ class Compiled:
         Raises
         ------
         NotLinear
-            A component is concave: the program has only tangents of it.
+            A component is concave: the program has only tangents to it.
         """
         if self.curved:
             raise NotLinear(
@@ -515,15 +515,15 @@ def _unless_one(unit: Floats) -> Floats | None:
 
 
 class Separation:
-    """Rows that a program lacks, found where points violate them: lazy rows, and tangents of concave ones."""
+    """Separation of the rows that a program lacks: lazy rows, and tangents of concave ones."""
 
     def __init__(self, compiled: Compiled) -> None:
         self.compiled = compiled
         self.added = [np.empty(0, dtype=np.intp) for _ in compiled.families]
-        """Of each family the positions of the rows found so far."""
+        """Per family, the positions of the rows separated so far."""
 
     def __call__(self, point: Point) -> list[Cuts]:
-        """Rows that ``point`` violates; none when it meets all, up to ``point.asked_gap`` where rows are concave."""
+        """Rows that ``point`` violates; empty if all hold, concave ones up to ``point.asked_gap``."""
         found = []
         for i, (name, family) in enumerate(self.compiled.families):
             at = family.most_violated(np.maximum(point.share, 0.0))
@@ -539,7 +539,7 @@ class Separation:
         return [self.compiled.cuts(found)] if found else []
 
     def _tangents(self, name: str, own: Arrays, curves: Curves, point: Point) -> Rows | None:
-        """Tangents where the point overestimates most of the gain; None once all is within the gap asked for."""
+        """Tangents where the point overestimates the gain most; None once the error is within the requested gap."""
         entities, start = self.compiled.entities, self.compiled.groups[name, curves.of]
         value = point.x[start + curves.column]
         many = len(own.group(curves.of))
@@ -553,7 +553,7 @@ class Separation:
             return None
         found = np.flatnonzero(over > np.maximum(allowed / many, VIOLATED * worth * scale(value)))
         y = np.maximum(rate[curves.who], 0.0)[found] / curves.unit[found]
-        # Not at the point itself where that is nearly 0: the tangent would be too steep to be of use elsewhere.
+        # Not at a rate near 0: there the tangent would be too steep to help elsewhere.
         claimed = (curves.factor * value - curves.constant)[found] / curves.size[found]
         at = np.maximum(y, 0.5 * curves.shape.inverse(claimed))
         return _tangents(curves, entities, found, np.where(at > 0, at, FIRST[0])) if len(found) else None

@@ -40,16 +40,16 @@ def from_pyomo(model: Any) -> LinearProgram:
     ----------
     model:
         A :class:`~hetopt.programs.model.Model` or any Pyomo model whose active rows and one active objective are
-        linear. A minimising objective is negated, since programs here are always maximised. Fixed variables
-        become constants; columns are the other variables, also those that no row holds. Rows that a model has left
-        out (``build(instance, lazy=True)``) are added.
+        linear. A minimising objective is negated, since programs here are always maximised. Fixed variables become
+        constants; all other variables become columns, even if no row contains them. Rows that the model has left out
+        (``build(instance, lazy=True)``) are added.
 
     Raises
     ------
     NotLinear
         A term is not linear, or the model has active parts other than rows and an objective (SOS, disjunctions).
     InvalidFormulation
-        There is not exactly one active objective.
+        The number of active objectives is not one.
     """
     with PauseGC():
         return _compile(model)
@@ -106,14 +106,14 @@ def _left_out(model: Any, program: LinearProgram) -> list[Cuts]:
     assert program.share is not None
     cuts = compiled.cuts(stated)
     entries = cuts.matrix.tocoo()
-    where = entries.coords[0], program.share.ravel()[entries.coords[1]]  # such rows are about shares alone
+    where = entries.coords[0], program.share.ravel()[entries.coords[1]]  # such rows contain only shares
     matrix = sparse.coo_array((entries.data, where), shape=(len(cuts), len(program.c))).tocsr()
     return [replace(cuts, matrix=matrix)]
 
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """(columns,) bounds, and which columns are integer."""
+    """Bounds and integrality, (columns,) each."""
 
     lower: Floats
     upper: Floats
@@ -122,7 +122,7 @@ class Bounds:
 
 @dataclass(frozen=True, eq=False)
 class Linear:
-    """Coefficients ``values`` of the columns at these positions; a position may occur twice."""
+    """Coefficients ``values`` of the columns at these positions; duplicate positions are added up."""
 
     columns: NDArray[np.intp]
     values: Floats
@@ -130,24 +130,24 @@ class Linear:
 
 @dataclass(frozen=True, eq=False)
 class PyomoPart:
-    """What components without arrays have declared, read from a Pyomo model of them alone.
+    """Columns, rows and gains of components without arrays, read from a Pyomo model of only these.
 
     Attributes
     ----------
     columns:
-        c full names of variables besides the shares.
+        c full names of variables other than shares.
     bounds:
         Bounds and integrality of the shares and of these columns, (n * k + c,).
     rows:
-        Rows; their own columns are the group :data:`PYOMO`.
+        Rows; their columns other than shares are the group :data:`PYOMO`.
     row_names:
         Full names of the rows.
     gains:
         (priority, coefficients, constant) of each component; positions count shares first.
     taken:
-        Names of components with arrays that are here all the same, since a component has asked for their block.
+        Names of components with arrays that are included because another component uses their block.
     has_capacity:
-        Whether the capacity rows are among ``rows``, since a component has asked for them.
+        Whether ``rows`` includes the capacity rows because a component uses them.
     """
 
     columns: list[str]
@@ -160,11 +160,11 @@ class PyomoPart:
 
 
 PYOMO = "<Pyomo>"
-"""The group of columns that come from Pyomo."""
+"""The group of columns read from Pyomo."""
 
 
 def pyomo_part(formulation: Formulation, entities: Entities, in_arrays: Collection[str]) -> PyomoPart:
-    """Build the components that are not ``in_arrays``, and what they ask for, and read them.
+    """Build and read the components that are not ``in_arrays``, and those that they use.
 
     Raises
     ------
@@ -211,7 +211,7 @@ def _variable_bounds(variables: list[Any]) -> Bounds:
 
 
 def _check_parts(model: Any) -> None:
-    """Refuse what would otherwise be left out without a word: SOS constraints, disjunctions, complementarity …"""
+    """Reject parts that would otherwise be silently ignored: SOS constraints, disjunctions, complementarity …"""
     known = {pyo.Block, pyo.Objective, pyo.Constraint, pyo.Var, pyo.Param, pyo.Expression, pyo.Set, pyo.RangeSet}
     known |= {pyo.Suffix, pyo.BuildAction, pyo.BuildCheck, pyo.ExternalFunction}
     _, unknown = categorize_valid_components(model, active=True, sort=SortComponents.unsorted, valid=known)
@@ -220,7 +220,7 @@ def _check_parts(model: Any) -> None:
 
 
 class _Columns:
-    """Which variable is which column; variables that only an expression knows are added when it is read."""
+    """Map from variables to columns; a variable first met in an expression is added then."""
 
     def __init__(self, variables: list[Any]) -> None:
         self.variables = variables
@@ -237,7 +237,7 @@ class _Columns:
 
 @dataclass
 class _Linear:
-    """A linear expression in the making: (column, value) pairs and a constant."""
+    """A linear expression being built: (column, value) pairs and a constant."""
 
     of: _Columns
     columns: list[int] = field(default_factory=list)
@@ -251,7 +251,7 @@ class _Linear:
         return array
 
     def add(self, expr: Any, factor: float = 1.0) -> None:
-        """Add ``factor * expr``; the common shapes by hand, the others through Pyomo's own analysis."""
+        """Add ``factor * expr``; common forms are read directly, others through Pyomo's analysis."""
         kind = type(expr)
         if kind in native_numeric_types:
             self.constant += factor * expr
@@ -272,7 +272,7 @@ class _Linear:
             self._analysed(expr, factor)
 
     def _sum(self, parts: Any, factor: float) -> None:
-        """A sum; the hot loop, so plain ``number * variable`` terms are read in place."""
+        """Add a sum; this is the hot loop, so terms ``number * variable`` are read inline."""
         columns, values, position = self.columns, self.values, self.of.position
         for part in parts:
             if type(part) is MonomialTermExpression:
@@ -309,7 +309,7 @@ def _linear(expr: Any, columns: _Columns) -> _Linear:
 
 @dataclass
 class _Stored:
-    """Rows in the making, CSR."""
+    """Rows being built, in CSR form."""
 
     values: list[float] = field(default_factory=list)
     columns: list[int] = field(default_factory=list)
@@ -336,7 +336,7 @@ def _rows(model: Any, columns: _Columns) -> _Stored:
 
 
 def _integer(variables: list[Any]) -> NDArray[np.bool_]:
-    """True for integer variables; domains that are neither continuous nor whole numbers are refused."""
+    """True for integer variables; domains that are neither continuous nor integer are rejected."""
     whole = np.array([not v.is_continuous() for v in variables], dtype=bool)
     for i in np.flatnonzero(whole):
         if not variables[i].is_integer():
@@ -345,7 +345,7 @@ def _integer(variables: list[Any]) -> NDArray[np.bool_]:
 
 
 def _names(model: Any, parts: list[Any]) -> Names[str]:
-    """Names of Pyomo's parts; holds the model, since parts hold their parents weakly and lose their names."""
+    """Names of Pyomo parts; keeps the model alive, since Pyomo parts refer to their parents only weakly."""
 
     def name(i: int, _: Any = model) -> str:
         return str(parts[i].name)
@@ -358,7 +358,7 @@ def _bounds(variable: Any) -> tuple[float | None, float | None]:
 
 
 def _share_columns(model: Any, columns: _Columns) -> NDArray[np.intp] | None:
-    """(n, k) columns of the shares; a share that was fixed is a column all the same, with equal bounds."""
+    """(n, k) columns of the shares; a fixed share becomes a column with equal bounds."""
     if not isinstance(model, Model):
         return None
     return np.array([[columns.of(v) for v in row] for row in model.share_grid], dtype=np.intp)

@@ -1,4 +1,4 @@
-"""Programs as files that other solvers and people read: LP, MPS and JSON, with readable names."""
+"""Export of programs to LP, MPS and JSON files with readable names."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ def export(
     state: Any = None,
     overwrite: bool = False,
 ) -> Path:
-    """Write a program to a file, which appears whole or not at all.
+    """Write a program to a file, atomically.
 
     Parameters
     ----------
     what:
-        A program, or a formulation together with ``instance``; rows that a formulation adds lazily are all written.
-        Of a policy that solves a program each round (``hetopt.models.fft.FFT()``) it is that of the round that begins
-        with ``state``. LP and MPS files hold a single objective: of a formulation or policy with several priorities
-        the first ones are maximised before, and stand in the file as the rows that keep them.
+        A program, or a formulation together with ``instance``; all lazy rows are written. For a policy that solves a
+        program each round (``hetopt.models.fft.FFT()``), the program of the round that begins with ``state``. LP and
+        MPS files have a single objective: with several priorities, the higher ones are maximised first and written as
+        rows that keep their optima.
     path:
-        Where to.
+        The file to write.
     instance:
         The data of a formulation or policy.
     form:
-        ``"lp"`` (CPLEX LP), ``"mps"`` (free MPS) or ``"json"``; None: as the ending of ``path`` says. Names in LP
-        and MPS files are written by ``lp_name`` and ``mps_name`` of :mod:`hetopt.programs.names` and can be read back;
-        JSON keeps them as they are.
+        ``"lp"`` (CPLEX LP), ``"mps"`` (free MPS) or ``"json"``; None: by the suffix of ``path``. Names in LP and MPS
+        files are written by ``lp_name`` and ``mps_name`` of :mod:`hetopt.programs.names` and can be read back; JSON
+        keeps them unchanged.
     state:
-        Of the policy, from the round before; None: its first round.
+        State of the policy after the previous round; None: the first round.
     overwrite:
-        Whether to replace a file that is there.
+        Whether to replace an existing file.
 
     Returns
     -------
@@ -63,12 +63,12 @@ def export(
     Raises
     ------
     InvalidOption
-        An unknown format; a formulation without an instance; a policy that is a procedure, without a program; a program
-        with earlier objectives as LP or MPS, which hold a single one; one without columns as LP, which needs some.
+        An unknown format; a formulation without an instance; a policy without a program (a procedure); a program with
+        earlier objectives in LP or MPS format; a program without columns in LP format.
     NotLinear
         A component is concave.
     UnusableFile
-        The file is there already and ``overwrite`` is False, or it cannot be written; nothing was written.
+        The file exists and ``overwrite`` is False, or it cannot be written; nothing was written.
     """
     if not isinstance(path, str | PathLike):
         raise InvalidOption(f"path is {shown(path)}; it must name a file: export(what, path, instance)")
@@ -85,7 +85,7 @@ def export(
 
 
 def _tidy(program: LinearProgram) -> LinearProgram:
-    """``program`` without coefficients of 0, and without the sign of a zero, which text would show."""
+    """``program`` without zero coefficients and negative zeros."""
     matrix = sparse.csc_array(program.A, copy=True)
     matrix.eliminate_zeros()
     arrays = ("c", "row_lower", "row_upper", "col_lower", "col_upper")
@@ -93,7 +93,7 @@ def _tidy(program: LinearProgram) -> LinearProgram:
 
 
 def stated_program(what: Formulation | Policy, instance: Instance | None, state: Any = None) -> LinearProgram:
-    """The program of a formulation, or of a policy's next round, with every row that would be added lazily."""
+    """The program of a formulation, or of a policy's next round, with all lazy rows."""
     if isinstance(what, pyo.Block):
         raise InvalidOption(
             f"{what.name!r} is a Pyomo model; export hetopt.from_pyomo(model), or call model.write(path) of Pyomo"

@@ -1,4 +1,4 @@
-"""Formulations: an ordered set of components that together make a program.
+"""Formulations: ordered sets of components that together form a program.
 
 A component is one idea of a paper (an objective, a fairness rule, a cost) and the rows that state it. Components know
 nothing of each other; they meet in the shared variables of the :class:`~hetopt.programs.model.Model`.
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 class Component(Protocol):
     """One part of a formulation.
 
-    Besides ``name`` and ``add`` a component may have any of
+    Besides ``name`` and ``add``, a component may have:
 
     ``binary: bool``
         True if every share must be 0 or 1 (a per-round program).
     ``priority: int``
-        Level of its gain, default 0. Gains of a higher level are maximised first, and kept.
+        Priority of its gain, default 0. Gains of higher priority are maximised first and then kept.
     ``kind: "tenants" | "jobs"``
-        What it speaks about, if only one makes sense.
+        The kind of entity that it applies to, if only one makes sense.
     ``rows(entities) -> Arrays``
-        The same in arrays (:class:`hetopt.Arrays`): what makes it fast, exact and measurable. Without it, the component
-        goes through Pyomo. Components that derive from :class:`ArrayComponent` have no other statement.
+        The component in arrays (:class:`hetopt.Arrays`), which makes it fast, exact and measurable. Without it, the
+        component goes through Pyomo. Subclasses of :class:`ArrayComponent` need only this method.
     ``measure(entities, share) -> Measure``
-        Gain and violation of given shares, where they do not follow from ``rows``.
+        Gain and violation of given shares, if they do not follow from ``rows``.
     ``mathematics(kind) -> Mathematics``
-        What it states, as formulas (:mod:`hetopt.programs.mathematics`).
+        The component as formulas (:mod:`hetopt.programs.mathematics`).
     """
 
     @property
@@ -53,12 +53,12 @@ class Component(Protocol):
         ...
 
     def add(self, block: Block, model: Model) -> Expression:
-        """Declare own variables and rows on the empty sub-``block``; return the gain (added up and maximised)."""
+        """Declare own variables and rows on the empty sub-``block``; return the gain, which joins the objective."""
         ...
 
 
 class ArrayComponent(ABC):
-    """Base of components that are stated in arrays: the Pyomo model follows from ``rows``."""
+    """Base of components in array form: ``add`` derives the Pyomo model from ``rows``."""
 
     name: str
 
@@ -67,21 +67,21 @@ class ArrayComponent(ABC):
         """Its columns, rows and gain, in floats or in Fractions as the entities are."""
 
     def add(self, block: Block, model: Model) -> Expression:
-        """The same in Pyomo, under the same names; the gain, 0 if there is none."""
+        """Declare the same in Pyomo, under the same names; return the gain, 0 if there is none."""
         return state_arrays(block, model, self.rows(model.entities))
 
 
 @dataclass(frozen=True)
 class Formulation:
-    """Ordered components; also a policy without memory: ``formulation(instance) -> (Allocation, None)``.
+    """Ordered components; also a stateless policy: ``formulation(instance) -> (Allocation, None)``.
 
     Parameters
     ----------
     components:
         The parts, in the order in which they are added.
     kind:
-        Whether shares go to ``"tenants"`` or ``"jobs"``; None: as the components say, else tenants where there
-        are any.
+        Whether shares go to ``"tenants"`` or ``"jobs"``; None: as the components require, else tenants if the
+        instance has any.
     title:
         Shown in tables and reports.
 
@@ -149,7 +149,7 @@ class Formulation:
 
     @property
     def binary(self) -> bool:
-        """True if some component makes every share 0 or 1."""
+        """True if some component requires every share to be 0 or 1."""
         return any(getattr(part, "binary", False) for part in self.components)
 
     def __iter__(self) -> Iterator[Component]:
@@ -162,12 +162,12 @@ class Formulation:
         raise InvalidFormulation(f"there is no component {name!r}; this formulation has {', '.join(self.names)}")
 
     def __add__(self, other: Component | Formulation) -> Formulation:
-        """This formulation with one more component, or with those of another formulation."""
+        """This formulation plus one component, or plus those of another formulation."""
         more: Sequence[Component] = other.components if isinstance(other, Formulation) else (other,)
         return self._with((*self.components, *more))
 
     def __radd__(self, other: Component) -> Formulation:
-        """The same: ``component + formulation``."""
+        """``component + formulation``."""
         return self._with((other, *self.components))
 
     def without(self, name: str) -> Formulation:
@@ -176,7 +176,7 @@ class Formulation:
         return self._with(tuple(part for part in self.components if part is not gone))
 
     def replaced(self, component: Component) -> Formulation:
-        """This formulation with the component of the same name exchanged for ``component``."""
+        """This formulation with ``component`` in place of the one of the same name."""
         old = self[component.name]
         return self._with(tuple(component if part is old else part for part in self.components))
 
@@ -185,37 +185,37 @@ class Formulation:
         return replace(self, components=components, title=title)
 
     def entities(self, instance: Instance) -> Entities:
-        """The rows and columns of the share that this formulation decides on.
+        """The entities and GPU types of the shares that this formulation decides on.
 
         Raises
         ------
         InvalidInstance
-            There is none; a job that arrives later than the instance's time (:meth:`hetopt.Instance.at` leaves such
-            jobs out); or a job whose gang is too large for every GPU type that can run it, while a share is of one
-            type. (Who can run only on types without GPUs now, say because servers are drained, just gets none.)
+            There is no entity; a job arrives after the instance's time (:meth:`hetopt.Instance.at` leaves such jobs
+            out); or a gang is too large for every GPU type that can run it, since each share is on one type. (An entity
+            that can run only on types without GPUs now, e.g. because servers are drained, gets nothing.)
         """
         return present_entities(instance, self._common_kind(), self.title or "the formulation")
 
     def build(self, instance: Instance, *, lazy: bool = False) -> Model:
-        """The Pyomo model: the whole program as the papers state it, for reading and for any of Pyomo's solvers.
+        """The Pyomo model: the whole program as printed in the papers, for reading and for any Pyomo solver.
 
         Parameters
         ----------
         lazy:
-            Leave out rows that are too many to write down (envy of more than 40 tenants). Pyomo's solvers and writers
-            refuse such a model; :func:`hetopt.from_pyomo` adds the rows.
+            Leave out rows that are too many to write out (envy of more than 40 tenants). Pyomo's solvers and writers
+            reject such a model; :func:`hetopt.from_pyomo` adds the rows.
 
         Returns
         -------
         Model
-            With ``model.<component>.gain`` of each component that has one, and ``model.objective``, to be maximised,
-            the sum of those of priority 0. Gains of other priorities are kept at their optimum by the rows
-            ``model.kept[priority]``; it is solved for here.
+            With ``model.<component>.gain`` of each component that has one, and ``model.objective``, the sum of those
+            of priority 0, to be maximised. The rows ``model.kept[priority]`` keep gains of other priorities at their
+            optimum, which is solved for here.
 
         Raises
         ------
         InvalidFormulation
-            No component contributes to the objective, or a component refuses the instance.
+            No component contributes to the objective, or a component rejects the instance.
         NotSolved
             The gains of another priority have no optimum.
 
@@ -241,7 +241,7 @@ class Formulation:
         return self.compiled(self.entities(instance)).linear()
 
     def mathematics(self, kind: Kind | None = None) -> Mathematics:
-        """The whole program as formulas, made from what its components state; ``print`` shows it.
+        """The whole program as formulas, collected from its components; ``print`` shows it.
 
         Parameters
         ----------
@@ -251,12 +251,12 @@ class Formulation:
         Returns
         -------
         Mathematics
-            Its title names the components that state nothing.
+            Its title names the components without formulas.
 
         Raises
         ------
         InvalidFormulation
-            The formulation is about the other kind; two components mean different things by one symbol.
+            The formulation applies only to the other kind; two components use one symbol with different meanings.
         """
         check_kind("kind", kind)
         own = self._common_kind()
@@ -270,14 +270,14 @@ class Formulation:
         return Mathematics.joined(title, {"": frame(chosen, self.binary)} | parts)
 
     def show(self, kind: Kind | None = None, *, width: int = 100) -> None:
-        """Print :meth:`mathematics`: what is maximised, the rows with their equations, the symbols with their units.
+        """Print :meth:`mathematics`: the objective, the rows with their equations, the symbols with their units.
 
         Parameters
         ----------
         kind:
-            As of :meth:`mathematics`.
+            As for :meth:`mathematics`.
         width:
-            Characters of a line.
+            Characters per line.
         """
         print(self.mathematics(kind).text(width))
 
@@ -286,7 +286,7 @@ class Formulation:
         return self.mathematics()._repr_latex_()
 
     def describe(self, model: Model) -> None:
-        """Write equation, meaning and unit as ``doc`` on all parts of a built ``model`` of which they are stated."""
+        """Write equation, meaning and unit as ``doc`` of all parts of a built ``model`` that have a statement."""
         kind = model.entities.kind
         gains: dict[int, dict[str, str]] = {level: {} for level in model.gains}
         documented(model, frame(kind, self.binary))
@@ -303,7 +303,7 @@ class Formulation:
             model.kept.doc = f"gains of other priorities are kept: {said}"
 
     def __call__(self, instance: Instance, state: None = None) -> tuple[Allocation, None]:
-        """Solve with default options: a formulation is a policy without memory."""
+        """Solve with default options: a formulation is a stateless policy."""
         from hetopt.solving.policies import solve_formulation
 
         return solve_formulation(self, instance), None

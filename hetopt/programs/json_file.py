@@ -1,4 +1,4 @@
-"""Linear programs as JSON, with every number and name as it is; and back, where nothing is taken on trust."""
+"""Linear programs as JSON, with exact numbers and names, and validated reading of such files."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def from_json(source: str | Path) -> LinearProgram:
     UnusableFile
         It cannot be read.
     InvalidFormulation
-        It holds no program, or one whose lists do not fit together or hold what they cannot: a position that is not
-        there, a number that is not finite.
+        It contains no program, or one with inconsistent lists or invalid values, such as a position out of range or a
+        number that is not finite.
     """
     try:
         text = Path(source).read_text(encoding="utf-8")
@@ -113,7 +113,7 @@ def _program(content: Any) -> LinearProgram:
         col_names=col_names,
         offset=float(_numbers([content["offset"]], 1, "offset")[0]),
         share=None if share is None else _shares(share, n),
-        priority=int(_whole([content["priority"]], "priority")[0]),
+        priority=int(_integers([content["priority"]], "priority")[0]),
         earlier=tuple(_read_objective(entry, n) for entry in content["earlier"]),
         kept=kept,
         row_unit=_units(rows, m, "rows"),
@@ -123,7 +123,7 @@ def _program(content: Any) -> LinearProgram:
 
 def _read_objective(entry: Any, n: int) -> Objective:
     offset = float(_numbers([entry["offset"]], 1, "offset")[0])
-    priority = int(_whole([entry["priority"]], "priority")[0])
+    priority = int(_integers([entry["priority"]], "priority")[0])
     return Objective(_numbers(entry["objective"], n, "objective"), offset, priority)
 
 
@@ -168,7 +168,7 @@ def _sized(array: NDArray[_Entry], size: int, key: str) -> NDArray[_Entry]:
     return array
 
 
-def _whole(values: Any, key: str) -> NDArray[np.intp]:
+def _integers(values: Any, key: str) -> NDArray[np.intp]:
     array = np.array(values)
     if array.size and not np.issubdtype(array.dtype, np.integer):
         raise TypeError(f"{key} must hold whole numbers, of 64 bits at most")
@@ -180,7 +180,7 @@ def _position(value: Any, size: int, key: str) -> int:
 
 
 def _positions(values: Any, size: int, key: str) -> NDArray[np.intp]:
-    array = _whole(values, key)
+    array = _integers(values, key)
     bad = array[(array < 0) | (array >= size)]
     if len(bad):
         raise ValueError(f"{key} has {bad[0]}; positions go from 0 to {size - 1}")
@@ -195,7 +195,7 @@ def _shares(values: Any, n: int) -> NDArray[np.intp]:
 
 
 def _matrix(content: Any, m: int, n: int) -> sparse.csc_array:
-    row, start = _positions(content["row"], m, "matrix.row"), _whole(content["start"], "matrix.start")
+    row, start = _positions(content["row"], m, "matrix.row"), _integers(content["start"], "matrix.start")
     value = _numbers(content["value"], len(row), "matrix.value")
     if start.shape != (n + 1,) or start[0] != 0 or start[-1] != len(row) or (np.diff(start) < 0).any():
         raise ValueError(f"matrix.start must rise from 0 to {len(row)}, the length of matrix.row, in {n + 1} entries")

@@ -1,4 +1,4 @@
-"""The one form on which solvers work: a linear or integer program as sparse arrays, always maximised."""
+"""The common input of all solvers: a linear or integer program as sparse arrays, always maximised."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Name = TypeVar("Name", covariant=True)
 
 
 class Names(Sequence[Name], Generic[Name]):
-    """n names or indices that are made only when asked for (an optimum rarely needs the names of 32,000 columns)."""
+    """n names or indices, generated on access (an optimum rarely needs the names of 32,000 columns)."""
 
     def __init__(self, size: int, name: Callable[[int], Name]) -> None:
         self._size, self._name = size, name
 
     @staticmethod
     def chained(parts: Iterable[Sequence[str]]) -> Names[str]:
-        """The names of all ``parts``, one after another; none is read."""
+        """The names of all ``parts``, concatenated lazily."""
         flat = (own for part in parts for own in (part.parts if isinstance(part, _Chained) else (part,)))
         return _Chained(tuple(part for part in flat if len(part)))
 
@@ -37,7 +37,7 @@ class Names(Sequence[Name], Generic[Name]):
         return self._size
 
     def __reduce__(self) -> tuple[type[list[Name]], tuple[list[Name]]]:
-        """Pickled as a list: functions that make names cannot be."""
+        """Pickle as a list: the functions that generate names cannot be pickled."""
         return list, (list(self),)
 
     @overload
@@ -53,7 +53,7 @@ class Names(Sequence[Name], Generic[Name]):
 
 
 class _Chained(Names[str]):
-    """Names of several sources, one after another."""
+    """Names of several sources, concatenated."""
 
     def __init__(self, parts: tuple[Sequence[str], ...]) -> None:
         self.parts = parts
@@ -67,7 +67,7 @@ class _Chained(Names[str]):
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """One of several objectives ``c.x + offset``, maximised in their order.
+    """One of several objectives ``c.x + offset``, maximised in order.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Objective:
     offset:
         Constant.
     priority:
-        That of the components whose gains it adds up.
+        Priority of the components whose gains it sums.
     """
 
     c: Floats
@@ -85,14 +85,14 @@ class Objective:
 
 
 def main_priority(priorities: Iterable[int]) -> int:
-    """The priority whose objective a certificate is about: 0, or the highest where none has that."""
+    """The priority whose objective the certificate reports: 0, or the highest if none is 0."""
     levels = set(priorities)
     return 0 if 0 in levels else max(levels)
 
 
 @dataclass(frozen=True, eq=False)
 class Cuts:
-    """r rows ``lower <= matrix x <= upper`` that join a program.
+    """r rows ``lower <= matrix x <= upper`` to be added to a program.
 
     Attributes
     ----------
@@ -135,22 +135,22 @@ class LinearProgram:
     row_lower, row_upper, col_lower, col_upper:
         Bounds; +-inf where there is none.
     integer:
-        (columns,) True where the column must be whole.
+        (columns,) True where the column must be integer.
     row_names, col_names:
         E.g. ``"capacity[V100]"``, ``"share[u1,V100]"``.
     offset:
         Constant of the objective.
     priority:
-        That of the components whose gains the objective adds up.
+        Priority of the components whose gains the objective sums.
     share:
-        (n, k) column of each ``share[e, k]``, or None for a model that has no shares.
+        (n, k) column of each ``share[e, k]``, or None for a model without shares.
     earlier:
-        Objectives to be maximised, and kept, before ``c``; first things first.
+        Objectives of higher priority, maximised first and then kept.
     kept:
-        Position of the row that keeps its value -> objective that came earlier.
+        Position of the row that keeps its value -> earlier objective.
     row_unit, col_unit:
-        (rows,) and (columns,) sizes: solvers see rows divided by these and columns in multiples of them
-        (:mod:`hetopt.solving.units`). Powers of two round nothing. None: all 1.
+        (rows,) and (columns,) scale factors: solvers get rows divided by ``row_unit`` and columns in multiples of
+        ``col_unit`` (:mod:`hetopt.solving.units`). Powers of two scale exactly. None: all 1.
     """
 
     c: Floats
@@ -184,7 +184,7 @@ class LinearProgram:
         col_names: Sequence[str] | None = None,
         share: NDArray[np.intp] | None = None,
     ) -> LinearProgram:
-        """A program over x >= 0; names are ``row[i]`` and ``column[j]`` where none are given."""
+        """A program over x >= 0; the default names are ``row[i]`` and ``column[j]``."""
         rows, columns = A.shape
         return cls(
             c=c,
@@ -211,7 +211,7 @@ class LinearProgram:
 
     def objective(self, x: Floats) -> float:
         """c.x + offset."""
-        return float((self.c * x).sum()) + self.offset  # c @ x would wake threads, which takes longer than the sum
+        return float((self.c * x).sum()) + self.offset  # c @ x would start threads, which takes longer than the sum
 
     def violation(self, x: Floats) -> float:
         """Largest violation of a row or bound at ``x``, relative to the scale of that row's terms."""
@@ -254,14 +254,14 @@ class LinearProgram:
 
     @property
     def first_stage(self) -> LinearProgram:
-        """The program of the first of all objectives alone."""
+        """The program with only the first objective."""
         if not self.earlier:
             return self
         first = self.earlier[0]
         return replace(self, c=first.c, offset=first.offset, priority=first.priority, earlier=())
 
     def keep(self, value: float) -> LinearProgram:
-        """The next stage: the first of ``earlier`` becomes the row ``kept[priority]``, which keeps ``value``."""
+        """The next stage: the first of ``earlier`` becomes the row ``kept[priority]``, bounded by ``value``."""
         first, *rest = self.earlier
         row = sparse.csr_array(first.c[None, :])
         unit = 2.0 ** np.round(np.log2(scale(first.c)))
@@ -270,11 +270,11 @@ class LinearProgram:
         return replace(longer, earlier=tuple(rest), kept={**self.kept, self.shape[0]: first})
 
     def dual_bound(self, y: Floats, *, implied: bool = True) -> float:
-        """No feasible point is better, whatever the (rows,) duals ``y`` are: weak duality.
+        """Upper bound on the objective from any (rows,) duals ``y``, by weak duality.
 
-        That is the largest ``y.r + (c - A'y).x + offset`` over the bounds of the rows' values r and of x. With
-        ``implied``, a column without a bound is held by the rows that have no negative entry (of shares, the capacity).
-        A price that is noise does not count where no bound is known.
+        It is the largest ``y.r + (c - A'y).x + offset`` over the bounds of the row activities r and of x. With
+        ``implied``, rows without negative entries (for shares: capacity) bound columns that have no bound of their own.
+        Prices below the noise level are ignored for columns without a known bound.
         """
         price = self.priced(y)
         noise = EQUAL * scale(self.c)
@@ -283,7 +283,7 @@ class LinearProgram:
         return rows + _most(price, self.col_lower, upper, noise) + self.offset
 
     def priced(self, y: Floats) -> Floats:
-        """(columns,) ``c - A'y``: what a unit of each column gains beyond what its rows cost at the duals ``y``."""
+        """(columns,) reduced costs ``c - A'y`` at the duals ``y``."""
         costs = np.bincount(self.entry_columns, weights=self.A.data * y[self.A.indices], minlength=len(self.c))
         return np.asarray(self.c - costs)
 
@@ -293,7 +293,7 @@ class LinearProgram:
         return np.repeat(np.arange(len(self.c)), np.diff(self.A.indptr))
 
     def implied_upper(self) -> Floats:
-        """(columns,) what rows over columns >= 0 without negative entries leave to each of them."""
+        """(columns,) upper bounds implied by rows without negative entries over columns >= 0."""
         row, value, column = self.A.indices, self.A.data, self.entry_columns
         holds = np.isfinite(self.row_upper)
         holds[row[(value < 0) | (self.col_lower < 0)[column]]] = False
@@ -304,14 +304,14 @@ class LinearProgram:
 
 
 def with_data(matrix: Matrix, data: Floats) -> Matrix:
-    """``matrix`` with other values at the same places; the making of a new one would check the places again."""
+    """``matrix`` with other values at the same indices; constructing a new one would validate the indices again."""
     other = copy(matrix)
     other.data = data
     return other
 
 
 def _most(price: Floats, lower: Floats, upper: Floats, noise: float) -> float:
-    """Largest ``price . x`` over ``lower <= x <= upper``; a price that is noise does not count where it is infinite."""
+    """Largest ``price . x`` over ``lower <= x <= upper``; prices below ``noise`` are ignored at infinite bounds."""
     bound = np.where(price > 0, upper, lower)
     counts = (price != 0) & (np.isfinite(bound) | (np.abs(price) > noise))
     return float((price[counts] * bound[counts]).sum())

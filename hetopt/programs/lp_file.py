@@ -19,8 +19,8 @@ TERMS_PER_LINE = 5
 def lp_text(program: LinearProgram) -> str:
     """``program`` (its last objective) as a CPLEX LP file; ranges are written as two rows, ``name`` and ``name~high``.
 
-    A constant of the objective is written as a column that is fixed at 1: Gurobi takes a bare number for a variable.
-    Numbers are written so that reading them gives the same floats.
+    The objective's constant is written as a column fixed at 1, since Gurobi reads a bare number as a variable. Numbers
+    are written so that reading them gives the same floats.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def _finite(sides: list[tuple[str, float]]) -> list[tuple[str, float]]:
 
 
 def _sum(label: str, columns: NDArray[Any], values: NDArray[Any], names: Sequence[str]) -> list[str]:
-    """Lines of a labelled sum; an empty one is 0 times the first column, since the format has no empty sums."""
+    """Lines of a labelled sum; an empty sum becomes 0 times the first column, since the format has no empty sums."""
     terms = [f"{_signed(v)} {names[j]}" for j, v in zip(columns.tolist(), values.tolist(), strict=True)] or [
         f"+ 0 {names[0]}"
     ]

@@ -1,9 +1,9 @@
-"""What a program is, as mathematics: printed, typeset and checked from the formulas that its parts state.
+"""Programs as mathematics: printed, typeset and checked from the formulas of their parts.
 
-Each part of a model states once, next to the code that makes it, what its variables, rows and gains are: formulas in
-Python's syntax (:mod:`hetopt.programs.notation`), the equation of the paper, the meaning and the unit. Text, LaTeX, the
-pages of the documentation and Pyomo's ``doc`` are made from that. Tests evaluate the same formulas at random points
-against the rows of the model, so what is printed is what is solved.
+Each part of a model states its variables, rows and gains once, next to the code that builds them: formulas in Python
+syntax (:mod:`hetopt.programs.notation`), the equation of the paper, the meaning and the unit. Text, LaTeX, the pages of
+the documentation and Pyomo's ``doc`` are generated from these statements. Tests evaluate the same formulas at random
+points against the rows of the model, so the printed program is the solved one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Sense = Literal["maximise", "minimise"]
 
 
 class _Line(NamedTuple):
-    """What is shown of a statement: its name and meaning, the sign before it, and whether it is 0 elsewhere."""
+    """A statement as shown: its name and meaning, its sign, and whether it is 0 elsewhere."""
 
     statement: Statement
     name: str
@@ -43,23 +43,22 @@ class Mathematics:
     Parameters
     ----------
     title:
-        What it is.
+        Title of the program.
     gains:
-        What is added up and maximised (or minimised), in the order of the parts.
+        Terms of the objective, in the order of the parts.
     rows:
-        What must hold.
+        Constraints.
     variables, definitions:
-        What is decided, and what follows from it or from the data.
+        Decision variables, and quantities that follow from them or from the data.
     symbols:
-        Sets, data, and what other parts have stated. Only those that occur in a formula are shown.
+        Sets, data, and symbols that other parts state. Only those that occur in a formula are shown.
     sense:
         ``"maximise"`` or ``"minimise"``.
 
     Raises
     ------
     InvalidFormulation
-        A formula speaks of something that has no symbol, or with another number of subscripts; one name has two
-        meanings.
+        A formula uses a name without a symbol, or with a wrong number of subscripts; one name has two meanings.
     """
 
     title: str = ""
@@ -91,12 +90,12 @@ class Mathematics:
         Parameters
         ----------
         definitions, symbols:
-            More of them, which several programs share.
+            Additional ones, shared by several programs.
 
         Raises
         ------
         InvalidFormulation
-            A line or a formula cannot be read, or as for any program.
+            A line or a formula cannot be read, or the program is invalid, see :class:`Mathematics`.
         """
         found = statements_of(text)
         found["definitions"] += tuple(definitions)
@@ -110,12 +109,12 @@ class Mathematics:
         Parameters
         ----------
         parts:
-            Name of the block -> what it states, in order; ``""`` for what stands in the model itself.
+            Name of the block -> its mathematics, in order; ``""`` for the model itself.
 
         Raises
         ------
         InvalidFormulation
-            Two parts mean different things by one name.
+            Two parts use one name with different meanings.
         """
         known: dict[str, Symbol] = {}
         owner: dict[str, str] = {}
@@ -146,18 +145,18 @@ class Mathematics:
 
     @property
     def statements(self) -> tuple[Statement, ...]:
-        """All, in the order in which they are shown."""
+        """All statements, in the order in which they are shown."""
         return tuple(line.statement for _, lines in self._sections() for line in lines)
 
     @property
     def legend(self) -> tuple[Symbol, ...]:
-        """The symbols that occur in some formula, in the order of occurrence."""
+        """The symbols that occur in formulas, in order of occurrence."""
         known = {symbol.name: symbol for symbol in self.every_symbol}
         every = (text(statement.formula, statement.over).names for statement in self.statements)
         return tuple(known[name] for name in dict.fromkeys(name for names in every for name, _ in names))
 
     def _sections(self) -> Iterator[tuple[str, list[_Line]]]:
-        """(heading, what stands there): gains, those of the highest priority first, rows, variables, definitions."""
+        """(heading, lines): gains by descending priority, rows, variables, definitions."""
         levels = sorted({gain.priority for gain in self.gains}, reverse=True)
         for i, level in enumerate(levels):
             first = "first " if not i and len(levels) > 1 else "then, while that is kept, " if i else ""
@@ -174,12 +173,12 @@ class Mathematics:
                 yield heading, [_Line(one.statement, name, sparse=getattr(one, "sparse", False)) for one, name in named]
 
     def text(self, width: int = 100) -> str:
-        """The program in Unicode: what is maximised, the rows with their names and equations, the symbols.
+        """The program in Unicode: the objective, the rows with their names and equations, the symbols.
 
         Parameters
         ----------
         width:
-            Characters of a line.
+            Characters per line.
         """
         made = [self.title] if self.title else []
         for heading, lines in self._sections():
@@ -201,7 +200,7 @@ class Mathematics:
     __str__ = text
 
     def latex(self) -> str:
-        """The program as LaTeX that KaTeX, MathJax and latex2mathml can show: an array, and one for the legend."""
+        """The program as LaTeX for KaTeX, MathJax and latex2mathml: one array for the program, one for the legend."""
         rows = [
             [as_words(heading if not i else ""), rf"\displaystyle {formula}", *more, as_words(line.name)]
             for heading, lines in self._sections()
@@ -213,7 +212,7 @@ class Mathematics:
         return _array("l", [[part] for part in (*title, _array("lllll", rows), _array("lll", legend))])
 
     def markdown(self) -> str:
-        """The program for a page: every row with its name, meaning and equation, and a table of the symbols."""
+        """The program in Markdown: every row with its name, meaning and equation, and a table of the symbols."""
         made = []
         for heading, lines in self._sections():
             made.append(f"**{heading}**")
@@ -226,7 +225,7 @@ class Mathematics:
         return "\n\n".join([*made, self.legend_table()])
 
     def legend_table(self) -> str:
-        """The symbols for a page."""
+        """The symbols as a table in Markdown."""
         table = ["| symbol | meaning | unit |", "|---|---|---|"]
         table += [f"| ${self._head(one)}$ | {one.meaning} | {one.unit} |" for one in self.legend]
         return "\n".join(table) + "\n"
@@ -254,7 +253,7 @@ def _within(one: Any, prefix: str) -> Any:
 
 
 def _join(known: dict[str, Symbol], symbol: Symbol, owner: str, who: str) -> None:
-    """Add ``symbol`` to those that are known; the same one may come twice, and a component of a model once."""
+    """Add ``symbol`` to the known ones; equal symbols may recur, but a Pyomo component is stated only once."""
     have = known.get(symbol.name)
     if have is None:
         known[symbol.name] = symbol
@@ -271,7 +270,7 @@ def _join(known: dict[str, Symbol], symbol: Symbol, owner: str, who: str) -> Non
 
 
 def _wrapped(body: str, width: int, first: str, later: str = "") -> list[str]:
-    """``body`` in lines of ``width``; at hard spaces only where there is no other way."""
+    """``body`` wrapped to ``width``; lines break at hard spaces only if there is no other place."""
     rest: dict[str, Any] = {"subsequent_indent": later or f"{first}    ", "break_long_words": False}
     lines = wrap(body, width, initial_indent=first, **rest)
     return [one for line in lines for one in ([line] if len(line) <= width else wrap(_soft(line), width, **rest))]
@@ -291,18 +290,18 @@ def _array(columns: str, rows: Sequence[Sequence[str]]) -> str:
 
 
 def mathematics_of(made: object, *about: str) -> Mathematics | None:
-    """``made`` itself where it is one, or what its ``mathematics`` is or returns; None of what has none.
+    """``made`` if it is a Mathematics, else its ``mathematics`` attribute or method result; None without one.
 
     Parameters
     ----------
     about:
-        Arguments of the method ``mathematics``: ``"tenants"`` or ``"jobs"`` of a formulation or a component.
+        Arguments of the method ``mathematics``: ``"tenants"`` or ``"jobs"`` for a formulation or a component.
     """
     if isinstance(made, Mathematics | None):
         return made
     found = None if isinstance(made, type) else getattr(made, "mathematics", None)
     if callable(found):
-        component = hasattr(made, "add") and hasattr(made, "name")  # asked about a kind
+        component = hasattr(made, "add") and hasattr(made, "name")  # takes a kind
         found = found(*(about or ((getattr(made, "kind", None) or "tenants",) if component else ())))
     return found if isinstance(found, Mathematics) else None
 
@@ -327,7 +326,7 @@ def described(model: Any, mathematics: Mathematics) -> None:
 
 
 def documented(model: Any, mathematics: Mathematics) -> list[str]:
-    """Write the ``doc`` of all that is stated of a Pyomo model or block; the names that it does not have."""
+    """Write the ``doc`` of all stated parts of a Pyomo model or block; return the stated names that it lacks."""
     missing = []
     for statement in mathematics.statements:
         component = model.find_component(statement.name) if statement.name else None

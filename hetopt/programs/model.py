@@ -1,4 +1,4 @@
-"""Pyomo models of formulations: the whole one, which people read and hand to any solver, and parts of it.
+"""Pyomo models of formulations: the whole model, for reading and for any solver, and partial models.
 
 Components know nothing of each other; they meet in the shared parts of the :class:`Model`:
 
@@ -46,7 +46,7 @@ Block: TypeAlias = Any
 """A Pyomo block."""
 
 LARGE = 2_000_000
-"""Entries of its rows from which on a model is large: it takes some 10 s and 1 GB to build."""
+"""A model with at least so many entries in its rows is large: building it takes some 10 s and 1 GB."""
 
 RESERVED = frozenset(
     {"share", "rate", "gpus", "capacity", "entities", "instance", "objective", "kept", "priority", "gains"}
@@ -65,13 +65,13 @@ class Model(pyo.ConcreteModel):  # type: ignore[misc]
     gains:
         Priority -> sum of the gains of that priority, the highest first.
     priority:
-        That of the objective, ``gains[priority]``: 0, or the highest where no gain has that.
+        Priority of the objective, ``gains[priority]``: 0, or the highest if no gain has priority 0.
     kept:
-        ``kept[priority]``: gains of another priority stay at their optimum, which was found when the model was built.
+        Rows ``kept[priority]`` that keep gains of another priority at their optimum, found when the model was built.
     lazy:
         Whether components may leave out rows.
     left_out:
-        Names of components that have left out rows. Solvers and writers of Pyomo refuse such a model;
+        Names of components that have left out rows. Pyomo's solvers and writers reject such a model;
         :func:`hetopt.from_pyomo` adds the rows.
     """
 
@@ -83,11 +83,11 @@ class Model(pyo.ConcreteModel):  # type: ignore[misc]
     formulation: Formulation
 
     def component(self, name: Any) -> Any:
-        """The component of that name, or None; made now where it is pending."""
+        """The component of that name, or None; a pending one is created now."""
         return getattr(self, name) if name in self.__dict__.get("pending", ()) else super().component(name)
 
     def __getattr__(self, name: str) -> Any:
-        """What is made once a component asks for it."""
+        """Create rates and capacity on first use."""
         pending = self.__dict__.get("pending")
         if pending and name in pending:
             pending.pop(name)()
@@ -95,7 +95,7 @@ class Model(pyo.ConcreteModel):  # type: ignore[misc]
         return super().__getattr__(name)
 
     def weighted_shares(self, coefficients: ArrayLike) -> Expression:
-        """The linear expression sum_ek coefficients[e, k] * share[e, k] (zero entries left out)."""
+        """The linear expression sum_ek coefficients[e, k] * share[e, k], without zero entries."""
         table = np.broadcast_to(np.asarray(coefficients, dtype=float), self.entities.shape)
         rows, columns = np.nonzero(table)
         grid = self.share_grid
@@ -109,7 +109,7 @@ class Model(pyo.ConcreteModel):  # type: ignore[misc]
 
 
 class _GPUs:
-    """``model.gpus[e, k]``: the expression demand[e] * share[e, k], made when asked for."""
+    """``model.gpus[e, k]``: the expression demand[e] * share[e, k], created on access."""
 
     def __init__(self, share: Any, entities: Entities) -> None:
         self._share, self._demand = share, dict(zip(entities.names, entities.demand.tolist(), strict=True))
@@ -119,13 +119,13 @@ class _GPUs:
 
 
 def _set(model: Any, **values: Any) -> None:
-    """Attributes that are no Pyomo components."""
+    """Set attributes that are not Pyomo components."""
     for key, value in values.items():
         object.__setattr__(model, key, value)
 
 
 def _bare(entities: Entities, instance: Instance | None, binary: bool) -> Model:
-    """The model with its shares alone; rates and capacity are pending."""
+    """A model with shares only; rates and capacity are pending."""
     model = Model(name=(instance.name if instance is not None else "") or "hetopt")
     _set(model, entities=entities, instance=instance, gains={}, lazy=False, left_out=())
     model.E = pyo.Set(initialize=list(entities.names), ordered=True, doc="entities: who shares the cluster")
@@ -213,7 +213,7 @@ def whole_model(formulation: Formulation, instance: Instance, lazy: bool = False
 
 
 def _families(compiled: Compiled, lazy: bool) -> dict[str, int]:
-    """Component -> number of rows that are left out; warns of rows that are not and are many."""
+    """Component -> number of omitted rows; warns about families that are large but not omitted."""
     if lazy:
         return {name: len(family) for name, family in compiled.every_family}
     rows = [(name, part) for name, own in compiled.arrays.items() for part in own.rows if isinstance(part, RowFamily)]
@@ -231,19 +231,19 @@ def _families(compiled: Compiled, lazy: bool) -> dict[str, int]:
 
 
 def _refuse(model: Model, left_out: dict[str, int]) -> None:
-    """Make every solver and writer of Pyomo fail with a message that names the rows left out."""
+    """Make every Pyomo solver and writer fail with a message that names the omitted rows."""
     _set(model, left_out=tuple(left_out))
     text = ", ".join(f"{count} rows of {name}" for name, count in left_out.items())
     why = f"{text} are left out (lazy=True): use hetopt.from_pyomo, hetopt.solve, or build(instance)"
-    # A number without a value: whoever asks for it gets an error that has its index in it.
+    # A parameter without a value: evaluating it raises an error that contains its index.
     model.missing = pyo.Param([why], mutable=True, doc="stands for rows that are left out")
     model.rows_left_out = pyo.Constraint(expr=model.share_grid[0][0] <= model.missing[why], doc=why)
 
 
 def state_arrays(block: Block, model: Model, arrays: Arrays) -> Expression:
-    """Declare on ``block`` the columns and rows of ``arrays``, each under its name and index; return the gain.
+    """Declare the columns and rows of ``arrays`` on ``block``, with their names and indices; return the gain.
 
-    Lazy rows are left out of a lazy model. Concave curves are not stated.
+    A lazy model omits lazy rows. Concave curves are not declared.
     """
     variables = {SHARE: [variable for row in model.share_grid for variable in row]}
     for columns in arrays.columns:
@@ -282,7 +282,7 @@ def _state_rows(block: Block, rows: Rows, variables: Mapping[str, list[Any]]) ->
             if value:
                 bodies[r].append((value, of[c]))
     for at, pairs, low, high in zip(index, bodies, *_ends(rows, len(rows)), strict=True):
-        body = _linear(pairs or [(0.0, variables[SHARE][0])])  # Pyomo refuses rows without variables
+        body = _linear(pairs or [(0.0, variables[SHARE][0])])  # Pyomo rejects rows without variables
         declared[at] = body == low if low is not None and low == high else (low, body, high)
 
 
@@ -293,7 +293,7 @@ def _linear(pairs: Sequence[tuple[float, Any]], constant: float = 0.0) -> Expres
 
 
 def _ends(part: Columns | Rows, size: int) -> Iterator[list[float | None]]:
-    """Lower and upper bounds as Pyomo has them."""
+    """Lower and upper bounds in Pyomo's form."""
     for end in (part.lower, part.upper):
         yield [value if np.isfinite(value) else None for value in each(end, size).astype(float).tolist()]
 
@@ -301,13 +301,13 @@ def _ends(part: Columns | Rows, size: int) -> Iterator[list[float | None]]:
 def partial_model(
     formulation: Formulation, entities: Entities, in_arrays: Collection[str]
 ) -> tuple[Model, frozenset[str], bool]:
-    """The model of the components that are not ``in_arrays`` alone, and of what they ask for.
+    """The model of only the components that are not ``in_arrays``, and of those that they use.
 
     Returns
     -------
     tuple[Model, frozenset[str], bool]
-        The model, without an objective; the names of those ``in_arrays`` that have been built all the same, since a
-        component has asked for their block; whether one has asked for the capacity rows.
+        The model, without an objective; the names of the components ``in_arrays`` that were built because another one
+        uses their block; whether a component uses the capacity rows.
     """
     taken: list[str] = []
     with PauseGC():

@@ -14,9 +14,9 @@ from hetopt.programs.names import mps_name, objective_name
 def mps_text(program: LinearProgram) -> str:
     """``program`` (its last objective) as a free MPS file with an OBJSENSE section.
 
-    The objective's constant stands, negated as the format wants it, as its right side. Numbers are written so that
-    reading them gives the same floats; but of a row with two different bounds the format takes the lower one and the
-    distance to the upper one, which may be off by rounding.
+    The right-hand side of the objective is its constant, negated as the format requires. Numbers are written so that
+    reading them gives the same floats; but a row with two different bounds is written as its lower bound and range, so
+    rounding may change its upper bound.
     """
     goal = objective_name(program.row_names)
     rows = [mps_name(name) for name in program.row_names]
@@ -61,7 +61,7 @@ def _columns(program: LinearProgram, goal: str, rows: Sequence[str], columns: Se
             marked = not marked
             yield f" MARKER{j} 'MARKER' '{'INTORG' if marked else 'INTEND'}'"
         entries = range(matrix.indptr[j], matrix.indptr[j + 1])
-        if program.c[j] or not entries:  # a column stands somewhere, be it with a 0
+        if program.c[j] or not entries:  # every column must occur, if only with a 0
             yield f" {name} {goal} {float(program.c[j])!r}"
         for p in entries:
             yield f" {name} {rows[matrix.indices[p]]} {float(matrix.data[p])!r}"

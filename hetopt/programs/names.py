@@ -1,8 +1,8 @@
-"""Names of rows and columns in files whose formats forbid some characters, and back.
+"""Encoding of row and column names for file formats that forbid some characters, and decoding.
 
-Both ways of writing are one to one. A character that a format forbids becomes ``~`` and its code point in
-hexadecimal, ended by ``~``: a blank is ``~20~``. In LP files square brackets, which mean quadratic terms there, are
-written as round ones: ``share[u1,V100]`` is ``share(u1,V100)``.
+Both encodings are one to one. A forbidden character becomes its hexadecimal code point between tildes: a blank is
+``~20~``. LP files use square brackets for quadratic terms, so names get round ones: ``share[u1,V100]`` becomes
+``share(u1,V100)``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LP_WORD = re.compile(
     r"|bin(ary|aries)?|semi|sos[12]?|end",
     re.IGNORECASE,
 )
-_NUMBER = re.compile(r"e[-+\d]|inf|nan", re.IGNORECASE)  # what readers take for the start of a number
+_NUMBER = re.compile(r"e[-+\d]|inf|nan", re.IGNORECASE)  # readers take this for the start of a number
 _MPS_PLAIN = frozenset(chr(code) for code in range(33, 127)) - {"~"}
 _ESCAPED = re.compile(r"~([0-9a-f]+)~")
 
@@ -28,7 +28,7 @@ def _escape(char: str) -> str:
 
 
 def lp_name(name: str) -> str:
-    """``name`` as an LP file may hold it: no blanks, brackets or signs, and nothing that reads as number or keyword.
+    """``name`` encoded for LP files: no blanks, brackets or signs, and nothing that reads as a number or keyword.
 
     Examples
     --------
@@ -43,12 +43,12 @@ def lp_name(name: str) -> str:
 
 
 def from_lp_name(text: str) -> str:
-    """The name that :func:`lp_name` has written as ``text``."""
+    """The name that :func:`lp_name` encodes as ``text``."""
     return _unescape(text.replace("(", "[").replace(")", "]"))
 
 
 def mps_name(name: str) -> str:
-    """``name`` as a free MPS file may hold it: no blanks, nothing outside ASCII, no mark of a comment in front.
+    """``name`` encoded for free MPS files: no blanks, only ASCII, no leading comment character.
 
     Examples
     --------
@@ -60,17 +60,17 @@ def mps_name(name: str) -> str:
 
 
 def from_mps_name(text: str) -> str:
-    """The name that :func:`mps_name` has written as ``text``."""
+    """The name that :func:`mps_name` encodes as ``text``."""
     return _unescape(text)
 
 
 def objective_name(rows: Sequence[str]) -> str:
-    """A name for the objective that no row has in a file: neither way of writing leaves a single ``~``."""
+    """A name for the objective that no row has in a file: neither encoding produces a single ``~``."""
     return "objective" if "objective" not in rows else "~objective"
 
 
 def constant_name(columns: Sequence[str]) -> str:
-    """A name for the column that stands for the objective's constant, as :func:`objective_name`."""
+    """A name for the column of the objective's constant, by the rule of :func:`objective_name`."""
     return "constant" if "constant" not in columns else "~constant"
 
 

@@ -1,8 +1,8 @@
 # ruff: noqa: RUF001
-"""Formulas in Python's syntax: how they are read, and how they are written as text and as LaTeX.
+"""Formulas in Python syntax: parsing, and output as text and LaTeX.
 
-A formula is what a reader of Python and Pyomo knows: ``sum(v[e, k] * x[e, k] for k in K) >= f[e]``. Its quantifier is
-what would follow it in a comprehension: ``for e in E if f[e] > 0``. There are
+Formulas look as in Python and Pyomo: ``sum(v[e, k] * x[e, k] for k in K) >= f[e]``. The quantifier has the syntax of
+the for-clauses of a comprehension: ``for e in E if f[e] > 0``. Formulas may contain
 
 - names, numbers, subscripts, calls of functions, ``+ - * / // **``, ``a if condition else b``;
 - comparisons, also chained, ``in`` and ``not in``, ``and``, ``or``, ``not``;
@@ -23,20 +23,20 @@ from typing import NamedTuple
 from hetopt.errors import InvalidFormulation
 
 HARD = "\u00a0"
-"""A space within what belongs together: a line breaks there only if there is no other place."""
+"""A hard space: a line breaks there only if there is no other place."""
 
 CONDITION, OR, AND, NOT, COMPARISON, SUM, PREFIX, QUOTIENT, PRODUCT, POWER, ATOM = range(11)
-"""How tightly parts hold together. PREFIX: a sum over a set, to which all factors that follow belong."""
+"""Operator precedence, loosest first. PREFIX: a sum over a set binds all following factors."""
 
 
 class Form(NamedTuple):
-    """How something is written; ``#1``, ``#2`` … are its parts, and ``~`` is a space at which no line should break."""
+    """Template of an operator; ``#1``, ``#2`` … are its operands, and ``~`` is a hard space."""
 
     level: int
-    least: tuple[int, ...]  # parts that hold together less tightly stand in brackets
+    least: tuple[int, ...]  # operands of lower precedence get brackets
     text: str
     latex: str
-    latex_level: int | None = None  # where it is another
+    latex_level: int | None = None  # if it differs
 
 
 def _comparison(text: str, latex: str) -> Form:
@@ -81,16 +81,16 @@ FORMS = {
     "...": Form(ATOM, (), "…", r"\dots"),
     "reals": Form(ATOM, (), "ℝ", r"\mathbb{R}"),
 }
-"""What formulas can have beside names and numbers; operators by the names that :mod:`ast` gives them."""
+"""Templates of operators and functions; operators have their names in :mod:`ast`."""
 
 OWN = frozenset({"sum", "max", "min", "log", "len", "reals"})
-"""Names that formulas have by themselves."""
+"""Built-in names of formulas."""
 
 
 class Written(NamedTuple):
-    """A formula and its quantifier, and (name, number of subscripts or arguments) of what they speak of.
+    """A formula and its quantifier as written, and (name, number of subscripts or arguments) of the names in them.
 
-    Loop variables are no such names, and neither are those that formulas have by themselves.
+    Loop variables and built-in names are not included.
     """
 
     formula: str
@@ -100,23 +100,23 @@ class Written(NamedTuple):
 
 @cache
 def text(formula: str, over: str = "") -> Written:
-    """In Unicode, with hard spaces where lines should not break.
+    """A formula and its quantifier in Unicode, with hard spaces where lines should not break.
 
     Raises
     ------
     InvalidFormulation
-        They cannot be read, or have something that formulas have not.
+        They cannot be parsed, or contain unsupported syntax.
     """
     return _written(formula, over, None)
 
 
 def latex(formula: str, over: str = "", own: Mapping[str, str] | None = None) -> Written:
-    """As LaTeX that KaTeX, MathJax and latex2mathml can show.
+    """A formula and its quantifier as LaTeX for KaTeX, MathJax and latex2mathml.
 
     Parameters
     ----------
     own:
-        Name -> its LaTeX, for names whose LaTeX does not follow from them. ``#1``, ``#2`` … stand for the subscripts:
+        Name -> its LaTeX, for names with LaTeX other than the default. ``#1``, ``#2`` … stand for the subscripts:
         ``k_{#1}^{#2}(#3)``.
 
     Raises
@@ -133,7 +133,7 @@ def parsed(formula: str, over: str = "") -> tuple[ast.expr, list[ast.comprehensi
     Raises
     ------
     InvalidFormulation
-        They are no Python.
+        They are not valid Python.
     """
     try:
         tree = ast.parse(f"[({formula.strip()}) {over.strip()}]", mode="eval").body
@@ -149,7 +149,7 @@ def parsed(formula: str, over: str = "") -> tuple[ast.expr, list[ast.comprehensi
 def _written(formula: str, over: str, own: Mapping[str, str] | None) -> Written:
     tree, loops = parsed(formula, over)
     writer = _Writer(formula, own)
-    places = writer.over(loops)  # first, since it binds names
+    places = writer.over(loops)  # first, since it binds loop variables
     forall = "" if not loops else f"∀{HARD}" if own is None else r"\forall "
     return Written(writer.write(tree), forall + places, tuple(writer.found))
 
@@ -164,12 +164,12 @@ class _Writer:
         self.found: dict[tuple[str, int], None] = {}
 
     def write(self, node: ast.expr, least: int = CONDITION) -> str:
-        """``node``, in brackets where it holds together less than ``least``."""
+        """``node``, in brackets if its precedence is below ``least``."""
         made, level = self._parts(node)
         return made if level >= least else self._bracketed(made)
 
     def _parts(self, node: ast.expr) -> tuple[str, int]:
-        """What is written, and how tightly it holds together."""
+        """The text of ``node``, and its precedence."""
         match node:
             case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
                 return repr(number), ATOM
@@ -217,7 +217,7 @@ class _Writer:
         return InvalidFormulation(f"the formula {self.source!r} has {what!r}, which formulas cannot have")
 
     def _formed(self, node: ast.expr, key: ast.AST | str, *parts: ast.expr | str) -> tuple[str, int]:
-        """By one of :data:`FORMS`; parts that are text stand as they are. What ends with a part is as loose as that."""
+        """Fill one of :data:`FORMS`; text is kept as it is. A form that ends with a part has at most its precedence."""
         form = FORMS.get(key if isinstance(key, str) else type(key).__name__)
         if form is None:
             raise self._refused(node)
@@ -255,7 +255,7 @@ class _Writer:
         return rf"\left( {made} \right)" if tall else f"({made})"
 
     def over(self, loops: Sequence[ast.comprehension]) -> str:
-        """What a sum or a quantifier goes over: sets, those of several variables once, and conditions."""
+        """The sets and conditions of a sum or quantifier; variables over the same set are grouped."""
         made, targets = [], []
         for one, after in zip_longest(loops, loops[1:]):
             within = self.write(one.iter, SUM)
@@ -268,7 +268,7 @@ class _Writer:
         return self.comma.join(made).replace(" ", HARD) if self.own is None else r",\ ".join(made)
 
     def _below(self, loops: Sequence[ast.comprehension]) -> str:
-        """What stands below a sum. In text k where it goes over all k in K, else all that it goes over."""
+        """The subscript of a sum. In text only k if the sum is over all k in K, else the sets and conditions."""
         made = self.over(loops)
         if self.own is not None:
             return made
@@ -312,23 +312,23 @@ def _greek(letter: str) -> str:
 
 
 GREEK = {_greek(letter): letter for letter in "αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΦΨΩ"}
-"""Names of letters, and the letters."""
+"""Names of letters -> letters."""
 
 
 def letters(name: str) -> str:
-    r"""LaTeX of a name: ``\rho`` of ``rho``, ``t_2`` of ``t2``, ``x_{\text{max}}`` of ``x_max``; words are upright."""
+    r"""LaTeX of names: ``\rho`` for ``rho``, ``t_2`` for ``t2``, ``x_{\text{max}}`` for ``x_max``; words upright."""
     plain = name.rstrip("_")
     if plain in GREEK:
         return f"\\{plain}"
     if len(plain) == 1:
         return r"\ell" if plain == "l" else plain
-    if parted := re.fullmatch(r"([A-Za-z]+?)(\d+)|([A-Za-z]+)_(\w+)", plain):
-        first, second = parted[1] or parted[3], parted[2] or parted[4]
+    if matched := re.fullmatch(r"([A-Za-z]+?)(\d+)|([A-Za-z]+)_(\w+)", plain):
+        first, second = matched[1] or matched[3], matched[2] or matched[4]
         return f"{letters(first)}_{{{second if second.isdigit() else letters(second)}}}"
     return as_words(plain)
 
 
 def as_words(text: str) -> str:
-    r"""Words within LaTeX: ``\text``, with signs that mean something there outside of it."""
+    r"""Words within LaTeX: ``\text``, with characters that are special there outside of it."""
     made = re.sub(r"[_%&#${}]", lambda sign: rf"}}\{sign[0]}\text{{", text)
     return rf"\text{{{made}}}".replace(r"\text{}", "")

@@ -1,4 +1,4 @@
-r"""Programs as plain text: one statement below the other, as they are shown, with the formulas in Python's syntax.
+r"""Programs as plain text: one statement after the other, in the order shown, with formulas in Python syntax.
 
     Hadar, P2: the best choice of schedules
     maximise
@@ -16,9 +16,9 @@ r"""Programs as plain text: one statement below the other, as they are shown, wi
 
 The sections are ``maximise`` or ``minimise`` (``with priority 1`` where it is not 0), ``subject to``, ``with``
 (variables), ``where`` (definitions) and ``symbols``. A head is ``name[index] as component [source] | meaning | unit |
-latex``, of which only the name must be there; ``as component`` gives the name in Pyomo, of a definition only where the
-model has it. The formula stands below, deeper, and may go over several lines; ``, else 0`` after the places of a
-variable makes it sparse. A deeper line that begins with ``|``, or any below a symbol, continues the head.
+latex``; all but the name is optional. ``as component`` gives the name in Pyomo, for a definition only if the model has
+it. The formula follows, indented, on one or more lines; ``, else 0`` after the quantifier of a variable makes it
+sparse. An indented line that begins with ``|``, or any below a symbol, continues the head.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SECTION = re.compile(r"(maximise|minimise)(?: with priority (-?\d+))?|(subject t
 
 @dataclass(frozen=True)
 class _Item:
-    """A head with the formula below it."""
+    """A head with its formula."""
 
     name: str
     index: str
@@ -54,22 +54,22 @@ class _Item:
 
     @property
     def statement(self) -> Statement:
-        """A gain or a row."""
+        """As a gain or a row."""
         return Statement(self.name, self.formula, self.over, self.source, self.meaning, self.unit, self.priority)
 
     @property
     def symbol(self) -> Symbol:
-        """A set or a number."""
+        """As a set or a number."""
         return Symbol(*self._symbol)
 
     @property
     def variable(self) -> Variable:
-        """What is decided."""
+        """As a decision variable."""
         return Variable(*self._symbol, self.formula, self.over, self.source, self.component, sparse=self.sparse)
 
     @property
     def definition(self) -> Definition:
-        """What follows from variables or data."""
+        """As a quantity that follows from variables or data."""
         return Definition(*self._symbol, self.formula, self.over, self.source, self.component)
 
     @property
@@ -85,7 +85,7 @@ KINDS = {
     "where": ("definitions", "definition"),
     "symbols": ("symbols", "symbol"),
 }
-"""Section -> field of the mathematics, and what its items are."""
+"""Section -> field of the mathematics, and conversion of its items."""
 
 
 def statements_of(text: str) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def statements_of(text: str) -> dict[str, Any]:
     Raises
     ------
     InvalidFormulation
-        A line has another form.
+        A line cannot be parsed.
     """
     found: dict[str, Any] = {field: () for field, _ in KINDS.values()}
     section, priority = "", 0
@@ -111,7 +111,7 @@ def statements_of(text: str) -> dict[str, Any]:
 
 
 def _items(text: str) -> Iterator[tuple[str, str]]:
-    """Each title, section and head, with the formula that stands deeper below it."""
+    """Each title, section and head, with the indented formula below it."""
     lines = [(len(line) - len(line.lstrip()), line.strip()) for line in text.splitlines() if line.strip()]
     heads = sorted({indent for indent, _ in lines})[:2]
     item, formula, section = "", list[str](), ""
@@ -137,10 +137,10 @@ def _item(line: str, formula: str, priority: int) -> _Item:
     meaning, unit, latex = (*rest, "", "", "")[:3]
     stated = formula.removesuffix(", else 0")
     name, index, component, source = parts.groups(default="")
-    return _Item(name, index, component, source, meaning, unit, latex, *_parted(stated), stated != formula, priority)
+    return _Item(name, index, component, source, meaning, unit, latex, *_split(stated), stated != formula, priority)
 
 
-def _parted(stated: str) -> tuple[str, str]:
+def _split(stated: str) -> tuple[str, str]:
     """A formula and its quantifier."""
     try:
         tree = ast.parse(f"[{stated}]", mode="eval").body

@@ -1,4 +1,4 @@
-"""What one component of a model says: a formula, its places, the equation of the paper, the meaning and the unit."""
+"""Statements of model components: formula, quantifier, equation of the paper, meaning and unit."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ class Symbol:
     Parameters
     ----------
     name:
-        As in formulas: ``"v"``, ``"rho"``, ``"theta"``. A trailing underscore, as in ``"lambda_"``, is not shown.
+        Name in formulas: ``"v"``, ``"rho"``, ``"theta"``. A trailing underscore, as in ``"lambda_"``, is not shown.
     meaning:
         ``"work per second of the whole gang on type k"``.
     unit:
         ``"work/s"``; empty: no unit.
     index:
-        ``"e, k"``, or ``"(j, t)"`` of a function; empty for sets and scalars.
+        ``"e, k"``, or ``"(j, t)"`` for a function; empty for sets and scalars.
     latex:
-        By default it follows from the name: Greek names become ``\rho``, words ``\text{work}``. ``#1``, ``#2`` … stand
-        for the subscripts, as in ``k_{#1}^{#2}(#3)``.
+        Derived from the name by default: Greek names become ``\rho``, words ``\text{work}``. ``#1``, ``#2`` … stand for
+        the subscripts, as in ``k_{#1}^{#2}(#3)``.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Symbol:
 
     @property
     def head(self) -> str:
-        """The name with its index, a formula."""
+        """The name with its index, as a formula."""
         return self.name + (self.index if not self.index or self.index.startswith("(") else f"[{self.index}]")
 
     @property
@@ -45,37 +45,37 @@ class Symbol:
 
     @property
     def symbol(self) -> Symbol:
-        """The symbol alone, for parts that speak of what another part has stated."""
+        """The plain symbol, for parts that use what another part states."""
         return Symbol(self.name, self.meaning, self.unit, self.index, self.latex)
 
 
 @dataclass(frozen=True)
 class Statement:
-    """What one component of a Pyomo model says.
+    """A formula of one component of a Pyomo model, with its meaning and source.
 
     Parameters
     ----------
     name:
         The component, relative to its block: ``"row"``, ``"gain"``, ``"level"``.
     formula:
-        In Python's syntax: ``"sum(v[e, k] * x[e, k] for k in K) >= f[e]"``; of a gain what is added up, and of an
-        expression the equation that defines it.
+        In Python syntax: ``"sum(v[e, k] * x[e, k] for k in K) >= f[e]"``; for a gain the objective term, for an
+        expression the defining equation.
     over:
-        Its places, as in a comprehension: ``"for e in E for o in E if e != o"``. The loop variables, in their order,
-        are the index of the component.
+        Quantifier, as the for-clause of a comprehension: ``"for e in E for o in E if e != o"``. The loop variables, in
+        order, are the index of the component.
     source:
-        ``"OEF, eq. (10c)"``; empty: the paper has no such thing.
+        ``"OEF, eq. (10c)"``; empty: not in the paper.
     meaning:
         ``"nobody would rather have the GPUs of another"``.
     unit:
-        Of both sides.
+        Unit of both sides.
     priority:
-        Of a gain: higher ones are maximised first, and kept.
+        Priority of a gain: higher ones are maximised first and then kept.
 
     Raises
     ------
     InvalidFormulation
-        The formula or the quantifier cannot be read, or has something that formulas have not.
+        The formula or the quantifier cannot be parsed, or contains unsupported syntax.
     """
 
     name: str
@@ -96,31 +96,31 @@ class Statement:
 
     @property
     def text(self) -> str:
-        """The formula and its places in Unicode, with hard spaces where lines should not break."""
+        """The formula and its quantifier in Unicode, with hard spaces where lines should not break."""
         return "    ".join(filter(None, text(self.formula, self.over)[:2]))
 
     @cached_property
     def doc(self) -> str:
-        """One line for Pyomo's ``doc``: the source, the formula and its places, the meaning, the unit."""
+        """One line for Pyomo's ``doc``: source, formula with quantifier, meaning, unit."""
         formula = f"{self.cited} {self.text}".strip().replace(HARD, " ")
         return ": ".join(filter(None, (formula, explained(self))))
 
 
 @dataclass(frozen=True)
 class Stated(Symbol):
-    """A symbol that a model decides on or computes, with what is stated of it: a variable or a definition.
+    """A symbol with a formula: a variable or a definition.
 
     Parameters
     ----------
     formula:
-        Of a variable where it lies, ``"w[j, t] in {0, 1, ...}"``, ``"level >= 0"``; empty: any real number. Of a
+        For a variable its domain, ``"w[j, t] in {0, 1, ...}"``, ``"level >= 0"``; empty: any real number. For a
         definition the equation, ``"rate[e] == sum(v[e, k] * x[e, k] for k in K)"``.
     over:
-        Its places, as of a :class:`Statement`.
+        Quantifier, as in :class:`Statement`.
     source:
-        Of the formula.
+        Source of the formula.
     component:
-        Its name in Pyomo. Empty: of a variable the symbol's; a definition is not in the model.
+        Its name in Pyomo. Empty: for a variable the symbol's name; a definition is then not in the model.
     """
 
     formula: str = ""
@@ -130,13 +130,13 @@ class Stated(Symbol):
 
     @cached_property
     def statement(self) -> Statement:
-        """What it says of itself."""
+        """As a :class:`Statement`."""
         return Statement(self.component, self.formula, self.over, self.source, self.meaning, self.unit)
 
 
 @dataclass(frozen=True)
 class Variable(Stated):
-    """What is decided; ``sparse``: it is 0 at places where ``over`` does not bring it."""
+    """A decision variable; ``sparse``: it is 0 at indices outside ``over``."""
 
     sparse: bool = False
 
@@ -146,7 +146,7 @@ class Variable(Stated):
 
     @cached_property
     def statement(self) -> Statement:
-        """What it says of itself."""
+        """As a :class:`Statement`."""
         meaning = self.meaning + "; 0 elsewhere" * self.sparse
         return Statement(self.component, self.formula, self.over, self.source, meaning, self.unit)
 

@@ -1,4 +1,4 @@
-"""The symbols that components share, and what stands in every model: shares, rates, capacity."""
+"""The symbols that components share, and the parts of every model: shares, rates, capacity."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from hetopt.programs.mathematics import Definition, Mathematics, Statement, Symb
 
 @runtime_checkable
 class InFormulas(Protocol):
-    """A component that states its variables, rows and gain as formulas, too."""
+    """A component that also states its variables, rows and gain as formulas."""
 
     def mathematics(self, kind: Kind) -> Mathematics:
-        """The same as its ``add`` states in Pyomo."""
+        """The same as its ``add`` in Pyomo."""
         ...
 
 
 def number(value: float) -> str:
-    """``value`` in a formula: exactly, and as short as can be."""
+    """``value`` in a formula: exact, and as short as possible."""
     return repr(int(value) if value == int(value) and abs(value) < 1e15 else float(value))
 
 
@@ -29,7 +29,7 @@ def rate_unit(kind: Kind) -> str:
 
 
 OVER = "for e in E for k in K"
-"""All places of shares."""
+"""Quantifier over all shares."""
 
 _M = Symbol("m", "GPUs of type k", "GPUs", "k")
 
@@ -61,7 +61,7 @@ _SHARED = {
 
 
 def shared(kind: Kind) -> tuple[Symbol, ...]:
-    """What components may speak of and need not state; only symbols that occur in a formula are shown."""
+    """Symbols that components may use without stating them; only those that occur in a formula are shown."""
     return _SHARED[kind]
 
 
@@ -71,7 +71,7 @@ def symbol(kind: Kind, name: str) -> Symbol:
 
 
 def definition(kind: Kind, name: str, right: str, over: str, source: str = "", component: str = "") -> Definition:
-    """The shared symbol of that name as what it is: ``right``."""
+    """The shared symbol of that name, defined as ``right``."""
     one = symbol(kind, name)
     formula = f"{one.head} == {right}"
     return Definition(one.name, one.meaning, one.unit, one.index, one.latex, formula, over, source, component)
@@ -89,14 +89,14 @@ def total(name: str, e: str = "e") -> str:
 
 @cache
 def fair(kind: Kind) -> Definition:
-    """The rate on the own part of every type: what the sharing incentive compares with."""
+    """The rate on an entity's own part of every type: the reference of the sharing incentive."""
     whole = "sum(pi[o] for o in E)" if kind == "tenants" else "(d[e] * sum(pi[o] for o in E))"
     return definition(kind, "f", f"pi[e] / {whole} * sum(v[e, k] * m[k] for k in K)", "for e in E")
 
 
 @cache
 def frame(kind: Kind, binary: bool = False) -> Mathematics:
-    """What stands in the model itself, whatever the components are.
+    """The parts of the model that do not depend on the components.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Alike blocks of a binary program as one block of whole numbers: how many of them choose which column.
+"""Aggregation of identical blocks of a binary program into integer columns that count the blocks per choice.
 
-FFT's first stage (the largest demand that can be packed) knows a job only by its demand and the GPU types that it can
-use: 4,000 jobs are a few dozen classes. Counting instead of choosing is exact, and no solver has to see the symmetry.
+In FFT's first stage (the largest demand that can be packed) jobs differ only in demand and usable GPU types: 4,000 jobs
+form a few dozen classes. The aggregated program is exact, and free of the symmetry between identical blocks.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from hetopt.solving.blocks import Blocks, Flags, Indices, restricted
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """Classes of blocks that differ in nothing but their name.
+    """Classes of blocks that are identical up to names.
 
     Attributes
     ----------
     members:
-        For each class the blocks in it, in order; the first stands for all.
+        For each class its blocks, in order; the first represents the class.
     columns:
-        (b, s) for each block its columns in order, -1 where it has fewer than the largest block.
+        (b, s) columns of each block in order, padded with -1 to the size of the largest block.
     """
 
     blocks: Blocks
@@ -33,9 +33,9 @@ class Classes:
 
 
 def classes_of(blocks: Blocks, most: int) -> Classes | None:
-    """The classes of ``blocks``: same objective, coupling rows and bounds, column by column.
+    """The classes of ``blocks``: equal objective, coupling rows and bounds, column by column.
 
-    None where they would need more than ``most`` columns, or nothing is alike.
+    None if they need more than ``most`` columns, or if no two blocks are identical.
     """
     columns = _columns(blocks)
     key = _hashes(blocks, columns)
@@ -50,9 +50,9 @@ def classes_of(blocks: Blocks, most: int) -> Classes | None:
 
 
 def _hashes(blocks: Blocks, columns: Indices) -> Floats:
-    """(b,) a number for each block, the same for alike ones (and, hardly ever, for others).
+    """(b,) hash of each block, equal for identical blocks (collisions are rare).
 
-    Element by element, never as a product of matrices, whose rounding depends on the place in the array.
+    Computed element by element: in a matrix product, rounding depends on the position in the array.
     """
     program, random = blocks.program, np.random.default_rng(0)
     weights = random.random(4 + columns.shape[1])
@@ -75,7 +75,7 @@ def _columns(blocks: Blocks) -> Indices:
 
 
 def _alike(blocks: Blocks, columns: Indices, model: Indices) -> Flags:
-    """(b,) whether each block equals the block ``model`` in everything."""
+    """(b,) whether each block is identical to the block ``model``."""
     program, coupled = blocks.program, blocks.coupled
     other = columns[model]
     same = ((columns >= 0) == (other >= 0)).all(axis=1) & (blocks.must == blocks.must[model])
@@ -90,7 +90,7 @@ def _alike(blocks: Blocks, columns: Indices, model: Indices) -> Flags:
 
 
 def counting(classes: Classes) -> tuple[LinearProgram, Indices]:
-    """The program that counts, and the column of the original that each of its columns stands for."""
+    """The aggregated program, and the original column that each of its columns represents."""
     blocks, program = classes.blocks, classes.blocks.program
     first = np.array([own[0] for own in classes.members])
     size = np.zeros(len(blocks.row))
@@ -107,7 +107,7 @@ def counting(classes: Classes) -> tuple[LinearProgram, Indices]:
 
 
 def chosen(classes: Classes, kept: Indices, counts: Floats) -> Floats:
-    """A point of the original program in which as many blocks of each class choose a column as ``counts`` says."""
+    """A point of the original program in which ``counts`` blocks of each class choose each column."""
     blocks = classes.blocks
     x = np.zeros(len(blocks.program.c))
     x[kept[blocks.of[kept] < 0]] = counts[blocks.of[kept] < 0]

@@ -1,4 +1,4 @@
-"""Which solver runs a linear program: HiGHS, Gurobi, or anything Pyomo can call."""
+"""Dispatch of a linear program to HiGHS, Gurobi, or any solver that Pyomo can call."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Blocks of a binary program: sets of columns of which at most one is 1, and what prices say of them.
+"""Blocks of a binary program: sets of columns of which at most one is 1, and Lagrangian bounds over them.
 
-Rows like ``sum_k share[e, k] <= 1`` cut a scheduling program into blocks that only a few coupling rows hold together.
-Prices of the coupling rows then decide each block by itself. So any prices bound the optimum (weak duality), and tell
-how much is lost at least where a column is 1 or a block stays empty.
+Rows like ``sum_k share[e, k] <= 1`` split a scheduling program into blocks that are linked by only a few coupling rows.
+Given prices of the coupling rows, each block can be decided separately. So any prices bound the optimum (weak duality),
+and give lower bounds on the loss if a column is 1 or a block is empty.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """How the binary columns of ``program`` fall into b blocks.
+    """Partition of the binary columns of ``program`` into b blocks.
 
     Attributes
     ----------
     of:
         (columns,) block of each binary column, -1 for continuous ones.
     row:
-        (b,) the row that says "at most one", -1 where a column stands alone.
+        (b,) the row "at most one", -1 for a block of a single column without such a row.
     must:
         (b,) True where exactly one column must be 1.
     coupling:
@@ -46,7 +46,7 @@ class Blocks:
 
     @cached_property
     def binary(self) -> Indices:
-        """Positions of the binary columns that can be 1."""
+        """Positions of the binary columns with upper bound 1."""
         return np.flatnonzero((self.of >= 0) & (self.program.col_upper > 0))
 
     @cached_property
@@ -56,14 +56,14 @@ class Blocks:
 
 
 def is_binary(program: LinearProgram) -> bool:
-    """Whether ``program`` has whole columns, and all of them are free to be 0 or 1 (or fixed to 0)."""
+    """Whether ``program`` has integer columns, all with bounds 0 and 1 (or fixed to 0)."""
     whole = program.integer
     upper = program.col_upper[whole]
     return bool(whole.any() and np.isin(upper, (0.0, 1.0)).all() and not program.col_lower[whole].any())
 
 
 def blocks_of(program: LinearProgram) -> Blocks:
-    """The blocks of a binary program; a column that no suitable row holds is a block of its own."""
+    """The blocks of a binary program; a column in no suitable row is a block of its own."""
     m, n = program.shape
     A = sparse.csr_array(program.A)
     length = np.diff(A.indptr)
@@ -92,17 +92,17 @@ def blocks_of(program: LinearProgram) -> Blocks:
 
 @dataclass(frozen=True, eq=False)
 class Losses:
-    """What prices of the coupling rows prove.
+    """Bounds implied by prices of the coupling rows.
 
     Attributes
     ----------
     bound:
-        No point of the program is better than this.
+        Upper bound on the optimum.
     column:
-        (columns,) a point in which this column is 1 is worse than ``bound`` by so much at least (0 where continuous,
-        infinite where it cannot be 1).
+        (columns,) least loss relative to ``bound`` of a point in which this column is 1 (0 if it is continuous,
+        infinite if it cannot be 1).
     block:
-        (b,) a point in which this block is empty is worse by so much at least.
+        (b,) least loss relative to ``bound`` of a point in which this block is empty.
     """
 
     bound: float
@@ -111,7 +111,7 @@ class Losses:
 
 
 def losses(blocks: Blocks, prices: Floats) -> Losses:
-    """Bound and losses from (c,) ``prices`` of the coupling rows; any prices are good for some."""
+    """Bound and losses from (c,) ``prices`` of the coupling rows; valid for any prices."""
     program = blocks.program
     low, up = program.row_lower[blocks.coupling], program.row_upper[blocks.coupling]
     y = np.where(np.isfinite(np.where(prices > 0, up, low)), prices, 0.0)
@@ -129,14 +129,14 @@ def losses(blocks: Blocks, prices: Floats) -> Losses:
 
 
 def _continuous(program: LinearProgram, free: Indices, gain: Floats) -> float:
-    """The most that continuous columns can add at reduced costs ``gain`` (noise on unbounded ones counts as none)."""
+    """The largest contribution of continuous columns at reduced costs ``gain``; noise on unbounded ones is ignored."""
     end = np.where(gain > 0, program.col_upper[free], program.col_lower[free])
     counts = (gain != 0) & (np.isfinite(end) | (np.abs(gain) > PROVEN * scale(program.c)))
     return float((gain[counts] * end[counts]).sum())
 
 
 def restricted(program: LinearProgram, columns: Indices) -> tuple[LinearProgram, Indices]:
-    """``program`` with only ``columns``, all others 0, and which of its rows are left: those that still say something.
+    """``program`` with all other columns than ``columns`` fixed to 0, and the positions of its non-redundant rows.
 
     The shares are dropped.
     """

@@ -1,4 +1,4 @@
-"""Why a program has no optimum: few rows that cannot hold together, by name, or an objective without limit."""
+"""Diagnosis of infeasible programs: a small set of conflicting rows, by name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hetopt.solving.units import scaled
 from hetopt.tolerances import FEASIBILITY
 
 SECONDS_PER_TRIAL = 3.0
-"""Limit of one integer solve while looking for a conflict; an undecided trial leaves its rows in the answer."""
+"""Limit of one integer solve in the search for a conflict; rows of an undecided trial stay in the answer."""
 
 Rows = NDArray[np.intp]
 
@@ -34,15 +34,15 @@ def infeasible(program: LinearProgram) -> NotSolved:
 
 
 def conflict(program: LinearProgram) -> list[str]:
-    """Names of rows of ``program`` that cannot hold together, and of the bounds and groups that matter to it.
+    """Names of conflicting rows of ``program``, and of the bounds and groups in the conflict.
 
     Returns
     -------
     list[str]
-        Where the relaxation is infeasible: an irreducible set of rows (with the columns' bounds they cannot hold;
-        without any one of them the others can), then ``"bound of <column>"`` for bounds other than x >= 0 that
-        have a part in it. Where only whole values are impossible: ``"integrality"`` and groups of rows, each a
-        component's (``"envy_free (6 rows)"``); without any one group the others have a whole solution.
+        If the relaxation is infeasible: an irreducible infeasible set of rows (infeasible with the column bounds;
+        feasible without any one of the rows), then ``"bound of <column>"`` for bounds other than x >= 0 that contribute
+        to it. If only integrality makes the program infeasible: ``"integrality"`` and groups of rows, one per component
+        (``"envy_free (6 rows)"``); without any one group the others have an integer solution.
     """
     program = scaled(replace(program, c=np.zeros(len(program.c)), earlier=(), offset=0.0))
     crossed = np.flatnonzero(program.col_lower > program.col_upper).tolist()
@@ -58,13 +58,13 @@ def conflict(program: LinearProgram) -> list[str]:
         return ["integrality", *groups] if program.integer.any() else groups  # else tolerances decide
     few = _irreducible(_only(program, np.flatnonzero(np.abs(dual) > FEASIBILITY)))
     price = few.priced(_shortfall(_elastic(few))[1])
-    # Columns that stand against the rows at a bound other than 0.
+    # Columns in the conflict through a bound other than 0.
     held = (price > FEASIBILITY) | ((price < -FEASIBILITY) & (few.col_lower != 0))
     return [*few.row_names, *(f"bound of {few.col_names[j]}" for j in np.flatnonzero(held).tolist())]
 
 
 def is_infeasible(program: LinearProgram) -> bool:
-    """Whether ``program`` has no feasible point, beyond tolerances."""
+    """Whether ``program`` is infeasible beyond tolerances."""
     program = scaled(replace(program, earlier=()))
     if (program.col_lower > program.col_upper).any() or (program.row_lower > program.row_upper).any():
         return True
@@ -74,9 +74,9 @@ def is_infeasible(program: LinearProgram) -> bool:
 
 
 def _elastic(program: LinearProgram) -> Session:
-    """The least sum by which rows must be broken: feasible and bounded, so that no solver fails to say why.
+    """The elastic program, which minimises the sum of row violations: it is always feasible and bounded.
 
-    HiGHS calls some infeasible programs "Unknown"; its own irreducible subsystems stop there, too.
+    HiGHS reports some infeasible programs as "Unknown", and its own search for irreducible subsystems fails on these.
     """
     rows, columns = program.shape
     one = sparse.eye_array(rows, format="csc")
@@ -94,7 +94,7 @@ def _elastic(program: LinearProgram) -> Session:
 
 
 def _shortfall(session: Session) -> tuple[float, Floats]:
-    """How much rows must be broken in all, and (rows,) duals: rows with one stand against each other."""
+    """The least sum of row violations, and (rows,) duals: rows with a nonzero dual conflict."""
     _, dual, objective = session.values()
     return -objective, dual
 
@@ -115,7 +115,7 @@ def _irreducible(program: LinearProgram) -> LinearProgram:
 
 
 def _groups(program: LinearProgram) -> list[str]:
-    """The groups of rows (by the first part of their names) that whole values cannot meet together."""
+    """The groups of rows (by the first part of their names) that have no common integer solution."""
     groups: dict[str, list[int]] = {}
     for i, name in enumerate(program.row_names):
         groups.setdefault(re.split(r"[.\[]", name)[0], []).append(i)

@@ -1,7 +1,7 @@
-"""Exact optima: the optimal basis of a linear program re-solved, and where need be repaired, in rational numbers.
+"""Exact optima: the optimal basis of a linear program, re-solved and if necessary repaired in rational numbers.
 
-Floats find a basis, rationals decide. Every coefficient is read as the fraction that was meant (0.3333333333333333
-as 1/3): the claim is about those. Everything else is proven for them without tolerance.
+The basis comes from a float solver; the proof is in rationals. Every coefficient is read as the simple fraction that it
+rounds (0.3333333333333333 as 1/3), and the result is proven for these fractions without tolerance.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from hetopt.solving.units import scaled
 from hetopt.tolerances import EQUAL, FEASIBILITY, FINE, scale
 
 STEPS_FOR_UNIQUENESS = 200
-"""Exact simplex steps after which the question whether the optimum is unique is left open."""
+"""Limit of exact simplex steps in the test for uniqueness, which is then left open."""
 
 
 SHORTER = "give weights, speedups and capacities with fewer digits"
-"""What helps where rounded coefficients contradict each other."""
+"""Advice where rounded coefficients contradict each other."""
 
 
 @dataclass(frozen=True, eq=False)
 class ExactOptimum:
     """An optimum in rational numbers, proven without tolerance.
 
-    Proven: ``x`` meets every row and bound of ``program`` and every lazy row, and no point that does has a larger
-    objective, since ``row_dual`` and ``reduced_cost`` have the right signs and bound it by the same number. Where
-    there are several objectives, that is the one that the certificate is about (of priority 0), among the points
-    that are optimal for those before it; and ``x`` is optimal for those after it, too.
+    Proven: ``x`` satisfies every row and bound of ``program`` and every lazy row, and no such point has a larger
+    objective, since ``row_dual`` and ``reduced_cost`` are dual feasible and give the same bound. With several
+    objectives, this refers to the one in the certificate (of priority 0), among the points that are optimal for the
+    earlier ones; ``x`` is also optimal for the later ones.
 
     Attributes
     ----------
@@ -60,13 +60,13 @@ class ExactOptimum:
     row_dual, reduced_cost:
         (rows,), (columns,) fractions: increase of the optimum per unit of the row's or column's bound.
     unique:
-        Whether no other point is optimal; None where that was left open (too many steps).
+        Whether no other point is optimal; None if undecided (too many steps).
     stages:
-        The optima of all objectives, first things first.
+        The optima of all objectives, in order of priority.
     program:
-        What was solved: the rows that floats kept earlier stages with are left out, lazy rows that matter are in.
+        The program solved: with the lazy rows that were needed, without the float rows that keep earlier stages.
     steps:
-        Exact simplex steps that the float basis was away from this one.
+        Exact simplex steps from the float basis to this one.
     """
 
     objective: Fraction
@@ -80,7 +80,7 @@ class ExactOptimum:
     steps: int
 
     def as_point(self, point: Point) -> Point:
-        """This optimum in floats, with what ``point`` says of the solver."""
+        """This optimum in floats, with the solver's data from ``point``."""
         objective = float(self.objective)
         return replace(
             point,
@@ -101,7 +101,7 @@ class ExactOptimum:
     __repr__ = __str__
 
     def agreeing_with(self, point: Point) -> ExactOptimum:
-        """This, unless ``point``, an optimum in floats of a program with the same rows, is another one.
+        """This optimum, if it agrees with ``point``, a float optimum of a program with the same rows.
 
         Raises
         ------
@@ -118,11 +118,11 @@ class ExactOptimum:
         return self
 
 
-class Known:
-    """What is known in rationals of a program; here nothing: its floats are read as the fractions that they round."""
+class ExactData:
+    """Exact data of a program; this base has none, so floats are read as the fractions that they round."""
 
     def rows(self, names: Collection[str]) -> Mapping[str, ExactRow]:
-        """Those of these rows that are known."""
+        """The exact rows among these names."""
         return {}
 
     def cost(self, objective: Objective) -> list[Rational]:
@@ -134,10 +134,10 @@ class Known:
         return fraction(read(np.array([objective.offset]))[0])
 
 
-class CompiledRows(Known):
-    """What a formulation knows: the same rows and gains over fractions.
+class CompiledRows(ExactData):
+    """Exact data of a formulation: its rows and gains over Fractions.
 
-    Rows of components without arrays are read as those of any program.
+    Rows of components without arrays are read from their floats.
     """
 
     def __init__(self, compiled: Compiled, every: Cuts | None) -> None:
@@ -156,7 +156,7 @@ class CompiledRows(Known):
         return {} if self.every is None else {name: i for i, name in enumerate(self.every.names)}
 
     def rows(self, names: Collection[str]) -> Mapping[str, ExactRow]:
-        """Those of the program, and those that it has left out."""
+        """Exact rows of the program, lazy ones included."""
         found = {name: self._stated[name] for name in names if name in self._stated}
         wanted = [(self._places[name], name) for name in names if name in self._places]
         start, exact = 0, self.compiled.exact
@@ -195,10 +195,10 @@ def _bound(value: Any) -> Rational | None:
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """What all steps need to know: what is known in rationals, and when to stop."""
+class _Context:
+    """Context of all steps: the exact data, and the check of the time limit."""
 
-    known: Known
+    known: ExactData
     check: Check
 
 
@@ -209,20 +209,20 @@ def exact_optimum_of(compiled: Compiled, point: Point, options: Options) -> Exac
 
 
 def exact_optimum(
-    point: Point, options: Options | None = None, *, every: Cuts | None = None, known: Known | None = None
+    point: Point, options: Options | None = None, *, every: Cuts | None = None, known: ExactData | None = None
 ) -> ExactOptimum:
     """The exact optimum of the program that ``point`` solves in floats.
 
     Parameters
     ----------
     point:
-        Of a linear program, e.g. from :func:`hetopt.optimise`; its basis, if it has one, is the start.
+        Point of a linear program, e.g. from :func:`hetopt.optimise`; its basis, if any, is the start.
     options:
-        For their time limit.
+        Only the time limit is used.
     every:
-        All rows that may be left out of ``point.program``; those that the exact optimum violates are added.
+        All lazy rows; those that the exact optimum violates are added.
     known:
-        Rows and objectives in rationals. Default: coefficients are read as the simple fractions that they round, see
+        Exact rows and objectives. Default: coefficients are read as the simple fractions that they round, see
         :func:`~hetopt.rationals.rational`.
 
     Raises
@@ -230,23 +230,23 @@ def exact_optimum(
     InvalidOption
         The program has integer columns.
     NotSolved
-        Read in rationals the program has no optimum: it holds only within a tolerance, as where products of long
-        numbers were rounded and the program leaves no room. Or the time limit is over.
+        The rational program has no optimum: the float program is feasible only within a tolerance, e.g. because
+        products of long numbers were rounded in a program without slack. Or the time limit is exceeded.
     """
     if point.program.integer.any():
         raise InvalidOption("the program has integer columns; exact optima are for linear programs")
-    asked = _Asked(known or Known(), (options or Options()).started().check_time)
+    context = _Context(known or ExactData(), (options or Options()).started().check_time)
     base, objectives = _without_kept(point.program)
     start, steps, unique = (point.basis if len(objectives) == 1 else None), 0, None
     while True:
-        stages, more = _staged(base, objectives, start, asked)
+        stages, more = _staged(base, objectives, start, context)
         steps += more
         last = stages[-1]
-        violated = _violated(base, every, last.value, asked)
+        violated = _violated(base, every, last.value, context)
         if not violated.any():
-            unique, violated = _uniqueness(base, every, last, asked)
+            unique, violated = _uniqueness(base, every, last, context)
         if every is None or not violated.any():
-            return _result(base, objectives, stages, unique, steps, asked.known)
+            return _result(base, objectives, stages, unique, steps, context.known)
         base, start = base.with_rows(every.part(np.flatnonzero(violated))), None
 
 
@@ -259,17 +259,17 @@ def _without_kept(program: LinearProgram) -> tuple[LinearProgram, list[Objective
 
 
 def _staged(
-    base: LinearProgram, objectives: Sequence[Objective], start: Basis | None, asked: _Asked
+    base: LinearProgram, objectives: Sequence[Objective], start: Basis | None, context: _Context
 ) -> tuple[list[Vertex], int]:
-    """The optimum of each objective among those of the ones before, and the steps taken.
+    """The optimum of each objective among the optima of the earlier ones, and the number of steps.
 
-    The optima of an objective are the points at which every variable with a price stays where it is. Holding those
-    keeps a stage exactly, without a row.
+    The optimal face of an objective is the set of points at which every variable with a nonzero reduced cost keeps its
+    value. Fixing these variables keeps a stage exactly, without a row.
     """
-    rational, stages, steps = RationalProgram.of(base, asked.known.rows(base.row_names)), list[Vertex](), 0
+    rational, stages, steps = RationalProgram.of(base, context.known.rows(base.row_names)), list[Vertex](), 0
     for objective in objectives:
-        rational = rational.with_cost(asked.known.cost(objective))
-        vertex, more = _optimum(base, rational, start, asked)
+        rational = rational.with_cost(context.known.cost(objective))
+        vertex, more = _optimum(base, rational, start, context)
         stages.append(vertex)
         steps += more
         if len(stages) < len(objectives):
@@ -278,22 +278,22 @@ def _staged(
 
 
 def _face(vertex: Vertex) -> RationalProgram:
-    """The program with everything held that has a price: its points are the optima."""
+    """The program restricted to the optimal face: variables with a nonzero reduced cost are fixed."""
     priced = [j for j, price in enumerate(vertex.price) if price and vertex.status[j] != BASIC]
     return vertex.program.within((j, vertex.value[j], vertex.value[j]) for j in priced)
 
 
 def _optimum(
-    base: LinearProgram, rational: RationalProgram, start: Basis | None, asked: _Asked, limit: int | None = None
+    base: LinearProgram, rational: RationalProgram, start: Basis | None, context: _Context, limit: int | None = None
 ) -> tuple[Vertex, int]:
-    """The exact optimum of ``rational``, from the basis at which a float solver leaves it."""
-    asked.check()
+    """The exact optimum of ``rational``, starting from the optimal basis of a float solver."""
+    context.check()
     try:
         vertex = _float_vertex(base, rational, start)
         try:
-            return maximise(vertex, limit, asked.check)
+            return maximise(vertex, limit, context.check)
         except SingularError:
-            return maximise(Vertex.of_rows(rational), limit, asked.check)
+            return maximise(Vertex.of_rows(rational), limit, context.check)
     except InfeasibleError:
         raise NotSolved(
             f"read as fractions, the program is infeasible: it holds only within tolerances; {SHORTER}", "infeasible"
@@ -316,8 +316,10 @@ def _float_vertex(base: LinearProgram, rational: RationalProgram, start: Basis |
     return Vertex.of(rational, [*basis.columns.tolist(), *basis.rows.tolist()])
 
 
-def _violated(base: LinearProgram, every: Cuts | None, value: Sequence[Rational], asked: _Asked) -> NDArray[np.bool_]:
-    """Which of ``every`` row the exact x violates: floats pass those with room to spare, rationals decide the rest."""
+def _violated(
+    base: LinearProgram, every: Cuts | None, value: Sequence[Rational], context: _Context
+) -> NDArray[np.bool_]:
+    """Which rows of ``every`` the exact x violates: floats accept rows with clear slack, rationals decide the rest."""
     if every is None or not len(every):
         return np.zeros(0, dtype=bool)
     matrix = every.matrix
@@ -327,7 +329,7 @@ def _violated(base: LinearProgram, every: Cuts | None, value: Sequence[Rational]
     found = np.zeros(len(every), dtype=bool)
     where = np.flatnonzero(near)
     names = [every.names[i] for i in where.tolist()]
-    rows = asked.known.rows(names)
+    rows = context.known.rows(names)
     for i, name, row in zip(where, names, entries(sparse.csr_array(matrix[where])), strict=True):
         known, row = rows.get(name), rows[name].entries if name in rows else row
         exact = sum((v * value[j] for j, v in row if value[j]), fmpq(0))
@@ -337,12 +339,13 @@ def _violated(base: LinearProgram, every: Cuts | None, value: Sequence[Rational]
 
 
 def _uniqueness(
-    base: LinearProgram, every: Cuts | None, optimum: Vertex, asked: _Asked
+    base: LinearProgram, every: Cuts | None, optimum: Vertex, context: _Context
 ) -> tuple[bool | None, NDArray[np.bool_]]:
-    """Whether no other point is optimal, or rows that must be added before that can be said.
+    """Whether no other point is optimal, and the rows to add before this can be decided.
 
-    A second program moves the variables that are at a bound without a price as far from it as the optimal points
-    allow, at most by 1. Nothing moves exactly where the optimum is unique. A free variable may move either way.
+    A second program moves the nonbasic variables of reduced cost 0 as far from their bounds as the optimal face allows,
+    by at most 1. The optimum is unique if and only if none of them can move. A free variable may move in both
+    directions.
     """
     idle = [j for j, code in enumerate(optimum.status) if code != BASIC and not optimum.price[j] and optimum.movable(j)]
     none = np.zeros(0, dtype=bool)
@@ -351,18 +354,18 @@ def _uniqueness(
     free = any(optimum.status[j] not in (AT_LOWER, AT_UPPER) for j in idle)
     for way in (1, -1) if free else (1,):
         try:
-            other = _farthest(base, optimum, idle, way, asked)
-        except (LimitError, NotSolved):  # too many steps, or the time is over
+            other = _farthest(base, optimum, idle, way, context)
+        except (LimitError, NotSolved):  # too many steps, or out of time
             return None, none
         if other is not None:
-            return False, _violated(base, every, other, asked)
+            return False, _violated(base, every, other, context)
     return True, none
 
 
 def _farthest(
-    base: LinearProgram, optimum: Vertex, idle: Sequence[int], way: int, asked: _Asked
+    base: LinearProgram, optimum: Vertex, idle: Sequence[int], way: int, context: _Context
 ) -> list[Rational] | None:
-    """Values of the optimal point farthest from ``optimum`` along the ``idle`` variables, None if there is no other."""
+    """Values of the optimal point farthest from ``optimum`` along the ``idle`` variables; None if it is unique."""
     program, n = _face(optimum), optimum.program.shape[1]
     cost, bounds = [fmpq(0)] * n, []
     for j in idle:
@@ -371,7 +374,7 @@ def _farthest(
         bounds.append((j, *_room(program, j, here, sign)))
         for column, v in [(j, fmpq(1))] if j < n else program.by_row[j - n]:
             cost[column] += sign * v
-    there, _ = _optimum(base, program.within(bounds).with_cost(cost), None, asked, STEPS_FOR_UNIQUENESS)
+    there, _ = _optimum(base, program.within(bounds).with_cost(cost), None, context, STEPS_FOR_UNIQUENESS)
     moved = any(there.value[j] != optimum.value[j] for j in idle)
     return there.value if moved else None
 
@@ -391,7 +394,7 @@ def _result(
     stages: Sequence[Vertex],
     unique: bool | None,
     steps: int,
-    known: Known,
+    known: ExactData,
 ) -> ExactOptimum:
     n = base.shape[1]
     optima = [

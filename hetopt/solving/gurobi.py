@@ -22,8 +22,8 @@ _TOO_LARGE, _NO_LICENSE = 10010, 10009
 def solve(program: LinearProgram, options: Options, start: Floats | None = None) -> Point:
     """Maximise ``program`` (its last objective) with Gurobi.
 
-    Every row is held as ``A x - r = 0`` with a column ``r`` between the row's bounds, so that ranges need no care:
-    the dual of the equation is the row's, and the status of ``r`` is the row's place in the basis.
+    Every row is written as ``A x - r = 0`` with a column ``r`` between the row's bounds, so that ranges need no special
+    case: the dual of the equation is that of the row, and the basis status of ``r`` is that of the row.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def _point(
 
 
 def _basis(variables: NDArray[np.integer], equations: NDArray[np.integer], columns: int) -> Basis | None:
-    """The basis in terms of rows; none where Gurobi keeps an artificial of an equation basic."""
+    """The basis in terms of rows; None if an artificial variable of an equation is basic in Gurobi."""
     if (np.asarray(equations) == 0).any():
         return None
     codes = [_CODES[int(code)] for code in variables]

@@ -1,4 +1,4 @@
-"""HiGHS, kept warm: a session holds one program in the solver and re-solves it after changes."""
+"""Warm-started HiGHS: a session keeps one program in the solver and re-solves it after changes."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _DUAL, _PRIMAL = 1, 4  # simplex_strategy of HiGHS
 _NO_LIMIT = 2**31 - 1
 _FEASIBLE = 2  # HighsSolutionStatus.kSolutionStatusFeasible, as HighsInfo gives it
 USUAL_EXPONENT = 10
-"""Objectives whose largest coefficient lies between 2**-10 and 2**10 are given to HiGHS as they are."""
+"""Objectives whose largest coefficient lies between 2**-10 and 2**10 are passed to HiGHS unscaled."""
 
 SMALL = 1_000
-"""Integer programs of so few columns are solved sooner without a search for a first point (feasibility jump)."""
+"""Integer programs with at most so many columns are faster without the feasibility jump heuristic."""
 
 
 TALL, LITTLE = 3, 20_000
-"""Linear programs with so many times more rows than columns, and fewer entries, are solved sooner without presolve."""
+"""Linear programs with so many times more rows than columns, and fewer entries, are faster without presolve."""
 
 
 class _Quiet(highspy.Highs):  # type: ignore[misc]
-    """HiGHS that prints nothing, without the callbacks of its Python layer: making these takes a tenth of a solve."""
+    """Silent HiGHS without the callbacks of its Python layer, whose creation takes a tenth of a solve."""
 
     def __init__(self) -> None:
         super(highspy.Highs, self).__init__()
@@ -44,27 +44,27 @@ class _Quiet(highspy.Highs):  # type: ignore[misc]
 
 
 class Session:
-    """A linear or integer program in HiGHS that can be changed and solved again from where it was.
+    """A linear or integer program in HiGHS that can be changed and re-solved with a warm start.
 
     Parameters
     ----------
     program:
-        The program to start from.
+        The initial program.
     options:
-        Solver settings; ``time_limit`` holds for each :meth:`solve`.
+        Solver settings; ``time_limit`` applies to each :meth:`solve`.
     presolve:
-        False for programs that are changed and solved again, where it takes longer than it saves. None: False for
-        small programs with many more rows than columns, for which the same is true.
+        False for programs that are changed and re-solved, where presolve costs more than it saves. None: False for
+        small programs with many more rows than columns, for the same reason.
     explain:
-        False where an infeasible program is nothing but a wrong guess: finding its conflict takes much longer.
+        False: do not look for the conflict of an infeasible program, which takes much longer than a solve.
     subsearch:
-        False for integer programs so small that HiGHS's searches within the search (RINS, RENS …) take longer than
-        the whole proof without them.
+        False for integer programs so small that HiGHS's sub-MIP heuristics (RINS, RENS …) take longer than the proof
+        without them.
     approximate:
-        True where the result is proven elsewhere: coefficients so small that HiGHS leaves them out are then no error.
+        True if the result is proven elsewhere: coefficients so small that HiGHS drops them are then accepted.
 
     primal:
-        True for primal simplex, which is sooner where the origin is feasible and few steps from the optimum.
+        True for primal simplex, which is faster if the origin is feasible and few steps from the optimum.
 
     Examples
     --------
@@ -106,7 +106,7 @@ class Session:
         self._new_entries: dict[tuple[int, int], float]
         self._highs = _Quiet()
         self._configure()
-        if len(program.c) <= SMALL:  # the first point that this search finds is not worth its time
+        if len(program.c) <= SMALL:  # the heuristic costs more than it saves
             self._highs.setOptionValue("mip_heuristic_run_feasibility_jump", False)
         for search in () if subsearch else ("rins", "rens", "root_reduced_cost"):
             self._highs.setOptionValue(f"mip_heuristic_run_{search}", False)
@@ -115,17 +115,17 @@ class Session:
         self.load(program)
 
     def load(self, program: LinearProgram) -> None:
-        """Another program in the same solver; the next solve starts afresh, or where :meth:`start_at` says."""
+        """Replace the program; the next solve starts cold unless :meth:`start_at` is called."""
         check_sizes(program.A.data, "the program", approximate=self._approximate)
         self._program, self._new_rows, self._new_entries = program, [], {}
         check(pass_program(self._highs, program), "the program")
         self._scale_objective(program.c)
 
     def _scale_objective(self, c: Floats) -> None:
-        """Have HiGHS scale an objective of very small or large numbers, which its absolute tolerances would misjudge.
+        """Let HiGHS scale an objective with very small or large coefficients, which its absolute tolerances misjudge.
 
-        Rates of 1e-8 work per second would all count as zero; results come back in the units of ``c``, except that
-        HiGHS forgets it for the bound of an integer program, so those stay as they are.
+        Unscaled, rates of 1e-8 work per second would all count as zero. Results are in the units of ``c``; but HiGHS
+        does not unscale the bound of an integer program, so integer programs are not scaled.
         """
         exponent = float(np.log2(scale(c)))
         usual = abs(exponent) <= USUAL_EXPONENT or bool(self._program.integer.any())
@@ -136,7 +136,7 @@ class Session:
         set_option("output_flag", False)
         set_option("presolve", self._presolve)
         threads = options.threads if options.threads == 1 else min(options.threads, os.cpu_count() or 1)
-        set_option("threads", threads)  # HiGHS starts as many as it is told
+        set_option("threads", threads)  # HiGHS starts exactly as many as requested
         set_option("random_seed", options.seed)
         set_option("mip_rel_gap", options.gap)
         set_option("mip_abs_gap", 0.0)
@@ -148,21 +148,21 @@ class Session:
             set_option("solver", "simplex")
 
     def set_tolerance(self, value: float) -> None:
-        """Primal and dual feasibility tolerance of the next solves (HiGHS takes no less than ``FINE``)."""
+        """Set the primal and dual feasibility tolerances of the next solves (HiGHS accepts no less than ``FINE``)."""
         self._highs.setOptionValue("primal_feasibility_tolerance", value)
         self._highs.setOptionValue("dual_feasibility_tolerance", value)
 
     def set_stall(self, iterations: int) -> None:
-        """Dual simplex takes at most so many iterations in each of the next solves; then primal simplex finishes.
+        """Limit dual simplex to so many iterations in each of the next solves; then primal simplex finishes.
 
-        A program with very many optima can hold either of them up, seldom both.
+        A highly degenerate program can stall either method, but rarely both.
         """
         self._stall = iterations
         self._highs.setOptionValue("simplex_iteration_limit", iterations)
 
     @property
     def program(self) -> LinearProgram:
-        """The program as it stands after all changes; made when asked for, so that changes stay cheap."""
+        """The program after all changes; built on demand, so that changes stay cheap."""
         if self._new_rows:
             self._program = self._program.with_rows(*self._new_rows)
             self._new_rows = []
@@ -183,7 +183,7 @@ class Session:
         self._program = replace(self._program, c=cost, offset=offset)
 
     def set_column_bounds(self, columns: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> None:
-        """New bounds for some columns (positions)."""
+        """Change the bounds of columns (positions)."""
         index, low, up = bounds(columns, lower, upper)
         check(self._highs.changeColsBounds(len(index), index, low, up), "the column bounds")
         col_lower, col_upper = self._program.col_lower.copy(), self._program.col_upper.copy()
@@ -191,7 +191,7 @@ class Session:
         self._program = replace(self._program, col_lower=col_lower, col_upper=col_upper)
 
     def set_row_bounds(self, rows: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> None:
-        """New bounds for some rows (positions)."""
+        """Change the bounds of rows (positions)."""
         index, low, up = bounds(rows, lower, upper)
         check(self._highs.changeRowsBounds(len(index), index, low, up), "the row bounds")
         program = self.program
@@ -200,14 +200,14 @@ class Session:
         self._program = replace(program, row_lower=row_lower, row_upper=row_upper)
 
     def set_coefficient(self, row: int, column: int, value: float) -> None:
-        """One entry of the matrix."""
+        """Change one entry of the matrix."""
         entry = numbers([value], f"the entry ({row}, {column})", 1)
         check_sizes(entry, f"the entry ({row}, {column})", approximate=self._approximate)
         check(self._highs.changeCoeff(row, column, float(value)), f"the entry ({row}, {column})")
         self._new_entries[row, column] = float(value)
 
     def add_rows(self, matrix: sparse.csr_array, lower: Floats, upper: Floats, names: Sequence[str]) -> None:
-        """Add rows in one call; the basis stays, so the next solve starts warm."""
+        """Add rows in one call; the basis is kept, so the next solve starts warm."""
         rows = sparse.csr_array(matrix)
         starts, indices, data = arrays(rows)
         numbers(data, "the new rows", len(data))
@@ -250,13 +250,13 @@ class Session:
         )
 
     def start_from(self, x: Floats) -> None:
-        """Offer a point as a start; for integer programs HiGHS completes and uses it if it is feasible."""
+        """Set a starting point; for integer programs HiGHS completes it, and uses it if it is feasible."""
         solution = highspy.HighsSolution()
         solution.col_value = np.asarray(x, dtype=float).tolist()
         self._highs.setSolution(solution)
 
     def start_at(self, basis: Basis) -> None:
-        """Start the next solve at ``basis``; ignored where it does not fit the program."""
+        """Start the next solve at ``basis``; ignored if it does not fit the program."""
         if isinstance(basis.native, highspy.HighsBasis):
             self._highs.setBasis(basis.native)
             return
@@ -267,7 +267,7 @@ class Session:
         self._highs.setBasis(start)
 
     def solve(self) -> Point:
-        """Solve from the present basis.
+        """Solve from the current basis.
 
         Raises
         ------
@@ -298,12 +298,12 @@ class Session:
         )
 
     def values(self) -> tuple[Floats, Floats, float]:
-        """(x, row duals, objective) after solving a linear program: :meth:`solve` for inner loops, without the rest.
+        """Solve a linear program and return only (x, row duals, objective), for inner loops.
 
         Raises
         ------
         NotSolved
-            As :meth:`solve`; also where the time limit stops it.
+            As :meth:`solve`; also if the time limit stops it.
         """
         if self._status(self._run()) == "time_limit":
             raise NotSolved(f"not solved within time_limit={self.options.time_limit:g} s; raise it", "time_limit")
@@ -311,9 +311,9 @@ class Session:
         return np.asarray(solution.col_value), np.asarray(solution.row_dual), float(info.objective_function_value)
 
     def ranges(self) -> tuple[Floats, Floats] | None:
-        """(2, rows) and (2, columns): from where to where bounds and costs may change with the basis still optimal.
+        """(2, rows) and (2, columns): ranges of bounds and costs in which the basis stays optimal.
 
-        None where HiGHS has none, as for programs that presolve has emptied.
+        None if HiGHS has no ranges, e.g. for programs that presolve has emptied.
         """
         status, found = self._highs.getRanging()
         if status == highspy.HighsStatus.kError:
@@ -324,14 +324,14 @@ class Session:
         return bound, cost
 
     def is_feasible(self) -> bool:
-        """Whether a feasible point exists; True also where the time limit left it open."""
+        """Whether a feasible point exists; True also if the time limit left it undecided."""
         return bool(self._run() != _Status.kInfeasible)
 
     def _run(self) -> highspy.HighsModelStatus:
-        if self.options.left is not None:  # HiGHS adds up the time of all runs
+        if self.options.left is not None:  # HiGHS accumulates the time of all runs
             self._highs.setOptionValue("time_limit", self._highs.getRunTime() + self.options.left)
         if self._highs.run() == highspy.HighsStatus.kError and self._highs.getModelStatus() == _Status.kNotset:
-            # Whoever ran HiGHS before in this thread, perhaps another package, did so with other `threads`.
+            # The global scheduler was initialised with another number of threads.
             highspy.Highs.resetGlobalScheduler(True)
             self._highs.run()
         status = self._highs.getModelStatus()
@@ -343,7 +343,7 @@ class Session:
             self._highs.setOptionValue("simplex_strategy", _DUAL)
             status = self._highs.getModelStatus()
         if status in (_Status.kUnboundedOrInfeasible, _Status.kUnknown):
-            # Presolve could not tell which; or it solved all by itself, and without crossover HiGHS lacks the duals.
+            # Presolve could not tell which; or it solved the program alone, and without crossover duals are missing.
             self._highs.clearSolver()
             self._highs.setOptionValue("presolve", "off")
             self._highs.run()
@@ -355,7 +355,7 @@ class Session:
         return self.options.method == "interior-point"
 
     def _status(self, status: highspy.HighsModelStatus) -> Status:
-        """``status`` in our words, or the error that it stands for."""
+        """HiGHS's status as ours, or the error that it stands for."""
         info = self._highs.getInfo()
         if status == _Status.kOptimal:
             gap = info.mip_gap if self._program.integer.any() else 0.0

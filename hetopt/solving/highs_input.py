@@ -1,4 +1,4 @@
-"""What HiGHS is given: programs, and changes of them that have been checked."""
+"""Checked input for HiGHS: programs and their changes."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Positions: TypeAlias = NDArray[np.int32]
 
 
 LARGEST_COEFFICIENT = 1e15
-"""HiGHS refuses coefficients from here on."""
+"""HiGHS rejects coefficients of this size and above."""
 
 
 def check(status: highspy.HighsStatus, what: str) -> None:
-    """Raise :class:`InvalidFormulation` where HiGHS has refused ``what``."""
+    """Raise :class:`InvalidFormulation` if HiGHS has rejected ``what``."""
     if status == highspy.HighsStatus.kError:
         raise InvalidFormulation(f"HiGHS refused {what}: wrong sizes or positions, or numbers that are not finite")
 
 
 def check_sizes(coefficients: Floats, what: str, *, approximate: bool = False) -> None:
-    """Raise :class:`InvalidFormulation` where HiGHS would refuse coefficients, or solve without them.
+    """Raise :class:`InvalidFormulation` if HiGHS would reject or drop coefficients.
 
-    ``approximate``: only where it would refuse them.
+    ``approximate``: only if it would reject them.
     """
     size = np.abs(coefficients)
     unfit = size >= LARGEST_COEFFICIENT
@@ -56,7 +56,7 @@ def bounds(index: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[Positi
 
 
 def numbers(values: ArrayLike, what: str, size: int) -> Floats:
-    """``values`` as a new array, if they are as many as they must be and finite: HiGHS may never return otherwise."""
+    """``values`` as a new array of this size, checked to be finite: otherwise HiGHS may not terminate."""
     array = np.array(values, dtype=float)
     if array.shape != (size,):
         raise InvalidFormulation(f"{what} has shape {array.shape}; it must be ({size},)")
@@ -71,7 +71,7 @@ def arrays(matrix: sparse.csr_array | sparse.csc_array) -> tuple[Positions, Posi
 
 
 def pass_program(highs: highspy.Highs, program: LinearProgram) -> highspy.HighsStatus:
-    """Give HiGHS ``program`` (its last objective), in one call."""
+    """Pass ``program`` (its last objective) to HiGHS in one call."""
     rows, columns = program.shape
     status: highspy.HighsStatus = highs.passModel(
         columns,

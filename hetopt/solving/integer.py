@@ -1,11 +1,11 @@
-"""Binary programs by reduced-cost fixing: the relaxation decides nearly everything, a small core the rest.
+"""Binary programs by reduced-cost fixing: the relaxation fixes most columns, and a small core program remains.
 
-1. Where the blocks of the program fall into few classes, whole numbers count how many of a class choose which column
-   (:mod:`hetopt.solving.aggregation`); that is exact, and small.
-2. Else prices from the relaxation (:mod:`hetopt.solving.sifting`) prove a bound, and for each column how much is lost
-   at least where it is 1. Only columns that lose at most a width enter the core; HiGHS solves that.
-3. No point outside the core is better than ``bound - width``. The core is widened until that, or the core's own bound,
-   proves its best point up to the gap that was asked for. At worst it becomes the whole program.
+1. If the blocks of the program form few classes, integer columns count how many blocks of a class choose each column
+   (:mod:`hetopt.solving.aggregation`); the aggregated program is exact and small.
+2. Otherwise prices from the relaxation (:mod:`hetopt.solving.sifting`) give a bound, and a lower bound on the loss if a
+   column is 1. Only columns with a loss of at most the width enter the core, which HiGHS solves.
+3. No point outside the core is better than ``bound - width``. The core is widened until this bound, or the core's own,
+   proves its best point up to the requested gap. In the worst case it becomes the whole program.
 """
 
 from __future__ import annotations
@@ -27,38 +27,38 @@ from hetopt.solving.sifting import relaxed
 from hetopt.tolerances import FEASIBILITY, PROVEN, scale
 
 FEW = 128
-"""Up to so many columns HiGHS takes the program as it is within some milliseconds; of FFT's rounds with 40 to 100 jobs,
-the hard ones take it twice as long as cores do."""
+"""Up to so many columns HiGHS solves the whole program within milliseconds; for FFT's rounds with 40 to 100 jobs, hard
+instances take it twice as long as cores."""
 
 COUNTED = 2_000
-"""Up to so many columns the program that counts is worth trying: a few dozen classes are solved in some 5 ms."""
+"""Up to so many columns aggregation is worthwhile: programs of a few dozen classes take some 5 ms."""
 
 ROOM = 1.25
-"""The first core has so many times the columns that lose nothing: enough for a feasible point in most programs."""
+"""Size of the first core relative to the columns without loss: enough for a feasible point in most programs."""
 
 WIDER = 2
-"""A core without any feasible point is followed by one with so many times its columns."""
+"""Growth of the number of columns after a core without a feasible point."""
 
 
 def solve_binary(program: LinearProgram, options: Options, start: Floats | None = None, *, few: int = FEW) -> Point:
-    """Maximise a program whose whole columns are binary (:func:`hetopt.solving.blocks.is_binary`).
+    """Maximise a program whose integer columns are binary (:func:`hetopt.solving.blocks.is_binary`).
 
     Parameters
     ----------
     program:
-        Its last objective counts. Continuous columns stay in every core.
+        Its last objective is maximised. Continuous columns stay in every core.
     options:
-        ``gap`` counts relative to ``sum |c x|``, the gains and costs of the point without their signs: an objective
-        in which gains and costs cancel is no measure of its own precision.
+        ``gap`` is relative to ``sum |c x|``, the sum of absolute gains and costs: an objective in which gains and costs
+        cancel is too small a scale.
     start:
-        (columns,) a point to start from, or None; ignored where it is not feasible.
+        (columns,) a point to start from, or None; ignored if it is infeasible.
     few:
-        Up to so many columns HiGHS gets the program as it is.
+        Up to so many columns HiGHS solves the whole program.
 
     Returns
     -------
     Point
-        Proven up to the gap, unless the time limit came first. Where whole numbers count, there is no gap.
+        Proven up to the gap, unless the time limit came first. Aggregated programs are solved without a gap.
 
     Raises
     ------
@@ -100,7 +100,7 @@ class _Search:
         self.x = start if start is not None and _is_good(start, self.program) else None
 
     def run(self) -> Point:
-        """Widen until the best point is proven."""
+        """Widen the core until its best point is proven."""
         noise = PROVEN * max(scale(self.losses.bound), scale(self.program.c))
         many = int(np.searchsorted(self.widths, noise, side="right") * ROOM) + 1
         width = self._width_of(many)
@@ -119,11 +119,11 @@ class _Search:
             width = needed
 
     def _width_of(self, columns: int) -> float:
-        """The width at which a core has so many binary columns; at the widest it is the whole program."""
+        """The width of a core with so many binary columns; the largest width gives the whole program."""
         return float(self.widths[columns] if columns < len(self.widths) else self.widest)
 
     def _core(self, width: float) -> tuple[float, bool]:
-        """Solve the core of that width from the best point so far: the bound that follows, whether time was left."""
+        """Solve the core of this width from the best point so far; return its bound and whether time is left."""
         everything = width >= self.widest
         outside = -np.inf if everything else self.losses.bound - width
         self.passes += 1
@@ -146,7 +146,7 @@ class _Search:
         blocks, losses = self.blocks, self.losses
         columns = np.flatnonzero(losses.column <= width)
         core, rows = restricted(self.program, columns)
-        filled = np.flatnonzero(losses.block > width)  # empty, they would lose more
+        filled = np.flatnonzero(losses.block > width)  # empty, they would lose more than the width
         must = np.isin(rows, blocks.row[filled])
         alone = np.isin(blocks.of[columns], filled[blocks.row[filled] < 0])
         core = replace(
@@ -174,7 +174,7 @@ class _Search:
 
 
 def _rounded(point: Point) -> Point:
-    """``point`` with its whole columns rounded, where that keeps it feasible."""
+    """``point`` with its integer columns rounded, if it stays feasible."""
     x = np.where(point.program.integer, np.rint(point.x), point.x)
     return replace(point, x=x) if _is_good(x, point.program) else point
 

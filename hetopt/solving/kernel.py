@@ -1,4 +1,4 @@
-"""Square sparse systems of equations in rational numbers: singletons peeled off, the rest by python-flint."""
+"""Square sparse linear systems in rational numbers: singletons are eliminated first, python-flint solves the rest."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class SingularError(ArithmeticError):
 
 
 class Kernel:
-    """A square sparse matrix K, ready to solve K x = b and K' y = c exactly.
+    """A square sparse matrix K, prepared for solving K x = b and K' y = c exactly.
 
-    Rows with a single unknown are solved first, columns with a single row last; what remains is the nucleus.
+    Row singletons are solved first, column singletons last; the remainder is the nucleus.
     In that order K is block triangular::
 
         first     L  .  .
@@ -40,7 +40,7 @@ class Kernel:
     Raises
     ------
     SingularError
-        Where a solve finds that K has no inverse.
+        A solve finds that K has no inverse.
     """
 
     def __init__(self, by_row: Entries) -> None:
@@ -97,14 +97,14 @@ class Kernel:
 
 
 def _peel(by_row: Entries, by_column: Entries, rows: set[int], columns: set[int]) -> list[tuple[int, int]]:
-    """Take away (row, column) pairs where the row has one column left, in order, from ``rows`` and ``columns``."""
+    """Remove row singletons from ``rows`` and ``columns``; return their (row, column) pairs in order."""
     left = {i: sum(1 for j, _ in by_row[i] if j in columns) for i in rows}
     queue = deque(i for i in sorted(rows) if left[i] == 1)
     peeled = []
     while queue:
         i = queue.popleft()
         if left[i] != 1:
-            continue  # its last column went to another row: K is singular, which the nucleus will find
+            continue  # another row took its last column: K is singular, which the nucleus detects
         j = next(j for j, _ in by_row[i] if j in columns)
         rows.remove(i)
         columns.remove(j)
@@ -118,7 +118,7 @@ def _peel(by_row: Entries, by_column: Entries, rows: set[int], columns: set[int]
 
 
 def _substitute(entries: Entries, pairs: Sequence[tuple[int, int]], b: Sequence[Rational], x: list[Any]) -> None:
-    """Solve equation i for unknown j, pair by pair; its other unknowns are known by then."""
+    """Solve equation i for unknown j, pair by pair; its other unknowns are already known."""
     for i, j in pairs:
         total, own = b[i], None
         for q, value in entries[i]:

@@ -1,4 +1,4 @@
-"""Methods for programs of a known structure: found by the components of a formulation, not by who made it."""
+"""Methods for programs of a known structure, selected by the components of a formulation."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from hetopt.solving.options import Options
 from hetopt.solving.point import Point
 
 GROUP = "hetopt.methods"
-"""Entry points with this name are methods."""
+"""Group of entry points that declare methods."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """A way to solve programs of one structure that is faster than a general solver.
+    """An algorithm for programs of one structure that is faster than a general solver.
 
     Parameters
     ----------
     name:
-        Of the method; another method of the same name takes its place.
+        Name of the method; a later method of the same name replaces it.
     serves:
-        Whether it solves this program. :func:`exactly` makes such functions.
+        Whether it solves this program. :func:`exactly` creates such functions.
     solve:
-        The optimum: a point of ``compiled.program``, with a bound proven by weak duality; where the proof fails, what
-        :func:`hetopt.optimise` finds.
+        Returns the optimum: a point of ``compiled.program`` with a bound proven by weak duality, or the result of
+        :func:`hetopt.optimise` if the proof fails.
     """
 
     name: str
@@ -41,9 +41,9 @@ _registered: dict[str, Method] = {}
 
 
 def register_method(method: Method) -> None:
-    """Use ``method`` from now on wherever it serves, before those that were registered earlier.
+    """Use ``method`` for all programs that it serves, before methods registered earlier.
 
-    Packages declare theirs as entry points of the group ``hetopt.methods``.
+    Packages declare methods as entry points of the group ``hetopt.methods``.
     """
     expect(Method, method, "method", InvalidOption)
     _registered.pop(method.name, None)
@@ -56,7 +56,7 @@ def _installed() -> dict[str, Method]:
 
 
 def method_for(compiled: Compiled, options: Options) -> Method | None:
-    """The method that serves the program, or None: for those who leave it to hetopt how a program is solved."""
+    """The method that serves the program, or None; only if ``options`` leave the choice to hetopt."""
     if options.method != "auto" or options.solver != "highs" or options.exact:
         return None
     known = {**_installed(), **_registered}

@@ -1,4 +1,4 @@
-"""Maximising a program: its objectives in their order, with rows that join as points violate them."""
+"""Lexicographic maximisation of a program's objectives, with separation of lazy rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hetopt.programs.compiled import Compiled
 
 Violated = Callable[[Point], Sequence[Cuts]]
-"""Rows that a point violates; none when it is good."""
+"""Point -> rows that it violates; empty if all hold."""
 
 
 def optimise(
@@ -32,23 +32,23 @@ def optimise(
     *,
     session: Session | None = None,
 ) -> Point:
-    """Maximise the objectives of ``program`` in their order, adding lazy rows as points violate them.
+    """Maximise the objectives of ``program`` in order, adding lazy rows as points violate them.
 
     Parameters
     ----------
     program:
-        What to solve.
+        The program to solve.
     options:
-        ``time_limit`` holds for all stages and passes together.
+        ``time_limit`` applies to all stages and passes together.
     violated:
-        Rows that a point violates; none when it is good.
+        Point -> rows that it violates; empty if all hold.
     session:
-        HiGHS with the program in it, in its units (:func:`~hetopt.solving.units.scaled`): of one objective, linear.
+        HiGHS with the program, scaled (:func:`~hetopt.solving.units.scaled`); for linear programs of one objective.
 
     Returns
     -------
     Point
-        Of the last stage; its status is the weakest of all stages'.
+        Point of the last stage; its status is the weakest of all stages.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def optimise(
     """
     options = (options or Options()).started()
     began = time.perf_counter()
-    thorough = options  # a gap in what comes first would make room for the rest
+    thorough = options  # a gap in an earlier stage would enlarge the feasible set of later ones
     if program.earlier and options.gap > GAP:
         thorough = replace(options, gap=GAP)
     done: list[Point] = []
@@ -77,21 +77,21 @@ def optimise(
     return replace(
         point,
         passes=sum(stage.passes for stage in every),
-        status=max((stage.status for stage in every), key=_WEAKNESS.index),
+        status=max((stage.status for stage in every), key=_STATUS_ORDER.index),
         seconds=time.perf_counter() - began,
         earlier=tuple(done),
     )
 
 
 def least_kept(point: Point, value: float | None = None) -> float:
-    """What later stages must not fall below: the optimum of a stage, less what a solver needs to find it again.
+    """Lower bound for a stage's objective in later stages: its optimum, less a tolerance for the solver.
 
-    Nothing is subtracted where integer columns with integer coefficients are counted.
+    Nothing is subtracted for integer columns with integer coefficients.
 
     Parameters
     ----------
     value:
-        The optimum, if it is not what the point reaches.
+        The optimum, if it differs from the objective of ``point``.
     """
     program, best = point.program, _value(point) if value is None else value
     used = program.c != 0
@@ -101,7 +101,7 @@ def least_kept(point: Point, value: float | None = None) -> float:
 
 
 def kept_stages(compiled: Compiled) -> dict[int, float]:
-    """Priority -> what is kept of its gains, for all but the one that the certificate is about."""
+    """Priority -> lower bound that keeps its gains, for all priorities but the one in the certificate."""
     program = compiled.program
     stages = [*program.earlier, Objective(program.c, program.offset, program.priority)]
     about = main_priority(stage.priority for stage in stages)
@@ -115,27 +115,25 @@ def kept_stages(compiled: Compiled) -> dict[int, float]:
     found = {}
     for stage in (*point.earlier, point):
         priority, value = stage.program.priority, None
-        if compiled.curved:  # tangents promise more than the curves give
+        if compiled.curved:  # tangents overestimate the curves
             value = min(_value(stage), compiled.measure(stage.share, priority)[0].gain)
         if priority != about:
             found[priority] = least_kept(stage, value)
     return found
 
 
-_WEAKNESS: tuple[Status, ...] = ("optimal", "gap", "time_limit")
+_STATUS_ORDER: tuple[Status, ...] = ("optimal", "gap", "time_limit")
 
 
 def _stopped(program: LinearProgram, last: Point) -> Point:
-    """The point of the ``last`` stage for which time was left, as one of ``program``, of whose objectives it knows
-    nothing: a bound of them would be a claim.
-    """
+    """The point of the ``last`` completed stage, as a point of ``program`` without a bound on its objective."""
     stage = replace(program, earlier=())
     value = stage.objective(last.x)
     return replace(last, program=stage, objective=value, bound=np.inf, status="time_limit", row_dual=None, passes=0)
 
 
 def _value(point: Point) -> float:
-    """What the point reaches; of whole columns recomputed from rounded ones, so that no noise is kept as a row."""
+    """Objective of the point, with integer columns rounded so that the row that keeps it contains no noise."""
     if not point.program.integer.any():
         return point.objective
     return point.program.objective(np.where(point.program.integer, np.rint(point.x), point.x))
@@ -148,13 +146,13 @@ def _rows_of(program: LinearProgram) -> dict[str, Any]:
 def _one_stage(
     program: LinearProgram, options: Options, violated: Violated | None, session: Session | None = None
 ) -> Point:
-    """One objective, with lazy rows; a linear program stays warm in HiGHS while rows are added."""
+    """Maximise one objective with lazy rows; HiGHS re-solves a linear program warm as rows are added."""
     inside = scaled(program) if session is None else session.program
     if session is None and violated is not None and options.solver == "highs" and not program.integer.any():
         session = Session(inside, options)
     options.check_time()
     point, passes = restored(session.solve() if session else run(inside, options), program), 1
-    seen: set[str] = set()  # a row within the solver's tolerance may look violated for ever
+    seen: set[str] = set()  # a row within the solver's tolerance may always look violated
     while violated is not None and (cuts := violated(replace(point, asked_gap=options.gap))):
         names = [name for part in cuts for name in part.names]
         if seen.issuperset(names):
@@ -175,7 +173,7 @@ def _one_stage(
 
 
 def _checked(point: Point) -> Point:
-    """``point`` with the bound that its own duals prove, where the solver claims a better one."""
+    """``point`` with the bound that its duals prove, if the solver claims a better one."""
     if point.row_dual is None or point.program.integer.any():
         return point
     proven = point.program.dual_bound(point.row_dual)

@@ -1,4 +1,4 @@
-"""What a user may ask of a solver."""
+"""Solver options."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class Options:
         ``"highs"`` (default, installed with hetopt), ``"gurobi"`` (extra), or any name that Pyomo's
         ``SolverFactory`` knows.
     method:
-        ``"auto"``: the fastest that fits (a method for the formulation's components where there is one, reduced-cost
-        fixing for binary programs, else dual simplex). ``"simplex"``: a vertex. ``"interior-point"``: without
-        crossover, so not a vertex. ``"plain"``: the whole program given to the solver as it is, lazy rows included.
+        ``"auto"``: the fastest suitable method (one for the formulation's components if available, reduced-cost fixing
+        for binary programs, else dual simplex). ``"simplex"``: a vertex. ``"interior-point"``: without crossover, so
+        not a vertex. ``"plain"``: the whole program, lazy rows included, is passed to the solver unchanged.
     time_limit:
         Seconds, or None.
     gap:
         Relative gap at which an integer search, or the approximation of a concave gain, may stop.
     threads:
-        Threads of the solver; HiGHS gets no more than the machine has.
+        Threads of the solver; for HiGHS at most those of the machine.
     seed:
-        Of the solver's random choices.
+        Random seed of the solver.
     exact:
         Re-solve the optimal basis in rational numbers, so that the optimum is proven without tolerance.
     deadline:
@@ -67,9 +67,9 @@ class Options:
         object.__setattr__(self, "exact", boolean(self.exact, "exact"))
 
     def started(self) -> Options:
-        """The same options with ``time_limit`` counted for all that follows, from now or from its first start.
+        """The same options with ``time_limit`` as one budget for all later runs, from now or from the first start.
 
-        Without this, every run of a solver may take ``time_limit``.
+        Otherwise every run of a solver may take ``time_limit``.
         """
         if self.time_limit is None or self.deadline is not None:
             return self
@@ -77,12 +77,12 @@ class Options:
 
     @property
     def left(self) -> float | None:
-        """Seconds that are left of ``time_limit``, 0 once it is over; None without a limit."""
+        """Seconds left of ``time_limit``, at least 0; None without a limit."""
         if self.time_limit is None or self.deadline is None:
             return self.time_limit
         return max(0.0, self.deadline - time.perf_counter())
 
     def check_time(self) -> None:
-        """Raise :class:`~hetopt.errors.NotSolved` once the time limit is over, with nothing usable in hand."""
+        """Raise :class:`~hetopt.errors.NotSolved` if the time limit is exceeded before a usable point is found."""
         if self.left == 0:
             raise NotSolved(f"no usable point within time_limit={self.time_limit:g} s; raise the limit", "time_limit")

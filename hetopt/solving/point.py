@@ -1,4 +1,4 @@
-"""What a solver hands back: a point of a linear program, and what it claims of it."""
+"""Result of a solver: a point of a linear program, and the solver's claims about it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from hetopt.programs.linear import LinearProgram, main_priority
 from hetopt.tolerances import GAP
 
 Status = Literal["optimal", "gap", "time_limit"]
-"""``optimal``: proven up to the solver's tolerances; ``gap``: proven up to the gap that was asked for;
-``time_limit``: stopped by the limit with a usable point, see the gap."""
+"""``optimal``: proven up to the solver's tolerances; ``gap``: proven up to the requested gap; ``time_limit``: stopped
+by the limit with a usable point, see the gap."""
 
 
 AT_LOWER, BASIC, AT_UPPER, AT_ZERO, NONBASIC = range(5)
-"""Codes of a basis, as HiGHS has them: at the lower bound, basic, at the upper, free and at zero, at some."""
+"""Basis codes, as in HiGHS: at the lower bound, basic, at the upper bound, free and at zero, nonbasic."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +30,9 @@ class Basis:
     Parameters
     ----------
     read:
-        Gives the solver's statuses of columns and of rows; asked once :attr:`codes` are.
+        Returns the solver's statuses of columns and of rows; called when :attr:`codes` is first used.
     native:
-        The solver's own form, where it has one.
+        The solver's own basis object, if it has one.
     """
 
     read: Callable[[], tuple[Sequence[SupportsInt], Sequence[SupportsInt]]]
@@ -55,20 +55,20 @@ class Basis:
         return self.codes[1]
 
     def extended(self, rows: int) -> Basis:
-        """The basis of a program with ``rows`` rows, of which the last have been added: these are basic."""
+        """The basis of a program with ``rows`` rows: rows added at the end are basic."""
         codes = self.rows
         if len(codes) >= rows:
             return self
         return Basis(_Read(self.columns, np.concatenate([codes, np.full(rows - len(codes), BASIC, dtype=np.int8)])))
 
     def __reduce__(self) -> tuple[type[Basis], tuple[_Read]]:
-        """Pickled as codes."""
+        """Pickle as codes."""
         return Basis, (_Read(*self.codes),)
 
 
 @dataclass(frozen=True, eq=False)
 class _Read:
-    """Statuses that are known."""
+    """Reader of known statuses."""
 
     columns: NDArray[np.int8]
     rows: NDArray[np.int8]
@@ -84,29 +84,29 @@ class Point:
     Attributes
     ----------
     program:
-        The program that was finally solved, lazy rows and kept stages included.
+        The final program, including lazy rows and rows that keep earlier stages.
     x:
         (columns,) values.
     objective:
         c.x + offset, as the solver reports it.
     bound:
-        No feasible point is better than this, says the solver.
+        Upper bound on the objective, as claimed by the solver.
     row_dual:
         (rows,) increase of the optimum per unit of the row's bound; None for integer programs.
     basis:
-        The optimal basis where simplex was used.
+        The optimal basis, if simplex was used.
     seconds:
         Wall time in the solver.
     solver, method:
-        What was used.
+        Solver and method used.
     passes:
-        How often the solver ran (lazy rows, stages, widening cores).
+        Number of solver runs (lazy rows, stages, widening cores).
     iterations:
         Simplex iterations of the last run.
     asked_gap:
-        ``Options.gap``: lazy rows that only approximate (tangents) stop within it.
+        ``Options.gap``: separation of tangents stops within it.
     earlier:
-        Where the program had several objectives: the points of the stages before, first things first.
+        Points of the earlier stages, in order of priority, if the program had several objectives.
     """
 
     program: LinearProgram
@@ -131,7 +131,7 @@ class Point:
 
     @property
     def main(self) -> Point:
-        """The stage that maximised the gains of priority 0; where there are none, the first."""
+        """The stage of priority 0; the first stage if none has that priority."""
         stages = {stage.program.priority: stage for stage in (*self.earlier, self)}
         return stages[main_priority(stages)]
 

@@ -23,9 +23,9 @@ from hetopt.solving.options import Options
 
 @runtime_checkable
 class Policy(Protocol):
-    """Decides what everyone gets now: a frozen dataclass whose fields are its settings.
+    """Decides the current allocation: a frozen dataclass whose fields are its settings.
 
-    What it has to remember is the state that it returns and is given back.
+    It returns its state, which the caller passes to the next call.
     """
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Allocation | Plan, Any]:
@@ -40,7 +40,7 @@ def solve(what: Policy, instance: Instance, options: Options | None = None, **se
 def solve(
     what: Formulation | Policy, instance: Instance, options: Options | None = None, **settings: Any
 ) -> Allocation | Plan:
-    """Solve a formulation, or run a policy once from its beginning.
+    """Solve a formulation, or run a policy once from its initial state.
 
     Parameters
     ----------
@@ -49,8 +49,8 @@ def solve(
     instance:
         The data.
     options, settings:
-        An :class:`Options`, and single settings that override it (``exact=True``, ``time_limit=5``). A policy
-        has its own options, so none may be given for it.
+        An :class:`Options`, and single settings that override it (``exact=True``, ``time_limit=5``). Not allowed for a
+        policy, which has its own options.
 
     Returns
     -------
@@ -59,9 +59,9 @@ def solve(
     Raises
     ------
     NotSolved
-        No usable solution; for an infeasible program with the conflicting rows.
+        No usable solution; the error names the conflicting rows of an infeasible program.
     InvalidPlan
-        The policy returns something else than a result and its state.
+        The policy does not return a result and its state.
     InvalidInstance, InvalidFormulation, InvalidOption
         Bad input; nothing has been solved.
 
@@ -87,12 +87,12 @@ def solve(
 
 
 def ask(policy: Policy, instance: Instance, *state: Any) -> tuple[Allocation | Plan, Any]:
-    """What ``policy`` answers: the result, and the state for the next call.
+    """Call ``policy``; return the result, and the state for the next call.
 
     Raises
     ------
     InvalidPlan
-        It answers something else.
+        It returns something else.
     """
     answer: Any = policy(instance, *state)
     if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], Allocation | Plan)):
@@ -104,7 +104,7 @@ def ask(policy: Policy, instance: Instance, *state: Any) -> tuple[Allocation | P
 
 
 def check_policy(what: object) -> None:
-    """Raise :class:`InvalidOption` for what cannot be asked."""
+    """Raise :class:`InvalidOption` for an object that is not a policy."""
     if not callable(what):
         hint = "; hetopt.registry.make_policy finds one by name" if isinstance(what, str) else ""
         raise InvalidOption(
@@ -114,7 +114,7 @@ def check_policy(what: object) -> None:
         raise InvalidOption(f"the policy is the class {what.__name__}; give one of it: {what.__name__}()")
     try:
         signature(what).bind(None)
-    except ValueError:  # some callables written in C tell nothing
+    except ValueError:  # some callables written in C have no signature
         return
     except TypeError:
         name = getattr(what, "__name__", type(what).__name__)
@@ -135,7 +135,7 @@ def solve_formulation(formulation: Formulation, instance: Instance, options: Opt
 
 
 def solve_compiled(compiled: Compiled, options: Options, began: float) -> Allocation:
-    """Optimise and certify; ``began`` is when the work on it began (``time.perf_counter``)."""
+    """Optimise and certify; ``began`` is the ``time.perf_counter`` at the start of the work."""
     options, exact = options.started(), None
     method = method_for(compiled, options)
     if method is not None:
@@ -158,6 +158,6 @@ def solve_compiled(compiled: Compiled, options: Options, began: float) -> Alloca
 
 def _check_exact(compiled: Compiled) -> None:
     if compiled.curved:
-        compiled.linear()  # says why not
+        compiled.linear()  # raises the reason
     if compiled.program.integer.any():
         raise InvalidOption("exact is True, but the program has integer columns; exact optima are for linear programs")

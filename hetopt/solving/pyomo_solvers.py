@@ -1,4 +1,4 @@
-"""Any solver that Pyomo can call, by the name that Pyomo's ``SolverFactory`` knows it by."""
+"""Any solver that Pyomo can call, by its name in Pyomo's ``SolverFactory``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hetopt.solving.options import Options
 from hetopt.solving.point import Point, Status
 from hetopt.tolerances import EQUAL, FEASIBILITY, scale
 
-_SETTINGS = {  # part of a solver's name -> its words for gap, threads, seed; what a solver does not know is left out
+_SETTINGS = {  # part of a solver's name -> its option names for gap, threads and seed; None: unsupported
     "highs": ("mip_rel_gap", "threads", "random_seed"),
     "gurobi": ("MIPGap", "Threads", "Seed"),
     "glpk": ("mipgap", None, None),
@@ -35,7 +35,7 @@ _SETTINGS = {  # part of a solver's name -> its words for gap, threads, seed; wh
     "scip": ("limits/gap", "lp/threads", "randomization/randomseedshift"),
     "xpress": ("miprelstop", "threads", "randomseed"),
 }
-_LINEAR = (  # Pyomo's solvers of linear programs that need no set-up of their own, to list in messages
+_LINEAR = (  # Pyomo's LP solvers that need no special set-up, to list in messages
     *("appsi_cbc", "appsi_cplex", "appsi_gurobi", "appsi_highs", "cbc", "cplex", "cplex_direct", "cuopt", "glpk"),
     *("gurobi_direct", "ipopt", "mosek_direct", "scip", "scip_direct", "xpress_direct"),
 )
@@ -70,7 +70,7 @@ def to_pyomo(program: LinearProgram) -> Any:
 
 
 def _expression(columns: list[Any], where: list[int], values: list[float]) -> Any:
-    """A linear expression; an empty one is 0 times the first column, since Pyomo refuses rows without variables."""
+    """A linear expression; an empty one is 0 times the first column, since Pyomo rejects rows without variables."""
     where, values = (where, values) if where else ([0], [0.0])
     return LinearExpression(constant=0, linear_coefs=values, linear_vars=[columns[j] for j in where])
 
@@ -78,8 +78,8 @@ def _expression(columns: list[Any], where: list[int], values: list[float]) -> An
 def solve(program: LinearProgram, options: Options) -> Point:
     """Maximise ``program`` (its last objective) with Pyomo's solver ``options.solver``.
 
-    The time limit, and where the solver is known to have them the gap, threads and seed, are passed on.
-    ``options.method`` is not: which method is used is the solver's own choice.
+    The time limit is passed on, and gap, threads and seed if the solver is known to support them.
+    ``options.method`` is ignored: the solver chooses its method.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def solve(program: LinearProgram, options: Options) -> Point:
     solver = _solver(options)
     model = to_pyomo(program)
     for i in np.flatnonzero(_free(program)).tolist():
-        model.row[i].deactivate()  # some of Pyomo's solvers refuse rows without bounds
+        model.row[i].deactivate()  # some of Pyomo's solvers reject rows without bounds
     if not program.integer.any():
         model.dual = pyo.Suffix(direction=pyo.Suffix.IMPORT)
     began = time.perf_counter()
@@ -101,7 +101,7 @@ def solve(program: LinearProgram, options: Options) -> Point:
         with _quiet():
             try:
                 results = _run(solver, model, limit)
-            except NotImplementedError:  # it has no duals to give
+            except NotImplementedError:  # it provides no duals
                 model.del_component("dual")
                 results = _run(solver, model, limit)
     except (ApplicationError, RuntimeError, ValueError, OSError) as problem:
@@ -134,7 +134,7 @@ def _run(solver: Any, model: Any, limit: dict[str, float]) -> Any:
 
 
 def _values(program: LinearProgram, model: Any) -> Floats:
-    """(columns,) what the solver found; columns of no row, which some solvers never see, get what is allowed."""
+    """(columns,) the solver's values; columns in no row, which some solvers never get, are set within their bounds."""
     x = np.array([np.nan if v.value is None else v.value for v in model.column.values()], dtype=float)
     idle = np.isnan(x) & (program.c == 0) & (np.diff(program.A.indptr) == 0)
     low = np.where(program.integer, np.ceil(program.col_lower), program.col_lower)
@@ -164,7 +164,7 @@ def _solver(options: Options) -> Any:
 
 
 def usable_names() -> list[str]:
-    """Names of Pyomo's solvers of linear programs that can run here."""
+    """Names of Pyomo's LP solvers that can run here."""
     with _quiet():
         known = set(pyo.SolverFactory)
         return [name for name in _LINEAR if name in known and _available(pyo.SolverFactory(name))]
@@ -179,7 +179,7 @@ def _available(solver: Any) -> bool:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep Pyomo's log and its warnings silent: whatever goes wrong is raised."""
+    """Silence Pyomo's log and warnings: errors are raised instead."""
     logger = logging.getLogger("pyomo")
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -209,7 +209,7 @@ def _status(program: LinearProgram, options: Options, condition: Any, x: Floats)
 
 
 def _bound(options: Options, results: Any, status: Status, objective: float) -> float:
-    """What the solver says that no point exceeds; an optimum that comes without a bound is trusted up to the gap."""
+    """The solver's bound; an optimum reported without a bound is trusted up to the gap."""
     if status == "optimal":
         return objective
     value = results.problem.upper_bound
@@ -219,7 +219,7 @@ def _bound(options: Options, results: Any, status: Status, objective: float) -> 
 
 
 def _row_dual(program: LinearProgram, model: Any, x: Floats) -> Floats | None:
-    """The solver's duals with the sign that we use, if one of both signs proves the optimum; else None."""
+    """The solver's duals in our sign convention, if one of the two signs proves the optimum; else None."""
     if program.integer.any() or model.component("dual") is None:
         return None
     given = np.array([model.dual.get(row, np.nan) for row in model.row.values()], dtype=float)

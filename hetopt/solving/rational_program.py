@@ -1,4 +1,4 @@
-"""A linear program in rational numbers: every float read as the fraction that was meant."""
+"""A linear program in rational numbers: every float is read as the simple fraction that it rounds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hetopt.tolerances import RATIONAL_DENOMINATOR
 
 
 def read(values: Floats) -> list[Rational]:
-    """Every float as the fraction meant; each distinct value is read once."""
+    """Every float as the simple fraction that it rounds; each distinct value is converted once."""
     distinct, where = np.unique(np.asarray(values, dtype=float), return_inverse=True)
     fractions = [rational(v, RATIONAL_DENOMINATOR) for v in distinct.tolist()]
     exact = [ratio(f) for f in fractions]
@@ -35,7 +35,7 @@ class ExactRow:
     entries:
         (column, value) pairs, none of them 0, sorted.
     lower, upper:
-        Bounds, None where there is none.
+        Bounds; None: no bound.
     """
 
     entries: list[tuple[int, Rational]]
@@ -73,16 +73,16 @@ def entries(matrix: sparse.csr_array | sparse.csc_array) -> Entries:
 class RationalProgram:
     """max cost.(x, r)  subject to  A x - r = 0,  lower <= (x, r) <= upper.
 
-    The m rows are variables of their own, r, numbered after the n columns: variable n + i is row i.
+    The activities r of the m rows are variables, numbered after the n columns: variable n + i is row i.
 
     Attributes
     ----------
     by_row, by_column:
         The matrix A.
     cost:
-        (n + m,); rows cost nothing, except while the simplex method repairs a basis.
+        (n + m,); zero for rows, except while the simplex method repairs a basis.
     lower, upper:
-        (n + m,) bounds, None where there is none.
+        (n + m,) bounds; None: no bound.
     """
 
     by_row: Entries
@@ -93,7 +93,7 @@ class RationalProgram:
 
     @classmethod
     def of(cls, program: LinearProgram, known: Mapping[str, ExactRow] | None = None) -> RationalProgram:
-        """``program`` (its last objective, without the offset) in rationals; rows in ``known`` as they are there."""
+        """``program`` (its last objective, without the offset) in rationals; rows in ``known`` replace its own."""
         m, n = program.shape
         by_row = entries(sparse.csr_array(program.A))
         lower, upper = (
@@ -132,7 +132,7 @@ class RationalProgram:
         return replace(self, lower=lower, upper=upper)
 
     def floats(self, program: LinearProgram) -> LinearProgram:
-        """``program`` with the bounds and the objective of this one, for a float solver to find a basis."""
+        """``program`` with the bounds and the objective of this one, for finding a basis with a float solver."""
         n = self.shape[1]
         low = np.array([-np.inf if v is None else float(fraction(v)) for v in self.lower])
         high = np.array([np.inf if v is None else float(fraction(v)) for v in self.upper])

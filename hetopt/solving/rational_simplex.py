@@ -1,4 +1,4 @@
-"""The simplex method in rational numbers, for the few steps that a float basis is away from the optimum."""
+"""The simplex method in rational numbers, for the few steps from a float basis to the exact optimum."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ ZERO = fmpq(0)
 
 
 class InfeasibleError(ArithmeticError):
-    """No point meets all rows and bounds, in rationals."""
+    """No rational point satisfies all rows and bounds."""
 
 
 class UnboundedError(ArithmeticError):
-    """The objective grows without limit, in rationals."""
+    """The objective is unbounded, in rationals."""
 
 
 class LimitError(ArithmeticError):
-    """The number of steps that was allowed is used up."""
+    """The limit of steps is reached."""
 
 
 @dataclass(frozen=True)
 class Vertex:
-    """A basis of ``program`` and what follows from it, exactly.
+    """A basis of ``program``, with exact values and duals.
 
     Attributes
     ----------
     status:
-        (n + m,) for every column and row :data:`~hetopt.solving.point.BASIC` or the bound that it is at.
+        (n + m,) for every column and row :data:`~hetopt.solving.point.BASIC` or its nonbasic bound.
     """
 
     program: RationalProgram
@@ -42,7 +42,7 @@ class Vertex:
 
     @classmethod
     def of(cls, program: RationalProgram, status: list[int]) -> Vertex:
-        """The vertex of a basis; codes that name a missing bound are read as the bound that exists."""
+        """The vertex of a basis; a code for a missing bound is replaced by that of the existing one."""
         codes = list(status)
         for j, code in enumerate(codes):
             if code != BASIC:
@@ -51,7 +51,7 @@ class Vertex:
 
     @classmethod
     def of_rows(cls, program: RationalProgram) -> Vertex:
-        """The basis of all rows: every column at a bound."""
+        """The slack basis: all rows are basic, every column is at a bound."""
         m, n = program.shape
         return cls.of(program, [AT_LOWER] * n + [BASIC] * m)
 
@@ -62,13 +62,13 @@ class Vertex:
 
     @cached_property
     def _tight(self) -> list[int]:
-        """Rows that are not basic, so at a bound."""
+        """Nonbasic rows, which are at a bound."""
         m, n = self.program.shape
         return [i for i in range(m) if self.status[n + i] != BASIC]
 
     @cached_property
     def _kernel(self) -> Kernel:
-        """The tight rows on the basic columns."""
+        """The submatrix of tight rows and basic columns."""
         position = {j: p for p, j in enumerate(self._columns)}
         if len(position) != len(self._tight):
             raise SingularError(f"{len(position)} basic columns and {len(self._tight)} rows at a bound are no basis")
@@ -98,7 +98,7 @@ class Vertex:
     def price(self) -> list[Rational]:
         """(n + m,) reduced costs of columns, duals of rows: increase of the objective per unit of the variable."""
         program, (m, n) = self.program, self.program.shape
-        y = [-program.cost[n + i] for i in range(m)]  # of basic rows; rows rarely cost anything
+        y = [-program.cost[n + i] for i in range(m)]  # of basic rows; row costs are rarely nonzero
         for i in self._tight:
             y[i] = ZERO
         right = [program.cost[j] - _dot(program.by_column[j], y) for j in self._columns]
@@ -114,12 +114,12 @@ class Vertex:
         return sum((c * v for c, v in zip(self.program.cost, self.value, strict=True) if c), ZERO)
 
     def movable(self, j: int) -> bool:
-        """Whether a variable has room between its bounds."""
+        """Whether a variable is not fixed by its bounds."""
         low = self.program.lower[j]
         return low is None or low != self.program.upper[j]
 
     def outside(self) -> list[tuple[int, Rational]]:
-        """Basic variables outside their bounds, and by how much."""
+        """Basic variables outside their bounds, with the violation."""
         found = []
         for j, v in enumerate(self.value):
             if self.status[j] == BASIC:
@@ -131,7 +131,7 @@ class Vertex:
         return found
 
     def attractive(self) -> list[int]:
-        """Variables at a bound that would raise the objective by leaving it."""
+        """Nonbasic variables whose reduced cost allows an increase of the objective."""
         return [j for j, code in enumerate(self.status) if code != BASIC and self.movable(j) and self._gains(j, code)]
 
     def _gains(self, j: int, code: int) -> bool:
@@ -139,7 +139,7 @@ class Vertex:
         return bool(d > 0 if code == AT_LOWER else d < 0 if code == AT_UPPER else d != 0)
 
     def column(self, q: int) -> list[tuple[int, Rational]]:
-        """(basic variable, change per unit of the variable q), zeros left out."""
+        """(basic variable, change per unit of the variable q), without zeros."""
         program, (m, n) = self.program, self.program.shape
         move: list[Rational] = [ZERO] * (n + m)
         move[q] = fmpq(1)
@@ -152,7 +152,7 @@ class Vertex:
         return [(j, move[j]) for j in range(n + m) if self.status[j] == BASIC and move[j]]
 
     def row(self, p: int) -> list[tuple[int, Rational]]:
-        """(variable at a bound, change of the basic variable p per unit of it), zeros left out."""
+        """(nonbasic variable, change of the basic variable p per unit of it), without zeros."""
         program, (_, n) = self.program, self.program.shape
         own = dict(program.by_row[p - n]) if p >= n else {p: fmpq(1)}
         z = self._kernel.solve_transposed([own.get(j, ZERO) for j in self._columns])
@@ -191,32 +191,32 @@ def _dot(entries: list[tuple[int, Rational]], values: list[Rational]) -> Rationa
 
 
 Check = Callable[[], None]
-"""Asked before each step; raises what ends the search."""
+"""Called before each step; raises an exception to stop the search."""
 
 
 def never(*_: object) -> None:
-    """Nothing ends the search."""
+    """Never stop the search."""
 
 
 def maximise(start: Vertex, limit: int | None = None, check: Check = never) -> tuple[Vertex, int]:
-    """An optimal vertex, proven: within all bounds, and no variable attractive; and the steps it took.
+    """A proven optimal vertex (primal and dual feasible), and the number of steps.
 
-    A start that is neither within its bounds nor without attractive variables gets costs under which nothing is
-    attractive, is brought within its bounds by dual steps, and is then improved by primal steps.
+    A start that is neither primal nor dual feasible gets modified costs that make it dual feasible; dual steps then
+    make it primal feasible, and primal steps optimise the original costs.
 
     Parameters
     ----------
     limit:
-        Steps allowed, or None.
+        Limit of steps, or None.
     check:
-        Asked before each step: raises what ends the search.
+        Called before each step; raises an exception to stop the search.
 
     Raises
     ------
     InfeasibleError, UnboundedError, LimitError
         There is no optimum, or none was found within ``limit``.
     kernel.SingularError
-        ``start`` is no basis.
+        ``start`` is not a basis.
     """
     vertex, steps = start, 0
     if vertex.outside():
@@ -226,7 +226,7 @@ def maximise(start: Vertex, limit: int | None = None, check: Check = never) -> t
 
 
 def _unattractive(vertex: Vertex) -> Vertex:
-    """Move attractive variables to their other bound, or where there is none, charge for them."""
+    """Make a vertex dual feasible: move attractive variables to their other bound, else change their cost."""
     cost, status = list(vertex.program.cost), list(vertex.status)
     for j in vertex.attractive():
         other = AT_UPPER if status[j] == AT_LOWER else AT_LOWER
@@ -246,7 +246,7 @@ def _count(steps: int, limit: int | None, check: Check) -> int:
 
 
 def _primal(vertex: Vertex, limit: int | None, steps: int, check: Check) -> tuple[Vertex, int]:
-    """Primal steps; Bland's rule from the first step that gains nothing until one gains, so it ends."""
+    """Primal simplex; Bland's rule applies during degenerate steps, which ensures termination."""
     stalled = False
     while attractive := vertex.attractive():
         price = vertex.price
@@ -258,7 +258,7 @@ def _primal(vertex: Vertex, limit: int | None, steps: int, check: Check) -> tupl
 
 
 def _primal_step(vertex: Vertex, q: int) -> tuple[Vertex, Rational]:
-    """Move q off its bound until something blocks; the blocking variable of lowest number leaves the basis."""
+    """Move q off its bound up to the ratio test's limit; the blocking variable of lowest index leaves the basis."""
     program, sign = vertex.program, 1 if vertex.price[q] > 0 else -1
     low, high = program.lower[q], program.upper[q]
     length = None if low is None or high is None else high - low
@@ -278,7 +278,7 @@ def _primal_step(vertex: Vertex, q: int) -> tuple[Vertex, Rational]:
 
 
 def _dual(vertex: Vertex, limit: int | None, check: Check) -> tuple[Vertex, int]:
-    """Dual steps until all is within bounds; Bland's rule while they gain nothing."""
+    """Dual simplex until primal feasible; Bland's rule applies during degenerate steps."""
     stalled, steps = False, 0
     while outside := vertex.outside():
         p = outside[0][0] if stalled else max(outside, key=lambda pair: pair[1])[0]
@@ -292,7 +292,7 @@ def _dual(vertex: Vertex, limit: int | None, check: Check) -> tuple[Vertex, int]
 
 
 def _dual_choice(vertex: Vertex, p: int, sign: int) -> tuple[int, Rational]:
-    """The variable that may move p back (upwards for sign 1) and whose price allows the least change of duals."""
+    """Dual ratio test: the entering variable that moves p back (upwards for sign 1) at the least change of duals."""
     best: tuple[Rational, int] | None = None
     for j, change in vertex.row(p):
         up = change * sign > 0

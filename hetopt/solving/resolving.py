@@ -1,4 +1,4 @@
-"""Solving a formulation again and again: the next instance, or other numbers, from where the last optimum was."""
+"""Repeated solves of a formulation for changing data, warm-started from the last optimum."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ from hetopt.solving.point import Basis, Point
 from hetopt.solving.units import scaled
 
 MANY = 4_000
-"""Columns up to which a warm start is sooner than a method by structure: 200 tenants of cooperative OEF and 500 of
-non-cooperative OEF take as long by both, and so do 1,500 jobs of max-min fairness."""
+"""Up to so many columns a warm start is faster than a method by structure: break-even is at 200 tenants for cooperative
+OEF, 500 for non-cooperative OEF, and 1,500 jobs for max-min fairness."""
 
 
 class FormulationSession:
     """A formulation that is solved for one instance after another.
 
-    HiGHS stays alive between solves and starts from the last basis; rows that were added lazily stay. Programs with
-    integer columns or several priorities are solved anew each time. Methods by structure
-    (:class:`~hetopt.solving.methods.Method`) solve concave programs and those of more than :data:`MANY` columns, where
-    they are sooner than a warm start, unless bounds of rows were set.
+    HiGHS stays alive between solves and starts from the last basis; lazy rows are kept. Programs with integer columns
+    or several priorities are solved from scratch each time. Methods by structure
+    (:class:`~hetopt.solving.methods.Method`) solve concave programs and programs of more than :data:`MANY` columns, for
+    which they are faster than a warm start, unless row bounds were set.
 
     Parameters
     ----------
     formulation:
-        What to solve.
+        The formulation to solve.
     instance:
-        The first data.
+        The initial data.
     options:
-        Of the solver, which is HiGHS; ``exact`` is for :func:`hetopt.solve`.
+        Options of the solver, which must be HiGHS; ``exact`` is only for :func:`hetopt.solve`.
     warm:
-        Start from the last basis. It pays while changes are small: HiGHS then skips presolve. False: start afresh.
+        Start from the last basis, without presolve; worthwhile if changes are small. False: cold start.
 
     Raises
     ------
@@ -80,13 +80,13 @@ class FormulationSession:
             )
         self._bounds: dict[str, tuple[float | None, float | None]] = {}
         self._session: Session | None = None
-        self._basis: tuple[Basis, int] | None = None  # and the number of its rows
-        self._lazy: list[NDArray[np.intp]] = []  # of each family the positions of the rows in the program
+        self._basis: tuple[Basis, int] | None = None  # with its number of rows
+        self._lazy: list[NDArray[np.intp]] = []  # per family, the positions of the rows in the program
         self._take(instance)
 
     @property
     def entities(self) -> Entities:
-        """Who shares what now, with all changes."""
+        """The current entities, with all changes."""
         return self._compiled.entities
 
     def _take(self, instance: Instance) -> None:
@@ -105,21 +105,21 @@ class FormulationSession:
         capacity: ArrayLike | Mapping[str, float] | None = None,
         weight: ArrayLike | None = None,
     ) -> None:
-        """Other numbers for the same entities, from the next :meth:`solve` on.
+        """Change numbers of the same entities, from the next :meth:`solve` on.
 
         Parameters
         ----------
         speed:
             (n, k), in the unit of :class:`~hetopt.data.entities.Entities`.
         capacity:
-            (k,) GPUs of each type, or GPU type -> GPUs, then only of those that change.
+            (k,) GPUs of each type, or GPU type -> GPUs for only those that change.
         weight:
             (n,) positive.
 
         Raises
         ------
         InvalidInstance
-            A wrong shape, a negative number, a weight of 0, or a speed of 0 on every type; nothing has changed then.
+            A wrong shape, a negative number, a weight of 0, or a speed of 0 on every type; then nothing changes.
         """
         old, new = self._compiled.entities, dict[str, Any]()
         if isinstance(capacity, Mapping):
@@ -139,14 +139,14 @@ class FormulationSession:
         self._compiled = Compiled(self.formulation, replace(old, **new), bounds=self._bounds)
 
     def set_row(self, name: str, lower: float | None = None, upper: float | None = None) -> None:
-        """Other bounds for the row ``name`` of a component from now on, in the unit of the model.
+        """Set the bounds of the row ``name`` of a component, in the unit of the model.
 
-        None: as the formulation says. What GPUs there are is for :meth:`change`.
+        None: the bound of the formulation. Numbers of GPUs are set with :meth:`change`.
 
         Raises
         ------
         InvalidOption
-            There is no such row, or its component states rows by positions (envy); a bound is no number.
+            The row does not exist or belongs to a row family (envy); a bound is not a number.
         """
         for key, value in (("lower", lower), ("upper", upper)):
             if value is not None and (not is_real(type(value)) or np.isnan(value)):
@@ -158,11 +158,11 @@ class FormulationSession:
 
     @property
     def program(self) -> LinearProgram:
-        """The program with all changes, as the solver starts from it."""
+        """The program with all changes, before lazy rows of the next solve are added."""
         return self._compiled.program
 
     def solve(self, instance: Instance | None = None) -> Allocation:
-        """The optimum for the next ``instance``, or for the present numbers.
+        """The optimum for the next ``instance``, or for the current data.
 
         Raises
         ------
@@ -173,7 +173,7 @@ class FormulationSession:
         try:
             return self._solved(instance, began)
         except Exception:
-            self._compiled = before  # an instance that fails is forgotten
+            self._compiled = before  # discard an instance that fails
             raise
 
     def _solved(self, instance: Instance | None, began: float) -> Allocation:

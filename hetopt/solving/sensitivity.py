@@ -1,4 +1,4 @@
-"""How an optimum answers to changes: duals and reduced costs, and the ranges in which they hold."""
+"""Sensitivity analysis: duals, reduced costs and their ranges."""
 
 from __future__ import annotations
 
@@ -24,23 +24,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Sensitivity:
-    """What small changes of a linear program do to its optimum, in the units of the model.
+    """Sensitivity of a linear program's optimum to small changes, in the units of the model.
 
     Attributes
     ----------
     rows:
-        Index: row names. ``activity``: the left side; ``lower``, ``upper``: its bounds; ``dual``: increase of the
-        optimum per unit of the bound that binds (0 where none does); ``from``, ``to``: values of that bound between
-        which the dual stays (of a row that does not bind, of the nearer bound).
+        Index: row names. ``activity``: the left-hand side; ``lower``, ``upper``: its bounds; ``dual``: increase of the
+        optimum per unit of the binding bound (0 if none binds); ``from``, ``to``: range of that bound in which the dual
+        stays valid (for a row that does not bind, range of the nearer bound).
     columns:
-        Index: column names. ``value``; ``gain``: coefficient in the objective; ``reduced_cost``: increase of the
-        optimum per unit of the column's bound; ``from``, ``to``: values of the coefficient between which the point
-        stays optimal.
+        Index: column names. ``value``; ``gain``: objective coefficient; ``reduced_cost``: increase of the optimum per
+        unit of the column's bound; ``from``, ``to``: range of the coefficient in which the point stays optimal.
     relaxed:
-        Whether this is about the linear relaxation of an integer program.
+        Whether the numbers refer to the linear relaxation of an integer program.
 
-    Ranges are those of one optimal basis: where several are optimal, a dual may hold farther. They are NaN where the
-    program has too many rows to look at them all, or a concave gain, which solvers see as tangents: these are left out.
+    Ranges refer to one optimal basis; with several optimal bases a dual may be valid farther. They are NaN if the
+    program has too many rows to write out, or a concave gain; its tangents are omitted.
     """
 
     rows: pd.DataFrame
@@ -48,7 +47,7 @@ class Sensitivity:
     relaxed: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; infinite numbers are the text ``"inf"`` and ``"-inf"``, unknown ones None."""
+        """Plain data for JSON; infinite numbers become ``"inf"`` and ``"-inf"``, unknown ones None."""
         return {
             "relaxed": self.relaxed,
             "rows": _plain(self.rows),
@@ -72,16 +71,16 @@ def sensitivity(program: LinearProgram, options: Options | None = None) -> Sensi
     Raises
     ------
     NotSolved
-        No optimum.
+        There is no optimum.
     """
     relaxed = _relaxed(program)
     return _of(relaxed, None, options or Options(), True, bool(program.integer.any()))
 
 
 def sensitivity_of(compiled: Compiled, point: Point) -> Sensitivity:
-    """The sensitivity of the stage of ``point`` that the certificate is about, with all rows of ``compiled``."""
+    """The sensitivity of the stage of ``point`` in the certificate, with all rows of ``compiled``."""
     main = point.main.program
-    if len(main.c) < compiled.width:  # a method that needs no columns for curves
+    if len(main.c) < compiled.width:  # from a method without columns for curves
         main = compiled.program
     program, whole = _relaxed(main), bool(main.integer.any())
     found = optimise(program, Options(method="simplex"), compiled.separation())
@@ -104,7 +103,7 @@ def _relaxed(program: LinearProgram) -> LinearProgram:
 
 
 def _of(program: LinearProgram, start: Basis | None, options: Options, ranged: bool, relaxed: bool) -> Sensitivity:
-    size = 2.0 ** np.round(np.log2(scale(program.c)))  # so that HiGHS need not scale the objective itself
+    size = 2.0 ** np.round(np.log2(scale(program.c)))  # so that HiGHS does not scale the objective itself
     session = Session(scaled(replace(program, c=program.c / size, offset=0.0)), replace(options, method="simplex"))
     if start is not None:
         session.start_at(start.extended(program.shape[0]))
@@ -143,7 +142,7 @@ def _of(program: LinearProgram, start: Basis | None, options: Options, ranged: b
 
 
 def _loose(activity: Floats, lower: Floats, upper: Floats) -> Floats:
-    """(2, rows) where the nearer bound of a row may lie without touching the point; an equation stays where it is."""
+    """(2, rows) range of the nearer bound of a row that keeps the point feasible; a single value for an equation."""
     below, equal = activity - lower < upper - activity, lower == upper
     low = np.where(below & ~equal, -np.inf, activity)
     return np.array([low, np.where(below | equal, activity, np.inf)])

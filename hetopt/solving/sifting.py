@@ -1,9 +1,9 @@
-"""Prices of the coupling rows at the optimum of a binary program's relaxation, from a small part of its columns.
+"""Prices of the coupling rows at the optimum of a binary program's relaxation, by sifting over its columns.
 
-With few coupling rows, nearly all blocks are decided by prices alone. The first prices come from every sixteenth block
-with a sixteenth of every coupling row. Then a linear program takes those columns that could fill each row several times
-and lose least at these prices, and those that its own prices find missing, until the bound that they prove meets its
-value.
+With few coupling rows, prices alone decide nearly all blocks. The initial prices come from every sixteenth block with
+a sixteenth of the right-hand side of every coupling row. Then a linear program over the columns of least loss at these
+prices, enough to fill each row several times, is extended by columns with attractive reduced costs until the bound of
+its prices equals its value.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from hetopt.solving.options import Options
 from hetopt.tolerances import PROVEN, scale
 
 MANY = 4_000
-"""Up to so many columns the whole relaxation is solved at once; it takes some 10 ms."""
+"""Up to so many columns the whole relaxation is solved at once, in some 10 ms."""
 
 FEW_ROWS = 100
-"""Up to so many coupling rows prices from a part of the blocks are near the true ones."""
+"""Up to so many coupling rows, prices from a sample of the blocks are close to the optimal ones."""
 
 STRIDE = 16
-"""The first prices come from every sixteenth block: a fiftieth of the work, and a hundredth off."""
+"""The initial prices come from every sixteenth block: 2% of the work, and an error of about 1%."""
 
 COVER = 4.0
-"""The columns that enter first could fill each row so many times. Half as many cost more passes than they save."""
+"""The initial columns could fill each row so many times. Half as many cost more passes than they save."""
 
 
 def relaxed(blocks: Blocks, options: Options) -> Losses:
@@ -45,7 +45,7 @@ def relaxed(blocks: Blocks, options: Options) -> Losses:
     if len(blocks.binary) > MANY and len(blocks.coupling) <= FEW_ROWS:
         try:
             return _sifted(blocks, options)
-        except NotSolved as problem:  # a part may be infeasible or unbounded where the whole is not
+        except NotSolved as problem:  # a part may be infeasible or unbounded although the whole is not
             if problem.status == "time_limit":
                 raise
     whole = replace(blocks.program, integer=np.zeros(len(blocks.program.c), dtype=bool))
@@ -69,7 +69,7 @@ def _sifted(blocks: Blocks, options: Options) -> Losses:
 
 
 def _promising(blocks: Blocks, loss: Floats) -> Flags:
-    """For each coupling row the columns that lose least, until they could fill it several times; continuous ones."""
+    """The columns of least loss per coupling row, enough to fill it several times, and all continuous ones."""
     chosen: Flags = blocks.of < 0
     rows = sparse.csr_array(blocks.coupled)
     low, up = blocks.program.row_lower[blocks.coupling], blocks.program.row_upper[blocks.coupling]
@@ -83,7 +83,7 @@ def _promising(blocks: Blocks, loss: Floats) -> Flags:
 
 
 class _Part:
-    """The relaxation over some columns, which grows and stays warm in HiGHS; blocks without any column are left out."""
+    """The relaxation over a growing set of columns, warm in HiGHS; blocks without columns are left out."""
 
     def __init__(self, blocks: Blocks, columns: Indices, options: Options, share: float = 1.0) -> None:
         self.blocks, self.whole = blocks, blocks.program
@@ -101,14 +101,14 @@ class _Part:
         self.session = Session(part, replace(options, method="simplex"), presolve=False, explain=False)
 
     def solve(self) -> tuple[float, Floats]:
-        """Its value, and (c,) prices of the coupling rows."""
+        """The optimum, and (c,) prices of the coupling rows."""
         _, dual, value = self.session.values()
         prices = np.zeros(self.whole.shape[0])
         prices[self.rows] = dual
         return value, prices[self.blocks.coupling]
 
     def add(self, columns: Indices) -> None:
-        """More columns, and the rows of their blocks."""
+        """Add columns, and the rows of their blocks."""
         program, A = self.whole, self.whole.A[:, columns]
         new = np.setdiff1d(A.indices, self.rows)
         empty = sparse.csr_array((len(new), len(self.session.program.c)))

@@ -1,9 +1,8 @@
-"""What a solver sees: rows and columns in units in which their numbers are about 1.
+"""Scaling of programs for solvers: rows and columns in units in which their numbers are about 1.
 
-Models state rows as the papers print them. A solver's absolute tolerances mean the same for every row only if the
-numbers in it are of similar size, so rows are divided by ``row_unit`` and columns counted in multiples of ``col_unit``
-on the way in, and points and duals are multiplied back on the way out. Where units are powers of two nothing is
-rounded.
+Models state rows as printed in the papers. A solver's absolute tolerances mean the same for every row only if the
+numbers are of similar size. So rows are divided by ``row_unit`` and columns expressed in multiples of ``col_unit``
+before the solve, and points and duals are scaled back after it. Scaling by powers of two is exact.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from hetopt.solving.point import Point
 
 
 def scaled(program: LinearProgram) -> LinearProgram:
-    """``program`` in its units; itself where all are 1."""
+    """``program`` scaled by its units; ``program`` itself if all are 1."""
     if program.row_unit is None and program.col_unit is None:
         return program
     data = program.A.data
@@ -40,7 +39,7 @@ def scaled(program: LinearProgram) -> LinearProgram:
 
 
 def scaled_cuts(cuts: Cuts, program: LinearProgram) -> Cuts:
-    """``cuts`` as they join the scaled ``program``."""
+    """``cuts`` scaled for the scaled ``program``."""
     if cuts.unit is None and program.col_unit is None:
         return cuts
     row = np.ones(len(cuts)) if cuts.unit is None else cuts.unit
@@ -51,7 +50,7 @@ def scaled_cuts(cuts: Cuts, program: LinearProgram) -> Cuts:
 
 
 def restored(point: Point, program: LinearProgram) -> Point:
-    """A point of the scaled ``program`` as one of ``program``; duals are per unit of the model."""
+    """A point of the scaled ``program`` as a point of ``program``; duals are per unit of the model."""
     if program.row_unit is None and program.col_unit is None:
         return point if point.program is program else replace(point, program=program)
     row, column = _units(program)

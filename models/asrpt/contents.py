@@ -1,11 +1,11 @@
-"""What each server's own replicas cost: an iteration is as long as the worst server's contents.
+"""Iteration time from the contents of each server: an iteration takes as long as on the slowest server.
 
-Under :class:`~hetopt.pipelines.iteration_time.Asynchronous` the seconds of a stage on a server depend on nothing but
-the replicas of it and of its neighbours on that server. So with c replicas of stage s among a server's contents x ::
+Under :class:`~hetopt.pipelines.iteration_time.Asynchronous` the seconds of a stage on a server depend only on the
+replicas of it and of its neighbours on that server. So with c replicas of stage s among a server's contents x ::
 
     seconds[s] = base[s, c] - sum_r saving[s, r] x[r]   where c > 0,
 
-and an iteration takes the largest of these over all servers. Local search and the exact program rest on it.
+and an iteration takes the largest of these over all servers. Local search and the exact program use this.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ Whole = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Costs:
-    """Of servers with the same bandwidths.
+    """Costs on servers with the same bandwidths.
 
     Attributes
     ----------
     base:
-        (S, K+1) seconds of an iteration of each stage by its replicas here, as if nothing of its neighbours were here.
+        (S, K+1) seconds of an iteration of each stage by its replicas on the server, without replicas of neighbours.
     saving:
-        (S, S) seconds that each replica of a neighbouring stage here saves; zero elsewhere.
+        (S, S) seconds that each replica of a neighbouring stage on the server saves; zero elsewhere.
     """
 
     base: Floats
     saving: Floats
 
     def worst(self, pipeline: Pipeline) -> Floats:
-        """(S,) seconds that neighbours can cost a stage: above 0 where links within are slower than the card."""
+        """(S,) seconds that neighbours can cost a stage: positive if links within a server are slower than its card."""
         return np.asarray(np.maximum(-self.saving, 0.0) @ pipeline.replicas)
 
     def seconds(self, contents: Whole) -> Floats:
         """(..., S) seconds of each stage for (..., S) contents; zero where it is absent."""
         stages, most = self.base.shape
-        found: Floats = self.base.take(contents + np.arange(0, stages * most, most))  # the fastest way to look up
+        found: Floats = self.base.take(contents + np.arange(0, stages * most, most))  # the fastest lookup
         found[..., :-1] -= contents[..., 1:] * np.diagonal(self.saving, 1)
         found[..., 1:] -= contents[..., :-1] * np.diagonal(self.saving, -1)
         found *= contents > 0
@@ -55,7 +55,7 @@ class Costs:
 
 
 def costs(pipeline: Pipeline, nic: float, intra: float, timing: Asynchronous) -> Costs:
-    """For servers with so much bandwidth per GPU to others and among their own, in bytes/s."""
+    """Costs for servers with bandwidth ``nic`` per GPU to other servers and ``intra`` within, in bytes/s."""
     t, k, most = pipeline.slices, pipeline.replicas, int(pipeline.replicas.max())
     out, within = 1 / (t * nic), 1 / (t * intra)
     computing = pipeline.forward + timing.backward * pipeline.backward
@@ -72,17 +72,17 @@ def costs(pipeline: Pipeline, nic: float, intra: float, timing: Asynchronous) ->
 
 
 class Room:
-    """The servers as contents see them: how much room, and which :class:`Costs` hold there."""
+    """Capacity and :class:`Costs` of the servers."""
 
     def __init__(self, pipeline: Pipeline, servers: Servers, timing: Asynchronous) -> None:
         self.pipeline, self.servers, self.timing = pipeline, servers, timing
         self.kind = servers.kind
-        first = [self.kind.index(kind) for kind in range(max(self.kind) + 1)]  # a server of each
+        first = [self.kind.index(kind) for kind in range(max(self.kind) + 1)]  # one server of each
         self.costs = [costs(pipeline, float(servers.nic[m]), float(servers.intra[m]), timing) for m in first]
         self.free: list[int] = servers.free.tolist()
 
     def like(self, m: int) -> tuple[int, int]:
-        """What equal servers have in common: bandwidths and free GPUs."""
+        """Key of equal servers: bandwidths and free GPUs."""
         return self.kind[m], self.free[m]
 
     def seconds(self, counts: Whole) -> Floats:
@@ -98,16 +98,16 @@ class Room:
 
     @cached_property
     def longest(self) -> float:
-        """Seconds that no placement can exceed."""
+        """Upper bound on the seconds of any placement."""
         return max(float((cost.base + cost.worst(self.pipeline)[:, None]).max()) for cost in self.costs)
 
     @cached_property
     def bound(self) -> float:
-        """Seconds that no placement can fall below.
+        """Lower bound on the seconds of any placement.
 
-        Either a stage is whole on a server, or its smallest part has at most half of its replicas; at best with as much
-        of its neighbours beside it as the largest server has room for. And a chain of stages of one replica each must
-        be cut somewhere, if it is too long for one server: at best where that costs least.
+        A stage is either whole on a server, or its smallest part has at most half of its replicas; at best with as many
+        neighbours as fit on the largest server. A chain of stages of one replica each that is too long for one server
+        must be cut, at best where that costs least.
         """
         k, count = self.pipeline.replicas[:, None], np.arange(int(self.pipeline.replicas.max()) + 1)
         parts = (count == k) | ((count > 0) & (2 * count <= k))
@@ -123,13 +123,13 @@ class Room:
         return slowest
 
     def best(self, kind: int, free: int) -> Floats:
-        """(S, K+1) at least so many seconds for a stage by its replicas on a server, with the best neighbours beside.
+        """(S, K+1) lower bound on the seconds of a stage by its replicas on a server, with the best neighbours.
 
-        Infinite where the server of that kind has too few free GPUs.
+        Infinite if the server of this kind has too few free GPUs.
         """
         cost, slices, gpus = self.costs[kind], self.pipeline.slices, self.pipeline.replicas * self.pipeline.slices
         left = free - np.arange(cost.base.shape[1]) * slices[:, None]
-        # what each GPU of the stage before and of the stage after saves, and GPUs of these: that which saves more first
+        # saving per GPU of the previous and of the next stage, and their GPUs: larger saving first
         saves, most = np.zeros((2, len(slices), 1)), np.zeros((2, len(slices), 1))
         saves[0, 1:, 0], most[0, 1:, 0] = np.diagonal(cost.saving, -1) / slices[:-1], gpus[:-1]
         saves[1, :-1, 0], most[1, :-1, 0] = np.diagonal(cost.saving, 1) / slices[1:], gpus[1:]
@@ -140,14 +140,14 @@ class Room:
         return np.where(left >= 0, cost.base - saved, np.inf)
 
     def _chain(self, stages: list[int]) -> float:
-        """At least so many seconds for neighbouring stages of one replica each, cut into runs that a server can hold.
+        """Lower bound on the seconds of consecutive stages of one replica each, cut into runs that fit on a server.
 
-        What comes before and after them may lie beside them for nothing.
+        Stages before and after them may be on the same server at no cost.
         """
         largest, slices = max(self.free), self.pipeline.slices.tolist()
         whole, after, before, alone = (self._single(*cut).tolist() for cut in product((False, True), repeat=2))
         first, last = stages[0], stages[-1]
-        best = {first - 1: 0.0}  # with everything up to this stage cut into runs
+        best = {first - 1: 0.0}  # with all stages up to this one cut into runs
         for end in stages:
             best[end], used, inner = np.inf, 0, 0.0
             for start in range(end, first - 1, -1):
@@ -162,7 +162,7 @@ class Room:
         return best[last]
 
     def _single(self, cut_before: bool, cut_after: bool) -> Floats:
-        """(S,) seconds of one replica of each stage with all of its neighbours beside it but those that are cut off."""
+        """(S,) seconds of one replica of each stage with all neighbours on its server but those that are cut off."""
         k, found = self.pipeline.replicas, []
         for cost in self.costs:
             value = cost.base[:, 1].copy()

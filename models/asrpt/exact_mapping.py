@@ -1,4 +1,4 @@
-"""What the two exact GPU mappings share: a Pyomo model with a start, and counts read back from its solution."""
+"""Common parts of the two exact GPU mappings: solving a Pyomo model from a start, and handling of counts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def one_minute() -> Options:
 
 
 def linear(terms: Iterable[tuple[float, Any]]) -> Any:
-    """The sum of coefficient times variable, in the form that compiles fastest."""
+    """The sum of coefficient times variable, in the form that is compiled fastest."""
     pairs = list(terms)
     return LinearExpression(
         constant=0, linear_coefs=[float(value) for value, _ in pairs], linear_vars=[variable for _, variable in pairs]
@@ -36,7 +36,7 @@ def linear(terms: Iterable[tuple[float, Any]]) -> Any:
 
 
 def started(start: Mapper, pipeline: Pipeline, servers: Servers) -> Whole | None:
-    """(S, M) replicas as the mapper ``start`` places them; None where it finds no room for slices, though there may be.
+    """(S, M) replicas as placed by the mapper ``start``; None if it finds no room for slices, though there may be.
 
     Raises
     ------
@@ -53,12 +53,12 @@ def started(start: Mapper, pipeline: Pipeline, servers: Servers) -> Whole | None
 
 
 def settled(status: Status | str, value: float, bound: float) -> Status | str:
-    """``status``, or ``"optimal"`` where the bound says so, whatever stopped the search."""
+    """``status``, or ``"optimal"`` if the bound proves it."""
     return "optimal" if value <= bound * (1 + PROVEN) else status
 
 
 def first_servers_first(counts: Whole, servers: Servers, stage: int = 0) -> Whole:
-    """(S, M) counts with equal servers in descending order of what they have of ``stage``, then of all in turn."""
+    """(S, M) counts with equal servers in descending order of ``stage``, then lexicographically of all stages."""
     alike: dict[tuple[int, int], list[int]] = {}
     for m, like in enumerate(zip(servers.kind, servers.free.tolist(), strict=True)):
         alike.setdefault(like, []).append(m)
@@ -70,22 +70,22 @@ def first_servers_first(counts: Whole, servers: Servers, stage: int = 0) -> Whol
 
 
 def solve_from(model: Any, options: Options, *, presolve: bool = True) -> Point | None:
-    """Solve ``model``, whose variables hold a start; afterwards they hold the solution.
+    """Solve ``model`` from the values of its variables; afterwards they have the values of the solution.
 
     Parameters
     ----------
     presolve:
-        False where HiGHS's presolve takes longer than it saves.
+        False if HiGHS's presolve takes longer than it saves.
 
     Returns
     -------
     Point | None
-        What the solver claims; None where the time limit came before any point, and the variables hold the start.
+        The solver's point; None if the time limit came before any point, and the variables keep the start.
 
     Raises
     ------
     NotSolved
-        For other reasons than the time limit, or by the limit where the variables hold no solution.
+        For other reasons than the time limit, or at the limit if the variables have no start.
     InvalidInstance
         There is no solution: slices have no room.
     SolverUnavailable

@@ -1,4 +1,4 @@
-"""The GPU mapping with the shortest iteration, as an integer program."""
+"""The GPU mapping with the shortest iteration time, as an integer program."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _STAGES = Mathematics.read(
     """
 )
 (REDUCED,), STAGES = _STAGES.definitions, _STAGES.symbols[1:]
-"""What both exact mappings know of a job's stages."""
+"""Symbols of a job's stages, used by both exact mappings."""
 
 MATHEMATICS = Mathematics.read(
     r"""
@@ -116,17 +116,17 @@ MATHEMATICS = Mathematics.read(
 class MinimumAlpha:
     """Minimise the iteration time of [ASRPT, eq. 7] over all mappings; ``print(MinimumAlpha().mathematics)`` shows how.
 
-    Only counts decide (:mod:`hetopt.models.asrpt.contents`), so replicas of a stage are not told apart. Choices that
-    are slower than the start with the best neighbours beside them do not enter.
+    Only counts matter (:mod:`hetopt.models.asrpt.contents`), so replicas of a stage are interchangeable. Choices that
+    are slower than the start even with the best neighbours on the same server are left out.
 
     Parameters
     ----------
     start:
-        Mapper whose result the search begins with and never falls below.
+        Mapper whose result is the initial solution; the search never returns a worse one.
     timing:
-        How long an iteration takes; another than :class:`Asynchronous` is no maximum over servers.
+        Model of the iteration time; only with :class:`Asynchronous` is it a maximum over servers.
     options:
-        Solver, time limit (a minute by default; the gap is then told), gap, threads, seed.
+        Solver, time limit (a minute by default; the gap is then reported), gap, threads, seed.
 
     Raises
     ------
@@ -150,7 +150,7 @@ class MinimumAlpha:
         InvalidInstance
             There is no room.
         NotSolved
-            The time limit came before any mapping was known.
+            The time limit came before any mapping was found.
         SolverUnavailable
             The solver is unknown, not installed or not licensed.
         """
@@ -167,7 +167,7 @@ class MinimumAlpha:
         assert counts is not None
         counts, graph = first_servers_first(counts, servers), job_graph(pipeline)
         value = float(room.iteration(counts.T))
-        bound = min(bound, value)  # a solver's bound may lie above by its tolerance
+        bound = min(bound, value)  # a solver's bound may be too large by its tolerance
         status = settled(status, value, bound)
         return GPUMapping(graph, servers, in_order(counts), self.timing, "exact-alpha", bound, status, watch.seconds)
 
@@ -177,7 +177,7 @@ class MinimumAlpha:
         return MATHEMATICS
 
     def build(self, pipeline: Pipeline, servers: Servers) -> Any:
-        """The Pyomo model; its variables hold the start.
+        """The Pyomo model; its variables have the values of the start.
 
         Indices of stages count from 1, those of servers from 0; ``model.unit`` is u in seconds.
         """
@@ -185,7 +185,7 @@ class MinimumAlpha:
 
 
 Counted = tuple[int, Any]
-"""How many replicas, and the variable that says so."""
+"""(number of replicas, the binary variable of this choice)."""
 
 
 def _model(room: Room, given: Whole | None) -> Any:
@@ -231,10 +231,10 @@ def _model(room: Room, given: Whole | None) -> Any:
 
 
 def _stage_rows(model: Any, room: Room, here: list[list[list[Counted]]], s: int, m: int, unit: float) -> None:
-    """One count, the pace that it sets, and what must be beside it, for one stage on one server.
+    """Rows for one stage on one server: one count, its iteration time, and the neighbours that it requires.
 
-    Neighbours can cost a stage up to ``worst`` (:meth:`~hetopt.models.asrpt.contents.Costs.worst`). That is taken off
-    where the stage is absent.
+    Neighbours can cost a stage up to ``worst`` (:meth:`~hetopt.models.asrpt.contents.Costs.worst`), which is subtracted
+    if the stage is absent.
     """
     own, cost = here[s][m], room.costs[room.kind[m]]
     model.one[s + 1, m] = linear((1, y) for _, y in own) <= 1
@@ -247,7 +247,7 @@ def _stage_rows(model: Any, room: Room, here: list[list[list[Counted]]], s: int,
 
 
 def _order_rows(model: Any, room: Room, here: list[list[list[Counted]]]) -> None:
-    """Equal servers in descending order of the replicas that they have of the largest stage."""
+    """Symmetry breaking: equal servers in descending order of their replicas of the largest stage."""
     first = here[int(room.pipeline.replicas.argmax())]
     for key in sorted({room.like(m) for m in range(len(room.free))}):
         for m, n in pairwise(m for m in range(len(room.free)) if room.like(m) == key):

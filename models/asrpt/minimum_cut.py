@@ -1,4 +1,4 @@
-"""The GPU mapping that sends fewest bytes between servers, as an integer program."""
+"""The GPU mapping that sends the fewest bytes between servers, as an integer program."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ RING_REDUCED = "reduced == sum(a[s] / (2 if k[s] == 2 else 1) * N[s, c] for s in
 
 @cache
 def mathematics(allreduce: AllReduce = AllReduce.RING) -> Mathematics:
-    """The GPU mapping that cuts fewest bytes, for that algorithm of the AllReduce."""
+    """The GPU mapping with the least cut in bytes, for this AllReduce algorithm."""
     title = f"{_WITH_TREES.title}, with {allreduce} AllReduce"
     if allreduce is not AllReduce.RING:
         return replace(_WITH_TREES, title=title)
@@ -99,27 +99,27 @@ def mathematics(allreduce: AllReduce = AllReduce.RING) -> Mathematics:
 class MinimumCut:
     """Minimise the weight of the edges between servers: the graph partition of [ASRPT, section IV-B].
 
-    Servers with as many free GPUs are alike, and so are replicas of a stage. A server goes through the stages one by
-    one and takes some replicas of each, as in an arc-flow program for bin packing; the relaxation, nearly integral
-    already, splits all servers at once into such walks. A ring of k > 2 replicas in p > 1 parts is cut p times, a ring
-    of two once. For trees a partition of the stage is chosen, at the cost of the least cut with parts of these sizes.
-    ``print(MinimumCut().mathematics)`` shows the program.
+    Servers with equally many free GPUs are interchangeable, and so are replicas of a stage. The program is an arc-flow
+    formulation as for bin packing: each server is a walk through the stages that takes some replicas of each, and the
+    flow of all servers decomposes into such walks. The relaxation is nearly integral. A ring of k > 2 replicas in p > 1
+    parts is cut p times, a ring of two once. For trees a partition of the stage is chosen, at the cost of the least cut
+    with parts of these sizes. ``print(MinimumCut().mathematics)`` shows the program.
 
     Parameters
     ----------
     start:
-        Mapper whose result the search begins with and never falls below.
+        Mapper whose result is the initial solution; the search never returns a worse one.
     allreduce:
-        Edges of a stage's replicas.
+        AllReduce algorithm, which determines the edges between a stage's replicas.
     timing:
-        How the mapping is judged; it does not change the mapping.
+        Model of the iteration time for evaluation; it does not change the mapping.
     options:
-        Solver, time limit (a minute by default; the gap is then told), gap, threads, seed.
+        Solver, time limit (a minute by default; the gap is then reported), gap, threads, seed.
 
     Raises
     ------
     InvalidOption
-        ``allreduce`` is none. When called: trees of more replicas than can be enumerated.
+        ``allreduce`` is invalid. When called: a tree has more replicas than can be enumerated.
     """
 
     start: Mapper = field(default_factory=HeavyEdge)
@@ -138,7 +138,7 @@ class MinimumCut:
         InvalidInstance
             There is no room.
         NotSolved
-            The time limit came before any mapping was known.
+            The time limit came before any mapping was found.
         SolverUnavailable
             The solver is unknown, not installed or not licensed.
         """
@@ -161,7 +161,7 @@ class MinimumCut:
         return mathematics(self.allreduce)
 
     def build(self, pipeline: Pipeline, servers: Servers) -> Any:
-        """The Pyomo model; its variables hold the start, and ``model.unit`` is the unit of its objective in bytes."""
+        """The Pyomo model; its variables have the start's values, ``model.unit`` is the objective's unit in bytes."""
         start = started(self.start, pipeline, servers)
         model = pyo.ConcreteModel(name=f"{pipeline.name}: minimum cut")
         most = float(max(pipeline.links.max(), pipeline.reduced.max()))
@@ -185,14 +185,14 @@ class MinimumCut:
 
 
 def _linked(pipeline: Pipeline) -> float:
-    """Bytes between replicas of different stages, and tokens, if all were apart."""
+    """Bytes between replicas of different stages, and of tokens, if all are on different servers."""
     k = pipeline.replicas
     across = sum(pipeline.links[s, s + 1] * k[s] * k[s + 1] for s in range(len(k) - 1))
     return float(across + (pipeline.tokens * k * (k - 1) / 2).sum())
 
 
 def _inside(pipeline: Pipeline, step: Step) -> float:
-    """Bytes that stay in a server by taking this step."""
+    """Bytes that stay within a server through this step."""
     _, s, _, a, c = step
     linked = pipeline.links[s - 1, s] * a * c if s else 0.0
     return float(linked + pipeline.tokens[s] * c * (c - 1) / 2)
@@ -235,7 +235,7 @@ def _rows(model: Any, pipeline: Pipeline, alike: Counter[int]) -> None:
 
 
 def _reducing(model: Any, pipeline: Pipeline, algorithm: AllReduce, start: Whole | None) -> list[tuple[float, Any]]:
-    """(bytes, variable) of the AllReduces' cuts."""
+    """(bytes, variable) of the cuts of AllReduces."""
     parts: list[dict[int, list[Any]]] = [{} for _ in range(len(pipeline))]  # stage -> count -> variables
     for (_, s, _, _, c), f in model.f.items():
         if c:
@@ -267,12 +267,12 @@ def _reducing(model: Any, pipeline: Pipeline, algorithm: AllReduce, start: Whole
 
 
 def _label(sizes: Iterable[int]) -> str:
-    """``3+1``: Pyomo takes no tuples within indices."""
+    """Label such as ``3+1``: Pyomo does not support tuples within indices."""
     return "+".join(map(str, sizes))
 
 
 def _counts(pipeline: Pipeline, servers: Servers, chosen: dict[Step, int]) -> Whole:
-    """(S, M) counts, by following a walk for each server."""
+    """(S, M) counts, by decomposition of the flow into a walk per server."""
     left = Counter(chosen)
     counts = np.zeros((len(pipeline), len(servers)), dtype=np.int64)
     by_node: dict[tuple[int, int, int, int], list[Step]] = {}
@@ -289,7 +289,7 @@ def _counts(pipeline: Pipeline, servers: Servers, chosen: dict[Step, int]) -> Wh
 
 
 def _by_partition(graph: JobGraph, counts: Whole, algorithm: AllReduce) -> Whole:
-    """(V,) servers for (S, M) counts, so that each stage's AllReduce is cut least."""
+    """(V,) servers for (S, M) counts, with the least cut of each stage's AllReduce."""
     server = []
     for s, row in enumerate(counts):
         there = sorted(np.flatnonzero(row).tolist(), key=lambda m: -row[m])

@@ -54,11 +54,11 @@ class OneType(ArrayComponent):
 
 @dataclass(frozen=True)
 class WorkConserving(LinearGain):
-    """As many GPUs as can be packed are used before any cost counts: the repaired [FFT, eq. 7].
+    """As many GPUs as can be packed are used, before costs are minimised: the repaired [FFT, eq. 7].
 
-    Gain of priority 1: ``sum_ek demand[e] * share[e, k]``. So the largest packable demand K* is the first stage and
-    the least cost with ``sum demand * share >= K*`` the second. The paper's K(t), the lesser of available and demanded
-    GPUs, can be out of reach: 4 GPUs and two gangs of 3.
+    Gain of priority 1: ``sum_ek demand[e] * share[e, k]``. So the first stage finds the largest packable demand K*, and
+    the second the least cost with ``sum demand * share >= K*``. The paper's K(t), the minimum of available and demanded
+    GPUs, may be infeasible: 4 GPUs and two gangs of 3.
     """
 
     name: str = "work_conserving"
@@ -82,9 +82,9 @@ class WorkConserving(LinearGain):
 
 @dataclass(frozen=True)
 class AgeCost(LinearGain):
-    """The present round's part in the (approximate) completion time: cost (t - a) theta / W, [FFT, eq. 3], first term.
+    """The round's part of the (approximate) completion time: cost (t - a) theta / W, [FFT, eq. 3], first term.
 
-    Age t - a in rounds, theta / W the part of the job done in the round; so the cost is in rounds.
+    The age t - a is in rounds, theta / W is the part of the job done in the round; so the cost is in rounds.
 
     Parameters
     ----------
@@ -149,18 +149,18 @@ class VolumeCost(LinearGain):
 class Switching(LinearGain):
     """Rounds that a job loses when it moves to another GPU type: cost s[e, k], [FFT, section 4.2.3].
 
-    ``s[e, k] = (checkpoint_bytes[e] / bandwidth[k] + restart_seconds) / round_seconds`` where the type on which e was
-    executed last is known and is not k, else 0; bandwidth[k] in bytes/s is that of the slowest network card among the
-    servers that have GPUs of type k. A job that paused on its last type may resume there for nothing.
+    ``s[e, k] = (checkpoint_bytes[e] / bandwidth[k] + restart_seconds) / round_seconds`` if the type on which e was last
+    executed is known and is not k, else 0; bandwidth[k] in bytes/s is that of the slowest network card among the
+    servers that have GPUs of type k. A job that paused resumes on its last type at no cost.
 
     Parameters
     ----------
     last:
-        Job -> GPU type on which it was executed last. For jobs that it does not name, the type that they hold now.
+        Job -> GPU type on which it was last executed. For missing jobs, the type that they hold now.
     round_seconds:
         Length of a round in seconds.
     restart_seconds:
-        What a restart takes besides the transfer (containers, communication groups).
+        Duration of a restart besides the transfer (containers, communication groups).
     """
 
     last: Mapping[str, str] = field(default_factory=dict)
@@ -188,7 +188,7 @@ class Switching(LinearGain):
         return np.where(moves, -seconds / entities.number(self.round_seconds), 0)
 
     def mathematics(self, kind: Kind) -> Mathematics:
-        """The gain as a formula, with what a move takes."""
+        """The gain as a formula, with the duration of a move."""
         length, restart = number(self.round_seconds), number(self.restart_seconds)
         lost = f"(b[e] / B[k] + {restart}) / {length}" if self.restart_seconds else f"b[e] / ({length} * B[k])"
         return Mathematics.read(
@@ -210,18 +210,18 @@ class Switching(LinearGain):
 
 @dataclass(frozen=True)
 class Compensation(LinearGain):
-    """What a job is owed by fairness: gain rho[e] * theta[e, k] * share[e, k], [FFT, eq. 4].
+    """Fairness compensation of jobs: gain rho[e] * theta[e, k] * share[e, k], [FFT, eq. 4].
 
-    Works on divisible shares as well, where ``theta * share`` is the work done in part of a round.
+    Also valid for divisible shares, where ``theta * share`` is the work done in part of a round.
 
     Parameters
     ----------
     rho:
-        Job -> rho >= 0; jobs that it does not name are owed nothing.
+        Job -> rho >= 0; 0 for missing jobs.
     round_seconds:
         Length of a round in seconds.
     normalise:
-        True: theta is the part of the job done in a round (1 / rounds). False, as printed: work per round, and then
+        True: theta is the part of the job done in a round (1 / rounds). False, as printed: work per round, so that
         doubling the unit of work changes decisions (rho theta grows with its square).
 
     Raises
@@ -261,7 +261,7 @@ class Compensation(LinearGain):
 
 
 def _in_rounds(gain: str, round_seconds: float, *own: Symbol) -> Mathematics:
-    """A gain that speaks of the work in a round: its head, and its formula in the next line."""
+    """A gain that depends on the work in a round: its head, and its formula in the next line."""
     seconds = number(round_seconds)
     head, formula = (line.strip() for line in gain.strip().split("\n"))
     return Mathematics.read(
@@ -281,7 +281,7 @@ def _in_rounds(gain: str, round_seconds: float, *own: Symbol) -> Mathematics:
 
 
 def theta(entities: Entities, round_seconds: float, normalise: bool) -> Numbers:
-    """(n, k) what a job's gang does in one round: part of the job if ``normalise``, else work."""
+    """(n, k) progress of a job's gang in one round: part of the job if ``normalise``, else work."""
     done = entities.speed * entities.number(round_seconds)
     return np.asarray(done / entities.job_array("work")[:, None] if normalise else done)
 
@@ -304,7 +304,7 @@ def positions(types: Mapping[str, str], entities: Entities, key: str) -> np.ndar
 
 
 def check_names(names: Mapping[str, object], entities: Entities, key: str) -> None:
-    """Raise :class:`InvalidFormulation` where ``names`` has somebody who is not there."""
+    """Raise :class:`InvalidFormulation` if ``names`` contains an unknown job."""
     for name in names:
         if name not in entities.position:
             raise InvalidFormulation(f"{key} names {name!r}, which is no job here; {choices(name, entities.names)}")

@@ -1,11 +1,11 @@
-"""FFT: each round the GPU type of every job by a small integer program, with compensation for what fairness owes.
+"""FFT: a small integer program per round chooses the GPU type of every job, with compensation for unfairness.
 
 Mo, Xu, Lau: Fast and Fair Training for Deep Learning in Heterogeneous GPU Clusters, ICS 2025. The round maximises, over
 jobs j and GPU types i, first the GPUs in use and then ::
 
     -sum (phi[j, i] + s[j, i] - rho[j] theta[j, i]) x[j, i],   phi = (t - a) theta / W + d W / theta,   [FFT, eq. 6]
 
-with one type per job and within capacity. What the papers leave open is settled as the ledger of truth says.
+with one type per job and within capacity. The ledger of truth documents the choices that the papers leave open.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ from hetopt.solving.policies import solve_formulation
 
 @dataclass(frozen=True)
 class FFTState:
-    """What FFT remembers from one call to the next.
+    """State of FFT between calls.
 
     Attributes
     ----------
     time:
-        When the last round began, in seconds.
+        Start of the last round, in seconds.
     rho:
-        Job -> how far it had fallen behind its fair share then, [FFT, eq. 5]: in parts of the job (normalised), or in
-        work as printed.
+        Job -> its deficit relative to the fair share at that time, [FFT, eq. 5]: in parts of the job (normalised), or
+        in work as printed.
     tau:
-        Job -> when it would complete under the fair share, in seconds since the instance's time 0. Its keys are the
-        jobs that were present and could run.
+        Job -> completion time under the fair share, in seconds since the instance's time 0. Its keys are the jobs that
+        were present and could run.
     last:
-        Job -> GPU type on which it had been executed last, before that round.
+        Job -> GPU type on which it was last executed before that round.
     planned:
-        Job -> GPU type that the round gave it; jobs that waited are absent.
+        Job -> GPU type assigned in the round; waiting jobs are absent.
     """
 
     time: float
@@ -80,14 +80,14 @@ class FFT:
     round_seconds:
         Length of a round in seconds.
     restart_seconds:
-        What a move to another GPU type takes besides the transfer of the checkpoint.
+        Duration of a move to another GPU type besides the transfer of the checkpoint.
     normalise:
-        Measure theta in rho theta, and rho, in parts of the job (True) or in work as printed (False). As printed,
+        Measure rho, and theta in rho theta, in parts of the job (True) or in work as printed (False). As printed,
         decisions depend on the unit of work.
     extra:
-        More components for every round, e.g. ``EnvyFree()``.
+        Additional components for every round, e.g. ``EnvyFree()``.
     options:
-        Of the solver.
+        Solver options.
 
     Raises
     ------
@@ -113,7 +113,7 @@ class FFT:
     def __post_init__(self) -> None:
         at_least(self.round_seconds, "FFT.round_seconds", 0.0, InvalidOption, strict=True)
         at_least(self.restart_seconds, "FFT.restart_seconds", 0.0, InvalidOption)
-        object.__setattr__(self, "extra", Formulation(self.extra).components)  # refuses what is no component
+        object.__setattr__(self, "extra", Formulation(self.extra).components)  # rejects invalid components
         expect(Options, self.options, "FFT.options", InvalidOption)
 
     def __add__(self, component: Component) -> FFT:
@@ -125,16 +125,16 @@ class FFT:
     def __call__(self, instance: Instance, state: FFTState | None = None) -> tuple[Plan, FFTState]:
         """The GPU type of every job for the round that begins now, and the state for the next call.
 
-        Among plans of equal cost, one is taken in which no two jobs of equal demand, and no single job, could change
-        places without cost so that more of them stay on their last type, or else so that the earlier job of the
-        instance gets the better place.
+        Ties between plans of equal cost are broken by exchanges of two jobs of equal demand and by moves of single
+        jobs, as long as more jobs stay on their last type or, secondarily, the earlier job of the instance gets the
+        better place.
 
         Raises
         ------
         InvalidInstance
-            A job that has not arrived, that is finished, or that demands more GPUs than any type it can run on has.
+            A job has not arrived, is finished, or demands more GPUs than there are of any type that it can run on.
         NotSolved
-            Components in ``extra`` leave no plan.
+            Components in ``extra`` make the program infeasible.
         """
         now = self.advanced(instance, state)
         formulation = self._round(now)
@@ -179,15 +179,15 @@ class FFT:
         return Formulation(parts, title="FFT")
 
     def advanced(self, instance: Instance, state: FFTState | None) -> FFTState:
-        """``state`` brought forward to the instance's time: what holds when the round is planned.
+        """``state`` advanced to the instance's time, at which the round is planned.
 
-        A job was executed where the instance says that it is held now; if it says of no job, where it was planned.
-        With that, rho follows [FFT, eq. 5] for the round that has passed. Calls are meant to be a round apart; after
-        more or less time the step counts as so many rounds. ``planned`` is empty in the result.
+        Jobs were executed on the types that they hold in the instance or, if it specifies none, on the planned types.
+        With these, rho follows [FFT, eq. 5] for the past round. Calls should be one round apart; a step of another
+        length counts as the corresponding number of rounds. ``planned`` is empty in the result.
 
-        tau is estimated anew for all jobs when one has come or gone, and is relative to the arrival: ``tau - a`` is
-        the time that the whole job takes from its arrival if there are always as many jobs as now. For W / (tau - a)
-        is an average over the whole job, and so must tau - a be.
+        tau is re-estimated for all jobs when one arrives or leaves, and is relative to the arrival: ``tau - a`` is the
+        time that the whole job takes from its arrival if the number of jobs stays constant. Since W / (tau - a) is an
+        average over the whole job, tau - a must be one, too.
         """
         entities = _present(instance)
         if state is None:
@@ -204,7 +204,7 @@ class FFT:
         return FFTState(instance.time, rho, self._tau(instance, entities, state), last)
 
     def _rho(self, instance: Instance, entities: Entities, state: FFTState, executed: np.ndarray) -> Floats:
-        """(n,) [FFT, eq. 5] with mu = (t - a) / (tau - a) at the time t of the last call; 0 for jobs new since then."""
+        """(n,) [FFT, eq. 5] with mu = (t - a) / (tau - a) at the time t of the last call; 0 for later jobs."""
         arrival, work = instance.job_array("arrival"), instance.job_array("work")
         before = np.array([state.rho.get(name, 0.0) for name in entities.names])
         tau = np.array([state.tau.get(name, np.inf) for name in entities.names])
@@ -218,7 +218,7 @@ class FFT:
     def _tau(self, instance: Instance, entities: Entities, state: FFTState) -> Mapping[str, float]:
         """Job -> a + p max(1, d |A| / sum(Y)) in seconds, with p the time on the fastest type that takes its gang.
 
-        Jobs whose types have no GPUs now have none: nothing is their fair share.
+        Jobs whose types have no GPUs now are omitted: their fair share is nothing.
         """
         able = np.flatnonzero(entities.allowed.any(axis=1))
         names = [entities.names[e] for e in able.tolist()]
@@ -239,7 +239,7 @@ def _executed(entities: Entities, state: FFTState) -> np.ndarray:
 
 
 def _present(instance: Instance) -> Entities:
-    """The jobs, of which every one must have work left."""
+    """The jobs; every job must have work left."""
     entities = present_entities(instance, "jobs", "FFT")
     for e in np.flatnonzero(instance.job_array("work_left") == 0)[:1].tolist():
         raise InvalidInstance(f"done[{entities.names[e]!r}] is all the work of the job; leave finished jobs out")
@@ -247,7 +247,7 @@ def _present(instance: Instance) -> Entities:
 
 
 def _only_costs(formulation: Formulation) -> bool:
-    """Whether GPUs in use and then equal linear cost are all that counts, so that exchanges of equal cost are free."""
+    """Whether the objective is only GPUs in use, then linear cost, so that exchanges of equal cost are free."""
     levels = [getattr(part, "priority", 0) for part in formulation if not isinstance(part, WorkConserving)]
     return all(isinstance(part, OneType | LinearGain) for part in formulation) and not any(levels)
 

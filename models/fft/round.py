@@ -1,6 +1,6 @@
-"""FFT's round in one search: how many GPUs can be used is mostly plain to see, the least cost is then one program.
+"""FFT's round in one search: a heuristic usually attains the largest number of GPUs, so one program gives the cost.
 
-Otherwise an integer program is solved for each of the two. Both find a plan of the same GPUs and the same cost.
+Otherwise an integer program is solved for each stage. Both ways find a plan with the same GPUs and the same cost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hetopt.solving.units import restored, scaled
 
 
 def _serves(compiled: Compiled) -> bool:
-    """Whether it is linear gains and one GPU type per job, after the GPUs in use."""
+    """Whether the components are linear gains and one GPU type per job, after the GPUs in use."""
     parts = compiled.formulation.components
     gains = [part for part in parts if isinstance(part, LinearGain)]
     first = [part for part in gains if getattr(part, "priority", 0)]
@@ -31,11 +31,11 @@ def _serves(compiled: Compiled) -> bool:
 
 
 def solve_round(compiled: Compiled, options: Options) -> Point:
-    """The best point of the round; where packing the largest gangs first leaves the most GPUs open, by two programs."""
+    """The best point of the round; by two programs if packing the largest gangs first does not attain the bound."""
     entities, program = compiled.entities, compiled.program
     x = packed(entities)
     used, most = float(entities.gpus(x).sum()), most_gpus(entities)
-    if used < most or options.time_limit is not None:  # what a limit leaves is for the general solve path to say
+    if used < most or options.time_limit is not None:  # time limits are left to the general solve path
         return optimise(program, options)
     first = program.first_stage
     best = Point(first, x.ravel(), used, used, "optimal", method="packing")
@@ -47,7 +47,7 @@ METHOD = Method("fft-round", _serves, solve_round)
 
 
 def most_gpus(entities: Entities) -> float:
-    """No plan uses more GPUs: those that there are, those that are asked for, also type by type."""
+    """Upper bound on the GPUs of a plan: available GPUs and demands, also type by type."""
     able = entities.allowed
     asked = float(entities.demand[able.any(axis=1)].sum())
     there = np.minimum(entities.capacity, np.where(able, entities.demand[:, None], 0.0).sum(axis=0))
@@ -55,7 +55,7 @@ def most_gpus(entities: Entities) -> float:
 
 
 def packed(entities: Entities) -> Floats:
-    """(n, k) zeros and ones: the largest gangs first, each where least room is left over."""
+    """(n, k) zeros and ones: best fit of the gangs in order of decreasing size."""
     x, free = np.zeros(entities.shape), entities.capacity.tolist()
     able = [np.flatnonzero(row).tolist() for row in entities.allowed]
     for e in np.argsort(-entities.demand, kind="stable").tolist():

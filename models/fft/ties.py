@@ -1,4 +1,4 @@
-"""Among plans of equal cost: jobs stay where they were, and earlier jobs get the better place."""
+"""Tie-break among plans of equal cost: jobs keep their type, and earlier jobs get the better place."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Choice = NDArray[np.intp]
 
 
 def settled(choice: Choice, cost: Floats, entities: Entities, last: Mapping[str, str]) -> Choice:
-    """The same plan after all exchanges of places, and moves of single jobs, that cost nothing and are preferred.
+    """The plan after all preferred exchanges of places, and moves of single jobs, at equal cost.
 
-    Two jobs of equal demand may exchange their places, waiting being one, and a job may move to another type that has
-    room. That is preferred which leaves more jobs on their last type, and else that which gives the earlier job of the
-    instance the better place: running before waiting, then the lesser cost, then the earlier type. Every step
-    raises the same lexicographic order, so there is an end; none changes the cost but for rounding.
+    Two jobs of equal demand may exchange their places (waiting is a place), and a job may move to another type with
+    free GPUs. Plans with more jobs on their last type are preferred, then plans that give the earlier job of the
+    instance the better place: running before waiting, then lower cost, then the earlier type. Every step improves this
+    lexicographic order, so the search terminates; none changes the cost but for rounding.
 
     Parameters
     ----------
@@ -28,13 +28,13 @@ def settled(choice: Choice, cost: Floats, entities: Entities, last: Mapping[str,
     cost:
         (n, k + 1) cost of each type and (last) of waiting; infinite where the job cannot be.
     last:
-        Job -> GPU type on which it was executed last.
+        Job -> GPU type on which it was last executed.
     """
     return _Places(choice, cost, entities, last).settle()
 
 
 class _Places:
-    """Who is where; place k is waiting."""
+    """Place of each job; place k is waiting."""
 
     def __init__(self, choice: Choice, cost: Floats, entities: Entities, last: Mapping[str, str]) -> None:
         n, k = entities.shape
@@ -53,7 +53,7 @@ class _Places:
         return np.where(self.at == self.waiting, -1, self.at)
 
     def _tied(self) -> list[int]:
-        """The running jobs that could change their place for another of equal cost: few, where costs are random."""
+        """Running jobs with another place of equal cost: few, if costs are random."""
         running = np.flatnonzero(self.at != self.waiting)
         own = self.cost[np.arange(len(self.at)), self.at]
         tied = _equal(own[running, None], self.cost[running, : self.waiting]).sum(axis=1) > 1
@@ -66,7 +66,7 @@ class _Places:
         return [int(p) for p in running[tied]]
 
     def _exchange(self, p: int) -> bool:
-        """Let a running job exchange places with the one with whom that is preferred most."""
+        """Exchange a running job with the most preferred partner."""
         here, others = self.at[p], self.alike[self.demand[p]]
         there = self.at[others]
         now = self.cost[p, here] + self.cost[others, there]
@@ -85,7 +85,7 @@ class _Places:
         return True
 
     def _move(self, p: int) -> bool:
-        """Let a running job move to a type with room, where that is preferred."""
+        """Move a running job to a type with free GPUs, if preferred."""
         here = self.at[p]
         room = self.capacity - np.bincount(self.at, weights=self.demand, minlength=self.waiting + 1)[: self.waiting]
         free = np.flatnonzero(room >= self.demand[p])

@@ -1,7 +1,7 @@
-"""Finish-time fairness: nobody finishes late compared with an own part of the cluster, [Gavel, section 4.2].
+"""Finish-time fairness: finish times relative to those on an own part of the cluster, [Gavel, section 4.2].
 
-rho[e] = (elapsed[e] + work_left[e] / rate[e]) / (elapsed[e] + work_left[e] / isolated[e]), and the largest rho is made
-as small as possible. 1 / rate is convex, so linear solvers get tangents, as those of :mod:`hetopt.models.concave`.
+rho[e] = (elapsed[e] + work_left[e] / rate[e]) / (elapsed[e] + work_left[e] / isolated[e]); the largest rho is
+minimised. 1 / rate is convex, so LP solvers get tangents, as in :mod:`hetopt.models.concave`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hetopt.programs.symbols import shared
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """rho = late + own / y with y = rate / unit, for the r jobs ``who`` that have work left and can use some GPU.
+    """rho = late + own / y with y = rate / unit, for the r jobs ``who`` with work left that can use some GPU.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Progress:
 
 
 def progress(entities: Entities) -> Progress:
-    """The numbers of finish-time fairness.
+    """The coefficients of finish-time fairness.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def progress(entities: Entities) -> Progress:
 
 @dataclass(frozen=True)
 class FinishTime:
-    """Least largest rho: gain = -rho, a column.
+    """Minimise the largest rho: gain = -rho, a column.
 
     Rows, for jobs e with work left that can use a GPU: ``rho >= late[e] + own[e] * unit[e] / rate[e]``, which are not
     linear. A job's weight scales its isolated part of the cluster.

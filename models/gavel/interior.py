@@ -1,7 +1,7 @@
-"""Gavel's policies and the equal-budget market by interior points: exact, with bounds proven by weak duality.
+"""Gavel's policies and the equal-budget market by an interior-point method, with bounds proven by weak duality.
 
-Linear policies over few entities are left to simplex, whose vertex uses few GPU types per job; where the proof of an
-interior point fails, a general solver is asked. What an interior point finds is the middle of all optima.
+Linear policies over few entities are left to simplex, whose vertex uses few GPU types per job. If the proof of an
+interior point fails, a general solver is used. Interior-point solutions lie in the middle of the optimal face.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from hetopt.solving.point import Point
 from hetopt.tolerances import FINE, PROVEN, scale
 
 FEW = 64
-"""Up to so many entities simplex takes milliseconds, and its vertex is the tidier answer to a linear program."""
+"""Up to so many entities simplex takes milliseconds, and its vertex is a sparser solution."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Least:
 
     @classmethod
     def of(cls, part: LeastRatio | SoonestEnd, entities: Entities) -> Least:
-        """Those of a component."""
+        """The rows of a component."""
         size = part.sizes(entities)
         return cls(entities.speed / size[:, None], part.base(entities) / size, size)
 
@@ -63,7 +63,7 @@ def solve_profit(compiled: Compiled, part: LinearGain, options: Options) -> Poin
 
 
 def solve_least(compiled: Compiled, part: LeastRatio | SoonestEnd, options: Options) -> Point:
-    """Maximise the least of rates under capacity and, for jobs, time."""
+    """Maximise the least ratio of rates under capacity and, for jobs, time."""
     entities, program = compiled.entities, compiled.program
     least = Least.of(part, entities)
     work, grows = _Work(compiled, options, least=(part.name, least)), least.growth > 0
@@ -77,7 +77,7 @@ def solve_least(compiled: Compiled, part: LeastRatio | SoonestEnd, options: Opti
     if len(alike.first) < len(grows):
         own = Least(least.table[alike.first], least.growth[alike.first], least.size[alike.first])
         work, grows = _Work(compiled, options, alike.first, alike, (part.name, least)), own.growth > 0
-    # The unit of t: the level of the first shares.
+    # The unit of t: the level at the initial shares.
     rate = own.table @ work.first_shares()
     unit = float((rate[grows] / own.growth[grows]).min())
     growth, none = own.growth * unit, np.zeros(len(grows))
@@ -95,11 +95,11 @@ def solve_least(compiled: Compiled, part: LeastRatio | SoonestEnd, options: Opti
 def _by_classes(
     compiled: Compiled, part: LeastRatio | SoonestEnd, least: Least, alike: _Alike, options: Options
 ) -> Point:
-    """:func:`solve_least` by simplex, with one entity for each class: it takes the GPUs of them all."""
+    """:func:`solve_least` by simplex, with one entity for each class, which takes the GPUs of all members."""
     began, first, each = time.perf_counter(), alike.first, 1.0 / alike.number
     entities, k = compiled.entities, len(compiled.entities.types)
     classes = _class_program(entities, least, alike)
-    # Nobody having anything is feasible, so primal simplex starts there: few steps, where dual simplex takes many.
+    # The origin is feasible, so primal simplex takes few steps from there; dual simplex takes many.
     x, dual, objective = Session(classes, options, presolve=False, primal=True).values()
     row_dual = np.zeros(compiled.program.shape[0])
     row_dual[compiled.rows_of("capacity")] = dual[:k]
@@ -190,7 +190,7 @@ def solve_concave(compiled: Compiled, component: Concave, options: Options) -> P
 
 
 def _without_tangents(compiled: Compiled) -> LinearProgram:
-    """Capacity and time alone: what an interior point's duals are of, besides the curves themselves."""
+    """The program with only capacity and time rows, to which the duals of an interior point refer."""
     parts: tuple[Component, ...] = (
         _Nothing(),
         *(part for part in compiled.formulation if isinstance(part, TimeFraction)),
@@ -210,7 +210,7 @@ class _Nothing(LinearGain):
 
 
 def _close(point: Point, options: Options) -> bool:
-    """Whether the bound proves ``point`` as well as was asked for."""
+    """Whether the bound proves ``point`` up to the requested gap."""
     return point.status == "optimal" or point.bound - point.objective <= options.gap * scale(point.bound)
 
 
@@ -220,7 +220,7 @@ def _time_of(compiled: Compiled) -> str:
 
 
 def _main_part(compiled: Compiled) -> Component | None:
-    """The component beside an unlimited ``TimeFraction``, if that is all there is and interior points know it."""
+    """The only component besides an unlimited ``TimeFraction``, if the interior-point method supports it."""
     parts = compiled.formulation.components
     time_rows = [part for part in parts if type(part) is TimeFraction and part.tenant_gpus == np.inf]
     others = [part for part in parts if type(part) in _SOLVE]
@@ -251,7 +251,7 @@ METHOD = Method("gavel", _serves, _solve)
 
 @dataclass(frozen=True, eq=False)
 class _Alike:
-    """Entities that the program does not tell apart: by symmetry they may all have the same share.
+    """Classes of entities that are identical in the program: by symmetry, members may have equal shares.
 
     Attributes
     ----------
@@ -260,7 +260,7 @@ class _Alike:
     of:
         (n,) class of each entity.
     number:
-        (c,) how many there are.
+        (c,) number of entities.
     """
 
     first: NDArray[np.intp]
@@ -270,7 +270,7 @@ class _Alike:
 
 def _alike(entities: Entities, least: Least) -> _Alike:
     rows = np.column_stack([least.table, least.growth, entities.demand, entities.allowed])
-    # Rows as bytes: numpy sorts these much sooner than rows of numbers.
+    # Rows as bytes: numpy sorts these much faster than rows of numbers.
     keys = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
     _, first, of, number = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
     return _Alike(first, of, number.astype(float))
@@ -278,7 +278,7 @@ def _alike(entities: Entities, least: Least) -> _Alike:
 
 @dataclass(eq=False)
 class _Work:
-    """One solve over the entities ``who`` (or a class of them each) and the GPU types of which there are any."""
+    """One solve over the entities ``who`` (or one per class) and the available GPU types."""
 
     compiled: Compiled
     options: Options
@@ -300,15 +300,15 @@ class _Work:
 
     @property
     def has_place(self) -> NDArray[np.bool_]:
-        """(n,) whether an entity can run on some GPU type of which there are any."""
+        """(n,) whether an entity can run on some available GPU type."""
         return np.asarray((self.entities.allowed & self.usable).any(axis=1))
 
     def table(self, values: Floats) -> Floats:
-        """``values`` of ``who`` by GPU type, as :mod:`hetopt.models.interior` wants them: (k, n)."""
+        """``values`` of ``who`` by GPU type, (k, n), as :mod:`hetopt.models.interior` expects."""
         return np.ascontiguousarray(values[:, self.usable].T)
 
     def first_shares(self) -> Floats:
-        """(k,) the shares that everybody has at first."""
+        """(k,) initial shares of every entity."""
         shares = np.zeros(len(self.usable))
         shares[self.usable] = interior.centre(self.capacity, self.demand, self.timed)
         return shares
@@ -327,7 +327,7 @@ class _Work:
         state, steps = interior.solve(problem, self.options.check_time)
         x = self._shares(state.x)
         reached, bound = objective(x), size * interior.bound(problem, state) + constant
-        # A gain may be nearly 0 by the choice of its units; what GPUs and time are worth is not.
+        # A gain may be near 0 by the choice of its units; the value of GPUs and time is not.
         worth = size * (float(state.price @ self.capacity) + float(state.v.sum()))
         has_level = len(program.c) > x.size
         return Point(
@@ -343,7 +343,7 @@ class _Work:
         )
 
     def _shares(self, found: Floats) -> Floats:
-        """(n, k) shares without traces of what is zero; no row is exceeded, and tenants leave nothing idle."""
+        """(n, k) shares with round-off removed; no row is exceeded, and tenants leave nothing idle."""
         entities = self.entities
         kept = np.where(found > FINE * found.max(axis=0), found, 0.0).T
         x = np.zeros(entities.shape)
@@ -361,12 +361,12 @@ class _Work:
         return np.asarray(x * (np.minimum(fits, 1.0) if self.timed else fits))
 
     def _duals(self, state: State, size: float) -> Floats:
-        """Duals of the rows: capacity and time, and least rates where there is a level."""
+        """Duals of the rows: capacity and time, and least rates if there is a level."""
         n = len(self.entities.names)
         price = np.zeros(len(self.usable))
         price[self.usable] = state.price
         u, v = np.zeros(n), np.zeros(n)
-        if self.alike is not None:  # the row of a class stands for those of all its members
+        if self.alike is not None:  # the row of a class represents those of all its members
             part = 1.0 / self.alike.number
             u, v = (state.u * part)[self.alike.of], (state.v * part)[self.alike.of]
         else:

@@ -1,4 +1,4 @@
-"""Parts of Gavel's policies: its row on time, least rates, jobs in an order.
+"""Parts of Gavel's policies: time rows, least rates, ordered jobs.
 
 Narayanan, Santhanam, Kazhamiaka, Phanishayee, Zaharia: Heterogeneity-Aware Cluster Scheduling Policies for Deep
 Learning Workloads, OSDI 2020.
@@ -23,21 +23,21 @@ from hetopt.programs.symbols import fair, number, rate_unit, shared
 
 
 def fastest_rate(entities: Entities) -> Numbers:
-    """(n,) rate of a unit of share on the fastest GPU type of which there are any."""
+    """(n,) rate of a unit of share on the fastest available GPU type."""
     return np.asarray(np.where(entities.capacity > 0, entities.speed, 0.0).max(axis=1))
 
 
 @dataclass(frozen=True)
 class TimeFraction(ArrayComponent):
-    """Nobody uses more than all of its time: Gavel's own row, [Gavel, section 3.1], which OEF does not have.
+    """Limit on each entity's time: Gavel's own row, [Gavel, section 3.1], which OEF does not have.
 
     Rows, for all jobs e: ``sum_k share[e, k] <= 1``; for tenants ``sum_k share[e, k] <= tenant_gpus``.
 
     Parameters
     ----------
     tenant_gpus:
-        GPUs that a tenant can use at a time. Infinite (default): no rows for tenants, as in OEF's setting. 1: every
-        tenant is one job on one GPU, as [OEF, eq. 3] reads Gavel.
+        GPUs that a tenant can use at a time. Infinite (default): no rows for tenants, as in OEF. 1: every tenant is one
+        job on one GPU, as [OEF, eq. 3] interprets Gavel.
 
     Raises
     ------
@@ -83,9 +83,9 @@ class TimeFraction(ArrayComponent):
 
 
 class _Least(ArrayComponent):
-    """Largest least rate: gain = level, a column; rows, for all e: ``rate[e] >= base[e] * level``.
+    """Max-min rate: gain = level, a column; rows, for all e: ``rate[e] >= base[e] * level``.
 
-    Who can use no GPU of which there are any has base 0 and holds nobody back; where that is everybody, the level is 0.
+    Entities that can use none of the available GPUs have base 0 and do not limit the level; if all are so, it is 0.
     """
 
     @abstractmethod
@@ -93,10 +93,10 @@ class _Least(ArrayComponent):
         """(n,) rate that makes the level 1."""
 
     def sizes(self, entities: Entities) -> Floats:
-        """(n,) rates of which the rows' numbers are multiples: the base, or the largest speed where that is 0."""
+        """(n,) units of the rows: the base, or the largest speed where it is 0."""
         base = self.base(entities)
         size = np.where(base > 0, base, entities.speed.max(axis=1)).astype(float)
-        size[size == 0] = 1.0  # can run nowhere now: a row of zeros, which holds nobody back
+        size[size == 0] = 1.0  # runs nowhere now: a row of zeros, which does not limit the level
         return size
 
     def rows(self, entities: Entities) -> Arrays:
@@ -112,7 +112,7 @@ class _Least(ArrayComponent):
 
 @dataclass(frozen=True)
 class LeastRatio(_Least):
-    """Largest least ratio of rate to ``weight * (rate under the equal share)``, [Gavel, section 4.1].
+    """Max-min ratio of rate to ``weight * (rate under the equal share)``, [Gavel, section 4.1].
 
     Gain = level; rows, for all e: ``rate[e] >= base[e] * level`` with base = ``entities.fair_rate``, the rate with the
     part weight / sum(weight) of every type's GPUs. So a level of at least 1 is the sharing incentive.
@@ -120,8 +120,8 @@ class LeastRatio(_Least):
     Parameters
     ----------
     scale_by_demand:
-        Count a gang's rate once per GPU (Gavel's scale factor), so that GPUs are shared equally. False: time is
-        shared equally, and the base is that of a single GPU for everyone's gang.
+        Count a gang's rate once per GPU (Gavel's scale factor), so that GPUs are shared equally. False: time is shared
+        equally, and the base treats every gang as a single GPU.
     """
 
     scale_by_demand: bool = True
@@ -157,11 +157,11 @@ class LeastRatio(_Least):
 
 @dataclass(frozen=True)
 class SoonestEnd(_Least):
-    """Least makespan: the last of all present jobs shall be done as soon as possible, [Gavel, section 4.2].
+    """Minimise the makespan, when the last of all present jobs is done, [Gavel, section 4.2].
 
     Gain = level; rows, for all e: ``rate[e] >= work_left[e] / horizon * level``, where horizon [s] is the makespan of
-    equal division: the makespan is horizon / level, see :func:`makespan_seconds`. Weights play no part,
-    nor do jobs that can use no GPU now.
+    equal division: the makespan is horizon / level, see :func:`makespan_seconds`. Weights are ignored, and so are jobs
+    that can use no GPU now.
     """
 
     name: str = "soonest_end"
@@ -202,7 +202,7 @@ class SoonestEnd(_Least):
 
 
 def makespan_seconds(entities: Entities, share: Floats) -> float:
-    """Seconds until the last present job is done if shares stay as they are; infinite if one gets nothing."""
+    """Seconds until the last present job is done if shares stay constant; infinite if a job gets nothing."""
     work, rate = entities.source.job_array("work_left"), entities.rate(share)
     with np.errstate(divide="ignore"):
         return float((work[work > 0] / rate[work > 0]).max(initial=0.0))
@@ -212,8 +212,8 @@ def makespan_seconds(entities: Entities, share: Floats) -> float:
 class InOrder(LinearGain):
     """Earlier jobs first, on their fastest GPU types, [Gavel, section 4.2].
 
-    Gain = ``sum_e (n - rank[e]) / n * demand[e] * rate[e] / fastest[e]``, with rank 0 for the first in order: a GPU for
-    a second on a job's fastest type is worth the more the earlier the job. Jobs without work left come to nothing.
+    Gain = ``sum_e (n - rank[e]) / n * demand[e] * rate[e] / fastest[e]``, with rank 0 for the first in order: a GPU
+    second on a job's fastest type is worth more for earlier jobs. Jobs without work left have no gain.
 
     Parameters
     ----------

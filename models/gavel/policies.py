@@ -1,8 +1,8 @@
 """Gavel's policies, over jobs or over tenants, as compositions of parts.
 
 Narayanan, Santhanam, Kazhamiaka, Phanishayee, Zaharia: Heterogeneity-Aware Cluster Scheduling Policies for Deep
-Learning Workloads, OSDI 2020. A job's share is the part of time that its gang runs on a GPU type; for jobs every policy
-has Gavel's row that these parts sum to at most 1.
+Learning Workloads, OSDI 2020. A job's share is the fraction of time that its gang runs on a GPU type; for jobs every
+policy has Gavel's row that these fractions sum to at most 1.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hetopt.programs.formulation import Formulation
 
 
 def max_min_fairness(*, scale_by_demand: bool = True, tenant_gpus: float = np.inf) -> Formulation:
-    """The largest least ratio of rate to (weight times) the rate under the equal share, [Gavel, section 4.1].
+    """Max-min ratio of rate to (weight times) the rate under the equal share, [Gavel, section 4.1].
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def max_min_fairness(*, scale_by_demand: bool = True, tenant_gpus: float = np.in
 def makespan() -> Formulation:
     """The least time until all present jobs are done, as one linear program, [Gavel, section 4.2].
 
-    The objective says how many times sooner than under equal division; :func:`makespan_seconds` gives seconds.
+    The objective is the speedup over equal division; :func:`makespan_seconds` gives seconds.
     """
     return Formulation((SoonestEnd(), TimeFraction()), title="Gavel makespan")
 
@@ -44,17 +44,17 @@ def total_throughput() -> Formulation:
 
 
 def fifo() -> Formulation:
-    """First in, first out, each on its fastest GPU type where that pays, [Gavel, section 4.2]."""
+    """First in, first out, each on its fastest GPU type if that pays, [Gavel, section 4.2]."""
     return Formulation((InOrder("arrival"), TimeFraction()), title="Gavel FIFO")
 
 
 def shortest_job_first() -> Formulation:
-    """Jobs with the shortest time left first: the SJF-like policy that FFT compares with, [FFT, section 6.1]."""
+    """Jobs with the shortest time left first: the SJF-like baseline of FFT, [FFT, section 6.1]."""
     return Formulation((InOrder("time_left"), TimeFraction()), title="Gavel shortest job first")
 
 
 def finish_time_fairness() -> Formulation:
-    """The least largest ratio of finish time to that on an own part of the cluster, [Gavel, section 4.2]."""
+    """Min-max ratio of the finish time to that on an own part of the cluster, [Gavel, section 4.2]."""
     return Formulation((FinishTime(), TimeFraction()), title="Gavel finish-time fairness")
 
 
@@ -64,7 +64,7 @@ def mean_completion_time() -> Formulation:
 
 
 def water_filling(*, scale_by_demand: bool = True, time_limit: float | None = None) -> WaterFilling:
-    """Max-min fairness among the least, then among the next, and so on, [Gavel, section 4.3].
+    """Lexicographic max-min fairness, [Gavel, section 4.3].
 
     Settings as in :class:`~hetopt.models.gavel.water_filling.WaterFilling`.
     """

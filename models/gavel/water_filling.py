@@ -25,18 +25,18 @@ from hetopt.tolerances import EQUAL, STAGE
 
 @dataclass(frozen=True)
 class WaterFilling:
-    """The least ratio as large as possible; of those that can still have more, the least as large as possible; ….
+    """Lexicographic max-min: maximise the least ratio, then the least of those that can still grow, and so on.
 
-    The ratio is that of :class:`~hetopt.models.gavel.parts.LeastRatio`. Each linear program raises a common level of
-    all that are not yet settled; those whose row has a price are stuck at it in every optimum, and settled there. Up
-    to n programs, each started from the last.
+    The ratio is that of :class:`~hetopt.models.gavel.parts.LeastRatio`. Each linear program maximises a common level of
+    all entities that are not settled. Those whose row has a nonzero dual stay at this level in every optimum and are
+    settled there. Up to n programs, each warm-started from the last.
 
     Parameters
     ----------
     scale_by_demand:
         See :class:`~hetopt.models.gavel.parts.LeastRatio`.
     kind:
-        ``"tenants"`` or ``"jobs"``; None: tenants where there are any.
+        ``"tenants"`` or ``"jobs"``; None: tenants if the instance has any.
     time_limit:
         Seconds for all programs together, or None.
 
@@ -45,12 +45,12 @@ class WaterFilling:
     InvalidOption
         Another kind; a time limit that is not positive.
     NotSolved
-        On a call: the time limit is over before all are settled.
+        On a call: the time limit is exceeded before all entities are settled.
     InvalidInstance
         On a call: see :func:`~hetopt.data.present.present_entities`.
     """
 
-    shares: ClassVar[bool] = True  # its results are shares of time
+    shares: ClassVar[bool] = True  # results are shares of time
 
     scale_by_demand: bool = True
     kind: Kind | None = None
@@ -58,11 +58,11 @@ class WaterFilling:
 
     def __post_init__(self) -> None:
         check_kind("WaterFilling.kind", self.kind)
-        LeastRatio(self.scale_by_demand)  # refuses what is neither True nor False
-        Options(time_limit=self.time_limit)  # refuses what is no limit
+        LeastRatio(self.scale_by_demand)  # rejects values other than True and False
+        Options(time_limit=self.time_limit)  # rejects invalid limits
 
     def mathematics(self) -> Mathematics:
-        """The first of its programs as formulas."""
+        """The first program as formulas."""
         made = self._first().mathematics(self.kind)
         return replace(made, title=f"{made.title}; later programs hold the rates of those whose level cannot rise")
 
@@ -70,7 +70,7 @@ class WaterFilling:
         return Formulation((LeastRatio(self.scale_by_demand), TimeFraction()), self.kind, "Gavel water filling")
 
     def __call__(self, instance: Instance, state: None = None) -> tuple[Allocation, None]:
-        """The allocation; its certificate is about the least ratio."""
+        """The allocation, with a certificate for the least ratio."""
         began, options = time.perf_counter(), Options(time_limit=self.time_limit).started()
         entities = present_entities(instance, self.kind, "WaterFilling")
         compiled = self._first().compiled(entities)

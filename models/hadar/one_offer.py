@@ -1,4 +1,4 @@
-"""FIND_ALLOC as an integer program: the one to read, and what the quick search is checked against."""
+"""FIND_ALLOC as an integer program: a readable statement, and the reference for the fast search."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ def offer() -> Mathematics:
 def offer_model(market: Market, bid: Bid) -> Any:
     """[Hadar, eq. 8] for one job and one round; ``print(OFFER)`` shows it.
 
-    Speeds, servers and GPU types count from 0. Staying where it is, which saves the restart, is not in it.
+    Speeds, servers and GPU types count from 0. The option to keep the current GPUs, which saves the restart, is not
+    modelled.
     """
     model = pyo.ConcreteModel(name="Hadar eq. 8")
     servers, levels = range(len(market.free)), range(len(bid.levels))

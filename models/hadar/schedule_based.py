@@ -1,4 +1,4 @@
-"""P2: which schedules to take, from all of them or from those that prices call for."""
+"""P2: choice of schedules, among all of them or by column generation."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from hetopt.tolerances import PROVEN, scale
 
 @dataclass(frozen=True)
 class Enumerated:
-    """P2 over all schedules, [Hadar, eq. 2]: for small cases, and to check others.
+    """P2 over all schedules, [Hadar, eq. 2]: for small cases, and as a reference.
 
     Parameters
     ----------
     most:
-        Schedules of a job at which to give up.
+        Limit of schedules per job.
     options:
-        Of the solver.
+        Solver options.
     """
 
     most: int = 20_000
@@ -50,22 +50,22 @@ class Enumerated:
 
 @dataclass(frozen=True, eq=False)
 class Relaxed:
-    """The optimum of P2's relaxation, which is that of P3.
+    """The optimum of P2's relaxation, which equals that of P3.
 
     Attributes
     ----------
     utility:
-        Sum of the utilities of parts of schedules.
+        Sum of the utilities of fractional schedules.
     schedules:
-        Those that were made.
+        The generated schedules.
     prices:
         (T, C) optimal prices k, utility per GPU and slot.
     payoffs:
         (n,) mu: the largest payoff of any schedule of the job at these prices, at least 0.
     bound:
-        The dual objective at these prices; proven by weak duality whatever the solver did.
+        The dual objective at these prices, a bound proven by weak duality.
     rounds:
-        How often the program was solved.
+        Number of programs solved.
     """
 
     utility: float
@@ -78,19 +78,19 @@ class Relaxed:
 
 @dataclass(frozen=True)
 class ColumnGeneration:
-    """P2 over schedules that are made when prices call for them.
+    """P2 by column generation over schedules.
 
-    The relaxation is solved over some schedules; its prices ask every job for the schedule with the largest payoff
-    (:func:`~hetopt.models.hadar.schedules.best_schedule`), which enters where it pays more than mu, until none does.
-    Whole schedules are then chosen among those made. If these are worth less than the bound, every schedule whose
-    payoff is within the gap of mu is made as well: no better choice has any other, so the result is optimal.
+    The relaxation is solved over some schedules. Pricing finds for every job the schedule with the largest payoff
+    (:func:`~hetopt.models.hadar.schedules.best_schedule`), which enters if it pays more than mu, until none does. An
+    integer program then chooses among the generated schedules. If its value is below the bound, every schedule with a
+    payoff within the gap of mu is generated, too: no better choice contains any other, so the result is optimal.
 
     Parameters
     ----------
     most:
-        Schedules of a job at which the last step gives up, so that the gap stays open.
+        Limit of schedules per job in the last step; beyond it, the gap stays open.
     options:
-        Of the solver; ``time_limit`` holds for the whole.
+        Solver options; ``time_limit`` applies to the whole search.
     """
 
     most: int = 20_000
@@ -140,15 +140,15 @@ class ColumnGeneration:
 
 
 def dual_bound(problem: Problem, prices: Numbers) -> tuple[Any, list[Any]]:
-    """P3's objective at (T, C) ``prices`` >= 0 with the least mu that they allow, and these mu, [Hadar, eq. 3 and 4].
+    """P3's objective at (T, C) ``prices`` >= 0 with the least feasible mu, and these mu, [Hadar, eq. 3 and 4].
 
-    No schedules are worth more: weak duality. With ``problem.exact`` and prices in Fractions that holds without
-    rounding.
+    It bounds the utility of all schedules (weak duality); without rounding, with ``problem.exact`` and prices in
+    Fractions.
 
     Raises
     ------
     InvalidOption
-        Prices of another shape, below 0 or NaN.
+        Prices have a wrong shape, are negative or NaN.
     """
     prices = np.asarray(prices)
     if prices.shape != problem.none_used().shape or not (prices >= 0).all():
@@ -166,7 +166,7 @@ def _noise(problem: Problem) -> float:
 
 
 def _within_gap(problem: Problem, relaxed: Relaxed, gap: float, most: int) -> list[Schedule] | None:
-    """All schedules of which a choice better by up to ``gap`` may consist; None where they are too many."""
+    """All schedules that a choice better by up to ``gap`` may contain; None if they are too many."""
     least = relaxed.payoffs - gap - _noise(problem)
     try:
         every = [schedules(problem, j, relaxed.prices, pays, most) for j, pays in enumerate(least.tolist())]
@@ -176,7 +176,7 @@ def _within_gap(problem: Problem, relaxed: Relaxed, gap: float, most: int) -> li
 
 
 def _chosen(problem: Problem, columns: Sequence[Schedule], options: Options, bound: float | None) -> Solved:
-    """The best whole choice among ``columns``; ``bound`` of all schedules where these are not all."""
+    """The best integral choice among ``columns``; ``bound`` over all schedules if these are only some."""
     if not columns:
         return solved(problem, [], None)
     point = run(schedule_program(problem, columns), options)

@@ -1,4 +1,4 @@
-"""P2 over given schedules, and its dual P3: as Pyomo models to read, and as arrays."""
+"""P2 over given schedules, and its dual P3: as readable Pyomo models, and as arrays."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def p2(whole: bool = True) -> Mathematics:
 def schedule_model(problem: Problem, schedules: Sequence[Schedule], *, whole: bool = True) -> Any:
     """P2 with the columns ``schedules``, [Hadar, eq. 2 to 2c]; with ``whole=False`` its relaxation.
 
-    ``print(P2)`` shows it. Schedules count from 0, as they are given, whosoever they are.
+    ``print(P2)`` shows it. Schedules count from 0 in the given order, across jobs.
     """
     model = pyo.ConcreteModel(name="Hadar P2")
     used, owners = _uses(problem, schedules), _owners(problem, schedules)
@@ -109,7 +109,7 @@ def schedule_model(problem: Problem, schedules: Sequence[Schedule], *, whole: bo
 def dual_model(problem: Problem, schedules: Sequence[Schedule]) -> Any:
     """P3 with the rows of ``schedules``, [Hadar, eq. 3 and 3a]; ``print(P3)`` shows it.
 
-    Prices of what no schedule uses are 0 and not in it.
+    Prices of resources that no schedule uses are 0 and omitted.
     """
     model = pyo.ConcreteModel(name="Hadar P3")
     used, owners = _uses(problem, schedules), _owners(problem, schedules)
@@ -130,7 +130,7 @@ def dual_model(problem: Problem, schedules: Sequence[Schedule]) -> Any:
 
 
 def schedule_program(problem: Problem, schedules: Sequence[Schedule], *, whole: bool = True) -> LinearProgram:
-    """The program of :func:`schedule_model` without Pyomo; a property test says that they are the same."""
+    """The program of :func:`schedule_model` without Pyomo; a property test checks that they are equal."""
     used, owners = _uses(problem, schedules), _owners(problem, schedules)
     row = {("room", *at): i for i, at in enumerate(used)} | {("once", j): len(used) + i for i, j in enumerate(owners)}
     entries = [(row["room", *at], i, n) for at, uses in used.items() for i, n in uses]
@@ -152,7 +152,7 @@ def schedule_program(problem: Problem, schedules: Sequence[Schedule], *, whole: 
 
 
 def duals(problem: Problem, schedules: Sequence[Schedule], row_dual: Floats) -> tuple[Floats, dict[int, float]]:
-    """(T, C) prices, and job -> payoff of those that have a schedule, of the rows of :func:`schedule_program`."""
+    """(T, C) prices, and job -> payoff for jobs with a schedule, from the duals of :func:`schedule_program`."""
     prices, used, owners = np.zeros(problem.none_used().shape), _uses(problem, schedules), _owners(problem, schedules)
     cells = {cell: c for c, cell in enumerate(problem.cells)}
     for (h, r, t), dual in zip(used, row_dual.tolist(), strict=False):

@@ -1,4 +1,4 @@
-"""The answer to an offline problem: schedules, what they are worth, and what is proven of them."""
+"""Solution of an offline problem: schedules, their utility, and the proven bound."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Solved:
     Attributes
     ----------
     problem:
-        What was asked.
+        The problem.
     schedules:
         One for each admitted job, in the order of jobs.
     utility:
         Sum of their utilities.
     bound:
-        No schedules are worth more.
+        Upper bound on the utility of any schedules.
     status:
-        As of a :class:`~hetopt.solving.point.Point`.
+        As in :class:`~hetopt.solving.point.Point`.
     """
 
     problem: Problem
@@ -42,7 +42,7 @@ class Solved:
 
     @property
     def gap(self) -> float:
-        """What is not proven, as a part of the bound."""
+        """Gap between bound and utility, relative to the bound."""
         return (self.bound - self.utility) / scale(self.bound)
 
     @property
@@ -53,13 +53,13 @@ class Solved:
 
     @property
     def finish(self) -> dict[str, float]:
-        """Job -> second at which it is done; jobs that are left out are absent."""
+        """Job -> second at which it is done, without the jobs left out."""
         start, length = self.problem.instance.time, self.problem.seconds
         return {self.problem.name(s.job): start + (s.last + 1) * length for s in self.schedules}
 
     @property
     def utilisation(self) -> list[float]:
-        """Part of all GPUs in use, slot by slot up to the last that is used."""
+        """Fraction of all GPUs in use, slot by slot up to the last used one."""
         used = used_by(self.schedules, self.problem).sum(axis=1)
         last = max((s.last for s in self.schedules), default=-1)
         return [float(n) / float(self.problem.capacity.sum()) for n in used[: last + 1]]
@@ -70,12 +70,12 @@ class Solved:
 
 
 def proven() -> Options:
-    """Options with which a search ends at a proof: utilities may be seconds less a week, whose gap is many of them."""
+    """Options for a search to a proof: utilities may be seconds minus a week, of which a usual gap is many seconds."""
     return Options(gap=PROVEN)
 
 
 def solved(problem: Problem, schedules: Sequence[Schedule], bound: float | None, status: Status = "optimal") -> Solved:
-    """The answer with these schedules, once they are seen to be feasible; ``bound`` None: their own utility."""
+    """The solution with these schedules, after a check of feasibility; ``bound`` None: their own utility."""
     check_schedules(problem, schedules)
     utility = float(sum(s.value(problem) for s in schedules))
     ordered = tuple(sorted(schedules, key=lambda s: s.job))
@@ -83,12 +83,12 @@ def solved(problem: Problem, schedules: Sequence[Schedule], bound: float | None,
 
 
 def claimed(problem: Problem, schedules: Sequence[Schedule], point: Point) -> Solved:
-    """The answer that a solver claims by ``point``."""
+    """The solution that a solver claims by ``point``."""
     return solved(problem, schedules, point.bound if point.status != "optimal" else None, point.status)
 
 
 def check_schedules(problem: Problem, schedules: Sequence[Schedule]) -> None:
-    """Raise :class:`InvalidPlan` unless the schedules keep to (1a) to (1e); nothing is believed but the problem."""
+    """Raise :class:`InvalidPlan` unless the schedules satisfy (1a) to (1e), checked from the problem alone."""
     if len({s.job for s in schedules}) < len(schedules):
         raise InvalidPlan("a job has two schedules")
     for schedule in schedules:

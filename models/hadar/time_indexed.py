@@ -98,10 +98,10 @@ class TimeIndexed:
     Parameters
     ----------
     admission:
-        Jobs may be left out. As printed (False) every job must finish, so P1 has no solution where slots are too few,
-        and is not equivalent to P2.
+        Jobs may be left out. As printed (False) every job must finish, so P1 is infeasible if there are too few slots,
+        and not equivalent to P2.
     options:
-        Of the solver.
+        Solver options.
     """
 
     admission: bool = True
@@ -113,7 +113,7 @@ class TimeIndexed:
         Raises
         ------
         NotSolved
-            No usable solution; ``"infeasible"`` where all jobs must finish and cannot.
+            No usable solution; ``"infeasible"`` if all jobs must finish but cannot.
         """
         model = self.build(problem)
         program = from_pyomo(model)
@@ -199,7 +199,7 @@ class TimeIndexed:
 
 
 def _enough(problem: Problem, job: int, slots: int, most: int = 20_000) -> float:
-    """Work between too little and enough, of all sums of speeds in so many slots; the work itself if these are many."""
+    """A threshold that separates insufficient from sufficient sums of speeds; the work itself if these are too many."""
     need, sums, latest = float(problem.least_work[job]), {0.0}, {0.0}
     for _ in range(slots):
         latest = {done + float(v) for done in latest for v in problem.levels(job) if done < need} - sums
@@ -207,4 +207,4 @@ def _enough(problem: Problem, job: int, slots: int, most: int = 20_000) -> float
         if len(sums) > most:
             return float(problem.work[job])
     below = max(done for done in sums if done < need)
-    return (below + min((done for done in sums if done >= need), default=below + 2)) / 2  # no sum: out of reach
+    return (below + min((done for done in sums if done >= need), default=below + 2)) / 2  # no sum suffices

@@ -1,13 +1,13 @@
-"""Divisible work balanced over k GPU types: prices first, then shares where two types cost the same.
+"""Balancing of divisible work over k GPU types: first prices, then the split of tenants with tied costs.
 
 Tenant e splits one unit of work over the types, z[e, .] >= 0 with sum 1; type j is busy for sum_e p[e, j] z[e, j]; the
-busiest type decides. The dual has one price per type,
+busiest type determines the time. The dual has one price per type,
 
     least time = max { sum_e min_j price[j] * p[e, j]  :  price >= 0, sum_j price[j] = 1 },
 
-so all but a few tenants have one cheapest type. First the prices of a smoothed dual by Newton's method (k unknowns,
-all tenants at once); then column generation: the linear program keeps the pairs (e, j) that are nearly cheapest, and
-its own prices tell which pairs it lacks. Any prices bound the least time from below (weak duality): that is the proof.
+so all but a few tenants have one cheapest type. First, Newton's method solves a smoothed dual (k unknowns, all tenants
+at once). Then column generation starts from the nearly cheapest pairs (e, j), and adds pairs that its duals price in.
+Any prices bound the least time from below (weak duality), which proves the result.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from hetopt.solving.options import Options
 from hetopt.tolerances import FINE, PROVEN
 
 FEW = 400
-"""Up to so many tenants the whole program is small enough to be solved at once."""
+"""Up to so many tenants the whole program is solved at once."""
 
 TEMPERATURES = tuple(0.5 / 2.5**i for i in range(8))
-"""Smoothing from coarse to fine: tenants choose between types whose log price is that close. Two or three Newton steps
-suffice from each to the next, and below the last (about 1e-3) the prices gain nothing even with 100,000 tenants."""
+"""Smoothing temperatures, decreasing: tenants mix types whose log prices differ by about this much. Two or three Newton
+steps suffice per temperature; below the last (about 1e-3) prices do not improve even with 100,000 tenants."""
 
 STEPS = 4
-"""Newton steps per temperature at most."""
+"""Limit of Newton steps per temperature."""
 
 
 @dataclass(frozen=True, eq=False)
 class Balanced:
-    """Work split over types, (n, k), the prices that prove it, (k,) with sum 1, and how many programs it took."""
+    """Work split over types, (n, k), the prices that prove it, (k,) with sum 1, and the number of programs solved."""
 
     split: Floats
     prices: Floats
@@ -45,19 +45,19 @@ class Balanced:
 
 
 def balance(time_on: Floats, options: Options) -> Balanced:
-    """Split the work of n tenants over k types so that the busiest type is done first.
+    """Split the work of n tenants over k types so that the busiest type finishes as early as possible.
 
     Parameters
     ----------
     time_on:
         (n, k) time that the whole work of a tenant takes on a type, > 0; infinite where it cannot run.
     options:
-        Of the solver.
+        Solver options.
 
     Returns
     -------
     Balanced
-        ``split`` is a vertex: at most n + k - 1 entries are not zero.
+        ``split`` is a vertex: at most n + k - 1 entries are nonzero.
     """
     n = len(time_on)
     time_on = time_on * (n / time_on.min(axis=1).sum())
@@ -76,9 +76,9 @@ def balance(time_on: Floats, options: Options) -> Balanced:
 
 
 def handed_out(split: Floats, group: NDArray[np.intp], weight: Floats) -> Floats:
-    """(n, k) split of every member from the (g, k) ``split`` of its group: members take one type after the other.
+    """(n, k) split of every member from the (g, k) ``split`` of its group: members fill one type after the other.
 
-    So of a group's members all but (types of the group - 1) use a single type, and a vertex stays a vertex.
+    So all members of a group but (types of the group - 1) use a single type, and a vertex stays a vertex.
     """
     result = np.asarray(split[group])
     for g in np.flatnonzero((split > 0).sum(axis=1) > 1):
@@ -93,7 +93,7 @@ def handed_out(split: Floats, group: NDArray[np.intp], weight: Floats) -> Floats
 
 
 def busiest(time_on: Floats, split: Floats) -> float:
-    """Time after which the last type is done."""
+    """Time at which the last type finishes."""
     return float(np.einsum("ej,ej->j", np.where(split > 0, time_on, 0.0), split).max())
 
 
@@ -101,7 +101,7 @@ def smooth_prices(time_on: Floats) -> Floats:
     """(k,) prices with sum 1 that nearly maximise the dual bound.
 
     At temperature h tenant e puts the part z[e, j] ~ (price[j] p[e, j])^(-1/h) on type j. The smoothed dual is concave
-    and homogeneous, and Newton's step in log prices needs one k x k system.
+    and homogeneous; a Newton step in log prices solves one k x k system.
     """
     log_time = np.log(time_on)
     k = time_on.shape[1]
@@ -119,7 +119,7 @@ def smooth_prices(time_on: Floats) -> Floats:
 
 
 def _newton_step(log_cost: Floats, prices: Floats, temperature: float) -> Floats:
-    """Change of the log prices towards what every type is paid for its load."""
+    """Newton step of the log prices for the smoothed dual."""
     best = log_cost.min(axis=1, keepdims=True)
     part = np.exp((best - log_cost) / temperature)
     total = part.sum(axis=1, keepdims=True)
@@ -138,9 +138,9 @@ def _cost(time_on: Floats, prices: Floats) -> Floats:
 
 
 def _near_cheapest(cost: Floats) -> NDArray[np.bool_]:
-    """Pairs that may matter: so near the cheapest that some multiple of sqrt(n) tenants keep two or more.
+    """Candidate pairs: so near the cheapest that some multiple of sqrt(n) tenants keep two or more.
 
-    The smoothed prices are off by what chance leaves among n tenants, so a part 1/sqrt(n) may choose otherwise.
+    The smoothed prices have a statistical error over n tenants, so a fraction 1/sqrt(n) may choose other types.
     """
     n, k = cost.shape
     best = cost.min(axis=1)
@@ -153,7 +153,7 @@ def _near_cheapest(cost: Floats) -> NDArray[np.bool_]:
 
 
 def _restricted(time_on: Floats, kept: NDArray[np.bool_], options: Options) -> tuple[Floats, Floats]:
-    """Best (split, prices) when tenants use only ``kept`` pairs; those with a single pair are no columns."""
+    """Best (split, prices) if tenants use only ``kept`` pairs; tenants with a single pair get no columns."""
     k = time_on.shape[1]
     choosing = kept.sum(axis=1) > 1
     free = np.flatnonzero(choosing)
@@ -172,7 +172,7 @@ def _restricted(time_on: Floats, kept: NDArray[np.bool_], options: Options) -> t
 
 
 def _program(time: Floats, row: NDArray[np.intp], column: NDArray[np.intp], busy: Floats, n: int) -> LinearProgram:
-    """Columns: one per pair, and the time of the busiest type (to be small). Rows: the k types, then n tenants."""
+    """Columns: one per pair, and the time of the busiest type (minimised). Rows: the k types, then n tenants."""
     k, pairs = len(busy), len(row)
     entries = np.concatenate([time, np.full(k, -1.0), np.ones(pairs)])
     rows = np.concatenate([column, np.arange(k), k + row])

@@ -1,10 +1,10 @@
-"""Cooperative OEF for many tenants: few bundles are on offer at the optimum, so start from few and part groups.
+"""Cooperative OEF for many tenants: an optimum has few distinct bundles, so start with few groups and split them.
 
-Tenants in a group take the same bundle (per unit of weight). Each round finds the best bundles for the present groups
-(:func:`~hetopt.models.oef.envy_menu.best_menu`), asks every group whether parting would help
-(:func:`~hetopt.models.oef.envy_groups.partings`), and parts it if so; groups that end with the same bundle are joined.
-When no group wants to part, the duals are a proof for the whole program [OEF, eq. 10]. The first groups come from the
-menu of every third tenant, found in the same way.
+Tenants in a group take the same bundle (per unit of weight). Each round finds the best bundles for the current groups
+(:func:`~hetopt.models.oef.envy_menu.best_menu`) and splits every group that gains by it
+(:func:`~hetopt.models.oef.envy_groups.splits`); groups with the same bundle are joined. If no group gains by a split,
+the duals prove optimality for the whole program [OEF, eq. 10]. The initial groups come from the menu of every third
+tenant, found in the same way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hetopt.errors import NotSolved
 from hetopt.models.fairness import EnvyFree
 from hetopt.models.objectives import TotalRate
 from hetopt.models.oef.envy_duals import proven_point
-from hetopt.models.oef.envy_groups import Partings, partings
+from hetopt.models.oef.envy_groups import Splits, splits
 from hetopt.models.oef.envy_menu import Ints, Market, Menu, best_menu
 from hetopt.programs.compiled import Compiled
 from hetopt.solving.methods import Method, exactly
@@ -29,20 +29,20 @@ from hetopt.solving.point import Point
 from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN, START, scale
 
 FEW = 40
-"""Up to so many tenants everyone starts in a group of its own."""
+"""Up to so many tenants every tenant starts in its own group."""
 
 STRIDE = 3
-"""The first menu is that of every third tenant."""
+"""The initial menu is that of every third tenant."""
 
 PARTS = 6
-"""Into so many groups one parts at most; more of them cost more in the next menu than they save in rounds."""
+"""Largest number of groups that one group is split into; more cost more in the next menu than they save in rounds."""
 
 
 def by_bundles(compiled: Compiled, options: Options) -> Point:
     """The optimum of :func:`hetopt.models.oef.programs.cooperative`, with a bound proven by weak duality.
 
-    Few tenants go to a general solver, and so do those for whom the proof leaves a relative gap above ``FEASIBILITY``:
-    shares are no nearer to feasible.
+    Instances with few tenants are solved by a general solver, and so are those with a proven relative gap above
+    ``FEASIBILITY``, the accuracy of the shares.
 
     Raises
     ------
@@ -57,13 +57,13 @@ def by_bundles(compiled: Compiled, options: Options) -> Point:
 
 
 def part_by_part(compiled: Compiled, options: Options) -> Point:
-    """:func:`by_bundles` without regard to size or proof."""
+    """:func:`by_bundles` for any size, and without the check of the proof."""
     began = time.perf_counter()
     market, kind = market_of(compiled.entities)
     found = _solve(market, PROVEN, options, began)
     bundles = found.menu.bundles[found.menu.group][kind]
-    forces = found.partings.envious, found.partings.envied, found.partings.force
-    return proven_point(compiled, kind, bundles, forces, time.perf_counter() - began, found.rounds)
+    duals = found.splits.envious, found.splits.envied, found.splits.dual
+    return proven_point(compiled, kind, bundles, duals, time.perf_counter() - began, found.rounds)
 
 
 def _serves(compiled: Compiled) -> bool:
@@ -75,10 +75,10 @@ METHOD = Method("oef-cooperative", _serves, by_bundles)
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """A menu, how its groups answered, and the rounds that it took."""
+    """A menu, the best splits of its groups, and the number of rounds."""
 
     menu: Menu
-    partings: Partings
+    splits: Splits
     rounds: int
 
 
@@ -91,10 +91,10 @@ def _solve(market: Market, gap: float, options: Options, began: float) -> _Found
         menu = best_menu(market, group, envious, envied, options)
         rounds += 1
         better = menu.objective > best * (1 + PROVEN)
-        if better:  # only then, so that joining and parting cannot go round in a circle
+        if better:  # only then, so that joining and splitting cannot cycle
             best, menu = menu.objective, _joined(menu)
         members = np.split(np.argsort(menu.group, kind="stable"), np.cumsum(np.bincount(menu.group))[:-1])
-        answer = partings(market, menu, gap, options)
+        answer = splits(market, menu, gap, options)
         parts = [
             _parts(market, t, answer.bundles[t], PARTS if better else len(t)) if gain > gap else np.zeros_like(t)
             for t, gain in zip(members, answer.gain, strict=True)
@@ -103,11 +103,11 @@ def _solve(market: Market, gap: float, options: Options, began: float) -> _Found
             return _Found(menu, answer, rounds)
         if options.time_limit is not None and time.perf_counter() - began > options.time_limit:
             raise NotSolved(f"no proof within time_limit={options.time_limit:g} s; raise the limit", "time_limit")
-        group, envious, envied = _parted(menu, members, parts)
+        group, envious, envied = _split(menu, members, parts)
 
 
 def _first_groups(market: Market, options: Options, began: float) -> Ints:
-    """Everyone with those who like the same bundle best, of the menu of some."""
+    """Groups of tenants with the same favourite bundle in the menu of a sample."""
     if market.size <= FEW:
         return np.arange(market.size)
     menu = _solve(market.part(np.arange(0, market.size, STRIDE)), START, options, began).menu
@@ -124,18 +124,18 @@ def _joined(menu: Menu) -> Menu:
     bundles[alike] = menu.bundles
     other = group[menu.envious] != envied
     pair, where = np.unique(menu.envious[other] * groups + envied[other], return_inverse=True)
-    force = np.bincount(where, menu.force[other], len(pair)).astype(float)
-    return Menu(group, bundles, menu.objective, menu.prices, pair // groups, pair % groups, force)
+    dual = np.bincount(where, menu.dual[other], len(pair)).astype(float)
+    return Menu(group, bundles, menu.objective, menu.prices, pair // groups, pair % groups, dual)
 
 
 def _alike(bundles: Floats) -> Ints:
-    """Which of the ``bundles`` are the same, up to rounding."""
+    """Class of each of the ``bundles``; equal up to rounding means same class."""
     rounded = np.round(bundles / (EQUAL * scale(bundles)))
     return np.asarray(np.unique(rounded, axis=0, return_inverse=True)[1]).ravel()
 
 
 def _parts(market: Market, tenants: Ints, bundles: Floats, most: int) -> Ints:
-    """The part, 0 … most - 1, that each of ``tenants``, who would go towards ``bundles``, goes to."""
+    """The part, 0 … most - 1, of each of ``tenants`` of a group, given the directions ``bundles`` of its split."""
     alike = _alike(bundles)
     if alike.max() < most:
         return alike
@@ -147,8 +147,8 @@ def _parts(market: Market, tenants: Ints, bundles: Floats, most: int) -> Ints:
     return parts if parts.any() else alike
 
 
-def _parted(menu: Menu, members: list[Ints], parts: list[Ints]) -> tuple[Ints, Ints, Ints]:
-    """New groups, and the rows to start from: those that bind, towards every part of the group."""
+def _split(menu: Menu, members: list[Ints], parts: list[Ints]) -> tuple[Ints, Ints, Ints]:
+    """New groups, and the initial rows: the binding ones, towards every part of the envied group."""
     group, children, groups = menu.group.copy(), [], len(members)
     for g, (tenants, part) in enumerate(zip(members, parts, strict=True)):
         own = np.append(g, np.arange(groups, groups + part.max()))
@@ -161,9 +161,9 @@ def _parted(menu: Menu, members: list[Ints], parts: list[Ints]) -> tuple[Ints, I
 
 
 def market_of(entities: Entities) -> tuple[Market, Ints]:
-    """The market of those who differ in taste, and which of them each entity is.
+    """The market of distinct tastes, and the tenant of the market for each entity.
 
-    Those with the same taste take the same bundle per weight without loss: the mean of envy-free bundles is envy-free.
+    Entities with equal taste can take the same bundle per weight: the mean of envy-free bundles is envy-free.
     """
     top = entities.per_gpu.max(axis=1)
     taste, kind = np.unique(entities.per_gpu / top[:, None], axis=0, return_inverse=True)

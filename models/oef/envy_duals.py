@@ -1,4 +1,4 @@
-"""From bundles and forces of a market back to the program [OEF, eq. 10]: shares, duals, and the bound they prove."""
+"""Mapping bundles and duals of a market to the program [OEF, eq. 10]: shares, duals, and the proven bound."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from hetopt.programs.compiled import Compiled
 from hetopt.solving.point import Point
 from hetopt.tolerances import FINE
 
-Forces = tuple[Ints, Ints, Floats]
-"""Tenants, those whom they must not envy, and how hard."""
+Duals = tuple[Ints, Ints, Floats]
+"""(envious, envied, dual) of envy rows."""
 
 
-def proven_point(compiled: Compiled, kind: Ints, bundles: Floats, forces: Forces, seconds: float, passes: int) -> Point:
-    """The point of ``bundles`` and the bound of ``forces``.
+def proven_point(compiled: Compiled, kind: Ints, bundles: Floats, duals: Duals, seconds: float, passes: int) -> Point:
+    """The point of ``bundles`` and the bound of ``duals``.
 
     Parameters
     ----------
     compiled:
-        The program; only those of its rows are written down whose dual is not 0.
+        The program; of its envy rows, only those with a nonzero dual are written out.
     kind:
-        (n,) which tenant of the market each entity is.
+        (n,) tenant of the market for each entity.
     bundles:
         (n, k) GPUs per unit of weight, in any unit.
-    forces:
-        Between tenants of the market, objective per unit of taste in the market's unit.
+    duals:
+        Duals of envy rows between tenants of the market, objective per unit of taste in the market's unit.
 
     Returns
     -------
     Point
-        ``row_dual`` is feasible in the dual by construction: prices of the GPU types are the least that leave no
-        column with a gain, whatever the forces are.
+        ``row_dual`` is dual feasible by construction: for any ``duals``, prices of the GPU types are the smallest for
+        which no column has a positive reduced cost.
     """
     entities = compiled.entities
     n, k = entities.shape
     share = _shares(entities, bundles)
-    first, second, dual = _between_entities(entities, kind, forces)
+    first, second, dual = _between_entities(entities, kind, duals)
     ((name, family),) = compiled.families
     cuts = compiled.cuts([(name, family.make(place(first, second, n)))])
     program, at = compiled.program.with_rows(cuts), compiled.rows_of("capacity")
@@ -60,45 +60,45 @@ def proven_point(compiled: Compiled, kind: Ints, bundles: Floats, forces: Forces
 
 
 def _shares(entities: Entities, bundles: Floats) -> Floats:
-    """(n, k) shares in proportion to weight times bundle, as many as the fullest GPU type allows."""
+    """(n, k) shares in proportion to weight times bundle, scaled to fill the tightest GPU type."""
     gpus = np.where(entities.allowed, bundles * entities.weight[:, None], 0.0)
     used = gpus.sum(axis=0)
     fits = np.divide(entities.capacity, used, out=np.full(len(used), np.inf), where=used > 0).min()
     return np.asarray(gpus * fits / entities.demand[:, None])
 
 
-def _between_entities(entities: Entities, kind: Ints, forces: Forces) -> Forces:
+def _between_entities(entities: Entities, kind: Ints, duals: Duals) -> Duals:
     """Pairs of entities and the dual (<= 0) of their row."""
     top = entities.per_gpu.max(axis=1)
     worth = entities.weight * top
-    envious, envied, force = forces
-    pull = force * np.bincount(kind, worth).mean()
+    envious, envied, dual = duals
+    scaled = dual * np.bincount(kind, worth).mean()
     if len(np.unique(kind)) == len(kind):
         position = np.argsort(kind)
         first, second = position[envious], position[envied]
     else:
         order = np.argsort(kind, kind="stable")
         members = np.split(order, np.cumsum(np.bincount(kind))[:-1])
-        across = _across(entities.weight, members, (envious, envied, pull))
-        first, second, pull = (
+        across = _across(entities.weight, members, (envious, envied, scaled))
+        first, second, scaled = (
             np.concatenate(parts) for parts in zip(*across, *_within(entities, members), strict=True)
         )
-    return first, second, -pull / (entities.weight[first] * entities.weight[second] * top[first])
+    return first, second, -scaled / (entities.weight[first] * entities.weight[second] * top[first])
 
 
-def _across(weight: Floats, members: list[Ints], forces: Forces) -> list[Forces]:
-    """Forces between tenants of the market, divided among the entities that they stand for by weight."""
-    result: list[Forces] = [(np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp), np.empty(0))]
-    for a, b, force in zip(*(f.tolist() for f in forces), strict=True):
+def _across(weight: Floats, members: list[Ints], duals: Duals) -> list[Duals]:
+    """Duals between tenants of the market, divided among their entities by weight."""
+    result: list[Duals] = [(np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp), np.empty(0))]
+    for a, b, dual in zip(*(f.tolist() for f in duals), strict=True):
         first, second, part = _overlaps(weight[members[a]], weight[members[b]])
-        result.append((members[a][first], members[b][second], force * part))
+        result.append((members[a][first], members[b][second], dual * part))
     return result
 
 
-def _within(entities: Entities, members: list[Ints]) -> list[Forces]:
-    """Forces between entities of one taste: those who make less of a GPU hold back those who make more."""
+def _within(entities: Entities, members: list[Ints]) -> list[Duals]:
+    """Duals between entities of one taste: from those with less worth per weight to those with more."""
     worth = entities.weight * entities.per_gpu.max(axis=1)
-    result: list[Forces] = []
+    result: list[Duals] = []
     for own in members:
         lack = entities.weight[own] * (worth[own].sum() / entities.weight[own].sum()) - worth[own]
         less, more = np.flatnonzero(lack > FINE * worth[own]), np.flatnonzero(lack < -FINE * worth[own])
@@ -109,9 +109,9 @@ def _within(entities: Entities, members: list[Ints]) -> list[Forces]:
 
 
 def _overlaps(a: Floats, b: Floats) -> tuple[Ints, Ints, Floats]:
-    """Pairs (i, j) and parts (sum 1) that send ``a`` to ``b`` in proportion, with few pairs.
+    """Pairs (i, j) and parts (sum 1) that transport ``a`` to ``b`` in proportion, with few pairs.
 
-    Only what each sends and receives in all matters: lay both along the interval [0, 1]; a part is an overlap.
+    Only row and column sums matter: both are laid along the interval [0, 1], and the parts are the overlaps.
     """
     ends_a, ends_b = (np.cumsum(amounts)[:-1] / amounts.sum() for amounts in (a, b))
     cuts = np.union1d(ends_a, ends_b)

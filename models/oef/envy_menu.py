@@ -1,8 +1,8 @@
-"""The best menu of bundles when it is given which tenants share one: cooperative OEF with far fewer columns.
+"""The best menu of bundles for given groups of tenants: cooperative OEF with far fewer columns.
 
-Envy-freeness says that every tenant takes what it likes best from a menu of bundles (GPUs per unit of weight). When the
-tenants of a group are told to take the same bundle, the program [OEF, eq. 10] has a column per group and GPU type
-instead of per tenant and GPU type, and a row per tenant and other group, of which few matter.
+Envy-freeness means that every tenant takes its favourite from a menu of bundles (GPUs per unit of weight). If all
+tenants of a group take the same bundle, the program [OEF, eq. 10] has one column per group and GPU type instead of per
+tenant and GPU type, and one row per tenant and other group, few of which bind.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from hetopt.tolerances import FINE
 Ints = NDArray[np.intp]
 
 ROWS_PER_TENANT = 3
-"""Rows that a tenant may add in one pass: with one, passes double; with more, most rows are idle."""
+"""Rows that a tenant may add in one pass: with one, passes double; with more, most rows do not bind."""
 
 STALL = 2
-"""Iterations of dual simplex per column after which it counts as stalled; it usually takes less than one. Some programs
-of a group, whose optimum is 0 in very many ways, hold it up for ever (1,000 tenants, one round in some tens)."""
+"""Limit of dual simplex iterations per column; it usually takes less than one. Some highly degenerate programs of a
+group, with optimum 0, stall it for ever (1,000 tenants, one round in some tens)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,19 +56,19 @@ class Market:
         return len(self.taste)
 
     def part(self, rows: Ints) -> Market:
-        """The market of some tenants, as if they stood for all."""
+        """The market of a sample of tenants, scaled to the total weight."""
         grown = self.weight.sum() / self.weight[rows].sum()
         return Market(self.taste[rows], self.worth[rows] * grown, self.weight[rows] * grown, self.capacity)
 
 
 @dataclass(frozen=True, eq=False)
 class Menu:
-    """The best bundles for given groups, and what proves it.
+    """The best bundles for given groups, and the duals that prove it.
 
     Attributes
     ----------
     group:
-        (n,) the bundle that each tenant takes.
+        (n,) bundle of each tenant.
     bundles:
         (groups, k) GPUs per unit of weight.
     objective:
@@ -76,9 +76,9 @@ class Menu:
     prices:
         (k,) objective per GPU.
     envious, envied:
-        r tenants and the groups that they must not envy: the rows that bind.
-    force:
-        (r,) how hard, > 0: objective per unit of taste.
+        r tenants and the groups that they must not envy: the binding rows.
+    dual:
+        (r,) duals of these rows, > 0: objective per unit of taste.
     """
 
     group: Ints
@@ -87,13 +87,13 @@ class Menu:
     prices: Floats
     envious: Ints
     envied: Ints
-    force: Floats
+    dual: Floats
 
 
 def best_menu(market: Market, group: Ints, envious: Ints, envied: Ints, options: Options) -> Menu:
     """The best bundles for ``group``.
 
-    The first rows say that tenant ``envious[r]`` does not envy group ``envied[r]``; others join as they are violated.
+    Initially, rows forbid tenant ``envious[r]`` to envy group ``envied[r]``; others are added as they are violated.
     """
     n, k = market.taste.shape
     groups = int(group.max()) + 1
@@ -108,15 +108,15 @@ def best_menu(market: Market, group: Ints, envious: Ints, envied: Ints, options:
         first.append(envious)
         second.append(envied)
         add_envy_rows(session, market.taste[envious], group[envious], envied, groups * k)
-        x, dual, objective = session.values()
+        x, row_dual, objective = session.values()
         bundles = np.maximum(x, 0.0).reshape(groups, k)
         envious, envied = _envy(market.taste, bundles, group, present)
         if not len(envious):
             break
-    force = -dual[k:]
-    binding = force > 0
+    dual = -row_dual[k:]
+    binding = dual > 0
     rows, columns = np.concatenate(first)[binding], np.concatenate(second)[binding]
-    return Menu(group, bundles, objective, np.maximum(dual[:k], 0.0), rows, columns, force[binding])
+    return Menu(group, bundles, objective, np.maximum(row_dual[:k], 0.0), rows, columns, dual[binding])
 
 
 def _without_envy(market: Market, group: Ints, groups: int) -> LinearProgram:
@@ -141,7 +141,7 @@ def add_envy_rows(session: Session, taste: Floats, own: Ints, other: Ints, colum
 
 
 def _envy(taste: Floats, bundles: Floats, group: Ints, present: NDArray[np.bool_]) -> tuple[Ints, Ints]:
-    """For each tenant the few groups that it envies most, as long as no row forbids it yet."""
+    """For each tenant the few groups that it envies most, among pairs without a row."""
     n, groups = present.shape
     value = taste @ bundles.T
     excess = value - value[np.arange(n), group][:, None]

@@ -1,7 +1,7 @@
-"""Non-cooperative OEF for many tenants: its linear program seen as balancing work over GPU types.
+"""Non-cooperative OEF for many tenants: its linear program as balancing of work over GPU types.
 
 With p[e, j] = weight[e] / (v[e, j] * capacity[j]) (v: speed per GPU) a tenant's work is one unit of rate per weight,
-and the least time in which all types can do everyone's work is one over the largest common level of [OEF, eq. 9].
+and the least time in which the types can do all work is the inverse of the largest common level of [OEF, eq. 9].
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hetopt.tolerances import PROVEN
 def by_prices(compiled: Compiled, options: Options) -> Point:
     """The optimum of :func:`hetopt.models.oef.programs.noncooperative`: a vertex, with a bound proven by weak duality.
 
-    Where the proof fails a general solver is asked.
+    If the proof fails, a general solver is used.
 
     Raises
     ------
@@ -68,7 +68,7 @@ METHOD = Method("oef-noncooperative", exactly(TotalRate, EqualRates), by_prices)
 
 
 def _distinct(rows: Floats) -> tuple[Floats, NDArray[np.intp]]:
-    """The distinct ``rows``, and which of them each is. Tenants often run the same few models."""
+    """The distinct ``rows``, and the index of each row among them: tenants often run the same few models."""
     distinct, group = np.unique(rows, axis=0, return_inverse=True)
     return distinct, group.ravel()
 
@@ -90,7 +90,7 @@ def _duals(
 
     A unit of rate costs tenant e ``least[e] = min_j price[j] / v[e, j]``. Once prices are scaled so that
     ``weight @ least = sum(weight)``, they and ``1 - least`` on the rows ``rate[e] - weight[e] * level = 0`` are
-    feasible in the dual. Those who are not able take no part: their ``least`` is 0.
+    dual feasible. Tenants that are not able are excluded: their ``least`` is 0.
     """
     v = entities.per_gpu[:, usable]
     least = np.divide(prices, v, out=np.full(v.shape, np.inf), where=v > 0).min(axis=1)

@@ -2,12 +2,12 @@
 
 Mo, Xu, Lau: Optimal Resource Efficiency with Fairness in Heterogeneous GPU Clusters, Middleware 2024.
 
-Weights [OEF, section 4.2.3] are part of both programs and give what that many replicas of the tenant would get; real
-weights are as good as whole ones. A tenant with several job types [OEF, section 4.2.4] is one virtual tenant per type,
-among which its weight is divided. A job type that needs more memory than a GPU type has gets none of it.
+Weights [OEF, section 4.2.3] are part of both programs and give what that many replicas of the tenant would get; they
+need not be integer. A tenant with several job types [OEF, section 4.2.4] is one virtual tenant per type, among which
+its weight is divided. A job type that needs more memory than a GPU type has gets none of it.
 
-Both are about tenants. Jobs have no normalised throughput (each counts work in a unit of its own) and no more than all
-of their time, which neither program knows: make tenants of them, or take a policy that is about jobs.
+Both programs are for tenants. Jobs have no normalised throughput (each has its own unit of work), and their time is
+limited, which neither program models: convert them to tenants, or use a policy for jobs.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from hetopt.programs.formulation import Formulation
 def cooperative() -> Formulation:
     """Cooperative OEF: the largest total normalised throughput among envy-free allocations, [OEF, eq. 10].
 
-    Every optimum gives everyone the sharing incentive and uses all GPUs that someone can use (Theorem 5.1). It need not
-    be Pareto-efficient nor give adjacent types (Theorems 5.3 and 5.2 fail from three tenants on).
+    Every optimum satisfies the sharing incentive and uses all GPUs that someone can use (Theorem 5.1). It need not be
+    Pareto-efficient nor give adjacent types (Theorems 5.3 and 5.2 fail from three tenants on).
     """
     return Formulation((TotalRate(), EnvyFree()), kind="tenants", title="OEF cooperative")
 

@@ -1,4 +1,4 @@
-"""Which of several optima: one that gives slow types to those who gain least from fast ones."""
+"""Tie-break among optima: slow types go to the entities that gain least from fast ones."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hetopt.tolerances import scale
 
 
 def ratio_ranks(entities: Entities) -> Floats:
-    """(n,) places 1 … n of the entities by how much they gain from later GPU types.
+    """(n,) ranks 1 … n of the entities by their gain from later GPU types.
 
-    The key is the mean position of the types, each weighted by the speed on it. Where entities are ratio-ordered (the
-    ratio between every two types grows from one to the next) this is that order; entities with the same ratios keep the
-    order of the instance.
+    The key is the mean position of the types, weighted by their speeds. For ratio-ordered entities (the ratio between
+    every two types grows from one to the next) this is that order; entities with equal ratios keep the order of the
+    instance.
     """
     n, k = entities.shape
     per_gpu = np.asarray(entities.per_gpu, dtype=float)
@@ -31,16 +31,16 @@ def ratio_ranks(entities: Entities) -> Floats:
 
 @dataclass(frozen=True)
 class SortedTypes(LinearGain):
-    """Among the optima, the one with gain = sum_ek rank[e] * (k + 1) * w[e, k] * gpus[e, k] largest.
+    """Among the optima, the one with the largest gain = sum_ek rank[e] * (k + 1) * w[e, k] * gpus[e, k].
 
-    w is the speed per GPU over that on the first type which the entity can use, k = 0 the first type, rank from
-    :func:`ratio_ranks`. The tie-break that makes [OEF, Theorem 5.2] true for every ratio-ordered instance: of two
-    entities that value two types alike, the one that comes later in the order gets the later type.
+    w is the speed per GPU relative to the first type that the entity can use, k = 0 the first type, rank from
+    :func:`ratio_ranks`. With this tie-break [OEF, Theorem 5.2] is true for every ratio-ordered instance: of two
+    entities with equal ratios for two types, the later one in the order gets the later type.
 
     Parameters
     ----------
     priority:
-        Below that of the gains it must not harm.
+        Below the priorities of the gains that it must not reduce.
     """
 
     priority: int = -1
@@ -51,7 +51,7 @@ class SortedTypes(LinearGain):
         v = entities.per_gpu
         first = v[np.arange(len(v)), entities.allowed.argmax(axis=1)]
         place = np.arange(1, entities.shape[1] + 1)
-        first[first == 0] = 1  # can run nowhere: no gain
+        first[first == 0] = 1  # runs nowhere: no gain
         rank = entities.numbers(ratio_ranks(entities))[:, None]
         gain = rank * place * (v / first[:, None]) * entities.demand[:, None]
         return np.asarray(gain / entities.number(scale(gain)))
