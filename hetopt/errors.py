@@ -58,6 +58,16 @@ class NotSolved(HetoptError, RuntimeError):
         self.status = status
         self.conflict = tuple(conflict)
 
+    @classmethod
+    def unbounded(cls) -> NotSolved:
+        """The error for an objective that has no limit."""
+        return cls("the objective can grow without limit; a row that bounds it is missing", "unbounded")
+
+    @classmethod
+    def in_time(cls, limit: float | None) -> NotSolved:
+        """The error for a time limit, in seconds, that left nothing usable."""
+        return cls(f"no usable point within time_limit={limit:g} s; raise the limit", "time_limit")
+
 
 class InvalidPlan(HetoptError, ValueError):
     """A policy's result that the cluster could not carry out: too many GPUs, part of a gang, a forbidden type."""

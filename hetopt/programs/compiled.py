@@ -487,6 +487,16 @@ class Compiled:
             else Compiled(self.formulation, self.entities, lazy=False, bounds=self.bounds).program
         )
 
+    def without_curves(self) -> LinearProgram:
+        """The program without concave components and without a gain, to which the duals of an interior point refer."""
+        rest, none = (
+            Compiled(self.formulation, self.entities, lazy=self.lazy),
+            Arrays(gain=np.zeros(self.entities.shape)),
+        )
+        arrays = {name: none if own.curves else own for name, own in self.arrays.items()}
+        rest.__dict__ |= {"arrays": arrays, "pyomo": self.pyomo}
+        return rest.program
+
     def measure(self, share: Floats, priority: int = 0) -> tuple[Measure, bool]:
         """(gain and size at ``priority`` and largest violation, whether all components could be measured)."""
         gain, size, complete = 0.0, 0.0, True

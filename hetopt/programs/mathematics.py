@@ -309,11 +309,14 @@ def mathematics_of(made: object, *about: str) -> Mathematics | None:
 def described(model: Any, mathematics: Mathematics) -> None:
     """Write the ``doc`` of every variable, expression, objective and constraint of a Pyomo model or block.
 
+    The model gets ``mathematics`` as an attribute, too.
+
     Raises
     ------
     InvalidFormulation
         A statement names no component, or a component has neither a statement nor a ``doc`` of its own.
     """
+    object.__setattr__(model, "mathematics", mathematics)
     for name in documented(model, mathematics):
         raise InvalidFormulation(f"{mathematics.title}: the model has no {name!r}, which is stated")
     kinds = (pyo.Var, pyo.Expression, pyo.Objective, pyo.Constraint)

@@ -17,7 +17,7 @@ Components know nothing of each other; they meet in the shared parts of the :cla
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -268,7 +268,7 @@ def state_arrays(block: Block, model: Model, arrays: Arrays) -> Expression:
         for value, variable in zip(each(worth, len(variables[group])).tolist(), variables[group], strict=True)
         if value
     ]
-    return _linear(pairs, arrays.constant)
+    return linear(pairs, arrays.constant)
 
 
 def _state_rows(block: Block, rows: Rows, variables: Mapping[str, list[Any]]) -> None:
@@ -282,13 +282,17 @@ def _state_rows(block: Block, rows: Rows, variables: Mapping[str, list[Any]]) ->
             if value:
                 bodies[r].append((value, of[c]))
     for at, pairs, low, high in zip(index, bodies, *_ends(rows, len(rows)), strict=True):
-        body = _linear(pairs or [(0.0, variables[SHARE][0])])  # Pyomo rejects rows without variables
+        body = linear(pairs or [(0.0, variables[SHARE][0])])  # Pyomo rejects rows without variables
         declared[at] = body == low if low is not None and low == high else (low, body, high)
 
 
-def _linear(pairs: Sequence[tuple[float, Any]], constant: float = 0.0) -> Expression:
+def linear(terms: Iterable[tuple[float, Any]], constant: float = 0.0) -> Expression:
+    """The sum of coefficient times variable, in the form that Pyomo makes and compiles fastest."""
+    pairs = list(terms)
     return LinearExpression(
-        constant=float(constant), linear_coefs=[value for value, _ in pairs], linear_vars=[one for _, one in pairs]
+        constant=float(constant),
+        linear_coefs=[float(value) for value, _ in pairs],
+        linear_vars=[one for _, one in pairs],
     )
 
 

@@ -299,7 +299,7 @@ def _optimum(
             f"read as fractions, the program is infeasible: it holds only within tolerances; {SHORTER}", "infeasible"
         ) from None
     except UnboundedError:
-        raise NotSolved("the objective can grow without limit; a row that bounds it is missing", "unbounded") from None
+        raise NotSolved.unbounded() from None
 
 
 def _float_vertex(base: LinearProgram, rational: RationalProgram, start: Basis | None) -> Vertex:

@@ -93,11 +93,11 @@ def _optimise(gurobipy: Any, model: Any, program: LinearProgram, options: Option
 
         raise infeasible(program)
     if model.Status == status.UNBOUNDED:
-        raise NotSolved("the objective can grow without limit; a row that bounds it is missing", "unbounded")
+        raise NotSolved.unbounded()
     if model.Status == status.TIME_LIMIT and program.integer.any() and model.SolCount:
         return "time_limit"
     if model.Status == status.TIME_LIMIT:
-        raise NotSolved(f"no usable point within time_limit={options.time_limit:g} s; raise the limit", "time_limit")
+        raise NotSolved.in_time(options.time_limit)
     if model.Status != status.OPTIMAL:
         raise NotSolved(f"Gurobi stopped with status {model.Status}", "error")
     return "gap" if program.integer.any() and model.MIPGap > 0 else "optimal"

@@ -370,11 +370,9 @@ class Session:
             if status == _Status.kInfeasible or is_infeasible(self.program):
                 raise infeasible(self.program)
         if status in (_Status.kUnbounded, _Status.kUnboundedOrInfeasible):
-            raise NotSolved("the objective can grow without limit; a row that bounds it is missing", "unbounded")
+            raise NotSolved.unbounded()
         if status == _Status.kTimeLimit:
-            raise NotSolved(
-                f"no usable point within time_limit={self.options.time_limit:g} s; raise the limit", "time_limit"
-            )
+            raise NotSolved.in_time(self.options.time_limit)
         if status == _Status.kModelEmpty:
             raise NotSolved("the program has no columns: there is nothing to decide", "error")
         raise NotSolved(f"HiGHS stopped with {self._highs.modelStatusToString(status)!r}", "error")

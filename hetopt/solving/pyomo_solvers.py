@@ -15,13 +15,13 @@ import pyomo.environ as pyo
 from numpy.typing import NDArray
 from pyomo.common.errors import ApplicationError
 from pyomo.common.gc_manager import PauseGC
-from pyomo.core.expr import LinearExpression
 from pyomo.opt import TerminationCondition
 from scipy import sparse
 
 from hetopt.data.entities import Floats
 from hetopt.errors import NotSolved, SolverUnavailable
 from hetopt.programs.linear import LinearProgram
+from hetopt.programs.model import linear
 from hetopt.solving.options import Options
 from hetopt.solving.point import Point, Status
 from hetopt.tolerances import EQUAL, FEASIBILITY, scale
@@ -57,22 +57,17 @@ def to_pyomo(program: LinearProgram) -> Any:
             variable.setub(high)
             if whole:
                 variable.domain = pyo.Integers
-        gain = _expression(columns, np.flatnonzero(program.c).tolist(), program.c[program.c != 0].tolist())
-        model.objective = pyo.Objective(expr=gain + program.offset, sense=pyo.maximize)
+        gains = [(value, column) for value, column in zip(program.c.tolist(), columns, strict=True) if value]
+        model.objective = pyo.Objective(expr=linear(gains or [(0.0, columns[0])], program.offset), sense=pyo.maximize)
         model.row = pyo.Constraint(range(program.shape[0]))
         matrix = sparse.csr_array(program.A)
         for i in range(program.shape[0]):
             part = slice(matrix.indptr[i], matrix.indptr[i + 1])
-            body = _expression(columns, matrix.indices[part].tolist(), matrix.data[part].tolist())
+            terms = zip(matrix.data[part].tolist(), (columns[j] for j in matrix.indices[part].tolist()), strict=True)
+            body = linear([*terms] or [(0.0, columns[0])])  # Pyomo rejects rows without variables
             low, high = float(program.row_lower[i]), float(program.row_upper[i])
             model.row[i] = body == low if low == high else (low, body, high)
     return model
-
-
-def _expression(columns: list[Any], where: list[int], values: list[float]) -> Any:
-    """A linear expression; an empty one is 0 times the first column, since Pyomo rejects rows without variables."""
-    where, values = (where, values) if where else ([0], [0.0])
-    return LinearExpression(constant=0, linear_coefs=values, linear_vars=[columns[j] for j in where])
 
 
 def solve(program: LinearProgram, options: Options) -> Point:
@@ -197,14 +192,14 @@ def _status(program: LinearProgram, options: Options, condition: Any, x: Floats)
     if condition == TerminationCondition.maxTimeLimit:
         if np.isfinite(x).all() and program.violation(x) <= FEASIBILITY:
             return "time_limit"
-        raise NotSolved(f"no usable point within time_limit={options.time_limit} s; raise the limit", "time_limit")
+        raise NotSolved.in_time(options.time_limit)
     impossible = (TerminationCondition.infeasible, TerminationCondition.infeasibleOrUnbounded)
     if condition in (*impossible, TerminationCondition.unbounded):
         from hetopt.solving.conflicts import infeasible, is_infeasible
 
         if condition != TerminationCondition.unbounded and is_infeasible(program):
             raise infeasible(program)
-        raise NotSolved("the objective can grow without limit; a row that bounds it is missing", "unbounded")
+        raise NotSolved.unbounded()
     raise NotSolved(f"solver {options.solver!r} stopped with {str(condition)!r}", "error")
 
 

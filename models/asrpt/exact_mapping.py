@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pyomo.environ as pyo
-from pyomo.core.expr import LinearExpression
 
 from hetopt.errors import InvalidInstance, NotSolved
 from hetopt.models.asrpt.contents import Whole
@@ -25,14 +23,6 @@ from hetopt.tolerances import FEASIBILITY, PROVEN
 def one_minute() -> Options:
     """Options that stop a search after a minute."""
     return Options(time_limit=60.0)
-
-
-def linear(terms: Iterable[tuple[float, Any]]) -> Any:
-    """The sum of coefficient times variable, in the form that is compiled fastest."""
-    pairs = list(terms)
-    return LinearExpression(
-        constant=0, linear_coefs=[float(value) for value, _ in pairs], linear_vars=[variable for _, variable in pairs]
-    )
 
 
 def started(start: Mapper, pipeline: Pipeline, servers: Servers) -> Whole | None:

@@ -11,7 +11,7 @@ import pyomo.environ as pyo
 
 from hetopt.errors import InvalidOption
 from hetopt.models.asrpt.contents import Room, Whole
-from hetopt.models.asrpt.exact_mapping import first_servers_first, linear, one_minute, settled, solve_from, started
+from hetopt.models.asrpt.exact_mapping import first_servers_first, one_minute, settled, solve_from, started
 from hetopt.models.asrpt.local_search import LocalSearch
 from hetopt.pipelines.graph import job_graph
 from hetopt.pipelines.iteration_time import Asynchronous
@@ -19,6 +19,7 @@ from hetopt.pipelines.mapping import GPUMapping, Mapper, Stopwatch, in_order
 from hetopt.pipelines.pipeline import Pipeline
 from hetopt.pipelines.servers import Servers
 from hetopt.programs.mathematics import Mathematics, described
+from hetopt.programs.model import linear
 from hetopt.solving.options import Options
 from hetopt.tolerances import EQUAL, PROVEN
 
@@ -225,7 +226,6 @@ def _model(room: Room, given: Whole | None) -> Any:
             if here[s][m]:
                 _stage_rows(model, room, here, s, m, unit)
     _order_rows(model, room, here)
-    object.__setattr__(model, "mathematics", MATHEMATICS)
     described(model, MATHEMATICS)
     return model
 

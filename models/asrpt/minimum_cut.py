@@ -12,7 +12,7 @@ import numpy as np
 import pyomo.environ as pyo
 
 from hetopt.models.asrpt.contents import Whole
-from hetopt.models.asrpt.exact_mapping import first_servers_first, linear, one_minute, settled, solve_from, started
+from hetopt.models.asrpt.exact_mapping import first_servers_first, one_minute, settled, solve_from, started
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.models.asrpt.minimum_alpha import REDUCED, STAGES
 from hetopt.models.asrpt.partitions import least_cuts
@@ -23,6 +23,7 @@ from hetopt.pipelines.mapping import GPUMapping, Mapper, Stopwatch, in_order
 from hetopt.pipelines.pipeline import Pipeline
 from hetopt.pipelines.servers import Servers
 from hetopt.programs.mathematics import Mathematics, described
+from hetopt.programs.model import linear
 from hetopt.solving.options import Options
 
 Step = tuple[int, int, int, int, int]
@@ -179,7 +180,6 @@ class MinimumCut:
         unit = pyo.value(model.unit)
         every = linear((value / unit, variable) for value, variable in terms if value)
         model.bytes = pyo.Objective(expr=every + _linked(pipeline) / unit, sense=pyo.minimize)
-        object.__setattr__(model, "mathematics", self.mathematics)
         described(model, self.mathematics)
         return model
 

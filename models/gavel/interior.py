@@ -23,7 +23,7 @@ from hetopt.models.gavel.parts import InOrder, LeastRatio, SoonestEnd, TimeFract
 from hetopt.models.objectives import LinearGain, WeightedRate
 from hetopt.models.slacks import State
 from hetopt.programs.compiled import Compiled
-from hetopt.programs.formulation import Component, Formulation
+from hetopt.programs.formulation import Component
 from hetopt.programs.linear import LinearProgram
 from hetopt.solving.highs import Session
 from hetopt.solving.methods import Method
@@ -167,7 +167,7 @@ def solve_finish_time(compiled: Compiled, options: Options) -> Point:
     table = entities.speed[jobs.who] / jobs.unit[:, None]
     start = -float(jobs.rho(0.5 * (table @ work.first_shares())).max())
     what: dict[str, Any] = {"speed": work.table(table), "floor": floor, "start": start, "most": -float(jobs.late.max())}
-    point = work.point(_without_tangents(compiled), minus_rho, 1.0, 0.0, **what)
+    point = work.point(compiled.without_curves(), minus_rho, 1.0, 0.0, **what)
     return point if _close(point, options) else optimise(compiled.program, options, compiled.separation())
 
 
@@ -185,28 +185,8 @@ def solve_concave(compiled: Compiled, component: Concave, options: Options) -> P
         y = entities.rate(x)[terms.who] / terms.unit
         return terms.constant + float(terms.size @ component.shape.value(y))
 
-    point = work.point(_without_tangents(compiled), gain, size, terms.constant, **what)
+    point = work.point(compiled.without_curves(), gain, size, terms.constant, **what)
     return point if _close(point, options) else optimise(compiled.program, options, compiled.separation())
-
-
-def _without_tangents(compiled: Compiled) -> LinearProgram:
-    """The program with only capacity and time rows, to which the duals of an interior point refer."""
-    parts: tuple[Component, ...] = (
-        _Nothing(),
-        *(part for part in compiled.formulation if isinstance(part, TimeFraction)),
-    )
-    return Formulation(parts, kind=compiled.entities.kind).compiled(compiled.entities).program
-
-
-@dataclass(frozen=True)
-class _Nothing(LinearGain):
-    """No gain."""
-
-    name: str = "nothing"
-
-    def coefficients(self, entities: Entities) -> Floats:
-        """(n, k) zeros."""
-        return np.zeros(entities.shape)
 
 
 def _close(point: Point, options: Options) -> bool:

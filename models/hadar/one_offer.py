@@ -97,6 +97,5 @@ def offer_model(market: Market, bid: Bid) -> Any:
     model.one_server = pyo.Constraint(expr=everywhere <= 1 + (len(servers) - 1) * model.spread)
     talks = sum(bid.charges[h] * model.on[h] for h in servers)
     model.talks = pyo.Constraint(expr=model.talk >= talks - sum(bid.charges) * (1 - model.spread))
-    object.__setattr__(model, "mathematics", OFFER)
     described(model, OFFER)
     return model

@@ -101,8 +101,7 @@ def schedule_model(problem: Problem, schedules: Sequence[Schedule], *, whole: bo
         rule=lambda m, h, r, t: sum(n * m.y[pairs[i]] for i, n in used[h, r, t]) <= capacity[h, r],
     )
     model.once = pyo.Constraint(list(owners), rule=lambda m, j: sum(m.y[j, i] for i in owners[j]) <= 1)
-    object.__setattr__(model, "mathematics", P2 if whole else P2_RELAXED)
-    described(model, model.mathematics)
+    described(model, P2 if whole else P2_RELAXED)
     return model
 
 
@@ -124,7 +123,6 @@ def dual_model(problem: Problem, schedules: Sequence[Schedule]) -> Any:
         return m.mu[j] + cost >= float(schedules[i].value(problem))
 
     model.pays = pyo.Constraint([(problem.name(s.job), i) for i, s in enumerate(schedules)], rule=pays)
-    object.__setattr__(model, "mathematics", P3)
     described(model, P3)
     return model
 

@@ -193,7 +193,6 @@ class TimeIndexed:
         )
         least = None if self.admission else 1
         model.admission = pyo.Constraint(list(jobs), rule=lambda _, j: (least, ends(j), 1))
-        object.__setattr__(model, "mathematics", self.mathematics)
         described(model, self.mathematics)
         return model
 
