@@ -120,6 +120,51 @@ WRONG: list[tuple[str, type[hetopt.HetoptError], Callable[[], object]]] = [
         hetopt.InvalidOption,
         lambda: hetopt.export(gavel.water_filling(), "nowhere.lp", JOBS),
     ),
+    (
+        "is a Pyomo model; export hetopt.from_pyomo(model)",
+        hetopt.InvalidOption,
+        lambda: hetopt.export(wrong(oef.cooperative().build(TENANTS)), "nowhere.lp"),
+    ),
+    (
+        "lazy is '0.5'; it must be True or False",
+        hetopt.InvalidOption,
+        lambda: oef.cooperative().build(TENANTS, lazy=wrong("0.5")),
+    ),
+    (
+        "canonical is 1; it must be True or False",
+        hetopt.InvalidOption,
+        lambda: oef.noncooperative(canonical=wrong(1)),
+    ),
+    (
+        "LeastRatio.scale_by_demand is 'no'",
+        hetopt.InvalidOption,
+        lambda: gavel.max_min_fairness(scale_by_demand=wrong("no")),
+    ),
+    (
+        "any_scale is 'yes'; it must be True or False",
+        hetopt.InvalidInstance,
+        lambda: hetopt.Instance.from_speedups([[1]], [1], any_scale=wrong("yes")),
+    ),
+    (
+        "work is b'3'; it must be one value",
+        hetopt.InvalidInstance,
+        lambda: hetopt.Instance.from_jobs([[1]], 1, work=wrong(b"3"), capacity=[1]),
+    ),
+    (
+        "(True and False are none",
+        hetopt.InvalidInstance,
+        lambda: hetopt.Instance.from_speedups([[1]], [1], weights=wrong(np.True_)),
+    ),
+    (
+        "from_tables names field 'throughputs'",
+        hetopt.InvalidInstance,
+        lambda: hetopt.Instance.from_tables(TENANTS.tables()["servers"], throughputs=True),
+    ),
+    (
+        "seed is 10000000000; it must be a whole number",
+        hetopt.InvalidOption,
+        lambda: hetopt.Options(seed=10**10),
+    ),
 ]
 
 

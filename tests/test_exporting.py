@@ -91,9 +91,10 @@ def test_json_gives_back_every_number(tmp_path_factory: Any, program: LinearProg
         objectives = (Objective(program.c * 2, 3.5, 2), Objective(-program.c, priority=1))
         kept = {0: objectives[0]} if program.shape[0] else {}
         program = replace(program, earlier=objectives, kept=kept, share=np.zeros((1, 1), dtype=np.intp))
+        program = replace(program, row_unit=np.full(program.shape[0], 0.25), col_unit=np.full(program.shape[1], 8.0))
     path = hetopt.export(program, tmp_path_factory.mktemp("files") / "program.json")
     back = hetopt.from_json(path)
-    for key in ("c", "row_lower", "row_upper", "col_lower", "col_upper", "integer", "share"):
+    for key in ("c", "row_lower", "row_upper", "col_lower", "col_upper", "integer", "share", "row_unit", "col_unit"):
         np.testing.assert_array_equal(getattr(back, key), getattr(program, key))
     np.testing.assert_array_equal(back.A.toarray(), program.A.toarray())
     assert list(back.kept) == list(program.kept)

@@ -16,6 +16,7 @@ from hetopt.errors import InvalidFormulation
 from hetopt.models import oef
 from hetopt.models.fairness import EnvyFree, EqualRates, SharingIncentive
 from hetopt.models.objectives import TotalRate
+from hetopt.models.oef import SortedTypes
 from hetopt.models.switching import SwitchingCost
 from hetopt.programs.formulation import Formulation
 from hetopt.proofs.strategies import job_instances, tenant_instances, with_held
@@ -33,6 +34,17 @@ class Nothing:
 
     def add(self, block: Any, model: hetopt.Model) -> float:
         return 0
+
+
+@dataclass(frozen=True)
+class Scaled(hetopt.ArrayComponent):
+    """A gain of any shape."""
+
+    gain: Any
+    name: str = "scaled"
+
+    def rows(self, entities: hetopt.Entities) -> hetopt.Arrays:
+        return hetopt.Arrays(gain=self.gain)
 
 
 def test_components_are_listed_added_removed_and_exchanged() -> None:
@@ -69,6 +81,11 @@ def test_a_changed_formulation_says_so_in_its_title() -> None:
             "'a' is about tenants and 'b' about jobs",
         ),
         (lambda: Formulation((Nothing("b", "jobs"),), kind="tenants"), "'b' is about jobs, but the formulation is set"),
+        (lambda: Formulation((SortedTypes("1"),)), "sorted_types.priority is '1'; it must be a whole number"),
+        (lambda: (oef.cooperative() + Scaled(np.ones(3))).compile(INST), r"'scaled': the gain has shape \(3,\)"),
+        (lambda: hetopt.Rows("row", None, [], upper="1"), "row.upper is '1'; it must be a number, or 1 in an array"),
+        (lambda: hetopt.Rows("row", None, [], lower=True), "row.lower is True"),
+        (lambda: hetopt.Columns("x", ["a", "b"], upper=np.ones(3)), r"x.upper has shape \(3,\); .* or 2 in an array"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_a_remedy(make: Any, message: str) -> None:
@@ -175,3 +192,33 @@ def test_a_component_that_forgets_its_gain_is_named() -> None:
 
     with pytest.raises(InvalidFormulation, match=r"'my_rows': add.* returned None; return the gain"):
         Formulation((TotalRate(), Rows())).build(INST)  # type: ignore[arg-type]
+
+
+def test_an_objective_of_a_component_is_refused() -> None:
+    """It would be left out of the sum of gains without a word."""
+
+    class Own:
+        name = "own"
+
+        def add(self, block: Any, model: Any) -> float:
+            block.goal = pyo.Objective(expr=model.rate["u1"], sense=pyo.maximize)
+            return 0
+
+    for use in (hetopt.solve, lambda formulation, instance: formulation.build(instance)):
+        with pytest.raises(InvalidFormulation, match="'own' declares an objective; return what it maximises"):
+            use(oef.cooperative() + Own(), INST)
+
+
+def test_components_in_pyomo_see_floats_and_are_built_once() -> None:
+    built = []
+
+    class Logarithmic:
+        name = "logarithmic"
+
+        def add(self, block: Any, model: Any) -> float:
+            built.append(model.entities.speed.dtype)
+            block.row = pyo.Constraint(expr=float(np.log(model.entities.speed[0, 1])) * model.share["u1", "GPU2"] <= 1)
+            return 0
+
+    assert hetopt.solve(oef.cooperative() + Logarithmic(), INST, exact=True).certificate.exact is not None
+    assert built == [np.dtype(float)]

@@ -186,6 +186,9 @@ def test_water_filling_counts_its_programs_and_its_time() -> None:
         hetopt.solve(gavel.water_filling(time_limit=1 / 10**6), many)
     with pytest.raises(InvalidOption, match="time_limit is 0"):
         gavel.water_filling(time_limit=0)
+    for make in (gavel.max_min_fairness, gavel.total_throughput, gavel.finish_time_fairness):
+        with pytest.raises(NotSolved, match="time_limit="):
+            hetopt.solve(make(), many, time_limit=1 / 10**9)
 
 
 def test_water_filling_gives_what_the_least_cannot_use() -> None:

@@ -139,6 +139,7 @@ INSTANCE = hetopt.Instance.from_speedups([[1, 2], [1, 5]], [1, 1])
         ({"capacity": [True, 1]}, "capacity is no table of numbers"),
         ({"speed": [["1", 2], [1, 5]]}, "speed is no table of numbers"),
         ({"speed": [[1e-300, 2], [1, 5]]}, "speed has 1e-300"),
+        ({"speed": [[1, 2], [0, 0]]}, "speed of 'u2' is 0 on every GPU type"),
     ],
 )
 def test_bad_changes_change_nothing(change: dict[str, Any], message: str) -> None:
@@ -146,6 +147,20 @@ def test_bad_changes_change_nothing(change: dict[str, Any], message: str) -> Non
     with pytest.raises(InvalidInstance, match=message):
         session.change(**change)
     assert session.solve().certificate.objective == pytest.approx(5.25)
+
+
+@pytest.mark.parametrize("bound", [True, "3", float("nan")])
+def test_bounds_that_are_no_numbers_are_refused(bound: Any) -> None:
+    session = FormulationSession(oef.noncooperative(), INSTANCE)
+    with pytest.raises(InvalidOption, match=r"lower is .*; it must be a number"):
+        session.set_row("equal_rates.row[u1]", lower=bound)
+
+
+def test_an_instance_without_a_row_whose_bounds_were_set_is_refused() -> None:
+    session = FormulationSession(oef.noncooperative(), INSTANCE)
+    session.set_row("equal_rates.row[u2]", lower=0.1, upper=0.1)
+    with pytest.raises(InvalidInstance, match=r"the row 'equal_rates.row\[u2\]', whose bounds were set, does not"):
+        session.solve(hetopt.Instance.from_speedups([[1, 2]], [1, 1]))
 
 
 def test_what_a_session_is_not_for_is_refused() -> None:

@@ -426,6 +426,11 @@ def test_from_pyomo_takes_rows_along_that_a_model_lacks() -> None:
     instance = draw_speeds(41, 2)
     lazy, whole = (from_pyomo(oef.cooperative().build(instance, lazy=lazy)) for lazy in (True, False))
     check_same(lazy, whole)
+    for change in (lambda m: m.envy_free.row.deactivate(), lambda m: m.del_component(m.envy_free)):
+        models = [oef.cooperative().build(instance, lazy=lazy) for lazy in (True, False)]
+        for model in models:
+            change(model)
+        assert [from_pyomo(model).shape for model in models] == [(2, 2 * len(instance.tenants))] * 2
     assert not oef.cooperative().build(draw_speeds(40, 2), lazy=True).left_out
 
 
