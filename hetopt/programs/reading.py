@@ -1,4 +1,4 @@
-r"""Programs as plain text: one statement after the other, in the order shown, with formulas in Python syntax.
+r"""Programs as plain text: one statement below the other, as they are shown; formulas are in Python's syntax ::
 
     Hadar, P2: the best choice of schedules
     maximise
