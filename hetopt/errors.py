@@ -89,4 +89,4 @@ class UnknownName(HetoptError, KeyError):
 
 
 class LargeModel(UserWarning):
-    """A Pyomo model has millions of terms: building it takes minutes and gigabytes."""
+    """A Pyomo model will have millions of terms: seconds to minutes to build, and gigabytes."""

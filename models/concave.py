@@ -8,7 +8,7 @@ relaxation gives an upper bound, the measured gain a lower one; tangents are add
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from hetopt.data.entities import Entities, Floats, Kind
 from hetopt.programs.arrays import Arrays, Columns, Curves
+from hetopt.programs.formulation import ArrayComponent
 from hetopt.programs.mathematics import Mathematics
 from hetopt.programs.model import Block, Expression, Model
 from hetopt.programs.symbols import shared
@@ -85,10 +86,9 @@ class ConcaveTerms:
     constant: float = 0.0
 
 
-class Concave(ABC):
+class Concave(ArrayComponent):
     """Base of components with a separable concave gain, see the module docstring."""
 
-    name: str
     shape: AlphaFair
 
     @abstractmethod

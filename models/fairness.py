@@ -134,7 +134,7 @@ class SharingIncentive(ArrayComponent):
     name: str = "sharing_incentive"
 
     def rows(self, entities: Entities) -> Arrays:
-        """The rows, relative to the fair rates."""
+        """The rows; violations are relative to the fair rates."""
         fair = self.fair(entities)
         size = np.where(fair > 0, fair, 1).astype(float)
         row = Rows("row", entities.names, (on_shares(entities.speed),), fair, scale=size, unit=nearest_powers(fair))

@@ -26,6 +26,11 @@ class LinearGain(ArrayComponent):
         return Arrays(gain=self.coefficients(entities))
 
 
+def is_linear_gain(part: object) -> bool:
+    """Whether a component is a linear gain and nothing more: its class adds no rows of its own."""
+    return isinstance(part, LinearGain) and type(part).rows is LinearGain.rows
+
+
 @dataclass(frozen=True)
 class TotalRate(LinearGain):
     """Total rate: gain = sum_e rate[e].

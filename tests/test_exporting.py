@@ -321,3 +321,11 @@ def test_a_row_may_be_named_like_the_objective(tmp_path: Path, ending: str) -> N
     highs = _read(hetopt.export(program, tmp_path / f"p.{ending}"))
     assert highs.getLp().row_names_ == ["objective", "a"]
     assert highs.getInfo().objective_function_value == pytest.approx(2)
+
+
+def test_crossed_bounds_of_a_row_are_no_range(tmp_path: Path) -> None:
+    """MPS would take the absolute value of the range, and the program would become feasible."""
+    program = lp([1], [(2, [1], 1)], [(0, 3)])
+    with pytest.raises(InvalidOption, match="lower bound above its upper one, which MPS cannot say"):
+        hetopt.export(program, tmp_path / "p.mps")
+    assert _read(hetopt.export(program, tmp_path / "p.lp")).getModelStatus() == highspy.HighsModelStatus.kInfeasible

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 import hetopt
 from hetopt import Instance, Options
 from hetopt.models.fft import FFT
+from hetopt.models.fft.parts import AgeCost
 from hetopt.models.fft.round import most_gpus, packed
 from hetopt.models.switching import SwitchingCost
 from hetopt.proofs.strategies import job_instances
@@ -66,3 +67,18 @@ def test_more_parts_take_the_general_solve_path() -> None:
         compiled = chosen.formulation(instance).compiled(instance.entities("jobs"))
         assert (method_for(compiled, Options()) is not None) == method
     assert hetopt.solve(policy, instance).assigned == {"j1": "GPU1"}
+
+
+def test_a_gain_that_has_rows_too_is_no_mere_gain() -> None:
+    """The method of the round knows costs alone; rows of a subclass count, in ties as well."""
+
+    class Banned(AgeCost):
+        def rows(self, entities: hetopt.Entities) -> hetopt.Arrays:
+            row = hetopt.Rows("row", None, [hetopt.on_shares(np.ones((1, 2)), np.array([0]))], upper=0.0)
+            return hetopt.Arrays(gain=self.coefficients(entities), rows=[row])
+
+    jobs = hetopt.Instance.from_jobs([[8, 1], [8, 1]], demand=[1, 1], work=[16, 16], capacity=[1, 1])
+    banned = FFT() + Banned(name="banned")
+    assert hetopt.solve(banned.formulation(jobs), jobs).share.to_numpy()[0].tolist() == [0, 0]
+    plan, _ = banned(jobs)
+    assert plan.x[0].tolist() == [0, 0]

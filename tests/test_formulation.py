@@ -47,6 +47,43 @@ class Scaled(hetopt.ArrayComponent):
         return hetopt.Arrays(gain=self.gain)
 
 
+@dataclass(frozen=True)
+class Misplaced(hetopt.ArrayComponent):
+    """A row whose entries may lie elsewhere: in the rows or columns of other components."""
+
+    rows_: int = 1
+    column: int = 0
+    of: str = "z"
+    name: str = "misplaced"
+
+    def rows(self, entities: hetopt.Entities) -> hetopt.Arrays:
+        terms = hetopt.on_own(np.ones(self.rows_), self.of, np.full(self.rows_, self.column))
+        return hetopt.Arrays(columns=[hetopt.Columns("z")], rows=[hetopt.Rows("row", None, [terms], upper=0.5)])
+
+
+@dataclass(frozen=True)
+class Constant(hetopt.ArrayComponent):
+    """A gain that is the same for all shares."""
+
+    name: str = "constant"
+
+    def rows(self, entities: hetopt.Entities) -> hetopt.Arrays:
+        return hetopt.Arrays(constant=7)
+
+
+def test_a_constant_gain_counts() -> None:
+    found = hetopt.solve(oef.cooperative() + Constant(), INST)
+    assert found.certificate.status == "optimal"
+    assert found.certificate.objective == found.certificate.bound == pytest.approx(12.25)
+    assert hetopt.from_pyomo((oef.cooperative() + Constant()).build(INST)).offset == 7
+
+
+def test_components_are_added_to_components() -> None:
+    made = TotalRate() + EqualRates()
+    assert made == Formulation((TotalRate(), EqualRates()))
+    assert hetopt.solve(made, INST).certificate.method == "prices"
+
+
 def test_components_are_listed_added_removed_and_exchanged() -> None:
     base = oef.cooperative()
     assert base.names == ("total_rate", "envy_free")
@@ -85,6 +122,13 @@ def test_a_changed_formulation_says_so_in_its_title() -> None:
         (lambda: (oef.cooperative() + Scaled(np.ones(3))).compile(INST), r"'scaled': the gain has shape \(3,\)"),
         (lambda: hetopt.Rows("row", None, [], upper="1"), "row.upper is '1'; it must be a number, or 1 in an array"),
         (lambda: hetopt.Rows("row", None, [], lower=True), "row.lower is True"),
+        (lambda: hetopt.Rows("row", None, [], upper=np.nan), "row.upper is NaN; give a number, inf or -inf"),
+        (lambda: (oef.noncooperative() + Misplaced(2)).compile(INST), "'misplaced': row has a term in row 1 of 1"),
+        (lambda: (oef.noncooperative() + Misplaced(column=-1)).compile(INST), "has a term in column -1 of 1"),
+        (
+            lambda: (oef.noncooperative() + Misplaced(of="c")).compile(INST),
+            "columns 'c', which it does not",
+        ),
         (lambda: hetopt.Columns("x", ["a", "b"], upper=np.ones(3)), r"x.upper has shape \(3,\); .* or 2 in an array"),
     ],
 )

@@ -179,6 +179,8 @@ def test_water_filling_counts_its_programs_and_its_time() -> None:
     inst = hetopt.Instance.from_jobs([[1, 0], [0, 2], [0, 3]], [1, 1, 2], [1, 1, 1], [4, 2])
     certificate = hetopt.solve(gavel.water_filling(), inst).certificate
     assert certificate.passes == 2
+    first = hetopt.solve(gavel.max_min_fairness(), inst, method="simplex").certificate
+    assert certificate.duals.to_dict() == pytest.approx(first.duals.to_dict()), "of the objective, the least ratio"
     assert 0 < certificate.solver_seconds <= certificate.seconds
     rows = np.random.default_rng(0).random((300, 8)) + 0.1
     many = hetopt.Instance.from_jobs(rows, 1, 1, [20] * 8)

@@ -336,6 +336,8 @@ def test_programs_are_read_from_text() -> None:
         (Symbol("E", "tenants of all kinds"),),
         "minimise",
     )
+    accented = Mathematics.read("subject to\n  row\n    é[e] >= é[e] for e in E\nsymbols\n  E | a\n  é[e] | b").rows[0]
+    assert (accented.formula, accented.over) == ("é[e] >= é[e]", "for e in E")
     for wrong in (
         "maximise\n  gain | a | b | c | d\n    1",
         "maximise\n  two names\n    1",

@@ -192,3 +192,10 @@ def test_rows_in_arrays_are_measured_by_their_new_bounds() -> None:
     assert fair[0] == pytest.approx(1.5)
     assert fair[1] <= 1 + EQUAL
     assert fair[2] == pytest.approx(1.7)
+
+
+def test_plain_sessions_have_all_rows() -> None:
+    instance = market(np.random.default_rng(0), 45, 2)
+    session = FormulationSession(oef.cooperative(), instance, hetopt.Options(method="plain"))
+    certificate = session.solve().certificate
+    assert (certificate.passes, len(certificate.duals)) == (1, 2 + 45 * 44)

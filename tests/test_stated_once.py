@@ -438,7 +438,7 @@ def test_a_large_model_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     from hetopt.programs import model as models
 
     monkeypatch.setattr(models, "LARGE", 1000)
-    with pytest.warns(LargeModel, match=r"380 rows with 1,520 terms \(envy_free\).*lazy=True"):
+    with pytest.warns(LargeModel, match=r"380 rows with 1,520 terms .* of envy_free: .*lazy=True"):
         oef.cooperative().build(draw_speeds(20, 2))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

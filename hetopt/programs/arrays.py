@@ -150,6 +150,8 @@ def _check_numbers(part: Columns | Rows, *keys: str) -> None:
         if not (value.shape == (len(part),) if isinstance(value, np.ndarray) else is_real(type(value))):
             given = f"has shape {value.shape}" if isinstance(value, np.ndarray) else f"is {shown(value)}"
             raise InvalidFormulation(f"{part.name}.{key} {given}; it must be a number, or {len(part)} in an array")
+        if value != value if not isinstance(value, np.ndarray) else value.dtype == float and np.isnan(value).any():
+            raise InvalidFormulation(f"{part.name}.{key} is NaN; give a number, inf or -inf where there is no bound")
 
 
 def full_names(part: Columns | Rows, prefix: str) -> Sequence[str]:
@@ -282,7 +284,7 @@ class Arrays:
     @property
     def has_gain(self) -> bool:
         """Whether it contributes to the objective."""
-        return self.gain is not None or bool(self.own_gain)
+        return self.gain is not None or bool(self.own_gain) or self.constant != 0
 
 
 @dataclass(frozen=True)

@@ -254,6 +254,15 @@ class Compiled:
         starts["", "end"] = end
         return starts
 
+    def _group(self, owner: str, name: str) -> tuple[int, int]:
+        """First column of a group, and how many it has."""
+        if name in (SHARE, PYOMO):
+            start = self.groups["", name]
+            return start, self.entities.speed.size if name == SHARE else self.width - start
+        if (owner, name) not in self.groups:
+            raise InvalidFormulation(f"{owner!r} has coefficients of the columns {name!r}, which it does not declare")
+        return self.groups[owner, name], len(self.arrays[owner].group(name))
+
     @property
     def width(self) -> int:
         """Number of columns."""
@@ -288,7 +297,11 @@ class Compiled:
 
     def rows_of(self, name: str) -> slice:
         """Positions of the rows of a component (or ``"capacity"``) in the program; rows from Pyomo come last."""
-        own = [part for part in self.segments if part.owner == name or (name == part.rows.name == "capacity")]
+        own = [
+            part
+            for part in self.segments
+            if part.owner == name or (not part.owner and name == part.rows.name == "capacity")
+        ]
         if not own:
             return slice(0, 0)
         return slice(own[0].start, own[-1].start + len(own[-1].rows))
@@ -303,7 +316,8 @@ class Compiled:
         rows, columns, values, start = [], [], [], 0
         for owner, part in stated:
             for terms in part.terms:
-                first = self.groups["" if terms.of in (SHARE, PYOMO) else owner, terms.of]
+                first, size = self._group(owner, terms.of)
+                _check_positions(owner, part, terms, size)
                 rows.append(terms.row + start if start else terms.row)
                 columns.append(terms.column + first if first else terms.column)
                 values.append(terms.value)
@@ -330,7 +344,7 @@ class Compiled:
             No component adds to the objective.
         """
         levels: dict[int, list[Any]] = {}
-        size, kind = self.entities.speed.size, self.entities.speed.dtype
+        shares, kind = self.entities.speed.size, self.entities.speed.dtype
 
         def level(priority: int) -> list[Any]:
             return levels.setdefault(priority, [np.zeros(self.width, dtype=kind), 0])
@@ -340,15 +354,15 @@ class Compiled:
                 continue
             into = level(getattr(self.formulation[name], "priority", 0))
             if own.gain is not None:
-                into[0][:size] += own.gain.ravel()
+                into[0][:shares] += own.gain.ravel()
             for group, worth in own.own_gain.items():
-                start = self.groups[name, group]
-                into[0][start : start + len(own.group(group))] += worth
+                start, size = self._group(name, group)
+                into[0][start : start + size] += worth
             into[1] += own.constant
         for priority, coefficients, constant in () if self.pyomo is None else self.pyomo.gains:
             into = level(priority)
             where = coefficients.columns.copy()
-            where[where >= size] += self.groups["", PYOMO] - size
+            where[where >= shares] += self.groups["", PYOMO] - shares
             np.add.at(into[0], where, self.entities.numbers(coefficients.values))
             into[1] += self.entities.number(constant)
         if not levels:
@@ -511,6 +525,14 @@ class Compiled:
                 gain += own.gain
                 size += own.size
         return Measure(gain, violation, size), complete
+
+
+def _check_positions(owner: str, rows: Rows, terms: Terms, columns: int) -> None:
+    """Refuse entries outside of a component's own rows and columns, which would change those of others."""
+    for what, at, size in (("row", terms.row, len(rows)), ("column", terms.column, columns)):
+        if len(at) and not (at.min() >= 0 and at.max() < size):
+            wrong = at[(at < 0) | (at >= size)][0]
+            raise InvalidFormulation(f"{owner!r}: {rows.name} has a term in {what} {wrong} of {size}; count from 0")
 
 
 def capacity_rows(entities: Entities) -> Rows:

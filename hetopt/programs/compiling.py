@@ -97,6 +97,8 @@ def _left_out(model: Any, program: LinearProgram) -> list[Cuts]:
     compiled = Compiled(model.formulation, model.entities)
     stated = []
     for name, family in compiled.every_family:
+        if name not in model.left_out:
+            continue
         block = model.component(name)
         rows = None if block is None or not block.active else block.component(family.name)
         if rows is not None and rows.active:

@@ -66,6 +66,10 @@ class ArrayComponent(ABC):
     def rows(self, entities: Entities) -> Arrays:
         """Its columns, rows and gain, in floats or in Fractions as the entities are."""
 
+    def __add__(self, other: Component) -> Formulation:
+        """The formulation of both components."""
+        return Formulation((self, other)) if isinstance(other, Component) else NotImplemented
+
     def add(self, block: Block, model: Model) -> Expression:
         """Declare the same in Pyomo, under the same names; return the gain, 0 if there is none."""
         return state_arrays(block, model, self.rows(model.entities))

@@ -171,7 +171,10 @@ def _add(model: Model, part: Component) -> None:
         raise InvalidFormulation(f"{part.name!r} declares an objective; return what it maximises as its gain instead")
     if is_real(type(gain)) and gain == 0:
         return
-    if block.component("gain") is None:
+    own = block.component("gain")
+    if own is not None and own is not gain:
+        raise InvalidFormulation(f"{part.name!r} returns another gain than its {part.name}.gain; return block.gain")
+    if own is None:
         block.gain = pyo.Expression(expr=gain, doc="what the component adds to the objective")
         gain = block.gain
     model.gains.setdefault(getattr(part, "priority", 0), []).append(gain)
@@ -185,7 +188,8 @@ def whole_model(formulation: Formulation, instance: Instance, lazy: bool = False
     boolean(lazy, "lazy")
     entities = formulation.entities(instance)
     compiled = Compiled(formulation, entities)
-    left_out = _families(compiled, lazy)
+    if not lazy:
+        _warn_if_large(compiled)
     with PauseGC():
         model = _bare(entities, instance, formulation.binary)
         _rates(model)
@@ -206,28 +210,36 @@ def whole_model(formulation: Formulation, instance: Instance, lazy: bool = False
             for level, least in kept_stages(compiled).items():
                 model.kept[level] = gains[level] >= least
         model.objective = pyo.Objective(expr=gains[model.priority], sense=pyo.maximize)
+        left_out = {name: len(rows) for name, rows in compiled.every_family if lazy and _lacks(model, name, rows)}
         if left_out:
             _refuse(model, left_out)
         formulation.describe(model)
     return model
 
 
-def _families(compiled: Compiled, lazy: bool) -> dict[str, int]:
-    """Component -> number of omitted rows; warns about families that are large but not omitted."""
-    if lazy:
-        return {name: len(family) for name, family in compiled.every_family}
-    rows = [(name, part) for name, own in compiled.arrays.items() for part in own.rows if isinstance(part, RowFamily)]
-    entries = sum(len(part) * part.entries for _, part in rows)
+def _warn_if_large(compiled: Compiled) -> None:
+    """Warn of a model whose rows in arrays have many terms."""
+    rows, entries, families = 0, 0, list[str]()
+    for name, own in compiled.arrays.items():
+        for part in own.rows:
+            rows += len(part)
+            entries += len(part) * part.entries if isinstance(part, RowFamily) else sum(len(t.row) for t in part.terms)
+            families += [name] if isinstance(part, RowFamily) else []
     if entries > LARGE:
-        names = ", ".join(dict.fromkeys(name for name, _ in rows))
+        names = ", ".join(dict.fromkeys(families))
+        remedy = f" Most are of {names}: build(instance, lazy=True) leaves them out." if families else ""
         warnings.warn(
-            f"the model will have {sum(len(part) for _, part in rows):,} rows with {entries:,} terms ({names}) and "
-            "take minutes to build; hetopt.solve adds such rows as they are needed, and build(instance, lazy=True) "
-            "leaves them out",
+            f"the model will have {rows:,} rows with {entries:,} terms and take long to build, and longer to hand to a "
+            f"solver; hetopt.solve works on arrays instead.{remedy}",
             LargeModel,
             stacklevel=4,
         )
-    return {}
+
+
+def _lacks(model: Model, name: str, family: RowFamily) -> bool:
+    """Whether the component has left out rows of the family."""
+    rows = model.component(name).component(family.name)
+    return rows is None or len(rows) < len(family)
 
 
 def _refuse(model: Model, left_out: dict[str, int]) -> None:

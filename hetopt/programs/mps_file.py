@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from scipy import sparse
 
+from hetopt.errors import InvalidOption
 from hetopt.programs.linear import LinearProgram
 from hetopt.programs.names import mps_name, objective_name
 
@@ -17,7 +18,16 @@ def mps_text(program: LinearProgram) -> str:
     The right-hand side of the objective is its constant, negated as the format requires. Numbers are written so that
     reading them gives the same floats; but a row with two different bounds is written as its lower bound and range, so
     rounding may change its upper bound.
+
+    Raises
+    ------
+    InvalidOption
+        The lower bound of a row is above its upper one.
     """
+    for i in np.flatnonzero(program.row_lower > program.row_upper)[:1].tolist():
+        raise InvalidOption(
+            f"the row {program.row_names[i]!r} has a lower bound above its upper one, which MPS cannot say; write LP"
+        )
     goal = objective_name(program.row_names)
     rows = [mps_name(name) for name in program.row_names]
     columns = [mps_name(name) for name in program.col_names]

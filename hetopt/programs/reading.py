@@ -148,5 +148,5 @@ def _split(stated: str) -> tuple[str, str]:
         raise InvalidFormulation(f"the formula {stated!r} cannot be read: {problem.msg}") from None
     if not isinstance(tree, ast.ListComp):
         return stated, ""
-    end = tree.generators[0].target.col_offset - len("[ for ")
-    return stated[:end], stated[end:].strip()
+    raw, end = stated.encode(), tree.generators[0].target.col_offset - len("[ for ")  # offsets count bytes
+    return raw[:end].decode(), raw[end:].decode().strip()

@@ -80,8 +80,15 @@ class ExactOptimum:
     steps: int
 
     def as_point(self, point: Point) -> Point:
-        """This optimum in floats, with the solver's data from ``point``."""
+        """This optimum in floats, with the solver's data from ``point``.
+
+        Where stages of higher priority are kept by rows, duals are those of floats: here these stages have no rows.
+        """
         objective = float(self.objective)
+        if point.main.program.kept:
+            about = point.main
+            exact = replace(about, x=self.x.astype(float), objective=objective, bound=objective, status="optimal")
+            return replace(exact, passes=point.passes, seconds=point.seconds, earlier=())
         return replace(
             point,
             program=self.program,

@@ -95,10 +95,8 @@ class Session:
                 f"the program maximises {len(program.earlier)} objectives before its last, a Session only one; "
                 "give it program.first_stage, or give all to hetopt.optimise"
             )
-        if presolve is None:
-            tall = program.shape[0] > TALL * program.shape[1] and program.A.nnz < LITTLE
-            presolve = not tall or bool(program.integer.any())
-        self._presolve, self._explain = "choose" if presolve else "off", explain
+        self._asked_presolve, self._explain = presolve, explain
+        self._presolve = "choose"
         self._stall: int | None = None
         self._approximate = approximate
         self._program: LinearProgram
@@ -106,8 +104,6 @@ class Session:
         self._new_entries: dict[tuple[int, int], float]
         self._highs = _Quiet()
         self._configure()
-        if len(program.c) <= SMALL:  # the heuristic costs more than it saves
-            self._highs.setOptionValue("mip_heuristic_run_feasibility_jump", False)
         for search in () if subsearch else ("rins", "rens", "root_reduced_cost"):
             self._highs.setOptionValue(f"mip_heuristic_run_{search}", False)
         if primal:
@@ -119,6 +115,11 @@ class Session:
         check_sizes(program.A.data, "the program", approximate=self._approximate)
         self._program, self._new_rows, self._new_entries = program, [], {}
         check(pass_program(self._highs, program), "the program")
+        tall = program.shape[0] > TALL * program.shape[1] and program.A.nnz < LITTLE and not program.integer.any()
+        presolve = not tall if self._asked_presolve is None else self._asked_presolve
+        self._presolve = "choose" if presolve else "off"
+        self._highs.setOptionValue("presolve", self._presolve)
+        self._highs.setOptionValue("mip_heuristic_run_feasibility_jump", len(program.c) > SMALL)  # else it costs more
         self._scale_objective(program.c)
 
     def _scale_objective(self, c: Floats) -> None:

@@ -94,9 +94,12 @@ class FormulationSession:
         entities = self.formulation.entities(expect(Instance, instance, "instance"))
         if before is not None and (before.entities.names, before.entities.types) != (entities.names, entities.types):
             self._basis, self._lazy = None, []
-        self._compiled = Compiled(self.formulation, entities, bounds=self._bounds)
+        self._compiled = self._compile(entities)
         for name in self._bounds.keys() - set(self._compiled.settable if self._bounds else ()):
             raise InvalidInstance(f"the row {name!r}, whose bounds were set, does not exist for this instance")
+
+    def _compile(self, entities: Entities) -> Compiled:
+        return Compiled(self.formulation, entities, lazy=self.options.method != "plain", bounds=self._bounds)
 
     def change(
         self,
@@ -136,7 +139,7 @@ class FormulationSession:
             new["any_type"] = new.get("speed", old.task_speed)
             fits = old.demand[:, None] <= new.get("capacity", old.capacity)
             new["speed"] = np.where(fits, new["any_type"], 0.0)
-        self._compiled = Compiled(self.formulation, replace(old, **new), bounds=self._bounds)
+        self._compiled = self._compile(replace(old, **new))
 
     def set_row(self, name: str, lower: float | None = None, upper: float | None = None) -> None:
         """Set the bounds of the row ``name`` of a component, in the unit of the model.
@@ -154,7 +157,7 @@ class FormulationSession:
         if name not in (names := self._compiled.settable):
             raise InvalidOption(f"there is no row {name!r} that can be set; {choices(name, names)}")
         self._bounds = {**self._bounds, name: (lower, upper)}
-        self._compiled = Compiled(self.formulation, self.entities, bounds=self._bounds)
+        self._compiled = self._compile(self.entities)
 
     @property
     def program(self) -> LinearProgram:

@@ -33,7 +33,7 @@ from hetopt.models.fft.parts import (
     theta,
 )
 from hetopt.models.fft.ties import settled
-from hetopt.models.objectives import LinearGain
+from hetopt.models.objectives import LinearGain, is_linear_gain
 from hetopt.programs.formulation import Component, Formulation
 from hetopt.programs.mathematics import Mathematics
 from hetopt.solving.options import Options
@@ -249,7 +249,7 @@ def _present(instance: Instance) -> Entities:
 def _only_costs(formulation: Formulation) -> bool:
     """Whether the objective is only GPUs in use, then linear cost, so that exchanges of equal cost are free."""
     levels = [getattr(part, "priority", 0) for part in formulation if not isinstance(part, WorkConserving)]
-    return all(isinstance(part, OneType | LinearGain) for part in formulation) and not any(levels)
+    return all(isinstance(part, OneType) or is_linear_gain(part) for part in formulation) and not any(levels)
 
 
 def _places(formulation: Formulation, entities: Entities) -> Floats:

@@ -11,7 +11,7 @@ import numpy as np
 
 from hetopt.data.entities import Entities, Floats
 from hetopt.models.fft.parts import OneType, WorkConserving
-from hetopt.models.objectives import LinearGain
+from hetopt.models.objectives import is_linear_gain
 from hetopt.programs.compiled import Compiled
 from hetopt.solving.backends import run
 from hetopt.solving.methods import Method
@@ -24,10 +24,10 @@ from hetopt.solving.units import restored, scaled
 def _serves(compiled: Compiled) -> bool:
     """Whether the components are linear gains and one GPU type per job, after the GPUs in use."""
     parts = compiled.formulation.components
-    gains = [part for part in parts if isinstance(part, LinearGain)]
-    first = [part for part in gains if getattr(part, "priority", 0)]
-    whole = [part for part in parts if type(part) is OneType]
-    return len(whole) == len(first) == 1 and len(parts) == len(gains) + 1 > 2 and type(first[0]) is WorkConserving
+    gains = [part for part in parts if is_linear_gain(part)]
+    others = [type(part) for part in parts if not is_linear_gain(part)]
+    first = [type(part) for part in gains if getattr(part, "priority", 0)]
+    return others == [OneType] and first == [WorkConserving] and len(gains) > len(first)
 
 
 def solve_round(compiled: Compiled, options: Options) -> Point:

@@ -17,6 +17,7 @@ from hetopt.data.entities import Entities, Floats, Kind
 from hetopt.errors import InvalidInstance
 from hetopt.models.concave import AlphaFair, start_inside
 from hetopt.programs.arrays import Arrays, Columns, Curves
+from hetopt.programs.formulation import ArrayComponent
 from hetopt.programs.mathematics import Mathematics
 from hetopt.programs.model import Block, Expression, Model
 from hetopt.programs.symbols import shared
@@ -67,7 +68,7 @@ def progress(entities: Entities) -> Progress:
 
 
 @dataclass(frozen=True)
-class FinishTime:
+class FinishTime(ArrayComponent):
     """Minimise the largest rho: gain = -rho, a column.
 
     Rows, for jobs e with work left that can use a GPU: ``rho >= late[e] + own[e] * unit[e] / rate[e]``, which are not

@@ -96,7 +96,9 @@ class WaterFilling:
                 break
             point = session.solve()
             seconds, passes = seconds + point.seconds, passes + 1
-        last = replace(point, objective=first.objective, bound=first.bound, method="water filling")
+        last = replace(
+            point, objective=first.objective, bound=first.bound, row_dual=first.row_dual, method="water filling"
+        )
         last = restored(replace(last, seconds=seconds, passes=passes), compiled.program)
         share = np.maximum(point.share, 0.0)
         certificate = replace(certify(compiled, last, time.perf_counter() - began), _compiled=None)  # of many programs
