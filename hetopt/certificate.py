@@ -79,7 +79,7 @@ class Certificate:
 
     @property
     def duals(self) -> pd.Series[float]:
-        """Row name -> increase of :attr:`objective` per unit of the row's bound; empty for integer programs."""
+        """Row name -> increase of :attr:`objective` per unit of the row's bound; empty where none are proven."""
         point = None if self._point is None else self._point.main
         if point is None or point.row_dual is None:
             return pd.Series(dtype=float, name="dual")
@@ -97,7 +97,7 @@ class Certificate:
 
     @property
     def reduced_costs(self) -> pd.Series[float]:
-        """Column name -> increase of :attr:`objective` per unit of the column's bound; empty for integer programs."""
+        """Column name -> increase of :attr:`objective` per unit of the column's bound; empty without duals."""
         point = None if self._point is None else self._point.main
         if point is None or (costs := point.reduced_cost) is None:
             return pd.Series(dtype=float, name="reduced_cost")

@@ -172,9 +172,10 @@ class EqualRates(ArrayComponent):
     name: str = "equal_rates"
 
     def rows(self, entities: Entities) -> Arrays:
-        """The column and the rows, in units of about the smallest fair rate."""
+        """The column and the rows; solvers see them in units of about the smallest fair rate."""
         fair = np.asarray(entities.fair_rate / entities.weight, dtype=float)
-        unit = float(nearest_powers(fair[fair > 0].min(initial=np.inf))) if fair.any() else 1.0
+        able = fair[fair > 0]
+        unit = float(nearest_powers(able.min())) if len(able) else 1.0
         size = nearest_powers(np.asarray(entities.weight, dtype=float) * unit)
         terms = (on_shares(entities.speed), on_own(-self.growth(entities), "level"))
         return Arrays(

@@ -149,6 +149,9 @@ def _flags(values: Any, size: int) -> NDArray[np.bool_]:
 
 
 def _numbers(values: Any, size: int, key: str) -> Floats:
+    for value in values:
+        if type(value) not in (int, float):  # text and true would become numbers
+            raise TypeError(f"{key} has {value!r}; it must hold numbers")
     array: Floats = np.array(values, dtype=float)
     if not np.isfinite(array).all():
         raise ValueError(f"{key} has {array[~np.isfinite(array)][0]}; its numbers must be finite")

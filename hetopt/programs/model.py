@@ -46,7 +46,7 @@ Block: TypeAlias = Any
 """A Pyomo block."""
 
 LARGE = 2_000_000
-"""A model with at least so many entries in its rows is large: building it takes some 10 s and 1 GB."""
+"""A model with more terms is large: 500 tenants on 4 types take 2 s to build and 1 GB, and solvers of Pyomo minutes."""
 
 RESERVED = frozenset(
     {"share", "rate", "gpus", "capacity", "entities", "instance", "objective", "kept", "priority", "gains"}

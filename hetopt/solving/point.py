@@ -92,7 +92,8 @@ class Point:
     bound:
         Upper bound on the objective, as claimed by the solver.
     row_dual:
-        (rows,) increase of the optimum per unit of the row's bound; None for integer programs.
+        (rows,) increase of the optimum per unit of the row's bound; None for integer programs, at a time limit, and
+        where a solver gives none that prove the optimum.
     basis:
         The optimal basis, if simplex was used.
     seconds:
@@ -126,7 +127,7 @@ class Point:
 
     @property
     def reduced_cost(self) -> Floats | None:
-        """(columns,) increase of the optimum per unit of the column's bound; None for integer programs."""
+        """(columns,) increase of the optimum per unit of the column's bound; None without duals."""
         return None if self.row_dual is None else self.program.priced(self.row_dual)
 
     @property

@@ -92,7 +92,8 @@ def mathematics(allreduce: AllReduce = AllReduce.RING) -> Mathematics:
     definitions = tuple(
         replace(one, formula=RING_REDUCED) if one.name == "reduced" else one for one in _WITH_TREES.definitions
     )
-    rows, variables = _WITH_TREES.rows[:2], _WITH_TREES.variables[:1]
+    rows = tuple(one for one in _WITH_TREES.rows if one.name not in ("partition", "sizes"))
+    variables = tuple(one for one in _WITH_TREES.variables if one.name != "w")
     return replace(_WITH_TREES, title=title, rows=rows, variables=variables, definitions=definitions)
 
 

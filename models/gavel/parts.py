@@ -57,7 +57,7 @@ class TimeFraction(ArrayComponent):
         return 1.0 if entities.kind == "jobs" else self.tenant_gpus
 
     def rows(self, entities: Entities) -> Arrays:
-        """The rows, relative to the limit."""
+        """The rows; violations are relative to the limit."""
         limit = self.limit(entities)
         if limit == np.inf:
             return Arrays()
