@@ -7,13 +7,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyomo.environ as pyo
 import pytest
 from hypothesis import given, settings
 from programs import lp
 
 import hetopt
 from hetopt.errors import NotSolved, SolverUnavailable
-from hetopt.models import oef
+from hetopt.models import gavel, oef
 from hetopt.programs.linear import LinearProgram
 from hetopt.proofs.strategies import linear_programs
 from hetopt.solving import pyomo_solvers
@@ -173,3 +174,29 @@ def test_a_time_limit_reaches_pyomos_solver() -> None:
     assert point.status == "time_limit"
     assert point.objective < point.bound < INF
     assert program.violation(point.x) <= EQUAL
+
+
+class AtLeast:
+    """A user's row in Pyomo whose numbers are far below what solvers call zero."""
+
+    name = "at_least"
+
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+
+    def add(self, block: Any, model: Any) -> Any:
+        block.row = pyo.Constraint(expr=model.rate["j1"] >= self.rate)
+        return 0
+
+
+@pytest.mark.parametrize("size", [1e-2, 1e-4, 1e-6])
+@pytest.mark.parametrize("name", ["highs", *OTHERS])
+def test_rows_of_small_numbers_are_kept_and_their_conflict_is_named(name: str, size: float) -> None:
+    """The first job does ``size`` work per second at most; half of that can be had, and not three times as much."""
+    inst = hetopt.Instance.from_jobs([[size, 3 * size], [size, 1.5 * size]], 1, 1, [1, 1], round_seconds=3.0)
+    wanted = gavel.max_min_fairness()
+    assert hetopt.solve(wanted + AtLeast(size / 2), inst, solver=name).rate["j1"] >= size / 2 * (1 - EQUAL)
+    with pytest.raises(NotSolved) as problem:
+        hetopt.solve(wanted + AtLeast(3 * size), inst, solver=name)
+    assert problem.value.status == "infeasible"
+    assert set(problem.value.conflict) == {"at_least.row", "time_fraction.row[j1]"}

@@ -347,6 +347,21 @@ def test_programs_are_read_from_text() -> None:
             Mathematics.read(wrong)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "maximize\n  gain | price\n    1",
+        "Subject to\n  row | a\n    1 <= 2",
+        "a title",
+        "",
+        "maximise\n  gain\n    1\nrows:\n  row",
+    ],
+)
+def test_a_wrong_heading_swallows_no_statement(text: str) -> None:
+    with pytest.raises(InvalidFormulation, match=r"section|cannot be read"):
+        Mathematics.read(text)
+
+
 def test_signs_of_latex_are_taken_out_of_words() -> None:
     made = Mathematics("100 % of a_b", rows=(Statement("x_y", "1 <= 2"),)).latex()
     assert r"\text{100 }\%\text{ of a}\_\text{b}" in made

@@ -199,3 +199,9 @@ def test_plain_sessions_have_all_rows() -> None:
     session = FormulationSession(oef.cooperative(), instance, hetopt.Options(method="plain"))
     certificate = session.solve().certificate
     assert (certificate.passes, len(certificate.duals)) == (1, 2 + 45 * 44)
+
+
+def test_throughputs_as_speeds_are_warned_of() -> None:
+    session = FormulationSession(oef.cooperative(), INSTANCE)
+    with pytest.warns(hetopt.SuspiciousSpeedups, match="speed of 'u1' has 10 .* divide each row by its smallest"):
+        session.change(speed=[[10, 20], [100, 500]])

@@ -300,7 +300,7 @@ class Job:
     def __post_init__(self) -> None:
         key = f"jobs[{text(self.name, 'job name')!r}]"
         object.__setattr__(self, "throughput", speeds(self.throughput, f"{key}.throughput"))
-        object.__setattr__(self, "work", number(self.work, f"{key}.work", strict=True))
+        object.__setattr__(self, "work", coefficient(self.work, f"{key}.work", strict=True))
         object.__setattr__(self, "weight", coefficient(self.weight, f"{key}.weight", strict=True))
         object.__setattr__(self, "demand", count(self.demand, f"{key}.demand", least=1))
         for name in ("arrival", "memory_bytes", "checkpoint_bytes", "dataset_bytes"):

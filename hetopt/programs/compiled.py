@@ -27,6 +27,7 @@ from hetopt.programs.arrays import (
     each,
     full_names,
     measured,
+    nearest_powers,
     on_own,
     on_shares,
 )
@@ -37,6 +38,9 @@ from hetopt.tolerances import VIOLATED, scale
 if TYPE_CHECKING:
     from hetopt.programs.formulation import Component, Formulation
     from hetopt.solving.point import Point
+
+USUAL = 1024.0
+"""Rows whose largest coefficient lies between 1/1024 and 1024 are given to solvers as they are."""
 
 FIRST = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Rates, in units of a curve, at which the initial tangents touch it."""
@@ -385,7 +389,7 @@ class Compiled:
         if not (np.isfinite(table.value).all() and all(np.isfinite(c).all() for c, _ in self.objectives.values())):
             raise InvalidFormulation(f"{self._not_finite()} has a coefficient that is no finite number")
         *earlier, (priority, (c, constant)) = self.objectives.items()
-        units = [each(part.rows.unit, len(part.rows)) for part in self.segments]
+        units = [_unit(part.rows) for part in self.segments]
         lower, upper, integer, col_unit = self._bounds()
         return LinearProgram(
             c=c,
@@ -451,7 +455,7 @@ class Compiled:
             table.lower.astype(float),
             table.upper.astype(float),
             Names.chained(full_names(rows, f"{name}.") for name, rows in stated),
-            _unless_one(np.concatenate([each(rows.unit, len(rows)) for _, rows in stated])),
+            _unless_one(np.concatenate([_unit(rows) for _, rows in stated])),
         )
 
     @cached_property
@@ -525,6 +529,18 @@ class Compiled:
                 gain += own.gain
                 size += own.size
         return Measure(gain, violation, size), complete
+
+
+def _unit(rows: Rows) -> Floats:
+    """(r,) units of rows; where a component gives none, their largest coefficients if these are far from 1."""
+    given = each(rows.unit, len(rows)).astype(float)
+    if isinstance(rows.unit, np.ndarray) or rows.unit != 1:
+        return given
+    largest = np.zeros(len(rows))
+    for terms in rows.terms:
+        np.maximum.at(largest, terms.row, np.abs(terms.value).astype(float))
+    far = (largest > 0) & ((largest < 1 / USUAL) | (largest > USUAL))
+    return np.where(far, nearest_powers(largest), given)
 
 
 def _check_positions(owner: str, rows: Rows, terms: Terms, columns: int) -> None:

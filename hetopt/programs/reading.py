@@ -102,11 +102,15 @@ def statements_of(text: str) -> dict[str, Any]:
         if match := SECTION.fullmatch(line):
             section, priority = match[1] or match[3], int(match[2] or 0)
             found |= {"sense": match[1]} if match[1] else {}
-        elif not section:
+        elif not section and "title" not in found and "|" not in line:
             found["title"] = line
+        elif not section:
+            raise InvalidFormulation(f"the line {line!r} of a program stands in no section: {', '.join(KINDS)}")
         else:
             field, kind = KINDS[section]
             found[field] += (getattr(_item(line, formula, priority), kind),)
+    if not section:
+        raise InvalidFormulation(f"a program needs a section: {', '.join(KINDS)}")
     return found
 
 

@@ -197,7 +197,7 @@ def _status(program: LinearProgram, options: Options, condition: Any, x: Floats)
     if condition in (*impossible, TerminationCondition.unbounded):
         from hetopt.solving.conflicts import infeasible, is_infeasible
 
-        if condition != TerminationCondition.unbounded and is_infeasible(program):
+        if condition == TerminationCondition.infeasible or (condition in impossible and is_infeasible(program)):
             raise infeasible(program)
         raise NotSolved.unbounded()
     raise NotSolved(f"solver {options.solver!r} stopped with {str(condition)!r}", "error")

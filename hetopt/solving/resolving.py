@@ -15,6 +15,7 @@ from hetopt.certificate import certify
 from hetopt.checks import LEAST, MOST, choices, expect, is_real, known, shown
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
+from hetopt.data.scale import check_scale, slowest_of_rows
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.programs.compiled import Compiled
 from hetopt.programs.formulation import Formulation
@@ -25,6 +26,7 @@ from hetopt.solving.optimising import optimise
 from hetopt.solving.options import Options
 from hetopt.solving.point import Basis, Point
 from hetopt.solving.units import scaled
+from hetopt.tolerances import EQUAL
 
 MANY = 4_000
 """Up to so many columns sessions start warm rather than by a method by structure. Both take as long at 4,000 columns of
@@ -123,6 +125,11 @@ class FormulationSession:
         ------
         InvalidInstance
             A wrong shape, a negative number, a weight of 0, or a speed of 0 on every type; then nothing changes.
+
+        Warns
+        -----
+        SuspiciousSpeedups
+            Speedups of tenants that began at 1 no longer do: they look like throughputs.
         """
         old, new = self._compiled.entities, dict[str, Any]()
         if isinstance(capacity, Mapping):
@@ -135,6 +142,12 @@ class FormulationSession:
                 new[key] = _numbers(values, getattr(old, key).shape, key, positive=key == "weight")
         for e in np.flatnonzero(~new.get("speed", np.ones((1, 1))).any(axis=1)).tolist():
             raise InvalidInstance(f"speed of {old.names[e]!r} is 0 on every GPU type; it must run on one at least")
+        if old.kind == "tenants" and "speed" in new:
+            begin_at_one = np.abs(slowest_of_rows(old.speed) - 1.0) <= EQUAL
+            smallest = np.where(begin_at_one, slowest_of_rows(new["speed"]), 1.0)
+            check_scale(
+                smallest, lambda e: f"speed of {old.names[e]!r}", "divide each row by its smallest entry above 0"
+            )
         if old.kind == "jobs":  # a gang cannot run on a type that has fewer GPUs
             new["any_type"] = new.get("speed", old.task_speed)
             fits = old.demand[:, None] <= new.get("capacity", old.capacity)

@@ -84,6 +84,11 @@ def p2(whole: bool = True) -> Mathematics:
     return P2 if boolean(whole, "whole") else P2_RELAXED
 
 
+def p3() -> Mathematics:
+    """Prices of GPUs and payoffs of jobs: the dual of the best choice of schedules."""
+    return P3
+
+
 def schedule_model(problem: Problem, schedules: Sequence[Schedule], *, whole: bool = True) -> Any:
     """P2 with the columns ``schedules``, [Hadar, eq. 2 to 2c]; with ``whole=False`` its relaxation.
 
