@@ -115,7 +115,7 @@ def test_a_procedure_has_none_and_those_that_have_are_named(run: Run, name: str)
 
 def test_wrong_names_and_options_are_one_line(run: Run) -> None:
     for words, part in {
-        ("hadar-p3",): "there is no program 'hadar-p3'; did you mean 'hadar-p",
+        ("hadar-p4",): "there is no program 'hadar-p4'; did you mean 'hadar-p",
         ("hadar-p1", "--set", "size=1"): "program 'hadar-p1' has no setting 'size'; known: admission",
         ("hetopt.models.hadar:P3", "--set", "size=1"): "'hetopt.models.hadar:P3' has no settings; leave out size",
         ("hadar-p1", "--latex", "--json"): "leave out one of them",
