@@ -8,9 +8,11 @@ import sys
 import tomllib
 import venv
 import zipfile
+from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -24,6 +26,22 @@ def test_every_folder_with_code_is_a_listed_package() -> None:
         inside = [p.parent.relative_to(ROOT / folder).parts for p in (ROOT / folder).rglob("__init__.py")]
         found |= {".".join([package, *parts]) for parts in inside}
     assert set(PROJECT["tool"]["setuptools"]["packages"]) == found
+
+
+def test_every_pinned_version_installs_on_the_oldest_python() -> None:
+    """`make` fails on Python 3.11.2 if one of the pins asks for 3.11.5."""
+    pins = [line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line]
+    asked = {}
+    for name, version in pins:
+        try:
+            installed = metadata(name)
+        except PackageNotFoundError:  # of an extra that is not installed
+            continue
+        if installed["Version"] == version:
+            asked[name] = SpecifierSet(installed["Requires-Python"] or "")
+    oldest = PROJECT["project"]["requires-python"].removeprefix(">=") + ".0"
+    assert asked
+    assert {name: str(versions) for name, versions in asked.items() if oldest not in versions} == {}
 
 
 @pytest.mark.parametrize("folder", MAPPED)
