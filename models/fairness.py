@@ -68,7 +68,7 @@ class EnvyFree(ArrayComponent):
             f"""
             subject to
               row [OEF, eq. (10c), right side misprinted]
-                | nobody would rather have the GPUs of another | {rate_unit(kind)}
+                | no entity prefers the GPUs of another | {rate_unit(kind)}
                 pi[o] * {total("v")} >= {part} * sum(v[e, k] * x[o, k] for k in K) for e in E for o in E if e != o
             """,
             symbols=shared(kind),
@@ -146,7 +146,7 @@ class SharingIncentive(ArrayComponent):
         return Mathematics.read(
             f"""
             subject to
-              row [OEF, section 2.3.1 (3)] | nobody would do better {own} | {rate_unit(kind)}
+              row [OEF, section 2.3.1 (3)] | no entity is slower than {own} | {rate_unit(kind)}
                 {total("v")} >= {"f" if kind == "tenants" else "F"}[e] for e in E
             symbols
               F[e] | most work per second that e can do {own}, running at most all the time | work/s

@@ -355,10 +355,14 @@ def test_programs_are_read_from_text() -> None:
         "a title",
         "",
         "maximise\n  gain\n    1\nrows:\n  row",
+        "symbols\n  E | set\nrows\n  r | enough\n    1 <= 2",
+        "with\n  x | a\n    x >= 0\nwher\n  N | b\n    N == 2 * x",
+        "maximise with priority 1\n  a\n    1\nminimise\n  b\n    1",
+        "subject to\n  row\n    x[e] <= 1 for e in E, else 0\nsymbols\n  E | set\n  x[e] | part",
     ],
 )
-def test_a_wrong_heading_swallows_no_statement(text: str) -> None:
-    with pytest.raises(InvalidFormulation, match=r"section|cannot be read"):
+def test_what_a_program_cannot_say_is_refused(text: str) -> None:
+    with pytest.raises(InvalidFormulation, match=r"section|cannot be read|not both|no variable"):
         Mathematics.read(text)
 
 

@@ -232,7 +232,7 @@ def test_cooperative_oef_reads_like_the_paper(capsys: pytest.CaptureFixture[str]
         "subject to",
         "  capacity [OEF, eq. (9b), (10b)]: no more GPUs than there are (GPUs)",
         "      Σ_e x[e,k] ≤ m[k]    ∀ k ∈ K",
-        "  envy_free.row [OEF, eq. (10c), right side misprinted]: nobody would rather have the GPUs of another",
+        "  envy_free.row [OEF, eq. (10c), right side misprinted]: no entity prefers the GPUs of another",
         "      π[o]·Σ_k v[e,k]·x[e,k] ≥ π[e]·Σ_k v[e,k]·x[o,k]    ∀ e, o ∈ E, e ≠ o",
         "with",
         "  share: x[e,k] ≥ 0    ∀ e ∈ E, k ∈ K, v[e,k] > 0, else 0",

@@ -98,39 +98,44 @@ def statements_of(text: str) -> dict[str, Any]:
     """
     found: dict[str, Any] = {field: () for field, _ in KINDS.values()}
     section, priority = "", 0
-    for line, formula in _items(text):
-        if match := SECTION.fullmatch(line):
+    for heading, line, formula in _items(text):
+        match = SECTION.fullmatch(line) if heading else None
+        if match:
             section, priority = match[1] or match[3], int(match[2] or 0)
-            found |= {"sense": match[1]} if match[1] else {}
-        elif not section and "title" not in found and "|" not in line:
+            if match[1] and found.setdefault("sense", match[1]) != match[1]:
+                raise InvalidFormulation("a program is maximised or minimised, not both")
+        elif heading and not section and "title" not in found:
             found["title"] = line
-        elif not section:
+        elif heading or not section:
             raise InvalidFormulation(f"the line {line!r} of a program stands in no section: {', '.join(KINDS)}")
         else:
             field, kind = KINDS[section]
-            found[field] += (getattr(_item(line, formula, priority), kind),)
+            item = _item(line, formula, priority)
+            if item.sparse and section != "with":
+                raise InvalidFormulation(f"{line!r} of a program is no variable; take out ', else 0'")
+            found[field] += (getattr(item, kind),)
     if not section:
         raise InvalidFormulation(f"a program needs a section: {', '.join(KINDS)}")
     return found
 
 
-def _items(text: str) -> Iterator[tuple[str, str]]:
-    """Each title, section and head, with the indented formula below it."""
+def _items(text: str) -> Iterator[tuple[bool, str, str]]:
+    """Each title or heading (True), and each head (False) with the indented formula below it."""
     lines = [(len(line) - len(line.lstrip()), line.strip()) for line in text.splitlines() if line.strip()]
-    heads = sorted({indent for indent, _ in lines})[:2]
-    item, formula, section = "", list[str](), ""
+    outer, inner, *_ = (*sorted({indent for indent, _ in lines}), 0, 0)
+    heading, item, formula, section = True, "", list[str](), ""
     for indent, line in lines:
-        if indent not in heads:
+        if indent not in (outer, inner):
             if line.startswith("|") or section == "symbols":
                 item += f" {line}"
             else:
                 formula.append(line)
             continue
         if item:
-            yield item, " ".join(formula)
-        item, formula = line, []
-        section = line if SECTION.fullmatch(line) else section
-    yield item, " ".join(formula)
+            yield heading, item, " ".join(formula)
+        heading, item, formula = indent == outer, line, []
+        section = line if heading and SECTION.fullmatch(line) else section
+    yield heading, item, " ".join(formula)
 
 
 def _item(line: str, formula: str, priority: int) -> _Item:

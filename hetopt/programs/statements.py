@@ -66,7 +66,7 @@ class Statement:
     source:
         ``"OEF, eq. (10c)"``; empty: not in the paper.
     meaning:
-        ``"nobody would rather have the GPUs of another"``.
+        ``"no entity prefers the GPUs of another"``.
     unit:
         Unit of both sides.
     priority:

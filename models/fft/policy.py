@@ -248,8 +248,8 @@ def _present(instance: Instance) -> Entities:
 
 def _only_costs(formulation: Formulation) -> bool:
     """Whether the objective is only GPUs in use, then linear cost, so that exchanges of equal cost are free."""
-    levels = [getattr(part, "priority", 0) for part in formulation if not isinstance(part, WorkConserving)]
-    return all(isinstance(part, OneType) or is_linear_gain(part) for part in formulation) and not any(levels)
+    levels = [getattr(part, "priority", 0) for part in formulation if type(part) is not WorkConserving]
+    return all(type(part) is OneType or is_linear_gain(part) for part in formulation) and not any(levels)
 
 
 def _places(formulation: Formulation, entities: Entities) -> Floats:

@@ -108,7 +108,7 @@ class FinishTime(ArrayComponent):
               gain [Gavel, section 4.2] | {what}
                 -rho_max
             subject to
-              row [Gavel, section 4.2] | nobody has a larger ratio
+              row [Gavel, section 4.2] | no ratio is larger
                 rho_max >= (g[e] + W_left[e] / rate[e]) / (g[e] + W_left[e] / q[e])
                 for e in E if W_left[e] > 0 if q[e] > 0
             with
