@@ -64,9 +64,10 @@ class NotSolved(HetoptError, RuntimeError):
         return cls("the objective can grow without limit; a row that bounds it is missing", "unbounded")
 
     @classmethod
-    def in_time(cls, limit: float | None) -> NotSolved:
-        """The error for a time limit, in seconds, that left nothing usable."""
-        return cls(f"no usable point within time_limit={limit:g} s; raise the limit", "time_limit")
+    def out_of_time(cls, limit: float | None) -> NotSolved:
+        """The error for a time limit, in seconds, that left nothing usable; None: a limit of the solver itself."""
+        which = "its own time limit" if limit is None else f"time_limit={limit:g} s"
+        return cls(f"no usable point within {which}; raise the limit", "time_limit")
 
 
 class InvalidPlan(HetoptError, ValueError):
@@ -89,4 +90,4 @@ class UnknownName(HetoptError, KeyError):
 
 
 class LargeModel(UserWarning):
-    """A Pyomo model will have millions of terms: seconds to minutes to build, and gigabytes."""
+    """A Pyomo model will have millions of terms; building it takes seconds to minutes, and gigabytes."""

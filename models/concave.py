@@ -31,7 +31,7 @@ class AlphaFair:
     Attributes
     ----------
     alpha:
-        1: proportional fairness; 2: time per unit of work; as alpha grows, max-min fairness over y.
+        1: proportional fairness; 2: time per unit of work.
     size:
         A scalar, or one number for each y.
     """
@@ -157,7 +157,7 @@ class LogRate(Concave):
         return Mathematics.read(
             """
             maximise
-              gain [Eisenberg and Gale, 1959] | logarithms of the rates, by weight; who can use no GPU has none
+              gain [Eisenberg and Gale, 1959] | weighted logarithms of the rates; entities that can use no GPU have none
                 sum(pi[e] * log(rate[e]) for e in E if f[e] > 0)
             """,
             symbols=shared(kind),

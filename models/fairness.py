@@ -188,7 +188,7 @@ class EqualRates(ArrayComponent):
         return Mathematics.read(
             f"""
             subject to
-              row [OEF, eq. (9c)] | all rates are equal by weight; who can use no GPU has none | {rate_unit(kind)}
+              row [OEF, eq. (9c)] | equal rates by weight; 0 for entities that can use no GPU | {rate_unit(kind)}
                 {total("v")} == (pi[e] * level if f[e] > 0 else 0) for e in E
             with
               level | rate of everyone, per unit of weight | {rate_unit(kind)}

@@ -45,8 +45,8 @@ class GandivaFair:
       no more than the seller's speedup (only buyer and seller remain), it is the mean of both,
     - they trade until one of them has no GPUs left to give.
 
-    The price lies between both speedups, so neither loses: every tenant keeps at least the rate of equal division. A pair is
-    not revisited, so two tenants may still gain by trading GPUs that a later pair moved. The policy is not
+    The price lies between both speedups, so neither loses: every tenant keeps at least the rate of equal division. A
+    pair is not revisited, so two tenants may still gain by trading GPUs that a later pair moved. The policy is not
     strategy-proof: sellers may gain by reporting larger speedups, buyers by reporting smaller ones.
     """
 

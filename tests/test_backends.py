@@ -176,6 +176,13 @@ def test_a_time_limit_reaches_pyomos_solver() -> None:
     assert program.violation(point.x) <= EQUAL
 
 
+def test_a_time_limit_of_the_solver_itself_is_named() -> None:
+    program = lp([1], [], [(0, 1)])
+    with pytest.raises(NotSolved, match="within its own time limit") as problem:
+        pyomo_solvers._status(program, Options(), pyo.TerminationCondition.maxTimeLimit, np.array([np.nan]))
+    assert problem.value.status == "time_limit"
+
+
 class AtLeast:
     """A user's row in Pyomo whose numbers are far below what solvers call zero."""
 

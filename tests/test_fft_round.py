@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 import hetopt
 from hetopt import Instance, Options
 from hetopt.models.fft import FFT
-from hetopt.models.fft.parts import AgeCost
+from hetopt.models.fft.parts import AgeCost, OneType
 from hetopt.models.fft.round import most_gpus, packed
 from hetopt.models.switching import SwitchingCost
 from hetopt.proofs.strategies import job_instances
@@ -69,13 +70,14 @@ def test_more_parts_take_the_general_solve_path() -> None:
     assert hetopt.solve(policy, instance).assigned == {"j1": "GPU1"}
 
 
-def test_a_gain_that_has_rows_too_is_no_mere_gain() -> None:
+@pytest.mark.parametrize("base", [AgeCost, OneType])
+def test_a_part_that_has_more_rows_is_not_taken_for_its_base(base: type[Any]) -> None:
     """The method of the round knows costs alone; rows of a subclass count, in ties as well."""
 
-    class Banned(AgeCost):
+    class Banned(base):  # type: ignore[misc]
         def rows(self, entities: hetopt.Entities) -> hetopt.Arrays:
             row = hetopt.Rows("row", None, [hetopt.on_shares(np.ones((1, 2)), np.array([0]))], upper=0.0)
-            return hetopt.Arrays(gain=self.coefficients(entities), rows=[row])
+            return hetopt.Arrays(gain=super().rows(entities).gain, rows=[row])
 
     jobs = hetopt.Instance.from_jobs([[8, 1], [8, 1]], demand=[1, 1], work=[16, 16], capacity=[1, 1])
     banned = FFT() + Banned(name="banned")

@@ -380,3 +380,12 @@ def test_messages_name_key_value_and_remedy(make: Callable[[], Any], said: str) 
     with pytest.raises(InvalidInstance) as caught:
         make()
     assert said in str(caught.value)
+
+
+def test_speeds_of_jobs_are_checked_in_their_own_unit() -> None:
+    """Work per round is divided by the round's seconds first; what then vanishes is refused."""
+    tiny = LEAST / 2
+    assert Instance.from_jobs([[tiny]], 1, 1, {"A": 1}, round_seconds=0.5).jobs[0].throughput == {"A": LEAST}
+    for speed in (tiny, 5e-324):
+        with pytest.raises(InvalidInstance, match="throughput"):
+            Instance.from_jobs([[speed]], 1, 1, {"A": 1}, round_seconds=300)

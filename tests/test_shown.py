@@ -276,7 +276,7 @@ def test_the_docs_of_a_round_s_model_say_what_is_kept() -> None:
     )
     assert model.share.doc == (
         "x[e,k] ∈ {0, 1}    ∀ e ∈ E, k ∈ K, v[e,k] > 0: "
-        "whether, or in which part of the time, the gang of job e runs on type k; 0 elsewhere"
+        "part of the time that the gang of job e runs on type k; 0 or 1 in a round; 0 elsewhere"
     )
 
 

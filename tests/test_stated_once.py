@@ -14,7 +14,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import hetopt
-from hetopt.errors import LargeModel, NotLinear
+from hetopt import Formulation
+from hetopt.errors import InvalidFormulation, LargeModel, NotLinear
 from hetopt.models import baselines, ceei, fft, gavel, oef
 from hetopt.models.concave import CompletionTime, LogRate
 from hetopt.models.fairness import EnvyFree, EqualRates, SharingIncentive
@@ -434,11 +435,38 @@ def test_from_pyomo_takes_rows_along_that_a_model_lacks() -> None:
     assert not oef.cooperative().build(draw_speeds(40, 2), lazy=True).left_out
 
 
+def test_a_component_with_concave_rows_states_its_own_model() -> None:
+    """Its rows would be absent, and the objective without limit."""
+
+    class Roots(hetopt.ArrayComponent):
+        name = "roots"
+
+        def rows(self, entities: hetopt.Entities) -> hetopt.Arrays:
+            return LogRate().rows(entities)
+
+    instance = draw_speeds(2, 2)
+    assert hetopt.solve(Formulation((Roots(),)), instance).certificate.status in ("optimal", "gap")
+    with pytest.raises(InvalidFormulation, match=r"'roots' has concave rows \(curves\); override its add"):
+        Formulation((Roots(),)).build(instance)
+
+
+def test_every_family_that_is_left_out_is_counted() -> None:
+    class Twice(EnvyFree):
+        def rows(self, entities: hetopt.Entities) -> hetopt.Arrays:
+            (first,) = super().rows(entities).rows
+            return hetopt.Arrays(rows=(first, replace(first, name="again")))
+
+    model = oef.cooperative().replaced(Twice()).build(draw_speeds(41, 2), lazy=True)
+    assert model.rows_left_out.doc.startswith("3280 rows of envy_free are left out")
+
+
 def test_a_large_model_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     from hetopt.programs import model as models
 
     monkeypatch.setattr(models, "LARGE", 1000)
-    with pytest.warns(LargeModel, match=r"380 rows with 1,520 terms .* of envy_free: .*lazy=True"):
+    with pytest.warns(LargeModel, match=r"6,560 of the terms are of envy_free: .*lazy=True"):
+        oef.cooperative().build(draw_speeds(41, 2))
+    with pytest.warns(LargeModel, match=r"380 rows with 1,520 terms .* arrays instead\.$"):  # lazy=True would not help
         oef.cooperative().build(draw_speeds(20, 2))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -68,7 +68,7 @@ def pareto_efficient(
     if not capacity.holds:
         return undecided(NAME, f"the allocation itself is not possible: {capacity.explain()}")
     if not (held.whole_or_none > 0).any():  # nothing is worth anything to anybody
-        return judged(NAME, held.one * 0, Dominated({}, {}, {}), tolerance=tolerance)
+        return judged(NAME, held.zero, Dominated({}, {}, {}), tolerance=tolerance)
     if exact:
         return exact_efficiency(held) if held.most is None else exact_efficiency_in_time(held)
     held = _shrunk(held)

@@ -58,7 +58,7 @@ def adjacent_types(instance: Instance, result: Result, *, exact: bool = False, t
     held = holdings(instance, result, exact=exact)
     types = np.flatnonzero(held.capacity > 0)
     part = held.gpus[:, types] / held.capacity[types]
-    worst, witness = held.one * 0, Gap("", (), {})
+    worst, witness = held.zero, Gap("", (), {})
     for e, row in enumerate(part):
         there = row > (0 if exact else threshold)
         size, missing = _gap(row, there)

@@ -42,9 +42,11 @@ def exact_efficiency_in_time(held: Holdings) -> Verdict:
 
 
 def judged_by_gain(held: Holdings, gpus: Numbers, tolerance: float = 0.0) -> Verdict:
-    """Judge by the gain measured on the allocation ``gpus``, (n, k), that takes nothing from anybody."""
+    """Judge by the gain measured on the allocation ``gpus``, (n, k), in which no entity loses."""
     after = held.worth(gpus)
-    gain = max(held.one * 0, sum(((after - held.rate) / held.whole).tolist(), held.one * 0))
+    gain = sum(((after - held.rate) / held.whole).tolist(), held.zero)
+    if not held.exact:
+        gain = max(0.0, gain)  # rounding
     witness = Dominated(
         bundles={name: bundle(held.types, row) for name, row in zip(held.names, gpus, strict=True)},
         before=dict(zip(held.names, held.rate.tolist(), strict=True)),

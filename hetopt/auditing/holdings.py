@@ -92,6 +92,11 @@ class Holdings:
         """1 in the kind of numbers used."""
         return Fraction(1) if self.exact else 1.0
 
+    @property
+    def zero(self) -> Any:
+        """0 in the kind of numbers used."""
+        return self.one * 0
+
     def bundle(self, e: int) -> dict[str, Any]:
         """GPU type -> GPUs that entity ``e`` holds."""
         return bundle(self.types, self.gpus[e])

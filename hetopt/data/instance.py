@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from pyomo.common.gc_manager import PauseGC
 
-from hetopt.checks import LEAST, FrozenDict, boolean, known, members, number, unique
+from hetopt.checks import FrozenDict, boolean, known, members, number, unique
 from hetopt.data import arrays, scale, state
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import (
@@ -263,7 +263,8 @@ class Instance:
         cluster = Cluster.of(arrays.capacity(capacity, throughput))
         round_seconds = number(round_seconds, "round_seconds", strict=True)
         given = arrays.matrix(throughput, "throughput", cluster.type_names, jobs)
-        table = np.where((given > 0) & (given < LEAST), given, given / round_seconds)  # what is too small is refused
+        table = given / round_seconds
+        table = np.where((given > 0) & (table == 0), given, table)  # Job refuses what is too small to be divided
         names = arrays.names(jobs, "j", throughput if isinstance(throughput, pd.DataFrame) else table, "jobs")
         for key in fields:
             known(key, _JOB_FIELDS | _OTHER_FIELDS, "from_jobs", "field")

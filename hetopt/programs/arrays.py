@@ -147,10 +147,13 @@ class Rows:
 def _check_numbers(part: Columns | Rows, *keys: str) -> None:
     for key in keys:
         value = getattr(part, key)
-        if not (value.shape == (len(part),) if isinstance(value, np.ndarray) else is_real(type(value))):
-            given = f"has shape {value.shape}" if isinstance(value, np.ndarray) else f"is {shown(value)}"
+        if isinstance(value, np.ndarray):
+            fits, given = value.shape == (len(part),), f"has shape {value.shape}"
+        else:
+            fits, given = is_real(type(value)), f"is {shown(value)}"
+        if not fits:
             raise InvalidFormulation(f"{part.name}.{key} {given}; it must be a number, or {len(part)} in an array")
-        if value != value if not isinstance(value, np.ndarray) else value.dtype == float and np.isnan(value).any():
+        if np.any(value != value):
             raise InvalidFormulation(f"{part.name}.{key} is NaN; give a number, inf or -inf where there is no bound")
 
 

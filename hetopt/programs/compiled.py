@@ -506,11 +506,9 @@ class Compiled:
         )
 
     def without_curves(self) -> LinearProgram:
-        """The program without concave components and without a gain, to which the duals of an interior point refer."""
-        rest, none = (
-            Compiled(self.formulation, self.entities, lazy=self.lazy),
-            Arrays(gain=np.zeros(self.entities.shape)),
-        )
+        """The program with a gain of 0 for each concave component; duals of an interior point refer to its rows."""
+        rest = Compiled(self.formulation, self.entities, lazy=self.lazy)
+        none = Arrays(gain=np.zeros(self.entities.shape))
         arrays = {name: none if own.curves else own for name, own in self.arrays.items()}
         rest.__dict__ |= {"arrays": arrays, "pyomo": self.pyomo}
         return rest.program

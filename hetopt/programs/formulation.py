@@ -58,7 +58,10 @@ class Component(Protocol):
 
 
 class ArrayComponent(ABC):
-    """Base of components in array form: ``add`` derives the Pyomo model from ``rows``."""
+    """Base of components in array form: ``add`` derives the Pyomo model from ``rows``.
+
+    A component with concave rows (``curves``) overrides ``add``.
+    """
 
     name: str
 

@@ -17,6 +17,7 @@ Components know nothing of each other; they meet in the shared parts of the :cla
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -46,7 +47,7 @@ Block: TypeAlias = Any
 """A Pyomo block."""
 
 LARGE = 2_000_000
-"""A model with more terms is large: 500 tenants on 4 types take 2 s to build and 1 GB, and solvers of Pyomo minutes."""
+"""Number of terms above which building warns: 500 tenants on 4 types take 2 s and 1 GB, and minutes in solvers."""
 
 RESERVED = frozenset(
     {"share", "rate", "gpus", "capacity", "entities", "instance", "objective", "kept", "priority", "gains"}
@@ -210,7 +211,10 @@ def whole_model(formulation: Formulation, instance: Instance, lazy: bool = False
             for level, least in kept_stages(compiled).items():
                 model.kept[level] = gains[level] >= least
         model.objective = pyo.Objective(expr=gains[model.priority], sense=pyo.maximize)
-        left_out = {name: len(rows) for name, rows in compiled.every_family if lazy and _lacks(model, name, rows)}
+        left_out = Counter[str]()
+        for name, family in compiled.every_family if lazy else ():
+            if _lacks(model, name, family):
+                left_out[name] += len(family)
         if left_out:
             _refuse(model, left_out)
         formulation.describe(model)
@@ -219,15 +223,18 @@ def whole_model(formulation: Formulation, instance: Instance, lazy: bool = False
 
 def _warn_if_large(compiled: Compiled) -> None:
     """Warn of a model whose rows in arrays have many terms."""
-    rows, entries, families = 0, 0, list[str]()
+    rows, entries, lazy = 0, 0, Counter[str]()
     for name, own in compiled.arrays.items():
         for part in own.rows:
             rows += len(part)
-            entries += len(part) * part.entries if isinstance(part, RowFamily) else sum(len(t.row) for t in part.terms)
-            families += [name] if isinstance(part, RowFamily) else []
+            if isinstance(part, RowFamily):
+                entries += len(part) * part.entries
+                lazy[name] += len(part) * part.entries * part.lazy
+            else:
+                entries += sum(len(terms.row) for terms in part.terms)
     if entries > LARGE:
-        names = ", ".join(dict.fromkeys(families))
-        remedy = f" Most are of {names}: build(instance, lazy=True) leaves them out." if families else ""
+        less = f"{lazy.total():,} of the terms are of {', '.join(+lazy)}"
+        remedy = f" {less}: build(instance, lazy=True) leaves them out." if lazy.total() else ""
         warnings.warn(
             f"the model will have {rows:,} rows with {entries:,} terms and take long to build, and longer to hand to a "
             f"solver; hetopt.solve works on arrays instead.{remedy}",
@@ -255,8 +262,15 @@ def _refuse(model: Model, left_out: dict[str, int]) -> None:
 def state_arrays(block: Block, model: Model, arrays: Arrays) -> Expression:
     """Declare the columns and rows of ``arrays`` on ``block``, with their names and indices; return the gain.
 
-    A lazy model omits lazy rows. Concave curves are not declared.
+    A lazy model omits lazy rows.
+
+    Raises
+    ------
+    InvalidFormulation
+        ``arrays`` has concave rows: Pyomo needs their formula.
     """
+    if arrays.curves:
+        raise InvalidFormulation(f"{block.local_name!r} has concave rows (curves); override its add(block, model)")
     variables = {SHARE: [variable for row in model.share_grid for variable in row]}
     for columns in arrays.columns:
         declared = pyo.Var() if columns.index is None else pyo.Var(list(columns.index))

@@ -14,7 +14,7 @@ class InFormulas(Protocol):
     """A component that also states its variables, rows and gain as formulas."""
 
     def mathematics(self, kind: Kind) -> Mathematics:
-        """The same as its ``add`` in Pyomo."""
+        """Its variables, rows and gain, as formulas."""
         ...
 
 
@@ -47,7 +47,7 @@ _SHARED = {
     "jobs": (
         Symbol("E", "jobs"),
         Symbol("K", "GPU types"),
-        Symbol("x", "whether, or in which part of the time, the gang of job e runs on type k", "", "e, k"),
+        Symbol("x", "part of the time that the gang of job e runs on type k; 0 or 1 in a round", "", "e, k"),
         Symbol("v", "work per second of the whole gang of e on type k", "work/s", "e, k"),
         Symbol("rate", "work per second of e", "work/s", "e"),
         _M,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
-from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +27,15 @@ Rows = NDArray[np.intp]
 def infeasible(program: LinearProgram) -> NotSolved:
     """The error for an infeasible ``program``, with the conflict that :func:`conflict` finds."""
     names = conflict(program)
-    kinds = [re.split(r"[.\[]", name)[0] for name in names]
-    names = [name for _, name in sorted(zip(map(kinds.count, kinds), names, strict=True), key=itemgetter(0))]
+    counts = Counter(map(_component, names))
+    names.sort(key=lambda name: counts[_component(name)])  # the few first: a user's row beside a hundred of envy
     listed = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
     return NotSolved(f"the program is infeasible: these cannot hold together: {listed}", "infeasible", names)
+
+
+def _component(row: str) -> str:
+    """The first part of a row's name."""
+    return re.split(r"[.\[]", row)[0]
 
 
 def conflict(program: LinearProgram) -> list[str]:
@@ -90,7 +95,7 @@ def _elastic(program: LinearProgram) -> Session:
         col_upper=np.concatenate([program.col_upper, np.full(more, np.inf)]),
     )
     elastic.col_lower[:columns] = program.col_lower
-    return Session(elastic, Options(method="simplex"))
+    return Session(elastic, Options(method="simplex"), explain=False)
 
 
 def _shortfall(session: Session) -> tuple[float, Floats]:
@@ -118,7 +123,7 @@ def _groups(program: LinearProgram) -> list[str]:
     """The groups of rows (by the first part of their names) that have no common integer solution."""
     groups: dict[str, list[int]] = {}
     for i, name in enumerate(program.row_names):
-        groups.setdefault(re.split(r"[.\[]", name)[0], []).append(i)
+        groups.setdefault(_component(name), []).append(i)
     needed = dict(groups)
     for name in groups:
         fewer = [i for other, rows in needed.items() if other != name for i in rows]

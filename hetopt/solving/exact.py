@@ -82,7 +82,7 @@ class ExactOptimum:
     def as_point(self, point: Point) -> Point:
         """This optimum in floats, with the solver's data from ``point``.
 
-        Where stages of higher priority are kept by rows, duals are those of floats: here these stages have no rows.
+        With kept stages the duals are those of the float solver: the exact program has no rows for these stages.
         """
         objective = float(self.objective)
         if point.main.program.kept:

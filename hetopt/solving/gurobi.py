@@ -97,7 +97,7 @@ def _optimise(gurobipy: Any, model: Any, program: LinearProgram, options: Option
     if model.Status == status.TIME_LIMIT and program.integer.any() and model.SolCount:
         return "time_limit"
     if model.Status == status.TIME_LIMIT:
-        raise NotSolved.in_time(options.time_limit)
+        raise NotSolved.out_of_time(options.time_limit)
     if model.Status != status.OPTIMAL:
         raise NotSolved(f"Gurobi stopped with status {model.Status}", "error")
     return "gap" if program.integer.any() and model.MIPGap > 0 else "optimal"

@@ -32,7 +32,7 @@ SMALL = 1_000
 
 
 TALL, LITTLE = 3, 20_000
-"""Linear programs with so many times more rows than columns, and fewer entries, are faster without presolve."""
+"""Ratio of rows to columns above which linear programs with few entries are faster without presolve."""
 
 
 class _Quiet(highspy.Highs):  # type: ignore[misc]
@@ -96,7 +96,7 @@ class Session:
                 "give it program.first_stage, or give all to hetopt.optimise"
             )
         self._asked_presolve, self._explain = presolve, explain
-        self._presolve = "choose"
+        self._presolve: str
         self._stall: int | None = None
         self._approximate = approximate
         self._program: LinearProgram
@@ -135,7 +135,6 @@ class Session:
     def _configure(self) -> None:
         options, set_option = self.options, self._highs.setOptionValue
         set_option("output_flag", False)
-        set_option("presolve", self._presolve)
         threads = options.threads if options.threads == 1 else min(options.threads, os.cpu_count() or 1)
         set_option("threads", threads)  # HiGHS starts exactly as many as requested
         set_option("random_seed", options.seed)
@@ -307,7 +306,7 @@ class Session:
             As :meth:`solve`; also if the time limit stops it.
         """
         if self._status(self._run()) == "time_limit":
-            raise NotSolved(f"not solved within time_limit={self.options.time_limit:g} s; raise it", "time_limit")
+            raise NotSolved.out_of_time(self.options.time_limit)
         solution, info = self._highs.getSolution(), self._highs.getInfo()
         return np.asarray(solution.col_value), np.asarray(solution.row_dual), float(info.objective_function_value)
 
@@ -365,7 +364,7 @@ class Session:
             return "time_limit"
         if status == _Status.kInfeasible and not self._explain:
             raise NotSolved("the program is infeasible", "infeasible")
-        if status in (_Status.kInfeasible, _Status.kUnknown):
+        if self._explain and status in (_Status.kInfeasible, _Status.kUnknown, _Status.kUnboundedOrInfeasible):
             from hetopt.solving.conflicts import infeasible, is_infeasible
 
             if status == _Status.kInfeasible or is_infeasible(self.program):
@@ -373,7 +372,7 @@ class Session:
         if status in (_Status.kUnbounded, _Status.kUnboundedOrInfeasible):
             raise NotSolved.unbounded()
         if status == _Status.kTimeLimit:
-            raise NotSolved.in_time(self.options.time_limit)
+            raise NotSolved.out_of_time(self.options.time_limit)
         if status == _Status.kModelEmpty:
             raise NotSolved("the program has no columns: there is nothing to decide", "error")
         raise NotSolved(f"HiGHS stopped with {self._highs.modelStatusToString(status)!r}", "error")

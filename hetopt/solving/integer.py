@@ -27,11 +27,11 @@ from hetopt.solving.sifting import relaxed
 from hetopt.tolerances import FEASIBILITY, PROVEN, scale
 
 FEW = 128
-"""Up to so many columns HiGHS solves the whole program within milliseconds; for FFT's rounds with 40 to 100 jobs, hard
-instances take it twice as long as cores."""
+"""Number of columns up to which HiGHS solves the whole program within milliseconds; for FFT's rounds with 40 to 100
+jobs, hard instances take it twice as long as cores."""
 
 COUNTED = 2_000
-"""Up to so many columns aggregation is worthwhile: programs of a few dozen classes take some 5 ms."""
+"""Number of columns up to which aggregation is worthwhile: programs of a few dozen classes take some 5 ms."""
 
 ROOM = 1.25
 """Size of the first core relative to the columns without loss: enough for a feasible point in most programs."""
@@ -53,7 +53,7 @@ def solve_binary(program: LinearProgram, options: Options, start: Floats | None 
     start:
         (columns,) a point to start from, or None; ignored if it is infeasible.
     few:
-        Up to so many columns HiGHS solves the whole program.
+        Number of columns up to which HiGHS solves the whole program.
 
     Returns
     -------

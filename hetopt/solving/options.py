@@ -85,4 +85,4 @@ class Options:
     def check_time(self) -> None:
         """Raise :class:`~hetopt.errors.NotSolved` if the time limit is exceeded before a usable point is found."""
         if self.left == 0:
-            raise NotSolved.in_time(self.time_limit)
+            raise NotSolved.out_of_time(self.time_limit)

@@ -142,7 +142,7 @@ def solve_compiled(compiled: Compiled, options: Options, began: float) -> Alloca
         point = method.solve(compiled, options)
     else:
         if options.method == "plain":
-            compiled = Compiled(compiled.formulation, compiled.entities, lazy=False, bounds=compiled.bounds)
+            compiled = Compiled(compiled.formulation, compiled.entities, lazy=False)
         if options.exact:
             _check_exact(compiled)
         point = optimise(compiled.program, options, compiled.separation())

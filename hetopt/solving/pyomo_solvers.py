@@ -192,7 +192,7 @@ def _status(program: LinearProgram, options: Options, condition: Any, x: Floats)
     if condition == TerminationCondition.maxTimeLimit:
         if np.isfinite(x).all() and program.violation(x) <= FEASIBILITY:
             return "time_limit"
-        raise NotSolved.in_time(options.time_limit)
+        raise NotSolved.out_of_time(options.time_limit)
     impossible = (TerminationCondition.infeasible, TerminationCondition.infeasibleOrUnbounded)
     if condition in (*impossible, TerminationCondition.unbounded):
         from hetopt.solving.conflicts import infeasible, is_infeasible

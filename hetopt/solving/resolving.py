@@ -28,9 +28,9 @@ from hetopt.solving.point import Basis, Point
 from hetopt.solving.units import scaled
 from hetopt.tolerances import EQUAL
 
-MANY = 4_000
-"""Up to so many columns sessions start warm rather than by a method by structure. Both take as long at 4,000 columns of
-non-cooperative OEF and 4,500 of max-min fairness; of cooperative OEF already at 800, where they differ little."""
+WARM_COLUMNS = 4_000
+"""Number of columns up to which a warm start is preferred to a method by structure. Both take equally long at 4,000
+columns of non-cooperative OEF, 4,500 of max-min fairness, and 800 of cooperative OEF, where they differ little."""
 
 
 class FormulationSession:
@@ -38,8 +38,8 @@ class FormulationSession:
 
     HiGHS stays alive between solves and starts from the last basis; lazy rows are kept. Programs with integer columns
     or several priorities are solved from scratch each time. Methods by structure
-    (:class:`~hetopt.solving.methods.Method`) solve concave programs and programs of more than :data:`MANY` columns, for
-    which they are faster than a warm start, unless row bounds were set.
+    (:class:`~hetopt.solving.methods.Method`) solve concave programs and programs of more than :data:`WARM_COLUMNS`
+    columns, for which they are faster than a warm start, unless row bounds were set.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class FormulationSession:
         for key, values in (("speed", speed), ("capacity", capacity), ("weight", weight)):
             if values is not None:
                 new[key] = _numbers(values, getattr(old, key).shape, key, positive=key == "weight")
-        for e in np.flatnonzero(~new.get("speed", np.ones((1, 1))).any(axis=1)).tolist():
+        for e in np.flatnonzero(~new["speed"].any(axis=1)).tolist() if "speed" in new else ():
             raise InvalidInstance(f"speed of {old.names[e]!r} is 0 on every GPU type; it must run on one at least")
         if old.kind == "tenants" and "speed" in new:
             begin_at_one = np.abs(slowest_of_rows(old.speed) - 1.0) <= EQUAL
@@ -197,7 +197,7 @@ class FormulationSession:
             self._take(instance)
         compiled, options = self._compiled, self.options.started()
         program = compiled.program
-        sooner = (compiled.curved or compiled.width > MANY) and not self._bounds
+        sooner = (compiled.curved or compiled.width > WARM_COLUMNS) and not self._bounds
         method = method_for(compiled, options) if sooner else None
         if method is not None:
             self._basis, point = None, method.solve(compiled, options)
@@ -224,7 +224,9 @@ class FormulationSession:
         self._basis = None if point.basis is None else (point.basis, point.program.shape[0])
         if separation is not None:
             before = self._lazy or [at[:0] for at in separation.added]
-            self._lazy = [np.concatenate(pair) for pair in zip(before, separation.added, strict=True)]
+            # A row that a point violates within the solver's tolerance is separated again.
+            pairs = zip(before, separation.added, strict=True)
+            self._lazy = [np.concatenate([old, new[~np.isin(new, old)]]) for old, new in pairs]
         return point
 
 

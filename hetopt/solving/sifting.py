@@ -22,16 +22,16 @@ from hetopt.solving.options import Options
 from hetopt.tolerances import PROVEN, scale
 
 MANY = 4_000
-"""Up to so many columns the whole relaxation is solved at once, in some 10 ms."""
+"""Number of columns up to which the whole relaxation is solved at once, in some 10 ms."""
 
 FEW_ROWS = 100
-"""Up to so many coupling rows, prices from a sample of the blocks are close to the optimal ones."""
+"""Number of coupling rows up to which prices from a sample of the blocks are close to the optimal ones."""
 
 STRIDE = 16
 """The initial prices come from every sixteenth block: 2% of the work, and an error of about 1%."""
 
 COVER = 4.0
-"""The initial columns could fill each row so many times. Half as many cost more passes than they save."""
+"""How many times the initial columns could fill each row. Half as many cost more passes than they save."""
 
 
 def relaxed(blocks: Blocks, options: Options) -> Losses:

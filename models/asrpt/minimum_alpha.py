@@ -37,8 +37,8 @@ _STAGES = Mathematics.read(
       h[s] | parameters of stage s | bytes
     """
 )
-(REDUCED,), STAGES = _STAGES.definitions, _STAGES.symbols[1:]
-"""Symbols of a job's stages, used by both exact mappings."""
+(REDUCED,), STAGES = _STAGES.definitions, tuple(one for one in _STAGES.symbols if one.name != "S")
+"""Symbols of a job's stages, used by both exact mappings, which number the stages differently."""
 
 MATHEMATICS = Mathematics.read(
     r"""
@@ -51,7 +51,7 @@ MATHEMATICS = Mathematics.read(
         sum(x[s, m] for m in M) == k[s] for s in S
       room [ASRPT, eq. (3)] | no server has more than its free GPUs | GPUs
         sum(t[s] * x[s, m] for s in S) <= g[m] for m in M
-      one | a stage has one number of replicas on a server; none is 0
+      one | a stage has at most one number of replicas on a server; without one it has none there
         sum(y[s, m, c] for c in counts[s, m]) <= 1 for s in S for m in M
       pace [ASRPT, eq. (7)] | the slowest stage on any server sets the pace | s
         u * z >= sum(base[s, m, c] * y[s, m, c] for c in counts[s, m]) - sum(save[s, r, m] * x[r, m] for r in S if r
@@ -99,14 +99,14 @@ MATHEMATICS = Mathematics.read(
       q[s] | what the GPUs of a replica of stage s reduce among themselves | bytes
       theta_b | part of the backward computation that does not overlap with the AllReduce
       theta_r | part of the AllReduce that does not overlap with computation
-      u | an iteration of the start; without a start, what none can exceed | s
-      bound | no mapping is faster | s
+      u | iteration time of the start; without a start, an upper bound | s
+      bound | lower bound on the iteration time | s
       counts[s, m] | numbers of replicas with which stage s can be as fast on server m as the start
       slow[s, m] | those of counts with base + worst > (1 + delta) u
       top | the stage with most replicas |  | s^*
       pairs | neighbours (m, n) in the order of equal servers
-      epsilon | what counts as equal
-      delta | what rounding may add
+      epsilon | tolerance for equal times
+      delta | tolerance for rounding
     """,
     definitions=(REDUCED,),
     symbols=STAGES,
@@ -195,9 +195,7 @@ def _model(room: Room, given: Whole | None) -> Any:
     pipeline, stages, servers = room.pipeline, range(len(room.pipeline)), range(len(room.free))
     unit = float(room.longest if start is None else room.iteration(start.T)) or 1.0
     model = pyo.ConcreteModel(name=f"{pipeline.name}: minimum alpha")
-    model.unit = pyo.Param(
-        initialize=unit, doc="u: an iteration of the start; without a start, what none can exceed (s)"
-    )
+    model.unit = pyo.Param(initialize=unit, doc="u: iteration time of the start; without a start, an upper bound (s)")
     best = {like: room.best(*like).tolist() for like in map(room.like, servers)}
     choices = [
         (s + 1, m, c)

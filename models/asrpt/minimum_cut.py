@@ -80,7 +80,7 @@ _WITH_TREES = Mathematics.read(
     definitions=(REDUCED,),
     symbols=STAGES,
 )
-RING_REDUCED = "reduced == sum(a[s] / (2 if k[s] == 2 else 1) * N[s, c] for s in S for c in {1, ..., k[s] - 1})"
+_RING_REDUCED = "reduced == sum(a[s] / (2 if k[s] == 2 else 1) * N[s, c] for s in S for c in {1, ..., k[s] - 1})"
 
 
 @cache
@@ -90,7 +90,7 @@ def mathematics(allreduce: AllReduce = AllReduce.RING) -> Mathematics:
     if allreduce is not AllReduce.RING:
         return replace(_WITH_TREES, title=title)
     definitions = tuple(
-        replace(one, formula=RING_REDUCED) if one.name == "reduced" else one for one in _WITH_TREES.definitions
+        replace(one, formula=_RING_REDUCED) if one.name == "reduced" else one for one in _WITH_TREES.definitions
     )
     rows = tuple(one for one in _WITH_TREES.rows if one.name not in ("partition", "sizes"))
     variables = tuple(one for one in _WITH_TREES.variables if one.name != "w")

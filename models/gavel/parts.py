@@ -67,15 +67,15 @@ class TimeFraction(ArrayComponent):
     def mathematics(self, kind: Kind) -> Mathematics:
         """The rows as a formula; none for tenants without a limit."""
         if kind == "jobs":
-            what, limit = "a gang runs at most all the time", 1.0
+            what, unit, limit = "a gang runs at most all the time", "", 1.0
         else:
-            what, limit = "GPUs that a tenant can use at a time | GPUs", self.tenant_gpus
+            what, unit, limit = "GPUs that a tenant can use at a time", "GPUs", self.tenant_gpus
         if limit == np.inf:
             return Mathematics()
         return Mathematics.read(
             f"""
             subject to
-              row [Gavel, section 3.1] | {what}
+              row [Gavel, section 3.1] | {what} | {unit}
                 sum(x[e, k] for k in K) <= {number(limit)} for e in E
             """,
             symbols=shared(kind),
@@ -187,7 +187,7 @@ class SoonestEnd(_Least):
                 sigma
             subject to
               row [Gavel, section 4.2]
-                | every job is done sigma times sooner than after H; who can use no GPU is left out | work/s
+                | every job is done sigma times sooner than after H; jobs that can use no GPU are left out | work/s
                 rate[e] >= (sigma * W_left[e] / H if f[e] > 0 else 0) for e in E
             with
               sigma as level | {what}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -74,7 +74,7 @@ class WaterFilling:
         began, options = time.perf_counter(), Options(time_limit=self.time_limit).started()
         entities = present_entities(instance, self.kind, "WaterFilling")
         compiled = self._first().compiled(entities)
-        part: Any = compiled.formulation["least_ratio"]
+        part = LeastRatio(self.scale_by_demand)
         n, level_column, rows = len(entities.names), entities.speed.size, compiled.rows_of(part.name)
         growth = part.base(entities) / part.sizes(entities)
         session, open_ = Session(scaled(compiled.program), options, presolve=False), growth > 0

@@ -33,13 +33,13 @@ P1 = Mathematics.read(
     subject to
       done [Hadar, eq. (1a)] | a job that finishes does all of its work | part of the work
         sum(x[j, t] for t in slots[j]) >= enough[j] * sum(ends[j, t] for t in slots[j]) for j in J
-      pace [Hadar, eq. (1b)] | a gang has GPUs of no type that is slower than it runs | GPUs
+      pace [Hadar, eq. (1b)] | a gang that runs at a speed has only GPUs of types at least as fast | GPUs
         w[j, h, r, t] <= min(c[h, r], W[j]) * sum(runs[j, t, l] for l in speeds[j] if v[j, l] <= X[j, r])
         for j in J for h, r in cells[j] for t in slots[j]
       last [Hadar, eq. (1c)] | a gang runs at one speed, and not after its last slot
         sum(runs[j, t, l] for l in speeds[j]) <= sum(ends[j, u] for u in slots[j] if u >= t)
         for j in J for t in slots[j]
-      room [Hadar, eq. (1d)] | there are no more GPUs than there are | GPUs
+      room [Hadar, eq. (1d)] | no more GPUs are in use than there are | GPUs
         sum(w[j, h, r, t] for j in J) <= c[h, r] for h, r in C for t in T
       gang [Hadar, eq. (1e)] | a gang has all of its GPUs or none | GPUs
         sum(w[j, h, r, t] for h, r in cells[j]) == W[j] * sum(runs[j, t, l] for l in speeds[j])
@@ -65,8 +65,8 @@ P1 = Mathematics.read(
         there | 1/slot | X_{#1}^{#2}
       speeds[j] | numbers of the speeds that the gang of j may have, the fastest is 0 |  | V_{#1}
       v[j, l] | speed l of the gang of job j: its different X > 0 in descending order | 1/slot
-      enough[j] | the work of j, or rather what lies half-way between the sums of its speeds just below and above:
-        the same schedules, and rounding decides nothing
+      enough[j] | threshold for finished work: half-way between the largest sum of speeds below the work of j and the
+        smallest sum at or above it, so that rounding does not matter
     """,
     symbols=(SLOTS, CELLS, CAPACITY, UTILITY),
 )
