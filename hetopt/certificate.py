@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ast import literal_eval
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pandas as pd
+from pyomo.core.base.component_namer import index_repr
 
 from hetopt.programs.arrays import Measure
 from hetopt.programs.compiled import Compiled
@@ -65,6 +65,7 @@ class Certificate:
     passes: int = 1
     size: float = 0.0
     exact: ExactOptimum | None = None
+    _types: tuple[str, ...] = field(default=(), repr=False)
     _point: Point | None = field(default=None, repr=False)
     _compiled: Compiled | None = field(default=None, repr=False)
 
@@ -88,12 +89,9 @@ class Certificate:
     @property
     def prices(self) -> pd.Series[float]:
         """Shadow prices of the GPU types: increase of the objective per additional GPU."""
-        duals = self.duals
-        capacity = duals[[name.startswith("capacity[") for name in duals.index]]
-        types = [name[len("capacity[") : -1] for name in capacity.index]
-        types = [literal_eval(name) if name[0] in "'\"" else name for name in types]  # if Pyomo quotes it
-        capacity.index = pd.Index(types, name="gpu_type")
-        return capacity.rename("price")
+        rows = {f"capacity{index_repr(name)}": name for name in self._types}
+        capacity = self.duals[self.duals.index.isin(list(rows))]
+        return capacity.rename(index=rows).rename_axis("gpu_type").rename("price")
 
     @property
     def reduced_costs(self) -> pd.Series[float]:
@@ -152,6 +150,7 @@ def certify(compiled: Compiled, point: Point, seconds: float, exact: ExactOptimu
         passes=point.passes,
         size=own.size,
         exact=exact,
+        _types=compiled.entities.types,
         _point=point,
         _compiled=compiled,
     )

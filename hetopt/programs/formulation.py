@@ -188,7 +188,7 @@ class Formulation:
         return self._with(tuple(component if part is old else part for part in self.components))
 
     def _with(self, components: tuple[Component, ...]) -> Formulation:
-        title = f"{self.title} (changed)" if self.title and not self.title.endswith("(changed)") else self.title
+        title = self.title and f"{self.title.removesuffix(' (changed)')} (changed)"
         return replace(self, components=components, title=title)
 
     def entities(self, instance: Instance) -> Entities:
