@@ -213,7 +213,7 @@ WRONG = [
     (("columns", "objective", 0), 10**400, "too large"),
     (("columns", "integer", 0), 1, "columns.integer must be a list of true and false"),
     (("columns", "name", 0), 7, "columns.name must be a list of text"),
-    (("rows", "name"), "abcd", "rows.name must be a list of text"),
+    (("rows", "name"), "abcd", "rows.name must be a list"),
     (("rows", "upper", 0), "nan", "it must hold numbers"),
     (("rows", "upper", 0), "inf", "it must hold numbers"),
     (("offset",), "inf", "offset has 'inf'"),
@@ -235,7 +235,11 @@ WRONG = [
     (("kept", 0, "objective", 0), "nan", "objective has 'nan'"),
     (("earlier", 0, "offset"), "nan", "offset has 'nan'"),
     (("earlier", 0, "objective"), [], "objective has 0 entries"),
-    (("earlier", 0), [], "indices"),
+    (("earlier", 0), [], "an entry of earlier or kept must be an object"),
+    (("columns",), "x", "columns must be an object"),
+    (("kept",), "x", "kept must be a list"),
+    (("rows", "lower"), 5, "rows.lower must be a list"),
+    (("share",), [[0], [1, 2]], "share must have rows of the same length"),
 ]
 
 

@@ -38,7 +38,7 @@ def test_every_pinned_version_installs_on_the_oldest_python() -> None:
         except PackageNotFoundError:  # of an extra that is not installed
             continue
         if installed["Version"] == version:
-            asked[name] = SpecifierSet(installed["Requires-Python"] or "")
+            asked[name] = SpecifierSet(",".join(installed.get_all("Requires-Python", [])))
     oldest = PROJECT["project"]["requires-python"].removeprefix(">=") + ".0"
     assert asked
     assert {name: str(versions) for name, versions in asked.items() if oldest not in versions} == {}

@@ -97,13 +97,18 @@ def _program(content: Any) -> LinearProgram:
     for key, value in (("format", FORMAT), ("version", VERSION), ("sense", SENSE)):
         if content[key] != value:
             raise ValueError(f"{key} is {content[key]!r}; it must be {value!r}")
-    columns, rows, share = content["columns"], content["rows"], content["share"]
+    columns, rows, matrix = (_object(content[key], key) for key in ("columns", "rows", "matrix"))
+    earlier, kept_rows = (_list(content[key], key) for key in ("earlier", "kept"))
+    share = content["share"]
     row_names, col_names = _names(rows["name"], "rows"), _names(columns["name"], "columns")
     m, n = len(row_names), len(col_names)
-    kept = {_position(entry["row"], m, "kept.row"): _read_objective(entry, n) for entry in content["kept"]}
+    kept = {
+        _position(_object(entry, "an entry of kept")["row"], m, "kept.row"): _read_objective(entry, n)
+        for entry in kept_rows
+    }
     return LinearProgram(
         c=_numbers(columns["objective"], n, "columns.objective"),
-        A=_matrix(content["matrix"], m, n),
+        A=_matrix(matrix, m, n),
         row_lower=_bounds(rows["lower"], m, -np.inf, "rows.lower"),
         row_upper=_bounds(rows["upper"], m, np.inf, "rows.upper"),
         col_lower=_bounds(columns["lower"], n, -np.inf, "columns.lower"),
@@ -114,23 +119,37 @@ def _program(content: Any) -> LinearProgram:
         offset=float(_numbers([content["offset"]], 1, "offset")[0]),
         share=None if share is None else _shares(share, n),
         priority=int(_integers([content["priority"]], "priority")[0]),
-        earlier=tuple(_read_objective(entry, n) for entry in content["earlier"]),
+        earlier=tuple(_read_objective(entry, n) for entry in earlier),
         kept=kept,
         row_unit=_units(rows, m, "rows"),
         col_unit=_units(columns, n, "columns"),
     )
 
 
+def _object(value: Any, key: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{key} must be an object {{...}}")
+    return value
+
+
+def _list(value: Any, key: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{key} must be a list [...]")
+    return value
+
+
 def _read_objective(entry: Any, n: int) -> Objective:
+    entry = _object(entry, "an entry of earlier or kept")
     offset = float(_numbers([entry["offset"]], 1, "offset")[0])
     priority = int(_integers([entry["priority"]], "priority")[0])
     return Objective(_numbers(entry["objective"], n, "objective"), offset, priority)
 
 
 def _names(values: Any, key: str) -> list[str]:
-    if not isinstance(values, list) or not all(isinstance(name, str) for name in values):
+    names = _list(values, f"{key}.name")
+    if not all(isinstance(name, str) for name in names):
         raise TypeError(f"{key}.name must be a list of text")
-    return values
+    return names
 
 
 def _units(content: Any, size: int, key: str) -> Floats | None:
@@ -143,13 +162,13 @@ def _units(content: Any, size: int, key: str) -> Floats | None:
 
 
 def _flags(values: Any, size: int) -> NDArray[np.bool_]:
-    if not all(isinstance(value, bool) for value in values):
+    if not all(isinstance(value, bool) for value in _list(values, "columns.integer")):
         raise TypeError("columns.integer must be a list of true and false")
     return _sized(np.array(values, dtype=bool), size, "columns.integer")
 
 
 def _numbers(values: Any, size: int, key: str) -> Floats:
-    for value in values:
+    for value in _list(values, key):
         if type(value) not in (int, float):  # text and true would become numbers
             raise TypeError(f"{key} has {value!r}; it must hold numbers")
     array: Floats = np.array(values, dtype=float)
@@ -159,7 +178,7 @@ def _numbers(values: Any, size: int, key: str) -> Floats:
 
 
 def _bounds(values: Any, size: int, none: float, key: str) -> Floats:
-    given = np.array([value is not None for value in values], dtype=bool)
+    given = np.array([value is not None for value in _list(values, key)], dtype=bool)
     bounds = np.full(len(given), none)
     bounds[given] = _numbers([value for value in values if value is not None], int(given.sum()), key)
     return _sized(bounds, size, key)
@@ -172,7 +191,10 @@ def _sized(array: NDArray[_Entry], size: int, key: str) -> NDArray[_Entry]:
 
 
 def _integers(values: Any, key: str) -> NDArray[np.intp]:
-    array = np.array(values)
+    try:
+        array = np.array(_list(values, key))
+    except ValueError:  # rows of different lengths
+        raise ValueError(f"{key} must have rows of the same length") from None
     if array.size and not np.issubdtype(array.dtype, np.integer):
         raise TypeError(f"{key} must hold whole numbers, of 64 bits at most")
     return array.astype(np.intp)
