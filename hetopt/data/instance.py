@@ -210,7 +210,7 @@ class Instance:
     ) -> Instance:
         """``make(name, GPU type -> value, weight)`` of each row, and the ``fields`` given to the method ``called``."""
         for key in fields:
-            known(key, _OTHER_FIELDS | {"jobs"}, called, "field")
+            known(key, STATE_FIELDS | {"jobs"}, called, "field")
         types, names = rows.cluster.type_names, rows.names
         with PauseGC():  # nothing here is garbage; collecting takes 40% of the time of 100,000 tenants
             tenants = tuple(
@@ -267,7 +267,7 @@ class Instance:
         table = np.where((given > 0) & (table == 0), given, table)  # Job refuses what is too small to be divided
         names = arrays.names(jobs, "j", throughput if isinstance(throughput, pd.DataFrame) else table, "jobs")
         for key in fields:
-            known(key, _JOB_FIELDS | _OTHER_FIELDS, "from_jobs", "field")
+            known(key, _JOB_FIELDS | STATE_FIELDS | {"tenants"}, "from_jobs", "field")
         columns = {"work": work, "demand": demand, "arrival": arrival}
         columns |= {key: value for key, value in fields.items() if key in _JOB_FIELDS}
         lists = {
@@ -399,4 +399,5 @@ class Instance:
 
 
 _JOB_FIELDS = {f.name for f in dataclasses.fields(Job)} - {"name", "throughput"}
-_OTHER_FIELDS = {f.name for f in dataclasses.fields(Instance)} - {"cluster", "jobs"}
+STATE_FIELDS = {f.name for f in dataclasses.fields(Instance)} - {"cluster", "tenants", "jobs"}
+"""Fields that say what happens now, beside cluster and entities."""

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from hetopt.checks import choices, count, known
-from hetopt.data.instance import Instance
+from hetopt.data.instance import STATE_FIELDS, Instance
 from hetopt.data.workload import Stage
 from hetopt.errors import InvalidInstance
 from hetopt.files.table_rows import INDEX, make, table_rows
@@ -71,7 +71,7 @@ def state_fields(state: dict[str, Any], types: list[str]) -> dict[str, Any]:
     """Fields of the instance from tables among ``state``; values that are no tables take precedence."""
     plain = {key: value for key, value in state.items() if not isinstance(value, pd.DataFrame)}
     for key in plain:
-        known(key, {"held", "done", "placed", "time", "name", "source"}, "from_tables", "field")
+        known(key, STATE_FIELDS, "from_tables", "field")
     fields: dict[str, Any] = {}
     for key, table in state.items():
         if key in plain:

@@ -101,12 +101,11 @@ class Model(pyo.ConcreteModel):  # type: ignore[misc]
         rows, columns = np.nonzero(table)
         grid = self.share_grid
         variables = [grid[e][k] for e, k in zip(rows.tolist(), columns.tolist(), strict=True)]
-        return LinearExpression(constant=0, linear_coefs=table[rows, columns].tolist(), linear_vars=variables)
+        return linear(zip(table[rows, columns].tolist(), variables, strict=True))
 
     def weighted_row(self, e: int, coefficients: ArrayLike) -> Expression:
         """The linear expression sum_k coefficients[k] * share[e, k] of one entity."""
-        numbers = np.asarray(coefficients, dtype=float)
-        return LinearExpression(constant=0, linear_coefs=numbers.tolist(), linear_vars=self.share_grid[e])
+        return linear(zip(np.asarray(coefficients, dtype=float).tolist(), self.share_grid[e], strict=True))
 
 
 class _GPUs:
@@ -153,7 +152,7 @@ def _capacity(model: Model) -> None:
     demand = entities.demand.tolist()
     model.capacity = pyo.Constraint(model.K)
     for k, name in enumerate(entities.types):
-        used = LinearExpression(constant=0, linear_coefs=demand, linear_vars=[row[k] for row in model.share_grid])
+        used = linear(zip(demand, (row[k] for row in model.share_grid), strict=True))
         model.capacity[name] = (None, used, float(entities.capacity[k]))
 
 

@@ -50,12 +50,8 @@ def conflict(program: LinearProgram) -> list[str]:
         (``"envy_free (6 rows)"``); without any one group the others have an integer solution.
     """
     program = scaled(replace(program, c=np.zeros(len(program.c)), earlier=(), offset=0.0))
-    crossed = np.flatnonzero(program.col_lower > program.col_upper).tolist()
-    if crossed:
-        return [f"bound of {program.col_names[j]}" for j in crossed]
-    impossible = np.flatnonzero(program.row_lower > program.row_upper).tolist()
-    if impossible:
-        return [program.row_names[impossible[0]]]
+    if crossed := _crossed(program):
+        return crossed
     session = _elastic(program)
     short, dual = _shortfall(session)
     if short <= FEASIBILITY:
@@ -71,11 +67,16 @@ def conflict(program: LinearProgram) -> list[str]:
 def is_infeasible(program: LinearProgram) -> bool:
     """Whether ``program`` is infeasible beyond tolerances."""
     program = scaled(replace(program, earlier=()))
-    if (program.col_lower > program.col_upper).any() or (program.row_lower > program.row_upper).any():
-        return True
-    if _shortfall(_elastic(program))[0] > FEASIBILITY:
+    if _crossed(program) or _shortfall(_elastic(program))[0] > FEASIBILITY:
         return True
     return bool(program.integer.any()) and not Session(program).is_feasible()
+
+
+def _crossed(program: LinearProgram) -> list[str]:
+    """Columns with a lower bound above the upper one, else the first such row."""
+    columns = np.flatnonzero(program.col_lower > program.col_upper).tolist()
+    rows = np.flatnonzero(program.row_lower > program.row_upper).tolist()
+    return [f"bound of {program.col_names[j]}" for j in columns] or [program.row_names[i] for i in rows[:1]]
 
 
 def _elastic(program: LinearProgram) -> Session:

@@ -17,7 +17,7 @@ from hetopt.errors import InvalidFormulation, InvalidOption
 from hetopt.models.objectives import LinearGain
 from hetopt.programs.arrays import Arrays, Rows, on_shares
 from hetopt.programs.formulation import ArrayComponent
-from hetopt.programs.mathematics import Mathematics, Symbol
+from hetopt.programs.mathematics import Mathematics
 from hetopt.programs.symbols import OVER, gpus, number, shared
 
 ROUND_SECONDS = 300.0
@@ -107,11 +107,16 @@ class AgeCost(LinearGain):
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """The gain as a formula."""
-        gain = f"""
-            gain [FFT, eq. (3), first term] | age times the part of the job that this round does | rounds
-            -sum((t - a[e]) * theta[e, k] / W[e] * x[e, k] {OVER})
-        """
-        return _in_rounds(gain, self.round_seconds)
+        work = _work(self.round_seconds)
+        return Mathematics.read(
+            f"""
+            maximise
+              gain [FFT, eq. (3), first term] | age times the part of the job that this round does | rounds
+                -sum((t - a[e]) * theta[e, k] / W[e] * x[e, k] {OVER})
+            """,
+            definitions=work.definitions,
+            symbols=work.symbols,
+        )
 
 
 @dataclass(frozen=True)
@@ -138,11 +143,16 @@ class VolumeCost(LinearGain):
 
     def mathematics(self, kind: Kind) -> Mathematics:
         """The gain as a formula."""
-        gain = f"""
-            gain [FFT, eq. (3), second term] | volume of the whole job on its type | GPU rounds
-            -sum(d[e] * W[e] / theta[e, k] * x[e, k] {OVER} if theta[e, k] > 0)
-        """
-        return _in_rounds(gain, self.round_seconds)
+        work = _work(self.round_seconds)
+        return Mathematics.read(
+            f"""
+            maximise
+              gain [FFT, eq. (3), second term] | volume of the whole job on its type | GPU rounds
+                -sum(d[e] * W[e] / theta[e, k] * x[e, k] {OVER} if theta[e, k] > 0)
+            """,
+            definitions=work.definitions,
+            symbols=work.symbols,
+        )
 
 
 @dataclass(frozen=True)
@@ -253,22 +263,25 @@ class Compensation(LinearGain):
         done, unit, squared = (
             ("theta[e, k] / W[e]", "part of the job", "") if self.normalise else ("theta[e, k]", "work", "work²")
         )
-        gain = f"""
-            gain [FFT, eq. (4)] | what jobs are owed | {squared}
-            sum(rho[e] * {done} * x[e, k] {OVER})
-        """
-        return _in_rounds(gain, self.round_seconds, Symbol("rho", "how far e is behind its fair share", unit, "e"))
+        work = _work(self.round_seconds)
+        return Mathematics.read(
+            f"""
+            maximise
+              gain [FFT, eq. (4)] | what jobs are owed | {squared}
+                sum(rho[e] * {done} * x[e, k] {OVER})
+            symbols
+              rho[e] | how far e is behind its fair share | {unit}
+            """,
+            definitions=work.definitions,
+            symbols=work.symbols,
+        )
 
 
-def _in_rounds(gain: str, round_seconds: float, *own: Symbol) -> Mathematics:
-    """A gain that depends on the work in a round: its head, and its formula in the next line."""
+def _work(round_seconds: float) -> Mathematics:
+    """The definition of the work in a round, and the symbols of programs that use it."""
     seconds = number(round_seconds)
-    head, formula = (line.strip() for line in gain.strip().split("\n"))
     return Mathematics.read(
         f"""
-        maximise
-          {head}
-            {formula}
         where
           theta[e, k] [FFT, section 4.1] | work of the whole gang of e on type k in a round of {seconds} s | work
             theta[e, k] == {seconds} * v[e, k] {OVER}
@@ -276,7 +289,7 @@ def _in_rounds(gain: str, round_seconds: float, *own: Symbol) -> Mathematics:
           t | now, in rounds of {seconds} s | rounds
           a[e] | arrival of e, in rounds of {seconds} s | rounds
         """,
-        symbols=(*shared("jobs"), *own),
+        symbols=shared("jobs"),
     )
 
 
