@@ -21,12 +21,12 @@ from hetopt import instances
 from hetopt.models import asrpt
 from hetopt.models.asrpt import networks
 from hetopt.models.asrpt.workload import with_networks
-from hetopt.pipelines.mapping import GPUMapping, Mapper
-from hetopt.pipelines.pipeline import Pipeline
-from hetopt.pipelines.servers import Servers
 from hetopt.prediction.forest import RandomForest
 from hetopt.prediction.predictors import Experienced
 from hetopt.proofs.placements import random_case
+from hetopt.stages.mapping import GPUMapping, Mapper
+from hetopt.stages.pipeline import Pipeline
+from hetopt.stages.servers import Servers
 from hetopt.tolerances import EQUAL, PROVEN
 from hetopt.traces.pai import PAILike
 

@@ -15,14 +15,14 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 import hetopt
 from hetopt import Cluster, GPUType, Instance, Plan, Server, instances
-from hetopt.decision_times import decision_seconds, draw
+from hetopt.decisions.steps import check_gangs, check_placement
+from hetopt.experiments.decision_times import decision_seconds, draw
 from hetopt.models import gavel, hadar, hadare
 from hetopt.models.hadar.bids import Terms, opened
 from hetopt.models.hadar.market import Market
 from hetopt.models.hadar.policy import in_order
 from hetopt.models.hadar.workload import from_trace
-from hetopt.pictures import save_figure
-from hetopt.simulation.pipeline import check_gangs, check_placement
+from hetopt.presentation.allocation_pictures import save_figure
 from hetopt.tolerances import EQUAL, scale
 from hetopt.traces.philly import PhillyLike
 

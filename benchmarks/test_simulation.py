@@ -22,11 +22,11 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 import hetopt
 from hetopt import Instance, Job
+from hetopt.decisions.priorities import ByPriority
+from hetopt.decisions.system import OnChange, System
 from hetopt.experiments.workload import Workload
 from hetopt.models import asrpt, gavel
 from hetopt.registry import make_system
-from hetopt.rounding.priorities import ByPriority
-from hetopt.simulation.system import OnChange, System
 from hetopt.tolerances import EQUAL
 from hetopt.traces.catalogues import GAVEL
 from hetopt.traces.gavel_like import GavelLike

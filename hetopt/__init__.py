@@ -9,14 +9,17 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hetopt.allocation import Allocation, Placement, Plan
     from hetopt.auditing.audit import Audit, audit
     from hetopt.auditing.verdict import Verdict
-    from hetopt.certificate import Certificate
     from hetopt.data.cluster import Cluster, GPUType, Server
     from hetopt.data.entities import Entities
     from hetopt.data.instance import Instance
+    from hetopt.data.instance_files import read
     from hetopt.data.workload import Job, JobType, Parallelism, Stage, Tenant
+    from hetopt.decisions.placement import HierarchicalPlacer, MoreWorkersFirst
+    from hetopt.decisions.selection import LongestStarved
+    from hetopt.decisions.whole_gpus import AsPrinted, Rounded, WholeGPUs
+    from hetopt.decisions.whole_jobs import WholeJobs
     from hetopt.errors import (
         HetoptError,
         InvalidFormulation,
@@ -32,8 +35,6 @@ if TYPE_CHECKING:
         UnknownName,
         UnusableFile,
     )
-    from hetopt.files.instance_files import read
-    from hetopt.placement import HierarchicalPlacer, MoreWorkersFirst
     from hetopt.programs.arrays import Arrays, Columns, Measure, Rows, on_own, on_shares
     from hetopt.programs.compiled import measure
     from hetopt.programs.compiling import from_pyomo
@@ -42,9 +43,8 @@ if TYPE_CHECKING:
     from hetopt.programs.json_file import from_json
     from hetopt.programs.linear import Cuts, LinearProgram
     from hetopt.programs.model import Model
-    from hetopt.rounding.whole_gpus import AsPrinted, Rounded, WholeGPUs
-    from hetopt.rounding.whole_jobs import WholeJobs
-    from hetopt.selection import LongestStarved
+    from hetopt.results.allocation import Allocation, Placement, Plan
+    from hetopt.results.certificate import Certificate
     from hetopt.simulation.log import Log
     from hetopt.simulation.overheads import Overheads
     from hetopt.simulation.run import simulate
@@ -61,10 +61,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _WHERE = {
-    "hetopt.allocation": "Allocation Placement Plan",
+    "hetopt.results.allocation": "Allocation Placement Plan",
     "hetopt.auditing.audit": "Audit audit",
     "hetopt.auditing.verdict": "Verdict",
-    "hetopt.certificate": "Certificate",
+    "hetopt.results.certificate": "Certificate",
     "hetopt.data.cluster": "Cluster GPUType Server",
     "hetopt.data.entities": "Entities",
     "hetopt.data.instance": "Instance",
@@ -73,8 +73,8 @@ _WHERE = {
         "HetoptError InvalidFormulation InvalidInstance InvalidOption InvalidPlan LargeModel NotLinear NotSolved "
         "SolverUnavailable Stalled SuspiciousSpeedups UnknownName UnusableFile"
     ),
-    "hetopt.files.instance_files": "read",
-    "hetopt.placement": "HierarchicalPlacer MoreWorkersFirst",
+    "hetopt.data.instance_files": "read",
+    "hetopt.decisions.placement": "HierarchicalPlacer MoreWorkersFirst",
     "hetopt.programs.arrays": "Arrays Columns Measure Rows on_own on_shares",
     "hetopt.programs.compiled": "measure",
     "hetopt.programs.compiling": "from_pyomo",
@@ -83,9 +83,9 @@ _WHERE = {
     "hetopt.programs.json_file": "from_json",
     "hetopt.programs.linear": "Cuts LinearProgram",
     "hetopt.programs.model": "Model",
-    "hetopt.rounding.whole_gpus": "AsPrinted Rounded WholeGPUs",
-    "hetopt.rounding.whole_jobs": "WholeJobs",
-    "hetopt.selection": "LongestStarved",
+    "hetopt.decisions.whole_gpus": "AsPrinted Rounded WholeGPUs",
+    "hetopt.decisions.whole_jobs": "WholeJobs",
+    "hetopt.decisions.selection": "LongestStarved",
     "hetopt.simulation.log": "Log",
     "hetopt.simulation.overheads": "Overheads",
     "hetopt.simulation.run": "simulate",

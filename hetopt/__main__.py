@@ -1,6 +1,6 @@
 """``python -m hetopt``: the command line."""
 
-from hetopt.command_line import main
+from hetopt.cli.main import main
 
 if __name__ == "__main__":
     main()

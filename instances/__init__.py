@@ -1,6 +1,6 @@
 """Named instances with provenance: the papers' worked examples, refuted claims, laboratories' clusters.
 
-Each is a file in the form of :mod:`hetopt.files.schema`. Its ``source`` says where every number comes from and what is
+Each is a file in the form of :mod:`hetopt.data.schema`. Its ``source`` says where every number comes from and what is
 an assumption; ``expected`` holds what the paper printed and what is true, as fractions.
 """
 
@@ -19,8 +19,8 @@ from textwrap import shorten
 from typing import Any
 
 from hetopt.checks import FrozenDict, lookup
+from hetopt.data import instance_files as files
 from hetopt.data.instance import Instance
-from hetopt.files import instance_files as files
 
 HERE = Path(__file__).parent
 

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from hetopt.allocation import Plan
-from hetopt.certificate import Certificate
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
 from hetopt.errors import InvalidInstance
 from hetopt.models.queues.choosing import unstoppable
+from hetopt.results.allocation import Plan
+from hetopt.results.certificate import Certificate
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hetopt.allocation import Allocation, as_table
-from hetopt.certificate import Certificate
 from hetopt.data.entities import Entities, Floats, Kind, check_kind
 from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
@@ -19,6 +17,8 @@ from hetopt.models.gavel.parts import TimeFraction
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.compiled import capacity_violation
 from hetopt.programs.formulation import Formulation
+from hetopt.results.allocation import Allocation, as_table
+from hetopt.results.certificate import Certificate
 
 
 def by_rule(entities: Entities, share: ArrayLike, method: str, seconds: float) -> Allocation:

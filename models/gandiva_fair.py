@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hetopt.allocation import Allocation
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
 from hetopt.models.baselines import by_rule
+from hetopt.results.allocation import Allocation
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from hetopt.announced import Announced
 from hetopt.checks import FrozenDict, choices
+from hetopt.decisions.placement import FirstFree, HierarchicalPlacer, MoreWorkersFirst, Placer, TensorSkew
+from hetopt.decisions.priorities import ByPriority
+from hetopt.decisions.selection import LongestStarved
+from hetopt.decisions.system import OnChange, System
+from hetopt.decisions.whole_gpus import WholeGPUs
 from hetopt.errors import InvalidOption
 from hetopt.models import gavel as gavel_policies
 from hetopt.models import oef
@@ -19,13 +23,8 @@ from hetopt.models.baselines import equal_split
 from hetopt.models.baselines import isolated as equal_split_of_jobs
 from hetopt.models.fft import FFT
 from hetopt.models.gandiva_fair import gandiva_fair as gandiva_fair_policy
-from hetopt.placement import HierarchicalPlacer, MoreWorkersFirst, Placer
-from hetopt.placement_baselines import FirstFree, TensorSkew
 from hetopt.programs.formulation import Formulation
-from hetopt.rounding.priorities import ByPriority
-from hetopt.rounding.whole_gpus import WholeGPUs
-from hetopt.selection import LongestStarved
-from hetopt.simulation.system import OnChange, System
+from hetopt.registry import Announced
 from hetopt.solving.policies import Policy
 
 GAVEL_ROUND = 360.0

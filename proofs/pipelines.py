@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from hetopt.data.workload import Job, Stage
-from hetopt.pipelines.servers import Servers
+from hetopt.stages.servers import Servers
 
 NUMBERS = st.integers(0, 12)
 """Seconds and bytes; whole, so that fractions stay short."""

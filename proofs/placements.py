@@ -9,8 +9,8 @@ import numpy as np
 
 from hetopt.data.workload import Job, Stage
 from hetopt.models.asrpt.contents import Whole
-from hetopt.pipelines.pipeline import Pipeline
-from hetopt.pipelines.servers import Servers
+from hetopt.stages.pipeline import Pipeline
+from hetopt.stages.servers import Servers
 
 
 def random_case(rng: np.random.Generator, stages: int, most: int, servers: int) -> tuple[Pipeline, Servers]:

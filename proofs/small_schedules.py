@@ -21,10 +21,10 @@ from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.models.asrpt.scheduler import NonPreemptive, ShortestRemaining
 from hetopt.models.asrpt.tasks import Choice, Task
 from hetopt.models.asrpt.virtual_machine import VirtualMachine
-from hetopt.pipelines.iteration_time import Asynchronous
-from hetopt.pipelines.pipeline import Pipeline
-from hetopt.pipelines.servers import Servers
 from hetopt.proofs.placements import every_placement
+from hetopt.stages.iteration_time import Asynchronous
+from hetopt.stages.pipeline import Pipeline
+from hetopt.stages.servers import Servers
 
 MOST_GPUS, MOST_JOBS = 6, 4
 """Up to so many GPUs and jobs the optimum is enumerated within seconds."""
@@ -44,7 +44,7 @@ class SmallJob:
     Attributes
     ----------
     pipeline:
-        Its stages (:meth:`hetopt.pipelines.pipeline.Pipeline.exact`).
+        Its stages (:meth:`hetopt.stages.pipeline.Pipeline.exact`).
     arrival:
         r_i in seconds.
     iterations, predicted:

@@ -8,9 +8,9 @@ from typing import Any
 
 from hetopt.data.workload import Job
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
-from hetopt.pipelines.iteration_time import Asynchronous
-from hetopt.pipelines.pipeline import Pipeline
-from hetopt.pipelines.servers import Servers
+from hetopt.stages.iteration_time import Asynchronous
+from hetopt.stages.pipeline import Pipeline
+from hetopt.stages.servers import Servers
 
 
 @dataclass

@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from hetopt.allocation import Plan
 from hetopt.data.instance import Instance
+from hetopt.decisions.placement import MoreWorkersFirst
+from hetopt.decisions.system import System
 from hetopt.executor import clock, controller, lease_directory, tending
 from hetopt.executor.engines import local
 from hetopt.executor.engines.engine import Engine, EngineDown
@@ -29,8 +30,7 @@ from hetopt.executor.engines.slots import read_slots
 from hetopt.executor.engines.slurm import SlurmEngine
 from hetopt.executor.store import StateStore
 from hetopt.models.hadare.unmeasured import estimated
-from hetopt.placement import MoreWorkersFirst
-from hetopt.simulation.system import System
+from hetopt.results.allocation import Plan
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ import pandas as pd
 from hypothesis import strategies as st
 
 from hetopt import Cluster, HierarchicalPlacer, Instance, Job, Log, Overheads, Plan, Tenant, simulate
-from hetopt.simulation.changes import ServerChange
-from hetopt.simulation.world import World
+from hetopt.simulation.environment import World
+from hetopt.simulation.server_changes import ServerChange
 
 JOBS = ["job", "tenant", "arrival", "start", "finish", "switches", "work", "done"]
 SPANS = ["job", "start", "end", "gpu_type", "servers", "gpus", "lost", "work"]

@@ -8,10 +8,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+from hetopt.experiments.environment_settings import WorldSettings
 from hetopt.experiments.experiment import Contestant, Experiment
 from hetopt.experiments.store import Key, Outcome, Store
 from hetopt.experiments.workload import Workload
-from hetopt.experiments.world_settings import WorldSettings
 from hetopt.metrics.overall import DEFINITIONS
 
 TRACE = Workload("fft-trace-1", "lab36", count=12)

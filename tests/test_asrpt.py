@@ -27,11 +27,11 @@ from hetopt.models.asrpt import (
     WCSWorkload,
 )
 from hetopt.models.asrpt.policies import NonPreemptivePolicy
-from hetopt.pipelines.pipeline import Pipeline
-from hetopt.pipelines.servers import Servers
 from hetopt.proofs.pipelines import staged_jobs
-from hetopt.simulation.changes import ServerChange
-from hetopt.simulation.world import World
+from hetopt.simulation.environment import World
+from hetopt.simulation.server_changes import ServerChange
+from hetopt.stages.pipeline import Pipeline
+from hetopt.stages.servers import Servers
 from hetopt.tolerances import EQUAL
 
 POLICIES = [ASRPT(), ASRPT(delay=0), ASRPT(comm_heavy=1, delay=3), SPJF(), SPWF(), WCSDuration(), WCSWorkload()]

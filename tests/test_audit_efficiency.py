@@ -12,8 +12,8 @@ from scipy.optimize import linprog
 
 import hetopt
 from hetopt import auditing
-from hetopt.comparison import compare
-from hetopt.envy import largest_envy
+from hetopt.data.worth import largest_envy
+from hetopt.experiments.comparison import compare
 from hetopt.models import fft, gavel, oef
 from hetopt.models.objectives import WeightedRate
 from hetopt.proofs.strategies import job_instances, shares, tenant_instances

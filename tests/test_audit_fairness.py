@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import auditing
+from hetopt.data.rationals import rational
 from hetopt.models import oef
 from hetopt.proofs.strategies import job_instances, shares, tenant_instances
-from hetopt.rationals import rational
 from hetopt.tolerances import EQUAL, PROVEN, RATIONAL_DENOMINATOR
 
 

@@ -12,9 +12,10 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 import hetopt
+from hetopt.data import documents
+from hetopt.data import instance_files as encoding
+from hetopt.data import instance_files as files
 from hetopt.errors import InvalidInstance
-from hetopt.files import documents, encoding
-from hetopt.files import instance_files as files
 from hetopt.proofs.whole import NAMES, whole_instances
 
 GOOD = (Path(__file__).parent / "good.yaml").read_text()

@@ -17,14 +17,14 @@ from ledger_cases import cases
 
 from hetopt import instances
 from hetopt.models import asrpt as library
-from hetopt.pipelines.allreduce import AllReduce
-from hetopt.pipelines.graph import job_graph
-from hetopt.pipelines.pipeline import Pipeline
-from hetopt.pipelines.servers import Servers
 from hetopt.proofs.asrpt import bounds, claims, cuts, hardness, iteration, volumes
 from hetopt.proofs.asrpt.placing import alike, exact, filled
 from hetopt.proofs.ledger.space import Numbers
 from hetopt.proofs.ledger.stored import kept
+from hetopt.stages.allreduce import AllReduce
+from hetopt.stages.job_graph import job_graph
+from hetopt.stages.pipeline import Pipeline
+from hetopt.stages.servers import Servers
 from hetopt.tolerances import EQUAL, PROVEN
 
 F = Fraction

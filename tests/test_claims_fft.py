@@ -19,9 +19,9 @@ from simulated import MINUTE, Shortest, fig_2
 
 import hetopt
 from hetopt import Overheads, instances, simulate
+from hetopt.decisions.placement import HierarchicalPlacer
 from hetopt.errors import NotSolved
 from hetopt.models import fft, gavel
-from hetopt.placement import HierarchicalPlacer
 from hetopt.proofs.fft import (
     backlog,
     claims,

@@ -14,6 +14,7 @@ from ledger_cases import cases
 
 import hetopt
 from hetopt.auditing import adjacent_types, envy_free, pareto_efficient, sharing_incentive
+from hetopt.decisions.whole_gpus import AsPrinted
 from hetopt.models import baselines, gavel, oef
 from hetopt.models.gandiva_fair import GandivaFair
 from hetopt.models.gavel.parts import TimeFraction
@@ -22,7 +23,6 @@ from hetopt.proofs.oef import lies, properties_table, reports, rivals, rounds, s
 from hetopt.proofs.oef.efficiency import efficient
 from hetopt.proofs.oef.fairness import WEIGHTED, idle, least_surplus, most_envy
 from hetopt.proofs.oef.tenants import Optimum, Tenants, positive, ratio_ordered, tenants
-from hetopt.rounding.whole_gpus import AsPrinted
 from hetopt.tolerances import EQUAL
 
 F = Fraction

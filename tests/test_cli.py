@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import hetopt
-from hetopt.files.instance_files import read, write
+from hetopt.data.instance_files import read, write
 from hetopt.tolerances import EQUAL
 
 Run = Callable[..., tuple[int, str, str]]

@@ -11,7 +11,7 @@ import pytest
 
 import hetopt
 from hetopt import instances
-from hetopt.files.instance_files import write
+from hetopt.data.instance_files import write
 from hetopt.registry import policy_names
 from hetopt.tolerances import VISIBLE
 

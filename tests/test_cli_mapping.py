@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 import hetopt
-from hetopt import instances, pictures
+from hetopt import instances
+from hetopt.data import tables
+from hetopt.data.instance_files import write
 from hetopt.data.workload import Job, Stage
-from hetopt.files import tables
-from hetopt.files.instance_files import write
+from hetopt.presentation import allocation_pictures as pictures
 from hetopt.programs.formulation import Formulation
 from hetopt.registry import make_policy, mapper_names
 from hetopt.tolerances import EQUAL
@@ -321,7 +322,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
         def never(*_: Any, **__: Any) -> None:
             raise AssertionError("computed before the place was checked")
 
-        for name in ("hetopt.pipelines.jobs.map_jobs", "hetopt.cli.solve"):
+        for name in ("hetopt.stages.mapped_jobs.map_jobs", "hetopt.cli.commands.solve"):
             monkeypatch.setattr(name, never)
     code, out, err = run("place", *words)
     assert (code, out) == (2, "")

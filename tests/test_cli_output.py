@@ -15,12 +15,15 @@ import pytest
 from rich.console import Console
 
 import hetopt
-from hetopt import cli, command_line, console, pictures
-from hetopt.files.instance_files import read, write
+from hetopt.cli.commands import commands as cli
+from hetopt.cli.commands import main as command_line
+from hetopt.data.instance_files import read, write
+from hetopt.presentation import allocation_pictures as pictures
+from hetopt.presentation import console
 from hetopt.tolerances import EQUAL
 
 Run = Callable[..., tuple[int, str, str]]
-HETOPT = [sys.executable, "-c", "from hetopt.command_line import main; main()"]
+HETOPT = [sys.executable, "-c", "from hetopt.cli.main import main; main()"]
 
 
 @pytest.fixture
@@ -137,7 +140,11 @@ def test_places_are_checked_before_solving(
     (tmp_path / "folder.png").mkdir()
     for name in ("afile", "there.lp", "there.yaml"):
         (tmp_path / name).write_text("precious")
-    for name in ("hetopt.cli.solve", "hetopt.programs.exporting.stated_program", "hetopt.comparison.solve"):
+    for name in (
+        "hetopt.cli.commands.solve",
+        "hetopt.programs.exporting.stated_program",
+        "hetopt.experiments.comparison.solve",
+    ):
         monkeypatch.setattr(name, never)
     code, out, err = run(*words)
     assert (code, out) == (2, "")
@@ -260,9 +267,10 @@ def test_a_command_that_cannot_be_loaded_is_told_of_when_it_is_asked_for(
 def test_a_command_of_the_executor_imports_no_solver(tmp_path: Path) -> None:
     """Who looks at a cluster, or hands in a job, does not wait for pyomo."""
     program = (
-        "import sys; sys.argv = ['hetopt', 'status', '--json']\nfrom hetopt.command_line import main\n"
+        "import sys; sys.argv = ['hetopt', 'status', '--json']\nfrom hetopt.cli.main import main\n"
         "try: main()\n"
-        "except SystemExit as end: print(end.code, {'pyomo.environ', 'scipy', 'hetopt.cli'} & set(sys.modules))"
+        "except SystemExit as end:\n"
+        "    print(end.code, {'pyomo.environ', 'scipy', 'hetopt.cli.commands'} & set(sys.modules))"
     )
     answer = subprocess.run(
         [sys.executable, "-c", program],

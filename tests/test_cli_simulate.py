@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from hetopt.cli.simulate import contestants, duration
 from hetopt.errors import InvalidOption
-from hetopt.experiments.command import contestants, duration
 from hetopt.experiments.store import Store
 from hetopt.registry import SYSTEMS, make_system, policy_names, system_names
 

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from hetopt import Instance, InvalidOption, Plan
-from hetopt.decision_times import decision_seconds, draw
-from hetopt.pictures import save_figure
+from hetopt.experiments.decision_times import decision_seconds, draw
+from hetopt.presentation.allocation_pictures import save_figure
 
 
 @dataclass

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 
 import hetopt
-from hetopt import envy
-from hetopt.envy import envy_ratio, largest_envy
-from hetopt.pictures import draw
+from hetopt.data import worth as envy
+from hetopt.data.worth import envy_ratio, largest_envy
+from hetopt.presentation.allocation_pictures import draw
 from hetopt.proofs.strategies import tenant_instances
 from hetopt.tolerances import EQUAL
 

@@ -18,12 +18,12 @@ from evaluation_cases import Made
 
 import hetopt
 from hetopt import InvalidOption, UnknownName
+from hetopt.decisions.job_rates import Spread
 from hetopt.experiments.experiment import Task
 from hetopt.experiments.workload import Workload
 from hetopt.proofs.evaluations import fft
 from hetopt.proofs.evaluations.evaluation import Evaluation, Finding, Part, Scale
 from hetopt.proofs.evaluations.measures import relative_pace, restarts
-from hetopt.simulation.spread import Spread
 
 SCALE = Scale(1 / 32)  # 25 jobs on the testbed
 TESTBED = ["testbed-1", "disks", "disks-ahead", "placement", "profiling", "errors"]

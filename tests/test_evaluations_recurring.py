@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import InvalidInstance, InvalidOption, instances
+from hetopt.decisions.system import System
 from hetopt.errors import HetoptError
 from hetopt.experiments.experiment import Contestant, Experiment
 from hetopt.experiments.folder import instance_of
@@ -27,7 +28,6 @@ from hetopt.prediction.predictors import Experienced, Perfect
 from hetopt.proofs.evaluations.hadar_trace import HadarTrace
 from hetopt.proofs.evaluations.recurring import Recurring, Trace, drawn, foretold
 from hetopt.registry import make_system
-from hetopt.simulation.system import System
 from hetopt.traces.pai import PAILike
 
 TRACE = Trace(400)

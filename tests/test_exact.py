@@ -16,13 +16,13 @@ from scipy import sparse
 
 import hetopt
 import hetopt.instances
+from hetopt.data.rationals import rational
 from hetopt.errors import InvalidOption, NotSolved
 from hetopt.models.fairness import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.formulation import Formulation
 from hetopt.programs.linear import LinearProgram, Objective
 from hetopt.proofs.strategies import linear_programs, tenant_instances
-from hetopt.rationals import rational
 from hetopt.solving.exact import ExactOptimum, exact_optimum, exact_optimum_of
 from hetopt.solving.kernel import Kernel, SingularError
 from hetopt.solving.options import Options

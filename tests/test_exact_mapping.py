@@ -18,15 +18,15 @@ from hetopt.models.asrpt.local_search import LocalSearch
 from hetopt.models.asrpt.minimum_alpha import MinimumAlpha
 from hetopt.models.asrpt.minimum_cut import MinimumCut
 from hetopt.models.asrpt.partitions import MOST_REPLICAS, least_cuts
-from hetopt.pipelines.allreduce import AllReduce
-from hetopt.pipelines.graph import job_graph
-from hetopt.pipelines.iteration_time import Asynchronous, Synchronous
-from hetopt.pipelines.mapping import GPUMapping
-from hetopt.pipelines.pipeline import Pipeline
-from hetopt.pipelines.servers import Servers
 from hetopt.proofs.pipelines import servers_for, staged_jobs
 from hetopt.proofs.placements import every_placement, random_case
 from hetopt.solving.options import Options
+from hetopt.stages.allreduce import AllReduce
+from hetopt.stages.iteration_time import Asynchronous, Synchronous
+from hetopt.stages.job_graph import job_graph
+from hetopt.stages.mapping import GPUMapping
+from hetopt.stages.pipeline import Pipeline
+from hetopt.stages.servers import Servers
 from hetopt.tolerances import EQUAL, PROVEN
 
 AT_ONCE = 1 / 10**7

@@ -15,6 +15,7 @@ from executor_scenes import LAB, form, granted, lab_of_jobs, node, opened, rows,
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hetopt.decisions.system import OnChange
 from hetopt.errors import HetoptError, InvalidOption
 from hetopt.executor.deciding import NONE_FREE, Decider, Target, cluster_of, fitted, job_of, shares
 from hetopt.executor.engines.engine import Seat
@@ -28,7 +29,6 @@ from hetopt.models.fft import FFT, Switching
 from hetopt.models.hadare import HadarE
 from hetopt.models.hadare.unmeasured import estimated
 from hetopt.registry import policy_names, system_names
-from hetopt.simulation.system import OnChange
 
 RATES = {"K80": 1.0, "P100": 2.5, "V100": 6.0}
 

@@ -12,7 +12,6 @@ from executor_lab import QUICK, Run, job_file, some_lab  # noqa: F401 - the last
 from executor_scenes import form, node
 from executor_stage import Stage
 
-from hetopt import console
 from hetopt.errors import UnusableFile
 from hetopt.executor.dashboard.reader import Reader
 from hetopt.executor.dashboard.sections import head
@@ -21,6 +20,7 @@ from hetopt.executor.queue import submit
 from hetopt.executor.snapshot import GIVEN, snapshot
 from hetopt.executor.store import StateStore
 from hetopt.executor.telling import rendered
+from hetopt.presentation import console
 
 Make = Callable[..., Stage]
 

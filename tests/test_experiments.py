@@ -16,10 +16,10 @@ import pytest
 import hetopt
 from hetopt import Instance, InvalidInstance, InvalidOption, InvalidPlan, UnknownName
 from hetopt.errors import UnusableFile
+from hetopt.experiments.environment_settings import WorldSettings
 from hetopt.experiments.experiment import Contestant, Experiment
 from hetopt.experiments.store import TABLES, Key, Store
 from hetopt.experiments.workload import Workload
-from hetopt.experiments.world_settings import WorldSettings
 from hetopt.metrics.overall import summary
 
 SMALL = Workload("gavel-like", "hadar/cluster60", count=12)

@@ -16,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hetopt
+from hetopt.data import documents, schema
+from hetopt.data import instance_files as encoding
+from hetopt.data import instance_files as files
 from hetopt.errors import InvalidOption, UnusableFile
-from hetopt.files import documents, encoding, schema
-from hetopt.files import instance_files as files
 from hetopt.proofs.whole import whole_instances
 
 ROOT = Path(__file__).parents[1]
@@ -203,7 +204,7 @@ def test_a_new_file_has_the_permissions_of_any_new_file(tmp_path: Path) -> None:
 
 
 def test_the_exported_schema_is_up_to_date() -> None:
-    """If not: write ``hetopt.files.schema.json_schema()`` to the file."""
+    """If not: write ``hetopt.data.schema.json_schema()`` to the file."""
     assert (ROOT / "docs" / "schema" / "instance-v1.json").read_text() == schema.json_schema()
 
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Formulation, Instance
+from hetopt.decisions.priorities import ByPriority
+from hetopt.decisions.system import OnChange, System
 from hetopt.models import gavel
 from hetopt.proofs.strategies import job_instances
-from hetopt.rounding.priorities import ByPriority
-from hetopt.simulation.system import OnChange, System
 
 POLICIES = (gavel.max_min_fairness(), gavel.fifo(), gavel.total_throughput())
 """Those that do not look at the work left, whose last digits differ between two ways of booking it."""

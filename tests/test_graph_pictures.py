@@ -16,12 +16,20 @@ from matplotlib.text import Text
 
 from hetopt import instances
 from hetopt.data.workload import Job, Stage
-from hetopt.graph_pictures import BETWEEN, MOST_EDGES, MOST_PANELS, NODE, WITHIN, draw_mapping
 from hetopt.models.asrpt import HeavyEdge, LocalSearch, Pipeline, Servers
-from hetopt.pictures import COLOURS, save_figure
-from hetopt.pipelines.allreduce import AllReduce
-from hetopt.pipelines.layout import MOST_COLUMNS, layout
-from hetopt.pipelines.mapping import GPUMapping
+from hetopt.presentation.allocation_pictures import COLOURS, save_figure
+from hetopt.presentation.job_graph_pictures import (
+    BETWEEN,
+    MOST_COLUMNS,
+    MOST_EDGES,
+    MOST_PANELS,
+    NODE,
+    WITHIN,
+    draw_mapping,
+    layout,
+)
+from hetopt.stages.allreduce import AllReduce
+from hetopt.stages.mapping import GPUMapping
 
 
 def named(name: str, job: str, gpu: str = "V100") -> GPUMapping:

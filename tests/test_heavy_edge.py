@@ -13,11 +13,11 @@ from hetopt import instances
 from hetopt.data.workload import Job, Stage
 from hetopt.errors import InvalidInstance
 from hetopt.models.asrpt.heavy_edge import HeavyEdge, taken
-from hetopt.pipelines.allreduce import AllReduce
-from hetopt.pipelines.graph import JobGraph, job_graph
-from hetopt.pipelines.pipeline import Pipeline
-from hetopt.pipelines.servers import Servers
 from hetopt.proofs.pipelines import servers_for, staged_jobs
+from hetopt.stages.allreduce import AllReduce
+from hetopt.stages.job_graph import JobGraph, job_graph
+from hetopt.stages.pipeline import Pipeline
+from hetopt.stages.servers import Servers
 
 
 def literally(graph: JobGraph, free: list[int]) -> list[int]:

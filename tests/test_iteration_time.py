@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from hetopt.data.workload import Job, Stage
 from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.models.asrpt.contents import Room, Whole
-from hetopt.pipelines.iteration_time import Asynchronous, Synchronous, Timing
-from hetopt.pipelines.pipeline import Pipeline
-from hetopt.pipelines.servers import Servers
 from hetopt.proofs.pipelines import servers_for, staged_jobs
 from hetopt.proofs.placements import every_placement
+from hetopt.stages.iteration_time import Asynchronous, Synchronous, Timing
+from hetopt.stages.pipeline import Pipeline
+from hetopt.stages.servers import Servers
 from hetopt.tolerances import EQUAL, PROVEN
 
 PARTS = st.sampled_from([Fraction(0), Fraction(1, 2), Fraction(1)])

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from hetopt import instances
 from hetopt.data.workload import Job, Stage
 from hetopt.errors import InvalidInstance
-from hetopt.pipelines.allreduce import AllReduce
-from hetopt.pipelines.graph import job_graph
-from hetopt.pipelines.pipeline import Pipeline
 from hetopt.proofs.pipelines import staged_jobs
+from hetopt.stages.allreduce import AllReduce
+from hetopt.stages.job_graph import job_graph
+from hetopt.stages.pipeline import Pipeline
 from hetopt.tolerances import EQUAL
 
 

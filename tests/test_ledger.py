@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from hetopt import Instance, instances
+from hetopt.data.instance_files import read
 from hetopt.errors import InvalidInstance, InvalidOption, UnknownName, UnusableFile
-from hetopt.files.instance_files import read
 from hetopt.proofs.ledger import stored
 from hetopt.proofs.ledger.claim import QUICK, Check, Claim, Effort, Evidence, Finding
 from hetopt.proofs.ledger.collect import chosen, ledger

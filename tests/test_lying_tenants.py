@@ -8,11 +8,11 @@ import pytest
 
 import hetopt
 from hetopt import InvalidOption, instances
+from hetopt.experiments.environment_settings import WorldSettings
 from hetopt.experiments.workload import Workload
-from hetopt.experiments.world_settings import WorldSettings
 from hetopt.models import oef
-from hetopt.simulation.beliefs import Beliefs
-from hetopt.simulation.world import World
+from hetopt.simulation.environment import World
+from hetopt.simulation.estimates import Beliefs
 
 FOUR = Workload("oef-four-users", "oef/cluster", count=8, tenants="users").instance()
 

@@ -29,14 +29,14 @@ from hetopt.models.hadar.problem import Problem
 from hetopt.models.hadar.schedule_programs import P2, P2_RELAXED, P3
 from hetopt.models.hadar.schedules import Schedule, schedules
 from hetopt.models.hadar.time_indexed import P1, P1_AS_PRINTED
-from hetopt.pipelines.allreduce import AllReduce
-from hetopt.pipelines.iteration_time import Asynchronous
-from hetopt.pipelines.pipeline import Pipeline
-from hetopt.pipelines.servers import Servers
 from hetopt.programs.mathematics import Definition, Mathematics, Statement, Symbol, Variable, described
 from hetopt.programs.notation import HARD, latex, text
 from hetopt.proofs.mixed_servers import mixed_instances
 from hetopt.proofs.pipelines import servers_for, staged_jobs
+from hetopt.stages.allreduce import AllReduce
+from hetopt.stages.iteration_time import Asynchronous
+from hetopt.stages.pipeline import Pipeline
+from hetopt.stages.servers import Servers
 from hetopt.tolerances import EQUAL, PROVEN, WORK
 
 SEEDS = st.integers(0, 2**32 - 1)

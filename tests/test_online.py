@@ -11,7 +11,7 @@ import pytest
 
 import hetopt
 from hetopt import Cluster, Instance, InvalidPlan, Job, Placement, Plan, Stage
-from hetopt.simulation.online import Start
+from hetopt.decisions.online import Start
 
 STAGES = (Stage(1, 1, 0, output_bytes=1), Stage(1, 1, 0))
 INSTANCE = Instance(

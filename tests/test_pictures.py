@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 import hetopt
-from hetopt.comparison import compare
 from hetopt.errors import InvalidOption, UnusableFile
-from hetopt.lettering import label, labels, lacking, lettering
+from hetopt.experiments.comparison import compare
 from hetopt.models import baselines, gavel, oef
-from hetopt.overview import DOT, apart, overview
-from hetopt.pictures import check_picture_path, draw, draw_envy, draw_prices, draw_shares, save
-from hetopt.report import page, svg
+from hetopt.presentation.allocation_pictures import check_picture_path, draw, draw_envy, draw_prices, draw_shares, save
+from hetopt.presentation.comparison_page import DOT, apart, overview, page, svg
+from hetopt.presentation.fonts import label, labels, lacking, lettering
 from hetopt.tolerances import EQUAL
 
 INST = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Cluster, GPUType, Instance, InvalidOption, Job, Placement, Plan, Server, UnknownName
+from hetopt.decisions.placement import LARGEST_TENSOR, PACK_LIMIT, FirstFree, Placer, TensorSkew, pack, taken
+from hetopt.decisions.steps import check_placement
 from hetopt.models.systems import PLACERS
-from hetopt.placement import Placer, pack
-from hetopt.placement_baselines import LARGEST_TENSOR, PACK_LIMIT, FirstFree, TensorSkew, taken
 from hetopt.registry import make_system
-from hetopt.simulation.pipeline import check_placement
 from hetopt.traces.catalogues import FFT
 
 BASELINES: list[Placer] = [FirstFree(), FirstFree(sticky=False), TensorSkew(), TensorSkew(sticky=False)]
@@ -155,7 +154,7 @@ def test_systems_have_placers_by_name() -> None:
         assert system.placer == FirstFree()
         assert system.selection == hetopt.LongestStarved(mix=True)
         assert make_system(name).placer == PLACERS["more-workers-first"]
-    own = make_system("fft", {"placer": "hetopt.placement_baselines:FirstFree"})
+    own = make_system("fft", {"placer": "hetopt.decisions.placement:FirstFree"})
     assert own.placer == FirstFree()
     with pytest.raises(InvalidOption, match=r"which is not a placer\(plan, instance\)"):
         make_system("fft", {"placer": "hetopt.tolerances:scale"})

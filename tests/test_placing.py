@@ -7,10 +7,10 @@ import pytest
 
 import hetopt
 from hetopt import instances
-from hetopt.comparison import COLUMNS, PLACED, by_reason, compare, judge_placed, spell, spell_placed
+from hetopt.decisions.first_round import place
 from hetopt.errors import InvalidInstance
+from hetopt.experiments.comparison import COLUMNS, PLACED, by_reason, compare, judge_placed, spell, spell_placed
 from hetopt.models import baselines, fft, gavel, oef
-from hetopt.placing import place
 from hetopt.tolerances import EQUAL, VISIBLE
 
 LAB = instances.load("lab36/jobs").at(5400)

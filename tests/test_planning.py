@@ -16,9 +16,9 @@ import hetopt
 from hetopt.models.asrpt import networks
 from hetopt.models.asrpt.layers import Layer, Network, Precision
 from hetopt.models.asrpt.planning import NIC, NIC_SHARE, plan
-from hetopt.pipelines.iteration_time import Asynchronous
-from hetopt.pipelines.pipeline import Pipeline
-from hetopt.pipelines.servers import Servers
+from hetopt.stages.iteration_time import Asynchronous
+from hetopt.stages.pipeline import Pipeline
+from hetopt.stages.servers import Servers
 from hetopt.tolerances import EQUAL
 
 UNIT = Precision(bytes_per_number=1, bytes_per_parameter=2, peak=1.0)

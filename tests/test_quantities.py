@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetopt.quantities import spell_bytes, spell_seconds
+from hetopt.presentation.formatting import spell_bytes, spell_seconds
 
 UNITS = {"s": 1.0, "ms": 1 / 1e3, "µs": 1 / 1e6, "B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "PB": 1e15}
 

@@ -12,13 +12,13 @@ from queues_oracles import FREE, never_stopped, queues, schedule, sorted_by, typ
 
 import hetopt
 from hetopt import Cluster, GPUType, Instance, InvalidInstance, InvalidOption, Job, Server
+from hetopt.decisions.job_rates import Variability
+from hetopt.decisions.steps import check_placement
 from hetopt.models.queues import FIFO, LAS, PAL, SRTF
 from hetopt.models.queues.locality import LeastProduct, places_of
 from hetopt.registry import make_policy
-from hetopt.simulation.changes import ServerChange
-from hetopt.simulation.pipeline import check_placement
-from hetopt.simulation.spread import Variability
-from hetopt.simulation.world import World
+from hetopt.simulation.environment import World
+from hetopt.simulation.server_changes import ServerChange
 
 Spots = dict[str, int]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from hetopt.auditing.verdict import judged
 from hetopt.auditing.witnesses import bundle_text
-from hetopt.rationals import digits, rational
+from hetopt.data.rationals import digits, rational
 from hetopt.tolerances import RATIONAL_DENOMINATOR
 
 

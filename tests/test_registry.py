@@ -20,8 +20,6 @@ from hetopt.models.asrpt import (
     MinimumCut,
     WCSDuration,
 )
-from hetopt.pipelines.pipeline import Pipeline
-from hetopt.pipelines.servers import Servers
 from hetopt.prediction.averages import GroupMedian
 from hetopt.prediction.forest import RandomForest
 from hetopt.programs.formulation import Formulation
@@ -35,6 +33,8 @@ from hetopt.registry import (
     policy_names,
     predictor_names,
 )
+from hetopt.stages.pipeline import Pipeline
+from hetopt.stages.servers import Servers
 
 OWN = '''
 from hetopt.models import oef

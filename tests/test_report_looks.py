@@ -10,8 +10,8 @@ import pytest
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from hetopt.experiments.frames import Frame, time_axis, width_of
-from hetopt.experiments.looks import (
+from hetopt.presentation.simulations.axes import Frame, time_axis, width_of
+from hetopt.presentation.simulations.style import (
     DARK,
     DASHES,
     GRID,

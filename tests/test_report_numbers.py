@@ -16,12 +16,12 @@ from report_cases import TRACE, invented
 from hetopt import Instance, Log, UnknownName
 from hetopt.experiments.experiment import Contestant, Experiment
 from hetopt.experiments.folder import Folder
-from hetopt.experiments.over_time import in_use, means, stretches, thinned, throughput, waiting
-from hetopt.experiments.spelling import digits, scale_of
 from hetopt.experiments.standings import THEMES, Standings, better, themes, unit
 from hetopt.experiments.store import Store
 from hetopt.metrics import completion, efficiency
 from hetopt.metrics.overall import DEFINITIONS
+from hetopt.presentation.formatting import digits, scale_of
+from hetopt.presentation.simulations.time_series import in_use, means, stretches, thinned, throughput, waiting
 
 ROWS = {
     ("t", "a", 0): {"jct_mean": 4.0, "gru": 0.5, "beneficial": math.nan, "jobs": 9.0},

@@ -11,15 +11,15 @@ import pytest
 from report_cases import MIX, NAME, SYSTEMS, TRACE, Page, edit, filled, invented
 
 from hetopt.errors import InvalidInstance, InvalidOption, UnknownName
-from hetopt.experiments import tables
 from hetopt.experiments.experiment import Contestant, Experiment
 from hetopt.experiments.folder import Folder, only_jobs
-from hetopt.experiments.looks import looks
-from hetopt.experiments.page import Wishes, page, write
 from hetopt.experiments.standings import THEMES, themes
 from hetopt.experiments.store import Store
 from hetopt.metrics.finish_time import IDEALS, finish_time_fairness
 from hetopt.metrics.overall import DEFINITIONS
+from hetopt.presentation.simulations import result_tables as tables
+from hetopt.presentation.simulations.page import Wishes, page, write
+from hetopt.presentation.simulations.style import looks
 
 
 @pytest.fixture(scope="module")

@@ -17,14 +17,14 @@ from metric_cases import NAN, by_hand, log_of, seated, simulations
 from report_cases import MIX, TRACE, Page
 
 from hetopt import InvalidOption, Log
-from hetopt.experiments import timeline
 from hetopt.experiments.experiment import Contestant, Experiment
 from hetopt.experiments.folder import Folder
-from hetopt.experiments.gathered import Gathered
-from hetopt.experiments.lanes import Bar, chosen_jobs, in_rows, on_servers, rooms
-from hetopt.experiments.page import Wishes, page
 from hetopt.experiments.store import Store
-from hetopt.experiments.windows import asked, busiest, inside, parse
+from hetopt.presentation.simulations import gantt as timeline
+from hetopt.presentation.simulations.gantt import Bar, chosen_jobs, in_rows, on_servers, rooms
+from hetopt.presentation.simulations.loaded_runs import Gathered
+from hetopt.presentation.simulations.page import Wishes, page
+from hetopt.presentation.simulations.windows import asked, busiest, inside, parse
 
 
 @pytest.mark.parametrize(

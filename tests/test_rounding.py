@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Allocation, AsPrinted, Cluster, Instance, InvalidInstance, InvalidOption, InvalidPlan, Job, Tenant
-from hetopt.rounding.deviations import TICKS, settled
-from hetopt.rounding.gangs import nearest, sums
-from hetopt.rounding.whole_gpus import Rounder
-from hetopt.rounding.whole_jobs import most_due
+from hetopt.decisions.deviations import TICKS, settled
+from hetopt.decisions.whole_gpus import Rounder, nearest, sums
+from hetopt.decisions.whole_jobs import most_due
 from hetopt.tolerances import EQUAL
 
 WHOLE = hetopt.WholeGPUs()

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from hetopt.data.saving import check_folder, check_free, check_writable, save
 from hetopt.errors import UnusableFile
-from hetopt.files.saving import check_folder, check_free, check_writable, save
 
 
 def _no_links(*_: Any) -> None:

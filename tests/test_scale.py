@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 from json_schema import accepts
 
 import hetopt
-from hetopt import Cluster, Instance, InvalidInstance, Job, JobType, Server, SuspiciousSpeedups, Tenant, command_line
+from hetopt import Cluster, Instance, InvalidInstance, Job, JobType, Server, SuspiciousSpeedups, Tenant
 from hetopt.checks import LEAST
-from hetopt.files import instance_files, schema, tables
+from hetopt.cli.commands import main as command_line
+from hetopt.data import instance_files, schema, tables
 from hetopt.models import oef
 from hetopt.tolerances import EQUAL
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from json_schema import accepts
 
 from hetopt.checks import LEAST
-from hetopt.files import documents, encoding, schema
-from hetopt.files.decoding import to_instance
+from hetopt.data import documents, schema
+from hetopt.data import instance_files as encoding
+from hetopt.data.instance_files import to_instance
 from hetopt.proofs.whole import whole_instances
 
 SCHEMA = json.loads(schema.json_schema())

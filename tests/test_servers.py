@@ -13,7 +13,7 @@ from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidInstance
-from hetopt.pipelines.servers import Servers
+from hetopt.stages.servers import Servers
 from hetopt.tolerances import EQUAL
 
 

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetopt import HierarchicalPlacer, Instance, Job, MoreWorkersFirst, Overheads, Plan, Tenant, WholeGPUs, simulate
-from hetopt.comparison import of_one_demand
 from hetopt.errors import InvalidInstance
+from hetopt.experiments.comparison import of_one_demand
 from hetopt.models import oef
 from hetopt.proofs.strategies import job_instances
 from hetopt.registry import make_policy, policy_names

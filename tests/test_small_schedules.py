@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from hetopt.data.workload import Job, Stage
 from hetopt.errors import InvalidOption
-from hetopt.pipelines.pipeline import Pipeline
 from hetopt.proofs.pipelines import staged_jobs
 from hetopt.proofs.small_schedules import (
     SmallCase,
@@ -26,6 +25,7 @@ from hetopt.proofs.small_schedules import (
     small_servers,
     theorem_1,
 )
+from hetopt.stages.pipeline import Pipeline
 
 SHAPES = [(1, 2), (2, 1), (1, 3), (3, 1), (2, 2), (1, 4), (4, 1), (2, 3), (3, 2), (6, 1)]
 F = Fraction

@@ -10,8 +10,8 @@ from statistics import median
 import pytest
 
 from hetopt import InvalidOption, Job
-from hetopt.experiments.world_settings import WorldSettings
-from hetopt.simulation.spread import FAMILIES, MEASURED, Spread
+from hetopt.decisions.job_rates import FAMILIES, MEASURED, Spread
+from hetopt.experiments.environment_settings import WorldSettings
 from hetopt.traces.catalogues import FFT, OEF
 
 DATA = Path(__file__).parents[2] / "shared" / "data"

@@ -10,11 +10,11 @@ from test_world_properties import check, worlds
 
 import hetopt
 from hetopt import Instance, Job, JobType, Tenant, instances, simulate
-from hetopt.comparison import of_one_demand
 from hetopt.errors import Stalled
+from hetopt.experiments.comparison import of_one_demand
 from hetopt.registry import make_system, policy_names, system_names
+from hetopt.simulation.environment import World
 from hetopt.simulation.log import Log
-from hetopt.simulation.world import World
 
 QUEUES = ("fifo", "srtf", "srsf", "las", "tiresias", "tiresias-per-type", "yarn-cs", "pal", "themis", "hadar")
 KEEPS = ("fifo", "yarn-cs", "allox")

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 
 import hetopt
 from hetopt import InvalidInstance, UnusableFile, instances
-from hetopt.files import tables
+from hetopt.data import tables
 from hetopt.proofs.whole import whole_instances
 
 COLUMNS = {*tables.SERVER, *tables.TENANT, *tables.JOB}

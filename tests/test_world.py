@@ -11,14 +11,14 @@ from simulated import Shortest
 
 import hetopt
 from hetopt import Cluster, GPUType, HierarchicalPlacer, Instance, InvalidInstance, InvalidOption, Job, Plan, Server
+from hetopt.decisions.job_rates import Spread, Variability
 from hetopt.errors import Stalled
 from hetopt.models import asrpt, gavel
-from hetopt.simulation.beliefs import Beliefs
-from hetopt.simulation.changes import ServerChange, checked, failures, there_at
 from hetopt.simulation.datasets import LocalDisks
+from hetopt.simulation.environment import World
+from hetopt.simulation.estimates import Beliefs
 from hetopt.simulation.profiling import Profiling, fewest
-from hetopt.simulation.spread import Spread, Variability
-from hetopt.simulation.world import World
+from hetopt.simulation.server_changes import ServerChange, checked, failures, there_at
 
 TWO = Cluster((GPUType("G"),), (Server("s1", {"G": 1}), Server("s2", {"G": 1})))
 

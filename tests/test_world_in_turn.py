@@ -10,10 +10,10 @@ from test_world import run
 import hetopt
 from hetopt import Cluster, GPUType, HierarchicalPlacer, Job, Server
 from hetopt.models.hadare import HadarE
-from hetopt.simulation.changes import ServerChange
 from hetopt.simulation.datasets import LocalDisks
+from hetopt.simulation.environment import World
 from hetopt.simulation.profiling import Profiling
-from hetopt.simulation.world import World
+from hetopt.simulation.server_changes import ServerChange
 from hetopt.tolerances import WORK
 
 SLOW = LocalDisks(0.5e9)

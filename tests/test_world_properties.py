@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from test_simulation_properties import Random, cases
 
 from hetopt import HierarchicalPlacer, Instance, MoreWorkersFirst, Overheads, simulate
+from hetopt.decisions.priorities import ByPriority
+from hetopt.decisions.system import OnChange, System
 from hetopt.errors import Stalled
 from hetopt.models import gavel
-from hetopt.rounding.priorities import ByPriority
 from hetopt.simulation import floor
-from hetopt.simulation.beliefs import Beliefs
-from hetopt.simulation.changes import ServerChange
 from hetopt.simulation.datasets import LocalDisks
+from hetopt.simulation.environment import World
+from hetopt.simulation.estimates import Beliefs
 from hetopt.simulation.log import Log
 from hetopt.simulation.profiling import Profiling
-from hetopt.simulation.system import OnChange, System
-from hetopt.simulation.world import World
+from hetopt.simulation.server_changes import ServerChange
 from hetopt.tolerances import EQUAL, WORK
 
 SECONDS = st.sampled_from([0.0, 0.5, 8.0, 64.0])

@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from hetopt.allocation import Allocation, Plan
 from hetopt.checks import expect
 from hetopt.data.entities import Entities, Numbers
-from hetopt.data.fractions import fractions
 from hetopt.data.instance import Instance
+from hetopt.data.rationals import fractions
 from hetopt.data.worth import most_at_once, tempting, worth
 from hetopt.errors import InvalidInstance, InvalidOption, InvalidPlan
+from hetopt.results.allocation import Allocation, Plan
 
 Result: TypeAlias = Allocation | Plan | pd.DataFrame | ArrayLike
 """What can be audited; a table or array holds shares, entities x GPU types (floats or Fractions)."""

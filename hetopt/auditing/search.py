@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hetopt.allocation import Allocation, Plan
 from hetopt.auditing.candidates import Row, Scale, direction
 from hetopt.auditing.feasibility import capacity_verdict
 from hetopt.auditing.holdings import bundle, holdings
@@ -21,6 +20,7 @@ from hetopt.data.instance import Instance
 from hetopt.data.worth import most_at_once
 from hetopt.data.worth import worth as rate_with
 from hetopt.errors import InvalidFormulation, InvalidInstance, InvalidOption, NotSolved
+from hetopt.results.allocation import Allocation, Plan
 from hetopt.solving.policies import Policy, ask
 
 NAME = "strategy_proof"

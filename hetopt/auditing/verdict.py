@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from hetopt.auditing.witnesses import Witness
-from hetopt.rationals import digits
+from hetopt.data.rationals import digits
 from hetopt.tolerances import EQUAL
 
 PART = "part of the rate with the whole cluster"

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 
 import pandas as pd
 
-from hetopt.rationals import digits
+from hetopt.data.rationals import digits
 from hetopt.tolerances import EQUAL, scale
 
 Number: TypeAlias = float | Fraction

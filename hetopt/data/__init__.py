@@ -1,1 +1,1 @@
-"""What there is: cluster, tenants, jobs, the instance, and their view as arrays."""
+"""Clusters, tenants, jobs, instances; as arrays, in files and in tables."""

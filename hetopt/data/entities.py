@@ -140,7 +140,7 @@ class Entities:
     @cached_property
     def exact(self) -> Entities:
         """The same in Fractions: every float read as the fraction that was meant."""
-        from hetopt.data.fractions import fractions
+        from hetopt.data.rationals import fractions
 
         keys = ("speed", "demand", "weight", "capacity", "held", "any_type")
         read: dict[str, Any] = {key: fractions(a) for key in keys if (a := getattr(self, key)) is not None}
@@ -157,7 +157,7 @@ class Entities:
 
     def numbers(self, values: Floats) -> Numbers:
         """As :meth:`number`, of an array."""
-        from hetopt.data.fractions import fractions
+        from hetopt.data.rationals import fractions
 
         return fractions(values) if self.is_exact else values
 

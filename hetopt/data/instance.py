@@ -283,27 +283,27 @@ class Instance:
 
     @staticmethod
     def read(path: str | PathLike[str], *, any_scale: bool = False) -> Instance:
-        """The instance in a YAML or JSON file; see :func:`hetopt.files.instance_files.read`."""
-        from hetopt.files import instance_files as files
+        """The instance in a YAML or JSON file; see :func:`hetopt.data.instance_files.read`."""
+        from hetopt.data import instance_files as files
 
         return files.read(path, any_scale=any_scale)
 
     def write(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
-        """Write to a YAML or JSON file; see :func:`hetopt.files.instance_files.write`."""
-        from hetopt.files import instance_files as files
+        """Write to a YAML or JSON file; see :func:`hetopt.data.instance_files.write`."""
+        from hetopt.data import instance_files as files
 
         files.write(self, path, overwrite=overwrite)
 
     @staticmethod
     def from_tables(servers: pd.DataFrame, **tables: Any) -> Instance:
-        """The instance in pandas tables; see :func:`hetopt.files.tables.from_tables`."""
-        from hetopt.files.tables import from_tables
+        """The instance in pandas tables; see :func:`hetopt.data.tables.from_tables`."""
+        from hetopt.data.tables import from_tables
 
         return from_tables(servers, **tables)
 
     def tables(self) -> dict[str, pd.DataFrame]:
-        """The instance as pandas tables; see :func:`hetopt.files.tables.tables`."""
-        from hetopt.files.tables import tables
+        """The instance as pandas tables; see :func:`hetopt.data.tables.tables`."""
+        from hetopt.data.tables import tables
 
         return tables(self)
 

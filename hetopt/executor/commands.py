@@ -11,11 +11,11 @@ from typing import Annotated
 
 import typer
 
-from hetopt import console
 from hetopt.errors import InvalidOption
 from hetopt.executor import queue
 from hetopt.executor.job_file import BYTES, SECONDS, read_job
 from hetopt.executor.store import StateStore, default_folder
+from hetopt.presentation import console
 
 StateFolder = Annotated[
     Path | None, typer.Option("--state", help="Folder of the cluster's state; default: $HETOPT_STATE, or in ~/.local.")
@@ -92,7 +92,7 @@ def run(
 
     Jobs go on when it ends, until their leases run out; started again before, it goes on where it was.
     """
-    from hetopt.arguments import parse_settings
+    from hetopt.cli.arguments import parse_settings
     from hetopt.executor.starting import controller
 
     words = {"--profile-seconds": profile_seconds, "--ttl": ttl, "--poll": poll}
@@ -197,7 +197,7 @@ def losses(
 ) -> None:
     """Show the losses that jobs have told, and draw them."""
     from hetopt.executor import losses as curves
-    from hetopt.pictures import check_picture_path
+    from hetopt.presentation.allocation_pictures import check_picture_path
 
     if plot is not None:
         check_picture_path(plot)

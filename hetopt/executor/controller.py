@@ -15,6 +15,7 @@ from pathlib import Path
 
 from sqlalchemy import select, update
 
+from hetopt.decisions.system import System
 from hetopt.errors import InvalidOption, UnusableFile
 from hetopt.executor import lease_directory as files
 from hetopt.executor import tables
@@ -33,7 +34,6 @@ from hetopt.executor.store import StateStore
 from hetopt.executor.surveying import Survey
 from hetopt.executor.tending import Tender
 from hetopt.executor.terms import Terms
-from hetopt.simulation.system import System
 
 POLL_SECONDS = 1.0
 """How often the controller looks by default."""

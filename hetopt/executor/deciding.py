@@ -15,6 +15,9 @@ from sqlalchemy import RowMapping
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, JobType, Tenant
+from hetopt.decisions.job_rates import StageSpeeds
+from hetopt.decisions.steps import Decision, Pipeline
+from hetopt.decisions.system import OnChange, System
 from hetopt.errors import InvalidPlan
 from hetopt.executor.engines.engine import Node
 from hetopt.executor.evidence import Evidence
@@ -22,9 +25,6 @@ from hetopt.executor.job_file import JobForm
 from hetopt.executor.leases import Open
 from hetopt.executor.queue import form_of
 from hetopt.executor.speeds import Estimator, Speeds, allowed_types, memory_of
-from hetopt.simulation.pipeline import Decision, Pipeline
-from hetopt.simulation.speeds import StageSpeeds
-from hetopt.simulation.system import OnChange, System
 
 UNDONE = 0.5
 """Steps that an unfinished job has left at least in the eyes of a policy: its last may be done, but not sealed."""

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from hetopt.checks import shown
+from hetopt.data.documents import Fault, from_yaml, line_of
 from hetopt.errors import InvalidOption, UnusableFile
-from hetopt.files.documents import Fault, from_yaml, line_of
 
 Form = TypeVar("Form", bound=BaseModel)
 
@@ -59,6 +59,6 @@ def as_form(form: type[Form], content: Any) -> Form:
     try:
         return form.model_validate(content)
     except ValidationError as problem:
-        from hetopt.files.decoding import fault_of  # needs all of an instance's classes: only when it is needed
+        from hetopt.data.instance_files import fault_of  # needs all of an instance's classes: only when it is needed
 
         raise fault_of(problem, "the file") from None

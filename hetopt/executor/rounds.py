@@ -12,7 +12,6 @@ from typing import Any
 
 from sqlalchemy import insert, select, update
 
-from hetopt.announced import raised
 from hetopt.errors import HetoptError
 from hetopt.executor import tables
 from hetopt.executor.complaints import Complaints
@@ -21,6 +20,7 @@ from hetopt.executor.evidence import Evidence
 from hetopt.executor.reconciling import write_targets
 from hetopt.executor.store import StateStore
 from hetopt.executor.switching import restart_seconds
+from hetopt.registry import raised
 
 OF_A_JOB = re.compile(r"jobs\['(.*?)'\]")
 """How messages about a job begin."""

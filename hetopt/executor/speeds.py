@@ -9,13 +9,13 @@ from typing import Any, Protocol, TypeAlias
 from sqlalchemy import Connection, RowMapping, func, select
 from sqlalchemy.dialects.sqlite import insert
 
-from hetopt.announced import Announced
 from hetopt.executor import tables
 from hetopt.executor.engines.engine import Node
 from hetopt.executor.evidence import Evidence, is_number
 from hetopt.executor.job_file import JobForm
 from hetopt.executor.leases import Open
 from hetopt.executor.queue import QUEUED
+from hetopt.registry import Announced
 
 ESTIMATORS = Announced("estimator", "hetopt.estimators", ("models", "measured", "types"))
 """Who says how fast a job is where it was never measured, such as equation (10) of Hadar."""

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hetopt import console
-from hetopt.arguments import look_here
+from hetopt.cli.arguments import look_here
+from hetopt.decisions.system import System
 from hetopt.errors import InvalidOption, UnusableFile
 from hetopt.executor import runner
 from hetopt.executor.controller import Controller, Settings, check_same
@@ -18,8 +18,8 @@ from hetopt.executor.leases_folder import check_not_away
 from hetopt.executor.speeds import ESTIMATORS
 from hetopt.executor.store import StateStore
 from hetopt.executor.terms import Terms
+from hetopt.presentation import console
 from hetopt.registry import make_system
-from hetopt.simulation.system import System
 
 LOOKS = 20
 """Within a time to live runners look at least so often whether the lease was renewed, which it is four times."""

@@ -10,9 +10,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from hetopt import console
 from hetopt.executor.queue import QUEUED
 from hetopt.executor.snapshot import NOT_YET, Snapshot
+from hetopt.presentation import console
 
 STYLES = {
     "running": "green",

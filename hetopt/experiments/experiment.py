@@ -9,18 +9,17 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from hetopt import __version__
-from hetopt.announced import raised
 from hetopt.checks import FrozenDict, at_least, whole
+from hetopt.decisions.system import System
 from hetopt.errors import HetoptError, InvalidOption, InvalidPlan
+from hetopt.experiments.environment_settings import WorldSettings
 from hetopt.experiments.origins import digests
 from hetopt.experiments.store import Key, Outcome, Store
 from hetopt.experiments.workload import AnyWorkload
-from hetopt.experiments.world_settings import WorldSettings
 from hetopt.metrics.overall import summary
-from hetopt.registry import make_system
+from hetopt.registry import make_system, raised
 from hetopt.simulation.log import Log
 from hetopt.simulation.run import simulate
-from hetopt.simulation.system import System
 
 Watch = Callable[[Key, float], None]
 """Told of a run and which part of its jobs is finished; 1 when it is stored."""

@@ -14,10 +14,10 @@ import pandas as pd
 from hetopt.checks import FrozenDict, at_least, shown, whole
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
+from hetopt.data.instance_files import PARSERS
+from hetopt.decisions.system import System
 from hetopt.errors import InvalidInstance, InvalidOption, UnknownName
-from hetopt.files.instance_files import PARSERS
 from hetopt.registry import generator_names, is_named, make_generator, named_instance
-from hetopt.simulation.system import System
 from hetopt.traces.catalogue import Catalogue
 from hetopt.traces.catalogue_files import catalogue_of
 from hetopt.traces.catalogues import CATALOGUES

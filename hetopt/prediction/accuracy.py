@@ -15,9 +15,9 @@ from hetopt.checks import at_least, members
 from hetopt.data.entities import Floats
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidInstance, InvalidOption
-from hetopt.lettering import label, lettering
-from hetopt.pictures import COLOURS, check_picture_path, save_figure
 from hetopt.prediction.predictors import Predictor
+from hetopt.presentation.allocation_pictures import COLOURS, check_picture_path, save_figure
+from hetopt.presentation.fonts import label, lettering
 from hetopt.tolerances import EQUAL
 
 PERCENT = (0, 1, 5, 10, 25, 50, 100)

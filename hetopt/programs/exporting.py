@@ -13,8 +13,8 @@ from scipy import sparse
 
 from hetopt.checks import shown
 from hetopt.data.instance import Instance
+from hetopt.data.saving import check_free, save
 from hetopt.errors import InvalidOption
-from hetopt.files.saving import check_free, save
 from hetopt.programs.formulation import Formulation
 from hetopt.programs.json_file import json_text
 from hetopt.programs.linear import LinearProgram

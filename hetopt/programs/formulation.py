@@ -20,10 +20,10 @@ from hetopt.programs.model import RESERVED, Block, Expression, Model, state_arra
 from hetopt.programs.symbols import InFormulas, frame
 
 if TYPE_CHECKING:
-    from hetopt.allocation import Allocation
     from hetopt.data.instance import Instance
     from hetopt.programs.arrays import Arrays
     from hetopt.programs.linear import LinearProgram
+    from hetopt.results.allocation import Allocation
 
 
 @runtime_checkable

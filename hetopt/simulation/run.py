@@ -10,18 +10,17 @@ from rich.progress import Progress
 
 from hetopt.checks import at_least, expect
 from hetopt.data.instance import Instance
+from hetopt.decisions.job_rates import Speeds, StageSpeeds
+from hetopt.decisions.online import Online
+from hetopt.decisions.placement import Placer
+from hetopt.decisions.selection import Selection
+from hetopt.decisions.system import System
+from hetopt.decisions.whole_gpus import Rounder
 from hetopt.errors import InvalidOption
-from hetopt.placement import Placer
-from hetopt.rounding.whole_gpus import Rounder
-from hetopt.selection import Selection
-from hetopt.simulation.engine import Engine
+from hetopt.simulation.engine import Engine, OnlineEngine
+from hetopt.simulation.environment import World
 from hetopt.simulation.log import Log
-from hetopt.simulation.online import Online
-from hetopt.simulation.online_engine import OnlineEngine
 from hetopt.simulation.overheads import Overhead
-from hetopt.simulation.speeds import Speeds, StageSpeeds
-from hetopt.simulation.system import System
-from hetopt.simulation.world import World
 from hetopt.solving.policies import Policy
 
 
@@ -47,7 +46,7 @@ def simulate(
     Parameters
     ----------
     policy:
-        A formulation or policy over tenants or jobs, or a :class:`~hetopt.simulation.system.System`, whose steps those
+        A formulation or policy over tenants or jobs, or a :class:`~hetopt.decisions.system.System`, whose steps those
         given here override. It sees the jobs that have arrived and are unfinished, their
         tenants and job types, the time, the work done, the GPUs held and the servers; what it remembers is the state
         that it returns.
@@ -60,11 +59,11 @@ def simulate(
     fluid:
         Run shares of jobs as rates, without rounding and restarts.
     rounder, selection, placer:
-        What makes whole jobs of shares (default :class:`~hetopt.rounding.whole_gpus.ByKind`), jobs of tenants' GPUs
-        (:class:`~hetopt.selection.LongestStarved`), servers of GPU types (none: jobs get GPU types alone).
+        What makes whole jobs of shares (default :class:`~hetopt.decisions.whole_gpus.ByKind`), jobs of tenants' GPUs
+        (:class:`~hetopt.decisions.selection.LongestStarved`), servers of GPU types (none: jobs get GPU types alone).
     world:
         What happens to jobs whatever the policy believes: costs, speeds, datasets, profiling, servers that fail, wrong
-        profiles. Default :class:`~hetopt.simulation.world.World`: the transfer of checkpoints alone.
+        profiles. Default :class:`~hetopt.simulation.environment.World`: the transfer of checkpoints alone.
     overheads, speeds:
         These parts of the world, in place of its own.
     until, max_rounds:

@@ -19,8 +19,8 @@ from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
 from hetopt.data.membership import Owner, owner_of, owners
 from hetopt.data.workload import Job, Tenant
-from hetopt.simulation.beliefs import believed_left
 from hetopt.simulation.book import Book, Positions
+from hetopt.simulation.estimates import believed_left
 from hetopt.simulation.forked import Copy
 from hetopt.simulation.overheads import Where
 

@@ -18,11 +18,10 @@ from flint import fmpq
 from numpy.typing import NDArray
 from scipy import sparse
 
-from hetopt.data.fractions import fractions
+from hetopt.data.rationals import digits, fractions
 from hetopt.errors import InvalidFormulation, InvalidOption, NotSolved
 from hetopt.programs.compiled import Compiled, Table
 from hetopt.programs.linear import Cuts, LinearProgram, Objective, main_priority
-from hetopt.rationals import digits
 from hetopt.solving.highs import Session
 from hetopt.solving.kernel import Rational, SingularError
 from hetopt.solving.options import Options
@@ -230,7 +229,7 @@ def exact_optimum(
         All lazy rows; those that the exact optimum violates are added.
     known:
         Exact rows and objectives. Default: coefficients are read as the simple fractions that they round, see
-        :func:`~hetopt.rationals.rational`.
+        :func:`~hetopt.data.rationals.rational`.
 
     Raises
     ------

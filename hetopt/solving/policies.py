@@ -9,13 +9,13 @@ from typing import Any, Protocol, overload, runtime_checkable
 
 import numpy as np
 
-from hetopt.allocation import Allocation, Plan
-from hetopt.certificate import certify
 from hetopt.checks import choices, expect, shown
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.programs.compiled import Compiled
 from hetopt.programs.formulation import Formulation
+from hetopt.results.allocation import Allocation, Plan
+from hetopt.results.certificate import certify
 from hetopt.solving.methods import method_for
 from hetopt.solving.optimising import optimise
 from hetopt.solving.options import Options

@@ -12,8 +12,8 @@ from flint import fmpq
 from scipy import sparse
 
 from hetopt.data.entities import Floats
+from hetopt.data.rationals import rational
 from hetopt.programs.linear import LinearProgram
-from hetopt.rationals import rational
 from hetopt.solving.kernel import Entries, Rational
 from hetopt.tolerances import RATIONAL_DENOMINATOR
 

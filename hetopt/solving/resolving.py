@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hetopt.allocation import Allocation
-from hetopt.certificate import certify
 from hetopt.checks import LEAST, MOST, choices, expect, is_real, known, shown
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
@@ -20,6 +18,8 @@ from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.programs.compiled import Compiled
 from hetopt.programs.formulation import Formulation
 from hetopt.programs.linear import LinearProgram
+from hetopt.results.allocation import Allocation
+from hetopt.results.certificate import certify
 from hetopt.solving.highs import Session
 from hetopt.solving.methods import method_for
 from hetopt.solving.optimising import optimise

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from hetopt.checks import MOST, choices, expect
+from hetopt.data.saving import save
 from hetopt.data.workload import Parallelism
 from hetopt.errors import InvalidInstance, InvalidOption, UnknownName
-from hetopt.files.saving import save
 from hetopt.traces.catalogue import Catalogue, TrainedModel
 from hetopt.traces.catalogues import CATALOGUES
 from hetopt.traces.cells import FilePath, csv_cells, located

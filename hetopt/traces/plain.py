@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from hetopt.checks import MOST, choices, shown
+from hetopt.data.saving import save
 from hetopt.errors import InvalidInstance
-from hetopt.files.saving import save
 from hetopt.traces.cells import FilePath, Head, csv_cells, located, recognised_by
 from hetopt.traces.columns import Place, has, names, numbers, refuse
 from hetopt.traces.table import OPTIONAL, REQUIRED, TEXTS, finished

@@ -7,10 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from hetopt.announced import raised
 from hetopt.checks import shown
 from hetopt.errors import HetoptError, InvalidInstance, InvalidOption
-from hetopt.registry import TRACES, make_reader, trace_kinds
+from hetopt.registry import TRACES, make_reader, raised, trace_kinds
 from hetopt.traces.cells import FilePath, Head, head
 from hetopt.traces.columns import has
 from hetopt.traces.table import REQUIRED

@@ -5,11 +5,11 @@ from hetopt.models.asrpt.local_search import LocalSearch
 from hetopt.models.asrpt.minimum_alpha import MinimumAlpha
 from hetopt.models.asrpt.minimum_cut import MinimumCut
 from hetopt.models.asrpt.policies import ASRPT, SPJF, SPWF, Ordered, WCSDuration, WCSSubTime, WCSWorkload
-from hetopt.pipelines.allreduce import AllReduce
-from hetopt.pipelines.graph import job_graph
-from hetopt.pipelines.iteration_time import Asynchronous, Synchronous
-from hetopt.pipelines.pipeline import Pipeline
-from hetopt.pipelines.servers import Servers
+from hetopt.stages.allreduce import AllReduce
+from hetopt.stages.iteration_time import Asynchronous, Synchronous
+from hetopt.stages.job_graph import job_graph
+from hetopt.stages.pipeline import Pipeline
+from hetopt.stages.servers import Servers
 
 __all__ = [
     "ASRPT",

@@ -1,6 +1,6 @@
 """Iteration time from the contents of each server: an iteration takes as long as on the slowest server.
 
-Under :class:`~hetopt.pipelines.iteration_time.Asynchronous` the seconds of a stage on a server depend only on the
+Under :class:`~hetopt.stages.iteration_time.Asynchronous` the seconds of a stage on a server depend only on the
 replicas of it and of its neighbours on that server. So with c replicas of stage s among a server's contents x ::
 
     seconds[s] = base[s, c] - sum_r saving[s, r] x[r]   where c > 0,
@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetopt.data.entities import Floats
-from hetopt.pipelines.iteration_time import Asynchronous
-from hetopt.pipelines.pipeline import Pipeline
-from hetopt.pipelines.servers import Servers
+from hetopt.stages.iteration_time import Asynchronous
+from hetopt.stages.pipeline import Pipeline
+from hetopt.stages.servers import Servers
 
 Whole = NDArray[np.int64]
 

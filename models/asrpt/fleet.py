@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from hetopt.errors import InvalidInstance
-from hetopt.pipelines.iteration_time import Timing
-from hetopt.pipelines.mapping import Mapper, answered
-from hetopt.pipelines.pipeline import Pipeline
-from hetopt.pipelines.servers import Servers
+from hetopt.stages.iteration_time import Timing
+from hetopt.stages.mapping import Mapper, answered
+from hetopt.stages.pipeline import Pipeline
+from hetopt.stages.servers import Servers
 
 
 class Seat(NamedTuple):

@@ -9,12 +9,12 @@ from heapq import heappop, heappush
 import numpy as np
 
 from hetopt.errors import InvalidInstance
-from hetopt.pipelines.allreduce import AllReduce, algorithm
-from hetopt.pipelines.graph import JobGraph, job_graph
-from hetopt.pipelines.iteration_time import Asynchronous, Timing
-from hetopt.pipelines.mapping import GPUMapping, Stopwatch, check_room
-from hetopt.pipelines.pipeline import Pipeline
-from hetopt.pipelines.servers import Servers
+from hetopt.stages.allreduce import AllReduce, algorithm
+from hetopt.stages.iteration_time import Asynchronous, Timing
+from hetopt.stages.job_graph import JobGraph, job_graph
+from hetopt.stages.mapping import GPUMapping, Stopwatch, check_room
+from hetopt.stages.pipeline import Pipeline
+from hetopt.stages.servers import Servers
 
 
 @dataclass(frozen=True)

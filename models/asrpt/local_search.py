@@ -13,12 +13,12 @@ from hetopt.models.asrpt.exchanges import Exchanges, Ways
 from hetopt.models.asrpt.heavy_edge import heavy_edge, taken
 from hetopt.models.asrpt.lookup import Lookup
 from hetopt.models.asrpt.packing import fills, packings
-from hetopt.pipelines.allreduce import AllReduce, algorithm
-from hetopt.pipelines.graph import job_graph
-from hetopt.pipelines.iteration_time import Asynchronous
-from hetopt.pipelines.mapping import GPUMapping, Stopwatch, check_room, in_order
-from hetopt.pipelines.pipeline import Pipeline
-from hetopt.pipelines.servers import Servers
+from hetopt.stages.allreduce import AllReduce, algorithm
+from hetopt.stages.iteration_time import Asynchronous
+from hetopt.stages.job_graph import job_graph
+from hetopt.stages.mapping import GPUMapping, Stopwatch, check_room, in_order
+from hetopt.stages.pipeline import Pipeline
+from hetopt.stages.servers import Servers
 from hetopt.tolerances import PROVEN
 
 AIM = 0.97

@@ -13,14 +13,14 @@ from hetopt.errors import InvalidOption
 from hetopt.models.asrpt.contents import Room, Whole
 from hetopt.models.asrpt.exact_mapping import first_servers_first, one_minute, settled, solve_from, started
 from hetopt.models.asrpt.local_search import LocalSearch
-from hetopt.pipelines.graph import job_graph
-from hetopt.pipelines.iteration_time import Asynchronous
-from hetopt.pipelines.mapping import GPUMapping, Mapper, Stopwatch, in_order
-from hetopt.pipelines.pipeline import Pipeline
-from hetopt.pipelines.servers import Servers
 from hetopt.programs.mathematics import Mathematics, described
 from hetopt.programs.model import linear
 from hetopt.solving.options import Options
+from hetopt.stages.iteration_time import Asynchronous
+from hetopt.stages.job_graph import job_graph
+from hetopt.stages.mapping import GPUMapping, Mapper, Stopwatch, in_order
+from hetopt.stages.pipeline import Pipeline
+from hetopt.stages.servers import Servers
 from hetopt.tolerances import EQUAL, PROVEN
 
 _STAGES = Mathematics.read(

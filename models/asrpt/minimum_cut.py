@@ -16,15 +16,15 @@ from hetopt.models.asrpt.exact_mapping import first_servers_first, one_minute, s
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.models.asrpt.minimum_alpha import REDUCED, STAGES
 from hetopt.models.asrpt.partitions import least_cuts
-from hetopt.pipelines.allreduce import AllReduce, algorithm
-from hetopt.pipelines.graph import JobGraph, job_graph
-from hetopt.pipelines.iteration_time import Asynchronous, Timing
-from hetopt.pipelines.mapping import GPUMapping, Mapper, Stopwatch, in_order
-from hetopt.pipelines.pipeline import Pipeline
-from hetopt.pipelines.servers import Servers
 from hetopt.programs.mathematics import Mathematics, described
 from hetopt.programs.model import linear
 from hetopt.solving.options import Options
+from hetopt.stages.allreduce import AllReduce, algorithm
+from hetopt.stages.iteration_time import Asynchronous, Timing
+from hetopt.stages.job_graph import JobGraph, job_graph
+from hetopt.stages.mapping import GPUMapping, Mapper, Stopwatch, in_order
+from hetopt.stages.pipeline import Pipeline
+from hetopt.stages.servers import Servers
 
 Step = tuple[int, int, int, int, int]
 """(free GPUs of the server, stage from 0, GPUs used before it, replicas of the stage before, replicas of it)."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from hetopt.data.entities import Floats
 from hetopt.models.asrpt.contents import Room, Whole
-from hetopt.pipelines.pipeline import Pipeline
+from hetopt.stages.pipeline import Pipeline
 
 MOST_GROUPINGS = 6
 """Of more ways to group the stages, every second, third … is packed: beyond that they hardly differ."""

@@ -18,7 +18,7 @@ from hetopt.checks import at_least
 from hetopt.data.workload import Stage
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.asrpt.layers import BACKWARD, Network
-from hetopt.pipelines.servers import Numbers
+from hetopt.stages.servers import Numbers
 
 V100_BYTES = 32e9
 """Memory of a V100 (its larger version), in bytes."""

@@ -9,23 +9,23 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from hetopt.allocation import Placement, Plan
 from hetopt.checks import at_least, boolean, shown
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
 from hetopt.data.workload import Job
+from hetopt.decisions.job_rates import StageSpeeds
+from hetopt.decisions.online import Start
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.asrpt.fleet import Fleet, Offer
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.models.asrpt.scheduler import InOrder, NonPreemptive, ShortestRemaining
 from hetopt.models.asrpt.tasks import Choices, Task
-from hetopt.pipelines.iteration_time import Asynchronous, Timing
-from hetopt.pipelines.mapping import Mapper
-from hetopt.pipelines.servers import Servers
 from hetopt.prediction.predictors import Learner, Perfect, Predictor
-from hetopt.simulation.online import Start
-from hetopt.simulation.speeds import StageSpeeds
+from hetopt.results.allocation import Placement, Plan
+from hetopt.stages.iteration_time import Asynchronous, Timing
+from hetopt.stages.mapping import Mapper
+from hetopt.stages.servers import Servers
 
 Key = Literal["duration", "workload", "submission"]
 

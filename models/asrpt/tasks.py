@@ -10,7 +10,7 @@ from hetopt.data.cluster import Cluster
 from hetopt.data.workload import Job, Stage
 from hetopt.errors import InvalidInstance
 from hetopt.models.asrpt.fleet import Fleet
-from hetopt.pipelines.pipeline import Pipeline
+from hetopt.stages.pipeline import Pipeline
 
 
 @dataclass(frozen=True, eq=False)

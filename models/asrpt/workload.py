@@ -17,8 +17,8 @@ from hetopt.errors import InvalidInstance
 from hetopt.models.asrpt.fleet import Fleet
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.models.asrpt.tasks import Choices
-from hetopt.pipelines.iteration_time import Asynchronous
-from hetopt.pipelines.servers import Servers
+from hetopt.stages.iteration_time import Asynchronous
+from hetopt.stages.servers import Servers
 
 COLUMNS = ("job", "arrival", "duration", "gpus", "user", "group")
 

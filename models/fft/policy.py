@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hetopt.allocation import Plan
 from hetopt.checks import FrozenDict, at_least, expect
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
@@ -36,6 +35,7 @@ from hetopt.models.fft.ties import settled
 from hetopt.models.objectives import LinearGain, is_linear_gain
 from hetopt.programs.formulation import Component, Formulation
 from hetopt.programs.mathematics import Mathematics
+from hetopt.results.allocation import Plan
 from hetopt.solving.options import Options
 from hetopt.solving.policies import solve_formulation
 

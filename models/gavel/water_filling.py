@@ -8,8 +8,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from hetopt.allocation import Allocation
-from hetopt.certificate import certify
 from hetopt.data.entities import Kind, check_kind
 from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
@@ -17,6 +15,8 @@ from hetopt.errors import NotSolved
 from hetopt.models.gavel.parts import LeastRatio, TimeFraction
 from hetopt.programs.formulation import Formulation
 from hetopt.programs.mathematics import Mathematics
+from hetopt.results.allocation import Allocation
+from hetopt.results.certificate import certify
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
 from hetopt.solving.units import restored, scaled

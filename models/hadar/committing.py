@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from hetopt.allocation import Plan
 from hetopt.checks import FrozenDict, at_least, expect, whole
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
@@ -23,6 +22,7 @@ from hetopt.models.hadar.prices import Prices
 from hetopt.models.hadar.problem import Integers, Problem
 from hetopt.models.hadar.schedules import Schedule
 from hetopt.models.hadar.utilities import NegativeJCT, Utility, as_utility
+from hetopt.results.allocation import Plan
 from hetopt.tolerances import WORK
 
 

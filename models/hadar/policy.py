@@ -8,7 +8,6 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from hetopt.allocation import Placement, Plan
 from hetopt.checks import FrozenDict, at_least, choices, expect, lookup, shown
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities
@@ -20,6 +19,7 @@ from hetopt.models.hadar.market import Market, ServerSeats
 from hetopt.models.hadar.offers import Bid, Offer, find_offer
 from hetopt.models.hadar.selection import SELECTIONS, AsPrinted, BySize, Greedy, Selection, take_all
 from hetopt.models.hadar.utilities import EffectiveThroughput, NegativeJCT, Utility, as_utility
+from hetopt.results.allocation import Placement, Plan
 from hetopt.simulation.overheads import Overheads
 
 Order = Literal["payoff", "arrival"]

@@ -8,7 +8,6 @@ from typing import Literal
 
 import numpy as np
 
-from hetopt.allocation import Plan
 from hetopt.checks import FrozenDict, at_least, choices, expect, shown, whole
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
@@ -21,6 +20,7 @@ from hetopt.models.hadar.policy import plan_of
 from hetopt.models.hadar.utilities import NegativeJCT, Utility, as_utility
 from hetopt.models.hadare.assignment import SEVERAL, Assigned, Round, assign, fewest_in_the_last_round
 from hetopt.models.hadare.beliefs import Beliefs
+from hetopt.results.allocation import Plan
 
 Initial = Callable[[Job, str], float]
 """(job, GPU type) -> throughput that is believed before any measurement, in any unit common to a job's types."""

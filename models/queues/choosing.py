@@ -8,10 +8,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hetopt.allocation import Plan
 from hetopt.data.entities import Entities, Floats
 from hetopt.errors import InvalidInstance
 from hetopt.models.queues.room import Choose, Seats
+from hetopt.results.allocation import Plan
 from hetopt.tolerances import INTEGRAL
 
 TypeRule: TypeAlias = Literal["fastest", "roomiest"]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities
+from hetopt.decisions.job_rates import Variability
+from hetopt.decisions.placement import pack
 from hetopt.models.queues.choosing import demands
 from hetopt.models.queues.room import Seats
-from hetopt.placement import pack
-from hetopt.simulation.spread import Variability
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from hetopt.allocation import Plan
 from hetopt.checks import FrozenDict, boolean, expect
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
@@ -19,6 +18,7 @@ from hetopt.models.fft.parts import ROUND_SECONDS
 from hetopt.models.queues.checking import forward, one_of, seconds_or_events
 from hetopt.models.queues.choosing import TYPES, TypeRule, capacities, gangs, in_order, plan_of, unstoppable
 from hetopt.models.queues.room import Stops, walk
+from hetopt.results.allocation import Plan
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from hetopt.allocation import Placement, Plan
 from hetopt.checks import FrozenDict, at_least, boolean, mapping
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
+from hetopt.decisions.job_rates import Variability
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.fft.parts import ROUND_SECONDS
 from hetopt.models.queues.checking import one_of, seconds_or_events
@@ -20,7 +20,7 @@ from hetopt.models.queues.choosing import in_order
 from hetopt.models.queues.locality import LeastProduct, Place, places_of
 from hetopt.models.queues.ordered import ORDERS
 from hetopt.models.queues.room import Seats, Stops, walk
-from hetopt.simulation.spread import Variability
+from hetopt.results.allocation import Placement, Plan
 
 ACROSS = 1.7
 """What spreading over servers costs: the constant in the code that PAL's authors published."""
@@ -40,7 +40,7 @@ class PAL:
         How many times as long a job takes as it expects when its GPUs are not all in one server, >= 1.
     variability:
         Server -> how many times as long jobs take on its GPUs; or server -> model (``Job.model``) -> that: what
-        :class:`~hetopt.simulation.spread.Variability` makes come true. What is absent is 1, and servers that are not
+        :class:`~hetopt.decisions.job_rates.Variability` makes come true. What is absent is 1, and servers that are not
         there, say because they have failed, mean nothing.
     moves:
         In each decision all jobs are placed anew; else those that run keep their GPUs unless they are stopped.

@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from hetopt.allocation import Plan
 from hetopt.checks import FrozenDict, at_least, expect
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
+from hetopt.decisions.whole_jobs import most_due
 from hetopt.errors import InvalidOption
 from hetopt.models.fft.parts import ROUND_SECONDS
 from hetopt.models.fft.ties import settled
 from hetopt.models.queues.checking import forward
 from hetopt.models.queues.choosing import able, capacities, fastest, gangs, plan_of
 from hetopt.models.queues.room import Room
-from hetopt.rounding.whole_jobs import most_due
+from hetopt.results.allocation import Plan
 from hetopt.solving.options import Options
 from hetopt.tolerances import INTEGRAL
 

@@ -9,7 +9,6 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from hetopt.allocation import Plan
 from hetopt.checks import FrozenDict, at_least, expect, shown, whole
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
@@ -21,6 +20,7 @@ from hetopt.models.queues.choosing import capacities, demands, first_with_room, 
 from hetopt.models.queues.ordered import held_gpus, spent
 from hetopt.models.queues.queue_types import Kinds, by_least_service, by_lot
 from hetopt.models.queues.room import Seats, walk
+from hetopt.results.allocation import Plan
 from hetopt.tolerances import WORK
 
 PerType: TypeAlias = Literal["random", "least-service"]

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-from hetopt.allocation import Plan
 from hetopt.checks import FrozenDict, at_least, boolean, choices, mapping
 from hetopt.data.instance import Instance
 from hetopt.data.present import present_entities
@@ -16,6 +15,7 @@ from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.queues.checking import one_of, seconds_or_events
 from hetopt.models.queues.choosing import TYPES, TypeRule, capacities, demands, in_order, plan_of, unstoppable
 from hetopt.models.queues.room import Room
+from hetopt.results.allocation import Plan
 from hetopt.tolerances import FEASIBILITY
 
 DEFAULT = "default"

@@ -12,15 +12,15 @@ import numpy as np
 from hetopt import instances
 from hetopt.data.instance import Instance
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
-from hetopt.pipelines.graph import job_graph
-from hetopt.pipelines.pipeline import Pipeline
-from hetopt.pipelines.servers import Servers
 from hetopt.proofs.asrpt.bounds import INSIDE, one_server_is_enough
 from hetopt.proofs.asrpt.placing import ALL_PLACEMENTS, Placing, alike, exact, filled, staged_job
 from hetopt.proofs.ledger.claim import Claim, Finding, number
 from hetopt.proofs.ledger.means import Computation, Computed, ForAll, Growth, row, said
 from hetopt.proofs.ledger.pictures import Shares, placed
 from hetopt.proofs.ledger.space import Numbers, Space
+from hetopt.stages.job_graph import job_graph
+from hetopt.stages.pipeline import Pipeline
+from hetopt.stages.servers import Servers
 
 F = Fraction
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from hetopt.data.instance import Instance
 from hetopt.models.asrpt.contents import Whole
-from hetopt.pipelines.iteration_time import parts
 from hetopt.proofs.asrpt.placing import BANDWIDTHS, BYTES, Placing, exact, staged_job
 from hetopt.proofs.ledger.claim import Claim, Finding, number
 from hetopt.proofs.ledger.means import ForAll, Untestable
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, whole
+from hetopt.stages.iteration_time import parts
 
 F = Fraction
 HALF = F(1, 2)

@@ -18,13 +18,13 @@ from hetopt.data.workload import Job, Stage
 from hetopt.models.asrpt.contents import Whole
 from hetopt.models.asrpt.fleet import Fleet
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
-from hetopt.pipelines.iteration_time import Asynchronous
-from hetopt.pipelines.pipeline import Pipeline
-from hetopt.pipelines.servers import Servers, as_fractions
 from hetopt.proofs.ledger.claim import number
 from hetopt.proofs.ledger.pictures import Shares, placed
 from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, whole
 from hetopt.proofs.placements import every_placement
+from hetopt.stages.iteration_time import Asynchronous
+from hetopt.stages.pipeline import Pipeline
+from hetopt.stages.servers import Servers, as_fractions
 
 F = Fraction
 ZERO, ONE = F(0), F(1)

@@ -17,12 +17,12 @@ from hetopt.data.workload import Job
 from hetopt.models.asrpt.fleet import Fleet
 from hetopt.models.asrpt.scheduler import ShortestRemaining
 from hetopt.models.asrpt.tasks import Task
-from hetopt.pipelines.iteration_time import Asynchronous
 from hetopt.proofs.asrpt.machine import Announced, Single, srpt, whole_slot
 from hetopt.proofs.asrpt.placing import ZERO, cluster_of, exact
 from hetopt.proofs.ledger.pictures import Bar, Timeline
 from hetopt.proofs.placements import every_placement
 from hetopt.proofs.small_schedules import SmallCase
+from hetopt.stages.iteration_time import Asynchronous
 
 F = Fraction
 

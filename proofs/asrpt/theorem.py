@@ -8,8 +8,6 @@ from fractions import Fraction
 from hetopt.models.asrpt.fleet import Fleet
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.models.asrpt.tasks import Choice, Task
-from hetopt.pipelines.iteration_time import Asynchronous
-from hetopt.pipelines.pipeline import Pipeline
 from hetopt.proofs.asrpt.lemmas import ANY, CONTINUOUS, LONGEST, SLOTS, SLOTTED, SLOW, WRONG, holds, with_one_more
 from hetopt.proofs.asrpt.machine import srpt
 from hetopt.proofs.asrpt.placing import servers_of, staged_job
@@ -20,6 +18,8 @@ from hetopt.proofs.ledger.claim import Claim
 from hetopt.proofs.ledger.means import ForAll, Growth, Untestable
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.space import whole
+from hetopt.stages.iteration_time import Asynchronous
+from hetopt.stages.pipeline import Pipeline
 
 F = Fraction
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hetopt.pipelines.allreduce import AllReduce, double_binary_tree
-from hetopt.pipelines.graph import job_graph
 from hetopt.proofs.asrpt.iteration import ring_bytes
 from hetopt.proofs.asrpt.placing import Placing, exact, staged_job
 from hetopt.proofs.ledger.claim import Claim, Finding, number
 from hetopt.proofs.ledger.means import ForAll
 from hetopt.proofs.ledger.space import Numbers, Space, Table, whole
+from hetopt.stages.allreduce import AllReduce, double_binary_tree
+from hetopt.stages.job_graph import job_graph
 
 F = Fraction
 

@@ -8,11 +8,11 @@ from functools import lru_cache
 from typing import Literal
 
 from hetopt.data.workload import Job, Stage
-from hetopt.pipelines.pipeline import Pipeline
 from hetopt.proofs.asrpt.placing import servers_of, staged_job
 from hetopt.proofs.asrpt.schedules import USUALLY_HEAVY, Workload
 from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, whole
 from hetopt.proofs.small_schedules import SmallCase, SmallJob
+from hetopt.stages.pipeline import Pipeline
 
 F = Fraction
 Inside = Literal["fast", "slow", "any"]

@@ -11,12 +11,12 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from hetopt import console
 from hetopt.checks import choices
+from hetopt.cli.simulate import progress
+from hetopt.data.saving import check_folder
 from hetopt.errors import UnknownName
-from hetopt.experiments.progress import progress
 from hetopt.experiments.store import Store
-from hetopt.files.saving import check_folder
+from hetopt.presentation import console
 from hetopt.proofs.evaluations.evaluation import Evaluation, Scale
 
 PAPERS = ("fft", "oef", "hadar", "asrpt")

@@ -8,7 +8,7 @@ What the paper leaves open is decided here, before any result was looked at.
 - All policies have rounds of 5 minutes [FFT, section 6.4.1] but AlloX, which decides at events.
 - Tiresias has a queue for each GPU type. The paper says two things of them [FFT, section 6.1.4]: jobs go to one by lot,
   or to that with least service left, the shortest first. Both are run.
-- Gangs on several servers are slower, as measured where somebody did (:data:`hetopt.simulation.spread.MEASURED`); GPT
+- Gangs on several servers are slower, as measured where somebody did (:data:`hetopt.decisions.job_rates.MEASURED`); GPT
   and OPT, of which nobody published it, by 45 %, as Gavel measured it for a Transformer on four GPUs.
 - Every baseline has the placer that is usual for it here, which consolidates; what worse ones cost is measured apart.
 - Datasets lie on shared storage. In the parts about disks each server has 256 GB, the usual size just below what those
@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hetopt.experiments.environment_settings import WorldSettings
 from hetopt.experiments.experiment import Contestant, Experiment
 from hetopt.experiments.workload import Workload
-from hetopt.experiments.world_settings import WorldSettings
 from hetopt.proofs.evaluations.evaluation import Evaluation, Finding, Part, Scale, times
 from hetopt.proofs.evaluations.fft_findings import FIRST_FREE, GAVEL, PAL, SKEW, TIRESIAS, findings
 

@@ -21,10 +21,10 @@ from __future__ import annotations
 from dataclasses import replace
 from math import nan
 
+from hetopt.experiments.environment_settings import WorldSettings
 from hetopt.experiments.experiment import Contestant, Experiment
 from hetopt.experiments.paper_claims import AWS, LAB
 from hetopt.experiments.workload import Workload
-from hetopt.experiments.world_settings import WorldSettings
 from hetopt.proofs.evaluations.evaluation import Evaluation, Finding, Part, Scale
 from hetopt.proofs.evaluations.hadar_findings import EXAMPLE, LATENCIES, SLOTS, UTILITY, findings
 from hetopt.proofs.evaluations.hadar_trace import HadarTrace

@@ -15,13 +15,13 @@ from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
+from hetopt.decisions.system import System
 from hetopt.errors import InvalidOption
 from hetopt.experiments.workload import MADE_BY, cluster_of
 from hetopt.models.asrpt import networks
 from hetopt.models.asrpt.policies import NonPreemptivePolicy
 from hetopt.models.asrpt.workload import Networks
 from hetopt.prediction.predictors import Perfect, Predictor
-from hetopt.simulation.system import System
 from hetopt.traces.pai import PAILike
 
 LEARNT = 0.8

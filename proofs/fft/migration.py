@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hetopt import instances
-from hetopt.data.fractions import fractions
+from hetopt.data.rationals import fractions
 from hetopt.models.fft import FFT
 from hetopt.proofs.ledger.claim import Claim, number
 from hetopt.proofs.ledger.means import Computation, Computed, Growth, row, said

@@ -8,8 +8,8 @@ from fractions import Fraction
 from functools import cached_property
 
 from hetopt import instances
-from hetopt.data.fractions import fractions
 from hetopt.data.instance import Instance
+from hetopt.data.rationals import fractions
 from hetopt.models.gavel import max_min_fairness
 from hetopt.proofs.ledger.claim import Claim, Finding, number
 from hetopt.proofs.ledger.means import Computation, Computed, ForAll, row, said

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from hetopt.data.fractions import fractions
 from hetopt.data.instance import Instance
+from hetopt.data.rationals import fractions
 from hetopt.models.fft import FFT
 from hetopt.proofs.fft.rates import FAST, SLOW, WORK, table_1
 from hetopt.proofs.ledger.claim import Claim, Finding, number

@@ -9,10 +9,10 @@ from numbers import Rational
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 from hetopt.checks import at_least, shown, whole
+from hetopt.data.rationals import digits
 from hetopt.errors import InvalidOption
 from hetopt.proofs.ledger.pictures import Picture
 from hetopt.proofs.ledger.space import Numbers
-from hetopt.rationals import digits
 
 Word = Literal["true", "false", "open", "untestable"]
 """What is known of a claim.

@@ -8,10 +8,10 @@ from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from hetopt.announced import raised
 from hetopt.checks import lookup, shown
 from hetopt.errors import InvalidOption, UnknownName
 from hetopt.proofs.ledger.claim import PAPERS, Claim
+from hetopt.registry import raised
 
 GROUP = "hetopt.claims"
 """Entry points: functions without arguments that return claims."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hetopt import console
+from hetopt.presentation import console
 
 PER_CELL = 4.0
 """Seconds of search for each property of a policy, unless --seconds says otherwise."""
@@ -68,8 +68,8 @@ def verify(
     decided so far.
     """
     from hetopt.checks import at_least
+    from hetopt.data.saving import check_folder, check_writable
     from hetopt.errors import InvalidOption
-    from hetopt.files.saving import check_folder, check_writable
     from hetopt.proofs.ledger import telling
     from hetopt.proofs.ledger.claim import QUICK, Effort
     from hetopt.proofs.ledger.collect import chosen, ledger
@@ -156,7 +156,7 @@ def _properties(
     markdown: Path | None,
 ) -> None:
     """The properties of some policies, printed and written."""
-    from hetopt.files.saving import save
+    from hetopt.data.saving import save
     from hetopt.proofs.ledger.drawing import nothing_left
     from hetopt.proofs.ledger.processes import aside
     from hetopt.proofs.properties import telling

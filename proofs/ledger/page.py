@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-from hetopt.console import versions
-from hetopt.files.saving import save
+from hetopt.data.saving import save
+from hetopt.presentation.comparison_page import STYLE
+from hetopt.presentation.console import versions
 from hetopt.proofs.ledger.claim import PAPERS, Claim, Effort, Evidence, number
 from hetopt.proofs.ledger.deciding import Decided
 from hetopt.proofs.ledger.prose import as_html, paragraphs
 from hetopt.proofs.ledger.stored import slug
 from hetopt.proofs.ledger.svg import curve, drawn
-from hetopt.report import STYLE
 
 MORE = """
 td, th { text-align: left; vertical-align: top; } .num { text-align: right; }

@@ -11,8 +11,8 @@ import yaml
 
 from hetopt import instances
 from hetopt.data.instance import Instance
-from hetopt.files.encoding import encode
-from hetopt.files.saving import check_free, check_writable
+from hetopt.data.instance_files import encode
+from hetopt.data.saving import check_free, check_writable
 from hetopt.proofs.ledger.claim import Claim, Counterexample
 from hetopt.proofs.ledger.space import Numbers, plain
 

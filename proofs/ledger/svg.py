@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from html import escape
 
-from hetopt.pictures import COLOURS
+from hetopt.presentation.allocation_pictures import COLOURS
 from hetopt.proofs.ledger.claim import Curve, number
 from hetopt.proofs.ledger.pictures import Picture, Shares, Timeline
 

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from hetopt import instances
-from hetopt.data.fractions import fractions
+from hetopt.data.rationals import fractions
 from hetopt.proofs.ledger.claim import Claim, Word, number
 from hetopt.proofs.ledger.means import Computation, Computed, Row, row, said
 from hetopt.proofs.oef.rivals import gandiva_fair, gavel

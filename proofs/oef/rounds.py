@@ -12,12 +12,12 @@ import numpy as np
 
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
+from hetopt.decisions.whole_gpus import WholeGPUs
 from hetopt.models.baselines import by_rule
 from hetopt.proofs.ledger.claim import Claim, Finding, number
 from hetopt.proofs.ledger.means import ForAll
 from hetopt.proofs.ledger.pictures import Bar, Timeline
 from hetopt.proofs.ledger.space import Numbers, Space, Table, whole
-from hetopt.rounding.whole_gpus import WholeGPUs
 
 F = Fraction
 ROUNDS = 24

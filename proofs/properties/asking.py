@@ -9,14 +9,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hetopt.allocation import Allocation, Plan
 from hetopt.auditing import Holdings, holdings
 from hetopt.data.entities import Numbers
-from hetopt.data.fractions import fractions
 from hetopt.data.instance import Instance
+from hetopt.data.rationals import fractions
 from hetopt.data.worth import worth
 from hetopt.errors import HetoptError, InvalidOption, InvalidPlan, NotLinear
 from hetopt.programs.formulation import Formulation
+from hetopt.results.allocation import Allocation, Plan
 from hetopt.solving.policies import Policy, ask, solve
 from hetopt.tolerances import EQUAL
 

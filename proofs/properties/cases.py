@@ -11,9 +11,9 @@ from typing import Literal
 
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
+from hetopt.data.rationals import digits
 from hetopt.data.workload import Job, JobType, Tenant
 from hetopt.proofs.ledger.space import Choose, Grid, Numbers, Space, Table, whole
-from hetopt.rationals import digits
 
 F = Fraction
 Kind = Literal["tenants", "jobs"]

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 
-from hetopt.allocation import Allocation, Plan
 from hetopt.auditing import Dominated, Verdict, adjacent_types, envy_free, pareto_efficient, sharing_incentive
-from hetopt.data.fractions import fractions
+from hetopt.data.rationals import fractions
+from hetopt.decisions.whole_gpus import ByKind
 from hetopt.proofs.ledger.claim import Finding, number
 from hetopt.proofs.ledger.pictures import Shares
 from hetopt.proofs.ledger.space import Space
 from hetopt.proofs.properties.asking import Answer, Asked, Undecided, answered, in_truth, true_rates
 from hetopt.proofs.properties.cases import Kind, Posed, Way, posed
 from hetopt.proofs.properties.ties import Tied, failing, kindest, only
-from hetopt.rounding.whole_gpus import ByKind
+from hetopt.results.allocation import Allocation, Plan
 from hetopt.tolerances import EQUAL
 
 F = Fraction

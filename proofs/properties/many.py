@@ -8,7 +8,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from hetopt.arguments import named_policy
+from hetopt.cli.arguments import named_policy
 from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.proofs.ledger.claim import Counterexample, Effort
 from hetopt.proofs.ledger.processes import side_by_side

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from hetopt import console
+from hetopt.presentation import console
+from hetopt.presentation.comparison_page import STYLE
 from hetopt.proofs.ledger.claim import Effort, number
 from hetopt.proofs.ledger.page import MORE
 from hetopt.proofs.ledger.svg import drawn
 from hetopt.proofs.properties.checks import PROPERTIES
 from hetopt.proofs.properties.many import Line
 from hetopt.proofs.properties.matrix import Cell
-from hetopt.report import STYLE
 
 HEADING = """# Which policy has which property
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from hetopt import console
 from hetopt.executor.commands import StateFolder
 from hetopt.executor.store import default_folder
+from hetopt.presentation import console
 
 PORT = 8422
 
@@ -30,10 +30,10 @@ def dashboard(
     once: Annotated[Path | None, typer.Option(help="Write the page to this file, and end.")] = None,
 ) -> None:
     """Show the cluster in a browser, until Ctrl-C. It only reads: nothing can be changed there."""
+    from hetopt.data.saving import save
     from hetopt.executor.dashboard.page import page
     from hetopt.executor.dashboard.reader import Reader
     from hetopt.executor.dashboard.server import Server
-    from hetopt.files.saving import save
 
     reader = Reader(default_folder() if state is None else state)
     try:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hetopt.experiments.looks import DARK, LIGHT, PAGES
-from hetopt.experiments.looks import STYLE as REPORT
+from hetopt.presentation.simulations.style import DARK, LIGHT, PAGES
+from hetopt.presentation.simulations.style import STYLE as REPORT
 
 COLOURS = len(LIGHT)
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from hetopt.announced import Announced, parameters, raised
 from hetopt.checks import choices, shown
 from hetopt.errors import HetoptError, InvalidOption
 from hetopt.executor.engines.engine import Engine, EngineDown, Grant, Node, Phase
+from hetopt.registry import Announced, parameters, raised
 
 T = TypeVar("T")
 

@@ -7,11 +7,11 @@ from typing import Annotated
 
 from pydantic import Field
 
+from hetopt.data.schema import Natural, Part
 from hetopt.errors import InvalidOption
 from hetopt.executor.engines.engine import Node, Seat
 from hetopt.executor.forms import read_form
 from hetopt.executor.job_file import Bytes, Named
-from hetopt.files.schema import Natural, Part
 
 MOST_SLOTS = 4096
 """On one host; a slip in a number shall not fill the memory."""

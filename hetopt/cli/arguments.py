@@ -1,0 +1,182 @@
+"""What the words of a command line mean: an instance, a moment, a policy or mapper and its settings."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hetopt.data.documents import Fault, from_yaml
+from hetopt.data.extremes import farthest_apart
+from hetopt.data.instance import Instance
+from hetopt.data.saving import check_writable
+from hetopt.errors import InvalidFormulation, InvalidInstance, InvalidOption, InvalidPlan, NotSolved
+from hetopt.presentation import console
+from hetopt.programs.formulation import Formulation
+from hetopt.programs.mathematics import Mathematics
+from hetopt.registry import (
+    MAPPERS,
+    is_named,
+    is_nearly_named,
+    make_mapper,
+    make_policy,
+    make_program,
+    named_instance,
+    parameters,
+)
+from hetopt.solving.options import Options
+from hetopt.solving.policies import Policy
+
+if TYPE_CHECKING:
+    from hetopt.stages.mapping import Mapper
+
+
+def load(name: str) -> Instance:
+    """The instance in a file or a folder of CSV files, or the named one that hetopt brings.
+
+    A name goes before a file or folder that is called the same, unless the file has the ending of an instance.
+
+    Raises
+    ------
+    InvalidInstance
+        The file holds none, or one with neither tenants nor jobs.
+    UnknownName, UnusableFile
+        There is none.
+    """
+    instance = _found(name)
+    if not instance.tenants and not instance.jobs:
+        raise InvalidInstance(f"{name}: has neither tenants nor jobs; add at least one of them")
+    return instance
+
+
+def _found(name: str) -> Instance:
+    from hetopt.data.instance_files import PARSERS, read
+    from hetopt.data.tables import read_csv
+
+    path = Path(name)
+    is_file = path.suffix.lower() in PARSERS
+    if is_named(name) and not is_file:
+        return named_instance(name)
+    if path.is_dir():
+        return read_csv(name)
+    if is_file or path.exists() or (path.suffix and not is_nearly_named(name)):
+        return read(name)
+    return named_instance(name)  # there is none; the error says what is near
+
+
+def present(name: str, seconds: float | None = None) -> Instance:
+    """:func:`load`, at that moment (default: the instance's own), without the jobs that arrive later.
+
+    How many are left out is said on standard error.
+
+    Raises
+    ------
+    InvalidInstance
+        There are jobs, and none has arrived by then.
+    """
+    instance = load(name)
+    moment = instance.time if seconds is None else seconds
+    try:
+        there = instance.at(moment)
+    except InvalidInstance as problem:
+        raise InvalidInstance(f"{name}: {problem}; choose another with --time SECONDS") from None
+    late = sum(job.arrival > moment for job in instance.jobs)
+    over = len(instance.jobs) - len(there.jobs) - late
+    gone = [text for n, text in ((late, "have not arrived"), (over, "are finished")) if n for text in (f"{n} {text}",)]
+    if gone:
+        console.note(
+            f"{name}: of {len(instance.jobs)} jobs {' and '.join(gone)} at {moment:.15g} s and are left out "
+            "(--time SECONDS for another moment)"
+        )
+    return there
+
+
+def parse_settings(pairs: list[str] | None, word: str = "--set") -> dict[str, Any]:
+    """``["round_seconds=60"]`` as a mapping; values are read by the rules of instance files. ``word`` precedes each."""
+    settings: dict[str, Any] = {}
+    for pair in pairs or []:
+        key, sign, value = pair.partition("=")
+        if not sign or not key:
+            raise InvalidOption(f"{word} {pair!r} must have the form key=value")
+        try:
+            settings[key] = from_yaml(value)
+        except Fault as fault:
+            raise InvalidOption(f"{word} {pair!r}: the value {fault}") from None
+    return settings
+
+
+def named_mapper(name: str, settings: list[str] | None = None, time_limit: float | None = None) -> Mapper:
+    """What maps stages to GPUs under that name, for at most so many seconds per job; as :func:`named_policy`."""
+    given = parse_settings(settings)
+    look_here(name, *given.values())
+    if time_limit is not None:
+        settable = parameters(MAPPERS.factory(name))
+        options = given.get("options", {})
+        if "time_limit" in settable:
+            given["time_limit"] = time_limit
+        elif "options" not in settable:
+            raise InvalidOption(f"--time-limit: {MAPPERS.what} {name!r} has none; leave it out")
+        elif isinstance(options, dict):
+            given["options"] = {**options, "time_limit": time_limit}
+    return make_mapper(name, given)
+
+
+def check_place(policy: str | None, method: str | None, plot: Path | None, **others: object) -> None:
+    """Refuse options of ``hetopt place`` that do not belong together, and a picture that cannot be written.
+
+    ``others`` are those that go with a method alone, by name.
+    """
+    if policy is None and method is None:
+        raise InvalidOption(
+            "say --policy NAME to put jobs on servers, --method NAME to map the stages of jobs to GPUs, or both"
+        )
+    for key, value in {"plot": plot, **others}.items():
+        if value is not None and method is None:
+            raise InvalidOption(f"--{key.replace('_', '-')} is about stages on GPUs; say by which --method too")
+    if policy is not None and others.get("gpu_type") is not None:
+        raise InvalidOption("--gpu-type: the policy chooses the type; leave out one of --policy and --gpu-type")
+    if plot is not None:
+        from hetopt.presentation.allocation_pictures import check_picture_path
+
+        check_picture_path(plot)
+        check_writable(plot)
+
+
+def named_policy(name: str, settings: list[str] | None = None) -> Formulation | Policy:
+    """The policy of that name; ``module:Name`` is also looked for in the current folder."""
+    given = parse_settings(settings)
+    look_here(name, *given.values())
+    return make_policy(name, given)
+
+
+def named_program(name: str, settings: list[str] | None = None, kind: Any = None) -> Mathematics:
+    """The mathematics of the program of that name; ``module:Name`` is also looked for in the current folder."""
+    given = parse_settings(settings)
+    look_here(name, *given.values())
+    return make_program(name, given, kind)
+
+
+def look_here(*names: object) -> None:
+    """Let ``module:Name`` find modules of the current folder."""
+    if any(isinstance(name, str) and ":" in name for name in names) and "" not in sys.path:
+        sys.path.insert(0, "")
+
+
+def solver_options(solver: str, time_limit: float | None, gap: float | None, exact: bool) -> Options:
+    """Options of the solver; those that are not given keep their default."""
+    limits: dict[str, Any] = {} if gap is None else {"gap": gap}
+    return Options(solver=solver, time_limit=time_limit, exact=exact, **limits)
+
+
+@contextmanager
+def about(name: str, instance: Instance) -> Iterator[None]:
+    """Let errors about the data begin with the file or named instance, and those of a solver name extreme numbers."""
+    try:
+        yield
+    except (InvalidInstance, InvalidFormulation, InvalidPlan, NotSolved) as problem:
+        text = str(problem) if str(problem).startswith(name) else f"{name}: {problem}"
+        far = "" if isinstance(problem, (InvalidInstance, InvalidPlan)) else farthest_apart(instance)
+        problem.args = (f"{text} (numbers far apart: {far})" if far else text, *problem.args[1:])
+        raise

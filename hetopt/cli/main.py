@@ -1,0 +1,71 @@
+"""What happens when somebody types ``hetopt``: the command is found, run, and its errors become one line.
+
+Bad input ends with exit code 2; a program without solution with exit code 1.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import entry_points
+from typing import Any
+
+import typer
+
+from hetopt.cli.app import new_app
+from hetopt.errors import HetoptError, NotSolved, SuspiciousSpeedups
+from hetopt.presentation import console
+
+
+def app_for(words: Sequence[str]) -> typer.Typer:
+    """With all commands, or with the one that the words begin with: importing all takes seconds."""
+    for point in entry_points(group="hetopt.commands", name=words[0] if words else ""):
+        try:
+            command = point.load()
+        except Exception:
+            break  # told with all commands
+        app = new_app()
+        app.command(point.name)(command)
+        return app
+    from hetopt.cli.commands import app
+
+    return app
+
+
+def main() -> None:
+    """Run the command; turn hetopt's errors into one line and an exit code."""
+    console.forgive_encodings()
+    try:
+        with _warnings_as_notes():
+            app_for(sys.argv[1:])()
+    except NotSolved as problem:
+        sys.exit(_fail(problem, 1))
+    except HetoptError as problem:
+        sys.exit(_fail(problem, 2))
+    except OSError as problem:  # the disk is full, a pipe was closed …
+        text = f"{problem.filename}: {problem.strerror}" if problem.filename and problem.strerror else str(problem)
+        sys.exit(_fail(text, 2))
+
+
+@contextmanager
+def _warnings_as_notes() -> Iterator[None]:
+    """Warnings of hetopt are one line each, once, without the place in the code that others have."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("once", SuspiciousSpeedups)
+        show = warnings.showwarning
+
+        def note(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if issubclass(category, SuspiciousSpeedups):
+                console.note(str(message))
+            else:
+                show(message, category, *where, **more)
+
+        warnings.showwarning = note
+        yield
+
+
+def _fail(problem: object, code: int) -> int:
+    console.note(" ".join(str(problem).split()))
+    return code

@@ -1,0 +1,80 @@
+"""The command ``hetopt report``."""
+
+from __future__ import annotations
+
+import json
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+import typer
+
+from hetopt.errors import InvalidOption
+from hetopt.presentation import console
+
+
+def report(
+    runs: Annotated[Path, typer.Argument(help="A folder that `hetopt simulate` filled.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="The page; one there is replaced.", show_default="report.html in the folder"),
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="The system that others are compared with.", show_default="fft, else the first")
+    ] = None,
+    systems: Annotated[str | None, typer.Option(help="Only these, by commas.", show_default="all")] = None,
+    window: Annotated[
+        str | None, typer.Option(help="START:END of the timelines, e.g. 2h:6h.", show_default="the busiest stretch")
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Of what is drawn over time.", show_default="the first of those with most systems"),
+    ] = None,
+    fairness: Annotated[
+        str, typer.Option(help="Finish-time fairness of pictures: exclusive, themis or gavel.")
+    ] = "themis",
+    show: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON, too.")] = False,
+) -> None:
+    """Make one HTML page of stored simulations: tables, pictures, timelines, and what the papers claim."""
+    from hetopt.data.saving import check_writable
+    from hetopt.experiments.folder import Folder
+    from hetopt.presentation.simulations.page import Wishes, write
+    from hetopt.presentation.simulations.windows import parse
+
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # workloads that are module:Name are also looked for in the current folder
+    wishes = Wishes(baseline, None if window is None else parse(window), seed, fairness)
+    folder = Folder.of(runs, [name.strip() for name in (systems or "").split(",") if name.strip()])
+    path = runs / "report.html" if out is None else out
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise InvalidOption(f"--out is {str(path)!r}; the page is HTML, so its name must end with .html")
+    check_writable(path)
+    drawn = sum(run.data["refused"] is None for run in folder.runs) + len(folder.parts)
+    with console.steps(drawn) as step:
+        write(folder, path, wishes, step)
+    if as_json:
+        print(json.dumps(numbers(folder, path), indent=2))
+    else:
+        console.say(f"page: {path}")
+    if show:
+        webbrowser.open(path.resolve().as_uri())
+
+
+def numbers(folder: Any, path: Path) -> dict[str, Any]:
+    """The main tables of the page as plain data; NaN is None."""
+    from hetopt.experiments.claims import against
+
+    workloads = {}
+    for part in folder.parts:
+        own = part.standings
+        rows = {key: _plain(getattr(own, key), "index") for key in ("mean", "least", "most", "known")}
+        workloads[part.name] = {**rows, "seeds": own.seeds, "refused": own.refused}
+    claims = _plain(against(folder.table, clusters=folder.clusters), "records")
+    return {"page": str(path), "workloads": workloads, "claims": claims}
+
+
+def _plain(frame: pd.DataFrame, orient: Any) -> Any:
+    return json.loads(frame.to_json(orient=orient, double_precision=15))

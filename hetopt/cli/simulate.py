@@ -1,0 +1,244 @@
+"""The commands ``hetopt simulate`` and ``hetopt systems``."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from hetopt.cli.arguments import parse_settings
+from hetopt.data.saving import check_folder
+from hetopt.errors import InvalidOption
+from hetopt.experiments.environment_settings import WorldSettings
+from hetopt.experiments.experiment import Contestant, Experiment, Watch
+from hetopt.experiments.store import Key, Store
+from hetopt.experiments.workload import Workload
+from hetopt.presentation import console
+from hetopt.presentation import console_views as views
+from hetopt.registry import SYSTEMS
+
+SHOWN = {
+    "jct_mean": "JCT mean",
+    "jct_p99": "JCT p99",
+    "makespan": "makespan",
+    "ftf_themis_mean": "FTF mean",
+    "starvation_max": "starved at most",
+    "switches_mean": "switches",
+    "utilisation": "utilisation",
+    "decision_mean": "decision",
+}
+"""Metrics of the table on the terminal, and what it calls them; all are stored."""
+
+Policies = Annotated[
+    str,
+    typer.Option("--policies", "-p", help="Names that `hetopt systems` or `policies` list, or module:Name, by commas."),
+]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", help="A setting of one of the policies, name.key=value; repeatable.")
+]
+
+
+def simulate(
+    trace: Annotated[
+        str, typer.Argument(help="A generator, a file of a trace, or an instance with jobs (file or name).")
+    ],
+    policies: Policies = "fft,gavel,oef-cooperative,hadar,asrpt,tiresias",
+    cluster: Annotated[str | None, typer.Option(help="Servers of this instance (name or file), e.g. lab36.")] = None,
+    seeds: Annotated[int, typer.Option(help="Run with so many seeds: 0, 1, ….")] = 1,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of results; what is there is not run again.")] = Path(
+        "runs"
+    ),
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Runs side by side; -1: one per core.")] = 1,
+    count: Annotated[int | None, typer.Option(help="Jobs to generate, or the first of the trace.")] = None,
+    load: Annotated[float | None, typer.Option(help="Stretch arrivals to this part of all GPUs.")] = None,
+    reference: Annotated[
+        str | None, typer.Option(help="GPU type to which durations refer; default: the catalogue's.")
+    ] = None,
+    too_large: Annotated[
+        str, typer.Option(help="Jobs with more GPUs than any one type has: drop them, or cut them to what there is.")
+    ] = "drop",
+    models: Annotated[
+        str | None, typer.Option(help="Catalogue of trained models: fft, gavel, hadar, oef, a CSV file, module:Name.")
+    ] = None,
+    unknown_models: Annotated[
+        str, typer.Option(help="Jobs whose model the catalogue does not have: refuse, or draw another.")
+    ] = "refuse",
+    tenants: Annotated[str, typer.Option(help="Who is a tenant: models, users, virtual clusters, none.")] = "models",
+    round_seconds: Annotated[float | None, typer.Option("--round", help="Seconds; default: each policy's own.")] = None,
+    world: Annotated[
+        list[str] | None,
+        typer.Option(help="A setting of the world, e.g. restart_seconds=30, spread=true; repeatable."),
+    ] = None,
+    settings: Settings = None,
+    trace_settings: Annotated[
+        list[str] | None, typer.Option("--trace-set", help="A setting of the generator or reader; repeatable.")
+    ] = None,
+    kind: Annotated[str | None, typer.Option(help="Kind of the trace's file, where it cannot be guessed.")] = None,
+    until: Annotated[float | None, typer.Option(help="Stop every run after so many seconds.")] = None,
+    table_format: Annotated[str, typer.Option("--format", help="Of the tables: csv or parquet.")] = "csv",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Run policies against each other on the same jobs over time, and store what happened.
+
+    Results that are in the folder already are kept, so that an interrupted command can simply be repeated.
+    `hetopt report FOLDER` makes a page of them.
+    """
+    if seeds < 1:
+        raise InvalidOption(f"--seeds is {seeds}; it must be at least 1")
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # module:Name is also looked for in the current folder
+    workload = Workload(
+        trace,
+        cluster,
+        count,
+        load,
+        models,
+        None if tenants == "none" else tenants,  # type: ignore[arg-type]
+        reference,
+        too_large,  # type: ignore[arg-type]
+        unknown_models,  # type: ignore[arg-type]
+        kind,
+        parse_settings(trace_settings, "--trace-set"),
+    )
+    around = WorldSettings.of(parse_settings(world, "--world"))
+    experiment = Experiment(
+        (workload,),
+        contestants(policies, settings, round_seconds),
+        tuple(range(seeds)),
+        around,
+        until,
+    )
+    store = Store(out, table_format)  # type: ignore[arg-type]
+    instance = workload.instance(0)  # says now what is wrong with it
+    around.check(instance)
+    experiment.check(jobs)
+    check_folder(out)
+    total = sum(1 for _ in experiment.runs())
+    try:
+        with progress(total) as watch:
+            outcomes = experiment.run(store, jobs=jobs, watch=watch)
+    except KeyboardInterrupt:
+        there = sum(store.has(task.key, task.said()) for task in experiment.runs())
+        console.note(f"stopped; {there} of {total} runs are in {out}, and the same command goes on with the others")
+        raise typer.Exit(130) from None
+    mine = store.table(sorted((task.key for task in experiment.runs()), key=lambda key: (key.system, key.seed)))
+    if as_json:
+        print(json.dumps(json.loads(mine.to_json(orient="records")), indent=2))
+        return
+    if instance.source:
+        console.say(instance.source)
+    if workload.is_instance and seeds > 1:
+        console.say("the jobs of an instance are the same with every seed; only errors and failures of --world differ")
+    _show(mine, workload.name)
+    took = mine["makespan"][mine["refused"].isna()] if "makespan" in mine else pd.Series(dtype=float)
+    if around.mtbf_hours and not (took <= 3600.0 * around.failing_hours).all():
+        hours = f"{around.failing_hours:g}"
+        console.say(f"servers fail in the first {hours} h only, and runs took longer; --world failing_hours=… for more")
+    kept = total - len(outcomes)
+    console.say(f"{len(outcomes)} runs" + (f", {kept} were there already" if kept else "") + f": {out}")
+    console.say(f"hetopt report {out}")
+
+
+def contestants(
+    policies: str, settings: list[str] | None = None, round_seconds: float | None = None
+) -> tuple[Contestant, ...]:
+    """The systems named by commas, each with the settings ``name.key=value`` that are about it.
+
+    Raises
+    ------
+    InvalidOption
+        No name, or a setting of somebody who is not there.
+    """
+    names = [name.strip() for name in policies.split(",") if name.strip()]
+    if not names:
+        raise InvalidOption("--policies is empty; name at least one, by commas")
+    own: dict[str, dict[str, Any]] = {name: {} for name in names}
+    for pair in settings or []:
+        owner = next((name for name in sorted(names, key=len, reverse=True) if pair.startswith(f"{name}.")), None)
+        if owner is None:
+            raise InvalidOption(f"--set {pair!r} must have the form name.key=value with one of {', '.join(names)}")
+        own[owner] |= parse_settings([pair[len(owner) + 1 :]])
+    return tuple(Contestant(name, own[name], round_seconds=round_seconds) for name in names)
+
+
+def _show(table: pd.DataFrame, name: str) -> None:
+    """Means over seeds, the fastest first."""
+    ran = table[table["refused"].isna()]
+    shown = [key for key in SHOWN if key in ran]
+    means = ran.groupby("system")[shown].mean(skipna=False)  # a mean over some of the seeds is one over other jobs
+    if "jct_mean" in means:
+        means = means.sort_values("jct_mean", kind="stable")
+    if len(means):
+        length = dict(zip(ran["system"], ran["round_seconds"], strict=True))
+        rows = [
+            [str(system), _round(length[system]), *(_spelled(key, row[key]) for key in shown)]
+            for system, row in means.iterrows()
+        ]
+        many = len(set(ran["seed"]))
+        spread = f", mean over {many} seeds" if many > 1 else ""
+        console.show_table(f"{name}{spread}", ["policy", "round", *(SHOWN[key] for key in shown)], rows)
+        for system, left in ran.groupby("system")["unfinished"].sum().items():
+            if left:
+                those = f"{left:g} {'job' if left == 1 else 'jobs'}"
+                console.say(f"{system}: {those} did not finish; completion times are those of the others")
+    for _, row in table[table["refused"].notna()].drop_duplicates("system").iterrows():
+        console.note(f"{row['system']} did not run: {row['refused']}")
+
+
+def _round(seconds: float | None) -> str:
+    return "events" if seconds is None or math.isnan(seconds) else f"{seconds:g} s"
+
+
+def _spelled(key: str, value: float) -> str:
+    if key in ("jct_mean", "jct_p99", "makespan", "starvation_max"):
+        return duration(value)
+    if key == "decision_mean":
+        return f"{1000 * value:.2f} ms"
+    if math.isnan(value):
+        return "-"
+    return f"{100 * value:.1f} %" if key == "utilisation" else f"{value:.2f}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people read them."""
+    if math.isnan(seconds):
+        return "-"
+    for size, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.2f} {unit}"
+    return f"{seconds:.1f} s"
+
+
+def systems(as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False) -> None:
+    """List the systems that installed packages announce: policies with rounds, rounding and placement."""
+    views.show_names(SYSTEMS.descriptions(), "systems", "what it is", as_json)
+
+
+@contextmanager
+def progress(total: int) -> Iterator[Watch]:
+    """A bar on standard error with an estimate of the time left."""
+    columns = (
+        TextColumn("{task.description:32}", markup=False),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console.ERR, transient=True, disable=not console.ERR.is_terminal) as bar:
+        task = bar.add_task("", total=float(total))
+        done: dict[Key, float] = {}
+
+        def watch(key: Key, part: float) -> None:
+            done[key] = part
+            bar.update(task, description=str(key), completed=sum(done.values()))
+
+        yield watch

@@ -1,0 +1,224 @@
+"""YAML and JSON text as plain data: mappings, lists, text, numbers, and the line of each.
+
+YAML is read by the rules of version 1.2 (``no`` is text, ``1e9`` a number, ``010`` ten), from the parser's events and
+without recursion, so that no file can exhaust the stack. Duplicate keys, anchors and tags are refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeAlias
+
+import yaml
+
+KeyPath: TypeAlias = tuple[str | int, ...]
+
+DEEPEST = 20
+"""Levels of mappings and lists that a document may have; an instance needs seven."""
+
+NULL = re.compile(r"(?:~|null|Null|NULL|)\Z")
+BOOLEAN = re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z")
+INTEGER = re.compile(r"[-+]?[0-9]{1,300}\Z")
+FLOAT = re.compile(
+    r"(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\Z"
+)
+
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class Fault(Exception):
+    """What is wrong with a document, and where: the path of the key and, where known, the line."""
+
+    def __init__(self, message: str, path: KeyPath = (), line: int | None = None) -> None:
+        super().__init__(message)
+        self.path, self.line = path, line
+
+
+def spell(path: KeyPath) -> str:
+    """``("tenants", 1, "speedup", "V100")`` as ``tenants[1].speedup.V100``."""
+    return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path).removeprefix(".")
+
+
+def scalar(value: str) -> Any:
+    """What an unquoted YAML scalar means by the core schema of YAML 1.2."""
+    if NULL.match(value):
+        return None
+    if BOOLEAN.match(value):
+        return value.lower() == "true"
+    if INTEGER.match(value):
+        return int(value)
+    if FLOAT.match(value):
+        return float(value.lower().replace(".inf", "inf").replace(".nan", "nan"))
+    return value
+
+
+@dataclass
+class _Frame:
+    """A mapping or list that is being filled: ``at`` is its newest key or index, ``waits`` for that key's value."""
+
+    box: Any
+    at: Any = None
+    waits: bool = False
+
+
+class _Builder:
+    """Puts the events of a YAML parser together; gathers the line of every path in ``lines`` if given."""
+
+    def __init__(self, lines: dict[KeyPath, int] | None) -> None:
+        self.lines = lines
+        self.documents: list[Any] = []
+        self.frames = [_Frame(self.documents)]
+
+    def path(self) -> KeyPath:
+        """Of the newest value."""
+        return tuple(frame.at for frame in self.frames[1:])
+
+    def take(self, event: yaml.Event) -> None:
+        """The next event."""
+        line = event.start_mark.line + 1 if event.start_mark else 1
+        if isinstance(event, yaml.CollectionEndEvent):
+            self.frames.pop()
+        elif isinstance(event, yaml.AliasEvent):
+            raise Fault("anchors and aliases (& and *) are not read; write the value out", self.path(), line)
+        elif isinstance(event, (yaml.ScalarEvent, yaml.CollectionStartEvent)) and event.tag is not None:
+            raise Fault(f"the tag {event.tag!r} is not read; write plain values", self.path(), line)
+        elif isinstance(event, yaml.ScalarEvent):
+            self.put(scalar(event.value) if event.implicit[0] else event.value, event.value, line)
+        elif isinstance(event, yaml.CollectionStartEvent):
+            box: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
+            self.put(box, "", line)
+            self.frames.append(_Frame(box))
+            if len(self.frames) > DEEPEST:
+                raise Fault(
+                    f"more than {DEEPEST} levels of mappings and lists; no file of hetopt needs so many", (), line
+                )
+
+    def put(self, value: Any, raw: str, line: int) -> None:
+        """A value, or a key, into the innermost mapping or list."""
+        frame = self.frames[-1]
+        if isinstance(frame.box, list):
+            frame.at = len(frame.box)
+            frame.box.append(value)
+        elif frame.waits:
+            frame.waits = False
+            frame.box[frame.at] = value
+        else:
+            self._key(value, raw, line)
+            frame.at, frame.waits = value, True
+            return
+        if self.lines is not None:
+            self.lines[self.path()] = line
+
+    def _key(self, key: Any, raw: str, line: int) -> None:
+        where = spell(self.path()[:-1]) or "the file"
+        if not isinstance(key, str):
+            hint = f"; put it in quotes: '{raw}'" if raw else ""
+            raise Fault(f"has the key {key!r} in {where}, which is no text{hint}", self.path()[:-1], line)
+        if key in self.frames[-1].box:
+            raise Fault(f"has the key {key!r} twice in {where}; keep one", self.path()[:-1], line)
+
+
+def from_yaml(text: str, lines: dict[KeyPath, int] | None = None) -> Any:
+    """The one document in ``text``; None for an empty one.
+
+    Raises
+    ------
+    Fault
+        Not YAML, or YAML that is refused.
+    """
+    builder = _Builder(lines)
+    try:
+        for event in yaml.parse(text, Loader=_Loader):
+            builder.take(event)
+    except yaml.MarkedYAMLError as problem:
+        mark = problem.problem_mark or problem.context_mark
+        said = " ".join(filter(None, (problem.context, problem.problem)))
+        raise Fault(f"is not YAML: {said}", line=None if mark is None else mark.line + 1) from None
+    except yaml.YAMLError as problem:
+        raise Fault(f"is not YAML: {str(problem).splitlines()[0]}") from None
+    if len(builder.documents) > 1:
+        raise Fault(f"has {len(builder.documents)} documents; it must have one, without further lines ---")
+    return builder.documents[0] if builder.documents else None
+
+
+def from_json(text: str) -> Any:
+    """The value in ``text``.
+
+    Raises
+    ------
+    Fault
+        Not JSON, duplicate keys, NaN or Infinity.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+    except _Twice as fault:
+        raise _placed(text, fault) from None
+    except json.JSONDecodeError as problem:
+        raise Fault(f"is not JSON: {problem.msg}", line=problem.lineno) from None
+    except RecursionError:
+        raise Fault("has too many levels of mappings and lists; no file of hetopt needs so many") from None
+    except ValueError as problem:  # an integer of thousands of digits
+        raise Fault(f"is not JSON that can be read: {problem}") from None
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise _Twice(f"has the key {twice!r} twice in one mapping; keep one")
+    return result
+
+
+class _Twice(Fault):
+    """A key that occurs twice; JSON's reader does not say where."""
+
+
+def _placed(text: str, fault: _Twice) -> Fault:
+    """The same fault with its place: most JSON is YAML too, whose reader knows the line."""
+    try:
+        from_yaml(text)
+    except Fault as same:
+        return same if " twice in " in str(same) else fault
+    return fault
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise Fault(f"holds {name}, which is no number; every number must be finite")
+
+
+def line_of(text: str, path: KeyPath) -> int | None:
+    """Line of the value at ``path`` in YAML or JSON text, or of the nearest that holds it; None where unknown."""
+    lines: dict[KeyPath, int] = {}
+    try:
+        from_yaml(text, lines)
+    except Fault:  # JSON that is no YAML
+        return None
+    return next((lines[path[:i]] for i in range(len(path), -1, -1) if path[:i] in lines), None)
+
+
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+    """Quotes what either YAML 1.1 (other readers) or 1.2 (this one) would take for a number, a date or a boolean."""
+
+
+for _pattern in (NULL, BOOLEAN, INTEGER, FLOAT):
+    _Dumper.add_implicit_resolver("!quoted", _pattern, None)
+
+
+def to_yaml(data: Any) -> str:
+    """YAML text of plain data, mappings in their order, the innermost ones on one line."""
+    return yaml.dump(data, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
+
+
+def to_json(data: dict[str, Any]) -> str:
+    """JSON text with one line for each key and for each item of a list."""
+    rows = []
+    for key, value in data.items():
+        if isinstance(value, list) and value:
+            items = ",\n  ".join(json.dumps(item, allow_nan=False, ensure_ascii=False) for item in value)
+            rows.append(f"{json.dumps(key)}: [\n  {items}\n ]")
+        else:
+            rows.append(f"{json.dumps(key)}: {json.dumps(value, allow_nan=False, ensure_ascii=False)}")
+    return "{\n " + ",\n ".join(rows) + "\n}\n"

@@ -1,0 +1,398 @@
+"""Instances in YAML and JSON files."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import reprlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from pydantic import ValidationError
+
+from hetopt.checks import boolean, known
+from hetopt.data import documents, schema
+from hetopt.data.cluster import Cluster, GPUType, Server
+from hetopt.data.documents import Fault, KeyPath, spell
+from hetopt.data.instance import Instance
+from hetopt.data.saving import save
+from hetopt.data.scale import check_instance
+from hetopt.data.schema import SCHEMA
+from hetopt.data.workload import Job, JobType, Stage, Tenant
+from hetopt.errors import InvalidInstance, InvalidOption, UnusableFile
+
+
+class _Named(Protocol):
+    name: str
+
+
+P = TypeVar("P", bound=_Named)
+T = TypeVar("T")
+
+
+def to_instance(document: Any) -> Instance:
+    """The instance that ``document`` (mappings, lists, text, numbers) stands for.
+
+    Raises
+    ------
+    Fault
+        It is none.
+    """
+    return _instance(_model(document))
+
+
+def _model(document: Any) -> schema.InstancePart:
+    if document is None:
+        raise Fault(f"is empty; it must hold an instance, beginning with 'schema: {schema.SCHEMA}'")
+    if not isinstance(document, Mapping):
+        raise Fault(f"holds {reprlib.repr(document)}; it must be a mapping with the keys schema, cluster, tenants …")
+    if document.get("schema") != schema.SCHEMA:
+        given = f"schema is {document['schema']!r}" if "schema" in document else "schema is missing"
+        raise Fault(f"{given}; this version of hetopt reads 'schema: {schema.SCHEMA}'", ("schema",))
+    try:
+        return schema.InstancePart.model_validate(dict(document))
+    except ValidationError as problem:
+        raise fault_of(problem) from None
+    except RecursionError:
+        raise Fault("has too many levels of mappings and lists; no file of hetopt needs so many") from None
+
+
+AT: KeyPath = ("cluster",)
+
+WANTED = {
+    "string_type": "text",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "too_short": "one that is not empty",
+}
+
+
+def fault_of(problem: ValidationError, what: str = "an instance") -> Fault:
+    """The first error of pydantic as one line of ours; ``what`` the file must hold."""
+    error = problem.errors(include_url=False)[0]
+    path = tuple(p for p in error["loc"] if p != "[key]")
+    kind, key = error["type"], spell(path)
+    if kind == "missing":
+        return Fault(f"{key} is missing; {spell(path[:-1]) or what} must have one", path[:-1])
+    if kind == "unknown":
+        return Fault(f"{key} {error['msg']}".strip(), (*path, error["ctx"]["key"]))
+    wanted = error["msg"] if kind == "wrong" else WANTED.get(kind) or error.get("ctx", {}).get("expected")
+    return Fault(f"{key} is {reprlib.repr(error['input'])}; it must be {wanted or error['msg']}", path)
+
+
+def _instance(part: schema.InstancePart) -> Instance:
+    cluster = _cluster(part.cluster)
+    tenants, jobs = _rows(part.tenants, ("tenants",), _tenant), _rows(part.jobs, ("jobs",), _job)
+    rest = {key: getattr(part, key) for key in ("time", "held", "done", "placed", "name", "source")}
+    try:
+        return Instance(cluster, tenants=tenants, jobs=jobs, **rest)
+    except InvalidInstance as problem:
+        raise Fault(str(problem), _guess(str(problem), part)) from None
+
+
+def _guess(message: str, part: schema.InstancePart) -> KeyPath:
+    """Path of the tenant or job that a message of :class:`Instance` begins with, for the line."""
+    found = re.match(r"(tenants|jobs)\['(.*?)'\]\.?(\w*)|(\w+)", message)
+    if found is None or found[4]:
+        return (found[4],) if found else ()
+    names = [row.name for row in getattr(part, found[1])]
+    return (found[1], names.index(found[2]), found[3]) if found[2] in names else (found[1],)
+
+
+@contextmanager
+def _at(*path: str | int) -> Iterator[None]:
+    """Say where in the file the data of an :class:`InvalidInstance` stand; what is in the cluster says so."""
+    try:
+        yield
+    except InvalidInstance as problem:
+        inside = path[:1] == AT and not re.match(r"(the )?cluster", str(problem))
+        raise Fault(f"cluster.{problem}" if inside else str(problem), path) from None
+
+
+def _rows(parts: Sequence[P], key: KeyPath, make: Callable[[P], T]) -> tuple[T, ...]:
+    """What ``make`` makes of each part, all with different names; what is wrong is said with its place."""
+    first: dict[str, int] = {}
+    rows = []
+    for i, part in enumerate(parts):
+        if first.setdefault(part.name, i) != i:
+            place, other = spell((*key, i, "name")), spell((*key, first[part.name]))
+            raise Fault(f"{place} is {part.name!r}, the name of {other}; every name must differ", (*key, i, "name"))
+        with _at(*key, i):
+            rows.append(make(part))
+    return tuple(rows)
+
+
+ELSEWHERE = {
+    "gpus_per_server": "say in the gpus of each server how many it has",
+    "memory_bytes": "give memory_bytes in each of gpu_types",
+    "nic_bytes_per_s": "give nic_bytes_per_s in each of the servers",
+    "intra_bytes_per_s": "give intra_bytes_per_s in each of the servers",
+    "disk_bytes": "give disk_bytes in each of the servers",
+}
+"""Keys that go with ``capacity`` -> what to do instead where servers are listed."""
+
+
+def _cluster(part: schema.ClusterPart) -> Cluster:
+    given = {key: value for key, value in part if value is not None}
+    long = ("gpu_types", "servers")
+    if part.capacity is not None:
+        for key in (key for key in long if key in given):
+            raise Fault(f"cluster has both capacity and {key}; give capacity, or gpu_types and servers", (*AT, key))
+        try:
+            return Cluster.of(**given)
+        except InvalidInstance as problem:
+            key = str(problem).partition(" ")[0]
+            text = f"cluster.{problem}" if key in given else str(problem)
+            raise Fault(text, (*AT, key if key in given else "capacity")) from None
+    for key in (key for key in long if key not in given):
+        raise Fault(f"cluster.{key} is missing; give gpu_types and servers, or capacity", AT)
+    for key in (key for key in ELSEWHERE if key in given):
+        raise Fault(f"cluster has both servers and {key}; with servers, {ELSEWHERE[key]}", (*AT, key))
+    types = _rows(part.gpu_types or (), (*AT, "gpu_types"), lambda t: GPUType(**dict(t)))
+    servers = _rows(part.servers or (), (*AT, "servers"), lambda s: _server(s, types))
+    with _at(*AT):
+        return Cluster(types, servers)
+
+
+def _server(part: schema.ServerPart, types: Sequence[GPUType]) -> Server:
+    known_types = [t.name for t in types]
+    for name in part.gpus:
+        known(name, known_types, f"servers[{part.name!r}].gpus", "GPU type")
+    return Server(**dict(part))
+
+
+def _one_of(part: schema.Part, key: str, names: Sequence[str]) -> str:
+    given = [name for name in names if getattr(part, name) is not None]
+    if len(given) != 1:
+        have = " and ".join(given) or f"none of {', '.join(names)}"
+        raise InvalidInstance(f"{key} has {have}; it must have exactly one of {', '.join(names)}")
+    return given[0]
+
+
+def _job_type(part: schema.JobTypePart | schema.TenantPart, name: str) -> JobType:
+    memory = part.memory_bytes or 0.0
+    if part.throughput is not None:
+        return JobType.from_throughput(name, part.throughput, memory)
+    return JobType(name, part.speedup or {}, memory, any_scale=True)
+
+
+def _tenant(part: schema.TenantPart) -> Tenant:
+    key = f"tenants[{part.name!r}]"
+    if _one_of(part, key, ("speedup", "throughput", "job_types")) != "job_types":
+        with _within("job_types['jobs']", key):
+            return Tenant(part.name, (_job_type(part, "jobs"),), part.weight)
+    if part.memory_bytes is not None:
+        raise InvalidInstance(f"{key} has job_types and memory_bytes; give memory_bytes in each job type")
+    kinds = part.job_types or []
+    for kind in kinds:
+        _one_of(kind, f"{key}.job_types[{kind.name!r}]", ("speedup", "throughput"))
+    with _within("job_types[", f"{key}.job_types["):
+        rows = tuple(_job_type(kind, kind.name) for kind in kinds)
+    return Tenant(part.name, rows, part.weight)
+
+
+@contextmanager
+def _within(beginning: str, better: str) -> Iterator[None]:
+    """Let errors that begin with the key of a job type say whose it is."""
+    try:
+        yield
+    except InvalidInstance as problem:
+        text = str(problem)
+        raise InvalidInstance(better + text.removeprefix(beginning) if text.startswith(beginning) else text) from None
+
+
+def _job(part: schema.JobPart) -> Job:
+    return Job(**{**dict(part), "stages": tuple(Stage(**dict(stage)) for stage in part.stages)})
+
+
+Plain = dict[str, Any]
+
+
+def encode(instance: Instance) -> Plain:
+    """The instance as plain data that :func:`hetopt.data.instance_files.decode` turns back into an equal one.
+
+    Fields that have their default are left out, and short forms are used where they say the same.
+    """
+    document = {"schema": SCHEMA, **_fields(instance, "cluster")}
+    document["cluster"] = _short_cluster(instance.cluster) or _fields(instance.cluster)
+    if instance.tenants:
+        document["tenants"] = [_tenant_row(tenant) for tenant in instance.tenants]
+    first = ("schema", "name", "source", "cluster")
+    return {key: document[key] for key in (*first, *document) if key in document}
+
+
+def plain(value: Any) -> Any:
+    """Dataclasses, mappings and sequences as dicts and lists; whole floats as integers, which read more easily."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _fields(value)
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < 2**53 else value
+    return str(value) if isinstance(value, str) else value
+
+
+def _fields(part: Any, *keep: str) -> Plain:
+    """Name -> value of the fields that differ from their default."""
+    row = {}
+    for item in dataclasses.fields(part):
+        value = getattr(part, item.name)
+        default = item.default_factory() if callable(item.default_factory) else item.default
+        if item.name in keep or value != default:
+            row[item.name] = plain(value)
+    return row
+
+
+def _tenant_row(tenant: Tenant) -> Plain:
+    row = _fields(tenant)
+    if len(tenant.job_types) == 1 and tenant.job_types[0].name == "jobs":
+        only: JobType = tenant.job_types[0]
+        row = {**{key: row[key] for key in row if key != "job_types"}, **_fields(only)}
+        row["name"] = tenant.name
+    return row
+
+
+def _short_cluster(cluster: Cluster) -> Plain | None:
+    """The cluster as ``capacity`` and what is alike in all servers, or None if it cannot be said so."""
+    if not cluster.servers:
+        return None
+    first = cluster.servers[0]
+    short: Plain = {"capacity": dict(cluster.capacity)}
+    largest = max(max(server.gpus.values(), default=0) for server in cluster.servers)
+    if largest < max(cluster.capacity.values()):
+        short["gpus_per_server"] = largest
+    if memory := {t.name: t.memory_bytes for t in cluster.gpu_types if t.memory_bytes is not None}:
+        short["memory_bytes"] = memory
+    short |= {key: value for key, value in _fields(first).items() if key not in ("name", "gpus")}
+    try:
+        same = Cluster.of(**short) == cluster
+    except InvalidInstance:
+        return None
+    return plain(short) if same else None
+
+
+LARGEST = 2**30
+"""Bytes of the largest file that is read; beyond that make the instance from arrays or tables."""
+
+PARSERS = {".yaml": documents.from_yaml, ".yml": documents.from_yaml, ".json": documents.from_json}
+
+
+def read(path: str | os.PathLike[str], *, any_scale: bool = False) -> Instance:
+    """The instance in a YAML or JSON file.
+
+    Parameters
+    ----------
+    path:
+        Ends with ``.yaml``, ``.yml`` or ``.json``.
+    any_scale:
+        Speedups that are relative to something else than the slowest GPU type are meant so; nothing is warned of.
+
+    Raises
+    ------
+    UnusableFile
+        The file is absent, a folder, not allowed to be read, or above 1 GiB.
+    InvalidInstance
+        What it holds is no instance. The one line names file, line, key, value, and what would be right.
+    InvalidOption
+        Another ending.
+
+    Warns
+    -----
+    SuspiciousSpeedups
+        The smallest ``speedup`` of a tenant above zero is not 1: it looks like throughputs.
+    """
+    return decode(read_document(path), path, any_scale=any_scale)
+
+
+def read_document(path: str | os.PathLike[str]) -> Any:
+    """The plain data in a YAML or JSON file, not yet checked against the schema; errors as :func:`read`."""
+    parse, text = _parser(path), _text(Path(path))
+    try:
+        return parse(text)
+    except Fault as fault:
+        raise _located(fault, path, text) from None
+
+
+def decode(document: Any, path: str | os.PathLike[str] = "document", *, any_scale: bool = False) -> Instance:
+    """The instance that plain data (mappings, lists, text, numbers) in the form of the schema stand for.
+
+    Parameters
+    ----------
+    document:
+        As :func:`hetopt.data.instance_files.encode` returns.
+    path:
+        Named in errors; where it is a file, the line is looked up in it.
+    any_scale:
+        As of :func:`read`, which says too what is warned of.
+
+    Raises
+    ------
+    InvalidInstance
+        The data are no instance.
+    """
+    file = Path(path)
+    try:
+        instance = to_instance(document)
+    except Fault as fault:
+        raise _located(fault, path, _text(file) if file.is_file() else "") from None
+    if not boolean(any_scale, "any_scale", InvalidInstance):
+
+        def where(i: int, tenant: Tenant, kind: JobType) -> str:
+            short = "speedup" in document["tenants"][i]
+            inside: KeyPath = () if short else ("job_types", tenant.job_types.index(kind))
+            at = ("tenants", i, *inside, "speedup")
+            place = f"tenants[{tenant.name!r}]" if short else f"tenants[{tenant.name!r}].job_types[{kind.name!r}]"
+            return str(_located(Fault(f"{place}.speedup", at), path, _text(file) if file.is_file() else ""))
+
+        check_instance(instance, where, "write throughput instead of speedup")
+    return instance
+
+
+def write(instance: Instance, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write an instance as YAML or JSON (the ending decides); :func:`read` gives an equal one.
+
+    The file appears whole or not at all: it is written beside its place and then moved there.
+
+    Raises
+    ------
+    UnusableFile
+        There is a file and ``overwrite`` is False, or the folder is absent or not allowed to be written.
+    InvalidOption
+        An ending other than ``.yaml``, ``.yml``, ``.json``.
+    """
+    dump = documents.to_json if _parser(path) is documents.from_json else documents.to_yaml
+    save(dump(encode(instance)), path, overwrite=overwrite)
+
+
+def _parser(path: str | os.PathLike[str]) -> Any:
+    ending = Path(path).suffix.lower()
+    if ending not in PARSERS:
+        raise InvalidOption(f"{path} ends with {ending!r}; it must end with one of {', '.join(PARSERS)}")
+    return PARSERS[ending]
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > LARGEST:
+            raise UnusableFile(f"{path} is larger than 1 GiB; make the instance from arrays or tables instead")
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        raise InvalidInstance(f"{path} is not UTF-8 text (byte {problem.start}); it must be YAML or JSON") from None
+    except (OSError, ValueError) as problem:
+        if isinstance(problem, UnusableFile):
+            raise
+        raise UnusableFile(f"{path} cannot be read: {getattr(problem, 'strerror', None) or problem}") from None
+
+
+def _located(fault: Fault, path: str | os.PathLike[str], text: str) -> InvalidInstance:
+    line = fault.line if fault.line is not None or not text else documents.line_of(text, fault.path)
+    place = f"{path}:{line}" if line else f"{path}"
+    return InvalidInstance(" ".join(f"{place}: {fault}".split()))

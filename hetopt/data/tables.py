@@ -1,0 +1,418 @@
+"""Rows of tables: checked and named where they are wrong."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from hetopt.checks import boolean, choices, count, known
+from hetopt.data.cluster import Cluster, GPUType, Server
+from hetopt.data.instance import STATE_FIELDS, Instance
+from hetopt.data.saving import check_folder, check_free, save
+from hetopt.data.scale import check_instance
+from hetopt.data.schema import to_number
+from hetopt.data.workload import Job, JobType, Stage, Tenant
+from hetopt.errors import InvalidInstance, UnusableFile
+
+INDEX = {
+    "servers": ("server",),
+    "gpu_types": ("gpu_type",),
+    "tenants": ("tenant", "job_type"),
+    "jobs": ("job",),
+    "stages": ("job", "stage"),
+    "held": ("name",),
+    "done": ("job",),
+    "placed": ("job", "server"),
+    "instance": ("name",),
+}
+"""Table -> names of the columns that are its index in a CSV file; ``job_type`` may be absent."""
+
+
+def filled(
+    rows: Iterable[tuple[Any, Mapping[str, Any], Any]], index: str, types: Iterable[str], fields: Iterable[str]
+) -> pd.DataFrame:
+    """A row for each (name, values per type, object with ``fields``)."""
+    types, fields = list(types), list(fields)
+    data, names = [], []
+    for name, values, part in rows:
+        names.append(name)
+        data.append([values.get(t, 0) for t in types] + [_cell(getattr(part, f)) for f in fields])
+    return pd.DataFrame(data, index=pd.Index(names, name=index), columns=pd.Index(types + fields))
+
+
+def _cell(value: Any) -> Any:
+    return str(value) if isinstance(value, str) else value
+
+
+def table_rows(
+    table: pd.DataFrame | None, key: str, types: Iterable[str], fields: tuple[str, ...], prefix: str = ""
+) -> list[tuple[Any, dict[str, Any], dict[str, Any]]]:
+    """(name, values per type, values per given field) of each row; empty cells of fields are left out.
+
+    The columns of the types begin with ``prefix``.
+    """
+    if table is None:
+        return []
+    columns, of = list(table.columns), {prefix + t: t for t in types}
+    for column in columns:
+        if columns.count(column) > 1:
+            raise InvalidInstance(f"{key} has the column {column!r} twice; keep one")
+        if column not in of and column not in fields:
+            raise InvalidInstance(f"{key} has the unknown column {column!r}; {choices(str(column), [*of, *fields])}")
+    for column, t in of.items():
+        if column not in columns:
+            called = f" {column!r}" if prefix else ""
+            raise InvalidInstance(f"{key} has no column{called} for GPU type {t!r}; give one (0 where there is none)")
+    rows = []
+    for name, cells in zip(table.index.tolist(), table.astype(object).to_numpy().tolist(), strict=True):
+        row = dict(zip(columns, cells, strict=True))
+        own = {f: row[f] for f in fields if f in row and not pd.isna(row[f])}
+        rows.append((name, {t: row[column] for column, t in of.items()}, own))
+    return rows
+
+
+def make(key: str, name: Any, kind: Callable[..., Any], *values: Any, **fields: Any) -> Any:
+    """``kind(*values, **fields)``, saying which table and row are wrong where it refuses them."""
+    try:
+        return kind(*values, **fields)
+    except InvalidInstance as problem:
+        raise InvalidInstance(f"row {name!r} of table {key}: {problem}") from None
+
+
+STAGE = tuple(f.name for f in dataclasses.fields(Stage))
+ABOUT = ("time", "source")
+
+
+def state_tables(instance: Instance, types: list[str]) -> dict[str, pd.DataFrame]:
+    """``stages``, ``held``, ``done``, ``placed`` and ``instance`` as ``tables.tables`` describes them."""
+    stages = [((j.name, i + 1), [getattr(s, f) for f in STAGE]) for j in instance.jobs for i, s in enumerate(j.stages)]
+    held = [((name,), [gpus.get(t) for t in types]) for name, gpus in instance.held.items()]
+    placed = [
+        ((job, server), [gpus.get(t) for t in types])
+        for job, hosts in instance.placed.items()
+        for server, gpus in hosts.items()
+    ]
+    about = [((instance.name,), [instance.time, instance.source])]
+    return {
+        "stages": _indexed("stages", stages, STAGE),
+        "held": _indexed("held", held, types),
+        "done": _indexed("done", [((job,), [work]) for job, work in instance.done.items()], ["work"]),
+        "placed": _indexed("placed", placed, types),
+        "instance": _indexed("instance", about if any([instance.name, instance.time, instance.source]) else [], ABOUT),
+    }
+
+
+def _indexed(key: str, rows: list[tuple[tuple[Any, ...], list[Any]]], columns: Iterable[str]) -> pd.DataFrame:
+    """A table of (index, cells) rows with the index of :data:`INDEX`."""
+    index: pd.Index = pd.MultiIndex.from_tuples([name for name, _ in rows], names=INDEX[key])
+    if len(INDEX[key]) == 1:
+        index = pd.Index([name for (name,), _ in rows], name=INDEX[key][0])
+    return pd.DataFrame([cells for _, cells in rows], index=index, columns=pd.Index(columns), dtype=object)
+
+
+def stages_of(table: pd.DataFrame | None) -> dict[Any, list[Stage]]:
+    """Job -> its stages in the order of their numbers."""
+    numbered: dict[Any, dict[Any, Stage]] = {}
+    for name, _, own in table_rows(table, "stages", (), STAGE):
+        job, number = _pair(name, "stages")
+        count(number, f"row {name!r} of table stages: stage", least=1)
+        if missing := [f for f in STAGE[:3] if f not in own]:
+            raise InvalidInstance(f"row {name!r} of table stages: {missing[0]} is missing")
+        if numbered.setdefault(job, {}).setdefault(number, made := make("stages", name, Stage, **own)) is not made:
+            raise InvalidInstance(f"row {name!r} of table stages occurs twice; number the stages of a job 1, 2, …")
+    for job, rows in numbered.items():
+        for absent in (number for number in range(1, len(rows) + 1) if number not in rows):
+            raise InvalidInstance(f"table stages: stage {absent} of job {job!r} is missing; number them 1, 2, …")
+    return {job: [rows[number] for number in sorted(rows)] for job, rows in numbered.items()}
+
+
+def _pair(name: Any, key: str) -> tuple[Any, Any]:
+    if not isinstance(name, tuple) or len(name) != 2:
+        raise InvalidInstance(f"row {name!r} of table {key} must have the index {', '.join(INDEX[key])}")
+    return name
+
+
+def state_fields(state: dict[str, Any], types: list[str]) -> dict[str, Any]:
+    """Fields of the instance from tables among ``state``; values that are no tables take precedence."""
+    plain = {key: value for key, value in state.items() if not isinstance(value, pd.DataFrame)}
+    for key in plain:
+        known(key, STATE_FIELDS, "from_tables", "field")
+    fields: dict[str, Any] = {}
+    for key, table in state.items():
+        if key in plain:
+            continue
+        if key == "instance":
+            fields |= _about(table)
+        elif key == "done":
+            fields[key] = {job: own.get("work", 0.0) for job, _, own in table_rows(table, key, (), ("work",))}
+        elif key == "held":
+            fields[key] = {name: _present(gpus) for name, gpus, _ in table_rows(table, key, types, ())}
+        elif key == "placed":
+            fields[key] = {}
+            for name, gpus, _ in table_rows(table, key, types, ()):
+                job, server = _pair(name, key)
+                fields[key].setdefault(job, {})[server] = _present(gpus)
+        else:
+            raise InvalidInstance(f"there is no table {key!r}; {choices(key, INDEX)}")
+    return fields | plain
+
+
+def _present(gpus: dict[str, Any]) -> dict[str, Any]:
+    """Without the empty cells."""
+    return {t: n for t, n in gpus.items() if not pd.isna(n)}
+
+
+def _about(table: pd.DataFrame) -> dict[str, Any]:
+    rows = table_rows(table, "instance", (), ABOUT)
+    if len(rows) != 1:
+        raise InvalidInstance(f"table instance has {len(rows)} rows; it must have one")
+    name, _, own = rows[0]
+    return {"name": "" if pd.isna(name) else name, **own}
+
+
+SERVER = ("nic_bytes_per_s", "intra_bytes_per_s", "disk_bytes")
+GPU_TYPE = ("memory_bytes",)
+TENANT = ("weight", "memory_bytes")
+TEXT = ("tenant", "job_type", "dataset", "utility", "parallelism", "group", "model", "source")
+THROUGHPUT = "throughput."
+"""Before the names of GPU types: the columns of tenants hold throughputs."""
+JOB = tuple(f.name for f in dataclasses.fields(Job) if f.name not in ("name", "throughput", "stages"))
+
+
+def tables(instance: Instance) -> dict[str, pd.DataFrame]:
+    """The whole of ``instance`` as tables; those that would be empty are left out.
+
+    Returns
+    -------
+    dict
+        ``servers``: index server, a column per GPU type (GPUs), nic_bytes_per_s, intra_bytes_per_s, disk_bytes.
+        ``gpu_types``: index gpu_type, memory_bytes. ``tenants``: index tenant, or (tenant, job_type) where someone
+        has several; a column per GPU type (speedup), weight, memory_bytes. ``jobs``: index job; a column per GPU
+        type (work per second), demand, work, arrival (seconds) and the other fields of :class:`hetopt.Job`.
+        ``stages``: index (job, stage from 1), the fields of :class:`hetopt.Stage`. ``held``: index name, a column
+        per GPU type (GPUs). ``done``: index job, work. ``placed``: index (job, server), a column per GPU type
+        (GPUs). ``instance``: one row, index name; time (seconds), source.
+
+    Raises
+    ------
+    InvalidInstance
+        A GPU type has the name of another column.
+    """
+    cluster, types = instance.cluster, instance.cluster.type_names
+    for name, columns in (("servers", SERVER), ("tenants", TENANT), ("jobs", JOB)):
+        for t in types:
+            if t in columns:
+                raise InvalidInstance(f"GPU type {t!r} has the name of a column of {name}; rename it to make tables")
+    result = {
+        "servers": filled(((s.name, s.gpus, s) for s in cluster.servers), "server", types, SERVER),
+        "gpu_types": filled(((t.name, {}, t) for t in cluster.gpu_types), "gpu_type", (), GPU_TYPE),
+    }
+    if instance.tenants:
+        result["tenants"] = _tenant_table(instance)
+    if instance.jobs:
+        result["jobs"] = filled(((j.name, j.throughput, j) for j in instance.jobs), "job", types, JOB)
+    return result | {key: table for key, table in state_tables(instance, list(types)).items() if len(table)}
+
+
+def from_tables(
+    servers: pd.DataFrame,
+    *,
+    tenants: pd.DataFrame | None = None,
+    jobs: pd.DataFrame | None = None,
+    gpu_types: pd.DataFrame | None = None,
+    stages: pd.DataFrame | None = None,
+    any_scale: bool = False,
+    **state: Any,
+) -> Instance:
+    """The instance that tables in the form of :func:`tables` hold.
+
+    Parameters
+    ----------
+    servers:
+        Its columns other than bandwidths and disk are the GPU types, in order, unless ``gpu_types`` gives them.
+    tenants:
+        As :func:`tables` makes it, or with columns ``throughput.<type>`` of work per second of one GPU, in any unit of
+        work; each row is divided by its smallest that is not 0.
+    jobs, gpu_types, stages:
+        As :func:`tables` makes them.
+    any_scale:
+        Speedups that are relative to something else than the slowest GPU type are meant so; nothing is warned of.
+    state:
+        ``held``, ``done``, ``placed`` and ``instance`` as :func:`tables` makes them, or fields of
+        :class:`hetopt.Instance`: held, done and placed as mappings, time, name, source.
+
+    Raises
+    ------
+    InvalidInstance
+        A missing, unknown or double column, a bad cell (named by row and column), or no valid instance.
+
+    Warns
+    -----
+    SuspiciousSpeedups
+        The smallest speedup of a tenant above zero is not 1: it looks like throughputs.
+    """
+    given = {"servers": servers, "gpu_types": gpu_types, "tenants": tenants, "jobs": jobs, "stages": stages}
+    for key, table in given.items():
+        if not isinstance(table, pd.DataFrame) and (key == "servers" or table is not None):
+            raise InvalidInstance(f"{key} is a {type(table).__name__}; it must be a pandas DataFrame")
+    names = (
+        [str(t) for t in gpu_types.index] if gpu_types is not None else [c for c in servers.columns if c not in SERVER]
+    )
+    kinds = [GPUType(n, **own) for n, _, own in table_rows(gpu_types, "gpu_types", (), GPU_TYPE)]
+    rows = table_rows(servers, "servers", names, SERVER)
+    servers_made = tuple(make("servers", name, Server, name, gpus, **own) for name, gpus, own in rows)
+    cluster = Cluster(tuple(kinds or map(GPUType, names)), servers_made)
+    pipelines = stages_of(stages)
+    made = [
+        make("jobs", n, Job, n, speed, **_job(own, n), stages=tuple(pipelines.pop(n, ())))
+        for n, speed, own in table_rows(jobs, "jobs", names, JOB)
+    ]
+    if pipelines:
+        raise InvalidInstance(f"table stages names the job {next(iter(pipelines))!r}, which is not in table jobs")
+    instance = Instance(cluster, tenants=_tenants(tenants, names), jobs=tuple(made), **state_fields(state, names))
+    if not boolean(any_scale, "any_scale", InvalidInstance):
+        _check_scale(instance, "of table tenants")
+    return instance
+
+
+def _check_scale(instance: Instance, of: str) -> None:
+    first = instance.cluster.type_names[0]
+    check_instance(
+        instance,
+        lambda _, tenant, kind: f"row {tenant.name if len(tenant.job_types) == 1 else (tenant.name, kind.name)!r} {of}",
+        f"call the columns {THROUGHPUT + first!r} and so on",
+    )
+
+
+def write_csv(instance: Instance, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write each table of :func:`tables` as ``folder/<name>.csv``; the folder is made if absent.
+
+    Nothing is lost: :func:`read_csv` gives an equal instance.
+
+    Parameters
+    ----------
+    overwrite:
+        Replace the tables that are there already, and delete those that this instance does not have.
+
+    Raises
+    ------
+    UnusableFile
+        A table is there already and ``overwrite`` is False (then nothing is written), or the folder cannot be written.
+    """
+    check_folder(folder)
+    paths = {name: Path(folder) / f"{name}.csv" for name in INDEX}
+    for path in paths.values():  # all before the first is written: read_csv would take old and new ones together
+        check_free(path, overwrite=overwrite)
+    made = tables(instance)
+    for name, path in paths.items():
+        if name in made:
+            # a source may hold line ends
+            text = made[name].to_csv(quoting=csv.QUOTE_ALL) if name == "instance" else made[name].to_csv()
+            save(text, path, overwrite=overwrite)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def read_csv(folder: str | os.PathLike[str], *, any_scale: bool = False, **state: Any) -> Instance:
+    """The instance in ``servers.csv`` and, where present, the other tables of :func:`tables`; ``state`` goes before.
+
+    ``any_scale`` and what is warned of are as of :func:`from_tables`.
+
+    Raises
+    ------
+    UnusableFile
+        ``servers.csv`` is absent, or a file cannot be read.
+    InvalidInstance
+        As :func:`from_tables`, or no CSV; the message names the file.
+    """
+    found = {}
+    for name in INDEX:
+        path = Path(folder) / f"{name}.csv"
+        if name == "servers" or path.exists():
+            found[name] = _csv(path)
+    try:
+        instance = from_tables(**{**found, **state}, any_scale=True)
+    except InvalidInstance as problem:
+        raise InvalidInstance(_in_files(str(problem), Path(folder))) from None
+    if not boolean(any_scale, "any_scale", InvalidInstance):
+        _check_scale(instance, f"of {Path(folder) / 'tenants.csv'}")
+    return instance
+
+
+def _in_files(message: str, folder: Path) -> str:
+    """A message of :func:`from_tables` that names the file instead of the table."""
+    key = "|".join(INDEX)
+    if row := re.match(rf"(row .*?) of table ({key})\b", message):
+        return f"{folder / row[2]}.csv: {row[1]}{message[row.end() :]}"
+    if table := re.match(rf"(?:table )?({key})(?= )", message):
+        return f"{folder / table[1]}.csv{message[table.end() :]}"
+    return f"{folder}: {message}"
+
+
+def _csv(path: Path) -> pd.DataFrame:
+    index = INDEX[path.stem]
+    try:
+        table = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""])
+        header = pd.read_csv(path, dtype=str, keep_default_na=False, header=None, nrows=1).iloc[0].tolist()
+    except OSError as problem:
+        raise UnusableFile(f"{path} cannot be read: {problem.strerror or problem}") from None
+    except ValueError as problem:  # pandas' own errors and wrong encodings
+        raise InvalidInstance(f"{path} is not CSV: {' '.join(str(problem).split())}") from None
+    if twice := [column for column in header if header.count(column) > 1]:
+        raise InvalidInstance(f"{path} has the column {twice[0]!r} twice; keep one")
+    for column in table.columns:
+        if column not in (*index, *TEXT) or column == "stage":
+            table[column] = table[column].astype(object).map(to_number)
+    keys = [key for key in index if key in table.columns]
+    if missing := [key for key in index if key not in keys and key != "job_type"]:
+        raise InvalidInstance(f"{path} has no column {missing[0]!r}; its first columns must hold the names")
+    return table.set_index(keys if len(keys) > 1 else keys[0])
+
+
+def _tenant_table(instance: Instance) -> pd.DataFrame:
+    pairs = [(tenant, kind) for tenant in instance.tenants for kind in tenant.job_types]
+    types = instance.cluster.type_names
+    table = filled(((None, kind.speedup, kind) for _, kind in pairs), "tenant", types, ("memory_bytes",))
+    table.insert(len(types), "weight", [tenant.weight for tenant, _ in pairs])
+    if all(len(t.job_types) == 1 and t.job_types[0].name == "jobs" for t in instance.tenants):
+        return table.set_index(pd.Index([tenant.name for tenant, _ in pairs], name="tenant"))
+    names = [(tenant.name, kind.name) for tenant, kind in pairs]
+    return table.set_index(pd.MultiIndex.from_tuples(names, names=["tenant", "job_type"]))
+
+
+def _job(own: dict[str, Any], name: Any) -> dict[str, Any]:
+    if "work" not in own:
+        raise InvalidInstance(f"row {name!r} of table jobs: work is missing; give the work of every job")
+    return own
+
+
+def _tenants(table: pd.DataFrame | None, types: list[str]) -> tuple[Tenant, ...]:
+    """Tenants of a table with one row each, or with a row for each (tenant, job type)."""
+    kinds: dict[Any, list[JobType]] = {}
+    weights: dict[Any, Any] = {}
+    columns = [] if table is None else list(table.columns)
+    measured = [THROUGHPUT + t for t in types if THROUGHPUT + t in columns and THROUGHPUT + t not in types]
+    if measured and (relative := [t for t in types if t in columns]):
+        raise InvalidInstance(
+            f"tenants has the columns {relative[0]!r} (speedup) and {measured[0]!r}; give all of one kind"
+        )
+    prefix, job_type = (THROUGHPUT, JobType.from_throughput) if measured else ("", partial(JobType, any_scale=True))
+    for name, speed, own in table_rows(table, "tenants", types, TENANT, prefix):
+        tenant, kind = name if isinstance(name, tuple) and len(name) == 2 else (name, "jobs")
+        if kind == "jobs" and tenant in kinds and not isinstance(name, tuple):
+            raise InvalidInstance(f"row {name!r} of table tenants occurs twice; every tenant needs its own name")
+        weight = own.pop("weight", 1.0)
+        if weights.setdefault(tenant, weight) != weight:
+            raise InvalidInstance(
+                f"row {name!r} of table tenants: weight is {weight}, in another row {weights[tenant]}"
+            )
+        kinds.setdefault(tenant, []).append(make("tenants", name, job_type, kind, speed, **own))
+    return tuple(make("tenants", t, Tenant, t, tuple(kinds[t]), weights[t]) for t in kinds)

@@ -1,0 +1,151 @@
+"""From any policy's result to jobs on servers in one round, and what waits and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hetopt.data.entities import Floats
+from hetopt.data.instance import Instance
+from hetopt.data.membership import owner_of, owners
+from hetopt.decisions.placement import HierarchicalPlacer, Placer
+from hetopt.decisions.steps import Decision, Pipeline
+from hetopt.decisions.whole_gpus import ByKind
+from hetopt.errors import InvalidInstance
+from hetopt.results.allocation import Allocation, Plan
+from hetopt.tolerances import SUPPORT
+
+
+@dataclass(frozen=True, eq=False)
+class FirstRound:
+    """What becomes of a result in the first of many rounds.
+
+    Attributes
+    ----------
+    instance, result:
+        What was decided for whom, by whatever policy.
+    plan:
+        The result in whole GPUs, over tenants or jobs.
+    decision:
+        The jobs that run, their servers, and what was given up on the way.
+    """
+
+    instance: Instance
+    result: Allocation | Plan
+    plan: Plan
+    decision: Decision
+
+    @property
+    def hosts(self) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
+        """Job that runs -> server -> GPU type -> GPUs."""
+        return {} if self.decision.placement is None else self.decision.placement.hosts
+
+    @property
+    def rows(self) -> list[tuple[str, list[str], list[str]]]:
+        """(job that runs, GPUs such as ``4 T4``, servers such as ``t4-0: 3``), in the order of the instance.
+
+        Of a forked job, servers with the work of their copies until the next decision.
+        """
+        where, rows = self.hosts, []
+        copies = {} if self.decision.placement is None else self.decision.placement.dispatch
+        for name, gpus in zip(self.decision.entities.names, self.decision.gpus, strict=True):
+            if name in where:
+                many = len(where[name]) > 1
+                servers = [f"{s}: {sum(n.values())}" if many else s for s, n in where[name].items()]
+                if name in copies:
+                    servers = [f"{s}: work {copies[name][s]:.4g}" for s in where[name]]
+                rows.append((name, self._spell(gpus), servers))
+        return rows
+
+    @property
+    def waiting(self) -> dict[str, str]:
+        """Job without GPUs in this round -> why, in the order of the instance."""
+        refused = {} if self.decision.placement is None else self.decision.placement.waiting
+        idle = np.flatnonzero(~self.decision.gpus.any(axis=1)).tolist()
+        names = [self.decision.entities.names[i] for i in idle]
+        return {name: refused.get(name) or self._why(name) for name in names}
+
+    def _spell(self, gpus: Floats) -> list[str]:
+        return [f"{int(n)} {t}" for t, n in zip(self.decision.entities.types, gpus, strict=True) if n]
+
+    def _why(self, name: str) -> str:
+        if self.plan.entities.kind == "tenants":
+            return self._tenants_reason(name)
+        jobs = self.instance.entities("jobs")
+        if not jobs.task_speed_now[jobs.position[name]].any():
+            return "the GPU types that it can run on have no GPU now"
+        if isinstance(self.result, Plan):
+            again = "" if self.result.wake is None else f", and would decide again at {self.result.wake:.6g} s"
+            return f"the policy lets it wait in this round{again}"
+        part = float(self.result.x[self.result.entities.position[name]].sum())
+        if part <= SUPPORT:
+            return "the policy gives it no time"
+        return f"{part:.0%} of the time is due to it; in this round the GPUs go to jobs to which more is due"
+
+    def _tenants_reason(self, name: str) -> str:
+        """What the tenant (or its job type) has in this round, who uses it, and what the job would need."""
+        tenants = {t.name: t for t in self.instance.tenants}
+        owner = owner_of(self.instance.job[name], tenants)
+        row = next(row for row, own in owners(self.instance).items() if own == owner)
+        position = self.plan.entities.position[row]
+        result = self.result
+        share = (result.x if isinstance(result, Plan) else result.entities.gpus(result.x))[position].sum()
+        mine = " + ".join(self._spell(self.plan.x[position])) or "no GPU"
+        others = [i for i, job in enumerate(self.instance.jobs) if owner_of(job, tenants) == owner]
+        used = int(self.decision.gpus[others].sum())
+        demand = self.instance.job[name].demand
+        jobs = self.instance.entities("jobs")
+        able = [t for t, ok in zip(jobs.types, jobs.allowed[jobs.position[name]], strict=True) if ok]
+        kinds = "one type" if len(able) == len(jobs.types) else " or ".join(able)
+        need = f"it needs {demand} of {kinds}"
+        others_use = f", its other jobs use {used}" if used else ""
+        return f"{row} is due {share:.4g} GPUs and has {mine} in this round{others_use}; {need}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data: job -> GPUs, servers and work per second; jobs that wait; what was given up.
+
+        Of a forked job also ``copies``: server -> work of the copy there until the next decision.
+        """
+        entities, where = self.decision.entities, self.hosts
+        copies = {} if self.decision.placement is None else self.decision.placement.dispatch
+        jobs = {
+            name: {
+                "gpus": {t: int(n) for t, n in zip(entities.types, row, strict=True) if n},
+                "servers": {server: dict(gpus) for server, gpus in where[name].items()},
+                "rate": float(rate),
+                **({"copies": dict(copies[name])} if name in copies else {}),
+            }
+            for name, row, rate in zip(entities.names, self.decision.gpus, self.decision.rate, strict=True)
+            if row.any()
+        }
+        given_up = {key: float(value) for key, value in self.decision.given_up.items()}
+        return {"jobs": jobs, "waiting": self.waiting, "given_up": given_up}
+
+
+def place(instance: Instance, result: Allocation | Plan, placer: Placer | None = None) -> FirstRound:
+    """Round a result to whole GPUs, select tenants' jobs, and put them on servers.
+
+    Parameters
+    ----------
+    instance:
+        What the result is for; ``held`` and ``placed`` say where jobs are now.
+    result:
+        Over tenants or jobs, by whatever policy.
+    placer:
+        Default: :class:`~hetopt.HierarchicalPlacer`, the same for all policies.
+
+    Raises
+    ------
+    InvalidInstance
+        There are no jobs, or jobs of no tenant where the result is over tenants.
+    InvalidPlan
+        The result cannot be carried out.
+    """
+    if not instance.jobs:
+        raise InvalidInstance("the instance has no jobs, and only jobs are placed on servers; add at least one")
+    plan = result if isinstance(result, Plan) else ByKind()(result, instance)[0]
+    steps = Pipeline(lambda *_: (plan, None), placer=placer or HierarchicalPlacer())
+    return FirstRound(instance, result, plan, steps(instance)[0])

@@ -1,0 +1,166 @@
+"""The world of a simulation as plain values: what a command line or a stored file can say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from hetopt.checks import at_least, choices
+from hetopt.data.cluster import Cluster
+from hetopt.data.instance import Instance
+from hetopt.decisions.job_rates import Spread
+from hetopt.errors import InvalidOption
+from hetopt.simulation.datasets import LocalDisks
+from hetopt.simulation.environment import World
+from hetopt.simulation.estimates import Beliefs
+from hetopt.simulation.overheads import Overheads
+from hetopt.simulation.profiling import Profiling
+from hetopt.simulation.server_changes import ServerChange, failures
+
+
+@dataclass(frozen=True)
+class WorldSettings:
+    """A :class:`~hetopt.simulation.environment.World` in numbers; zero (or no) leaves a part out.
+
+    Parameters
+    ----------
+    restart_seconds, resume_seconds, start_seconds, save_seconds, merge_seconds, transfer:
+        As of :class:`~hetopt.simulation.overheads.Overheads`.
+    spread:
+        Gangs on several servers are slower, as measured (:class:`~hetopt.decisions.job_rates.Spread`).
+    spread_otherwise:
+        Relative speed on several servers of models that were not measured; 1 for no loss.
+    local_disks:
+        Datasets must be on the servers' disks.
+    disk_bytes:
+        Size of every server's disk in bytes; 0: as the cluster says.
+    source_bytes_per_s:
+        What the repository of datasets gives each server, in bytes/s; 0: no limit but the network card.
+    evict_seconds, proactive:
+        As of :class:`~hetopt.simulation.datasets.LocalDisks`.
+    profiling_seconds:
+        Length of a profiling run; 0 for none.
+    throughput_error, work_error:
+        Of what policies believe, see :class:`~hetopt.simulation.estimates.Beliefs`.
+    mtbf_hours, mttr_hours:
+        Mean time until a server fails, and until it is repaired; 0: none fails.
+    failing_hours:
+        Servers fail within so many hours from the beginning.
+    checkpoint_seconds:
+        Between checkpoints of training jobs; 0: nothing is lost when a server fails.
+    liar, lie:
+        A tenant that overstates its speedups, and by which part (0.2: by 20 %); empty and 0: nobody lies.
+
+    Raises
+    ------
+    InvalidOption
+        A number out of its range.
+    """
+
+    restart_seconds: float = 0.0
+    resume_seconds: float = 0.0
+    start_seconds: float = 0.0
+    save_seconds: float = 0.0
+    merge_seconds: float = 0.0
+    transfer: bool = True
+    spread: bool = False
+    spread_otherwise: float = 1.0
+    local_disks: bool = False
+    disk_bytes: float = 0.0
+    source_bytes_per_s: float = 0.0
+    evict_seconds: float = 0.0
+    proactive: bool = False
+    profiling_seconds: float = 0.0
+    throughput_error: float = 0.0
+    work_error: float = 0.0
+    mtbf_hours: float = 0.0
+    mttr_hours: float = 1.0
+    failing_hours: float = 24.0 * 7
+    checkpoint_seconds: float = 0.0
+    liar: str = ""
+    lie: float = 0.0
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(item.default, bool):
+                if not isinstance(value, bool):
+                    raise InvalidOption(f"world setting {item.name} is {value!r}; it must be true or false")
+            elif isinstance(item.default, str):
+                if not isinstance(value, str):
+                    raise InvalidOption(f"world setting {item.name} is {value!r}; it must be a tenant's name")
+            else:
+                object.__setattr__(self, item.name, at_least(value, f"world setting {item.name}", 0.0, InvalidOption))
+        if bool(self.liar) != bool(self.lie):
+            raise InvalidOption(
+                f"world settings liar and lie are {self.liar!r} and {self.lie!r}; give both: who lies, and by how much"
+            )
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> WorldSettings:
+        """The settings by name.
+
+        Raises
+        ------
+        InvalidOption
+            A name that is none, or a number out of its range.
+        """
+        known = [item.name for item in fields(cls)]
+        for key in settings:
+            if key not in known:
+                raise InvalidOption(f"there is no world setting {key!r}; {choices(key, known)}")
+        made = cls(**settings)
+        made.world(Cluster.of({"GPU": 1}), 0)  # refuses what the parts refuse
+        return made
+
+    def world(self, cluster: Cluster, seed: int) -> World:
+        """The world for a cluster; the seed is that of errors and failures."""
+        overheads = Overheads(
+            self.restart_seconds,
+            self.resume_seconds,
+            self.start_seconds,
+            self.transfer,
+            self.merge_seconds,
+            self.save_seconds,
+        )
+        source = self.source_bytes_per_s or float("inf")
+        wrong = self.throughput_error or self.work_error or self.lie
+        lies = {self.liar: self.lie} if self.liar else {}
+        changes: tuple[ServerChange, ...] = ()
+        if self.mtbf_hours:
+            hour = 3600.0
+            changes = failures(cluster, self.mtbf_hours * hour, self.mttr_hours * hour, self.failing_hours * hour, seed)
+        slower = self.spread or self.spread_otherwise != 1.0
+        return World(
+            overheads=overheads,
+            speeds=Spread(otherwise=self.spread_otherwise) if slower else None,
+            datasets=LocalDisks(source, self.evict_seconds, self.proactive) if self.local_disks else None,
+            profiling=Profiling(self.profiling_seconds) if self.profiling_seconds else None,
+            changes=changes,
+            checkpoint_seconds=self.checkpoint_seconds or None,
+            beliefs=Beliefs(self.throughput_error, self.work_error, seed, lies) if wrong else None,
+        )
+
+    def check(self, instance: Instance) -> None:
+        """Refuse what this instance cannot have.
+
+        Raises
+        ------
+        InvalidOption
+            A liar who is no tenant; servers that fail too often to be simulated.
+        """
+        world = self.world(instance.cluster, 0)
+        if world.beliefs is not None:
+            world.beliefs.of(instance)
+
+    def on(self, cluster: Cluster) -> Cluster:
+        """The cluster with disks of the size that is asked for."""
+        if not self.disk_bytes:
+            return cluster
+        return replace(cluster, servers=tuple(replace(s, disk_bytes=self.disk_bytes) for s in cluster.servers))
+
+    def changed(self) -> dict[str, Any]:
+        """Settings that are not the default."""
+        plain = asdict(WorldSettings())
+        return {key: value for key, value in asdict(self).items() if value != plain[key]}

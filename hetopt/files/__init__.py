@@ -1,1 +1,0 @@
-"""Instances in files and tables."""

@@ -1,0 +1,1 @@
+"""Tables, pictures and pages: the place that knows terminals, Matplotlib and HTML."""

@@ -1,0 +1,199 @@
+"""Pictures of a result: shares, envy, prices."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import TwoSlopeNorm
+from matplotlib.figure import Figure, SubFigure
+
+from hetopt.data import saving
+from hetopt.data.entities import Entities, Floats
+from hetopt.data.worth import envy_ratio
+from hetopt.errors import InvalidOption
+from hetopt.presentation.fonts import heading, label, labels, lettering
+from hetopt.results.allocation import Allocation, Plan
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMATS = (".png", ".svg", ".pdf")
+COLOURS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#BBBBBB", "#332288", "#999933", "#882255")
+"""Paul Tol's bright scheme, extended: told apart by colour-blind readers and in print."""
+MOST = 40
+"""Bars, and rows of the envy matrix, that can be read beside each other."""
+NUMBERED = 10
+"""Entities up to which the envy matrix has room for its numbers."""
+WIDTH = 11.5
+"""Inches; as wide as the text of the report, so that letters keep their size there."""
+
+
+def _gpus(result: Allocation | Plan) -> Floats:
+    return result.entities.gpus(result.x) if isinstance(result, Allocation) else result.x
+
+
+def _shown(entities: Entities) -> list[int]:
+    """Positions of at most :data:`MOST` entities, evenly spread."""
+    n = len(entities.names)
+    return [int(i) for i in np.unique(np.linspace(0, n - 1, min(n, MOST)).round())]
+
+
+def _labels(entities: Entities, shown: list[int], most: int = 20) -> list[str]:
+    return labels({entities.names[i]: i + 1 for i in shown}, most)
+
+
+def _of(entities: Entities, shown: list[int]) -> str:
+    """Whether tenants or jobs are shown, and how many of them where not all are."""
+    n = len(entities.names)
+    return entities.kind if len(shown) == n else f"{len(shown)} of {n} {entities.kind}"
+
+
+def draw_shares(axes: Axes, result: Allocation | Plan) -> None:
+    """GPUs of each tenant or job, stacked by GPU type."""
+    entities, gpus = result.entities, _gpus(result)
+    shown = _shown(entities)
+    left = np.zeros(len(shown))
+    places = np.arange(len(shown))
+    bars = []
+    for k in range(len(entities.types)):
+        width = gpus[shown, k]
+        colour = COLOURS[k % len(COLOURS)]
+        bars.append(axes.barh(places, width, left=left, color=colour, edgecolor="white", linewidth=0.5))
+        left = left + width
+    axes.set_yticks(places, _labels(entities, shown))
+    axes.set_ylim(len(shown) - 0.5, -0.5)
+    axes.set_xlim(left=0)
+    axes.set_xlabel("GPUs")
+    axes.set_title(f"GPUs of {_of(entities, shown)}")
+    types = [label(kind, k + 1, 16) for k, kind in enumerate(entities.types)]
+    axes.legend(bars, types, title="GPU type", frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def draw_envy(axes: Axes, result: Allocation | Plan) -> None:
+    """What each would gain with another's GPUs: white is indifferent, red is envy."""
+    entities = result.entities
+    shown = _shown(entities)
+    ratio = envy_ratio(entities, _gpus(result), shown)[:, shown]
+    top = max(1.05, float(np.max(ratio[np.isfinite(ratio)], initial=1.05)))
+    drawn = np.minimum(ratio, top)
+    norm = TwoSlopeNorm(1.0, min(0.0, float(drawn.min()) - 0.01), top)
+    image = axes.imshow(drawn, cmap="RdBu_r", norm=norm)
+    names = _labels(entities, shown, 18)
+    size = 10 if len(names) <= 20 else 7
+    upright = 90 if len(names) * max(map(len, names)) > 36 else 0
+    axes.set_xticks(range(len(names)), names, rotation=upright, fontsize=size)
+    axes.set_yticks(range(len(names)), names, fontsize=size)
+    if len(names) <= NUMBERED:
+        for (i, j), value in np.ndenumerate(ratio):
+            dark = abs(float(norm(float(drawn[i, j]))) - 0.5) > 0.35
+            shown_value = f"{value:.2f}" if np.isfinite(value) else "∞"
+            colour = "white" if dark else "black"
+            axes.text(j, i, shown_value, ha="center", va="center", fontsize=min(11, 80 / len(names)), color=colour)
+    axes.set_xlabel("with the GPUs of")
+    axes.set_ylabel("rate of")
+    axes.set_title(f"Envy between {_of(entities, shown)}")
+    axes.figure.colorbar(image, ax=axes, shrink=0.6, label="rate with another's GPUs / own rate")
+
+
+def draw_prices(axes: Axes, result: Allocation | Plan) -> bool:
+    """Shadow prices of the GPU types; False (and nothing drawn) where the result has none."""
+    prices = _prices(result)
+    if prices is None:
+        return False
+    places = range(len(prices))
+    axes.barh(places, prices.to_numpy(), color=[COLOURS[k % len(COLOURS)] for k in places])
+    axes.set_yticks(places, [label(str(kind), k + 1, 16) for k, kind in enumerate(prices.index)])
+    axes.invert_yaxis()
+    axes.set_xlabel("gain of the objective by one GPU more")
+    axes.set_title("Prices of the GPU types")
+    axes.spines[["top", "right"]].set_visible(False)
+    return True
+
+
+def _prices(result: Allocation | Plan) -> pd.Series[float] | None:
+    if result.certificate is None or result.certificate.prices.empty:
+        return None
+    return result.certificate.prices
+
+
+def draw(result: Allocation | Plan, title: str = "", judged: Allocation | Plan | None = None) -> Figure:
+    """One figure with shares, envy and (where the result has them) prices.
+
+    Parameters
+    ----------
+    result:
+        What is drawn.
+    title:
+        Stands above all.
+    judged:
+        Who has what in the envy matrix, e.g. tenants where ``result`` is about their jobs; default ``result``.
+    """
+    judged = result if judged is None else judged
+    priced = _prices(result) is not None
+    bars = 1.2 + 0.27 * len(_shown(result.entities))  # inches high
+    matrix = 4.7 if len(_shown(judged.entities)) <= 20 else 6.0
+    below = 1.2 + 0.3 * len(result.entities.types) if priced else 0.0
+    under_bars = bars + below <= matrix + 1
+    height = max(matrix, bars + below) if under_bars else max(bars, matrix + below)
+    with lettering((title, *result.entities.names, *result.entities.types, *judged.entities.names)):
+        figure = Figure(figsize=(WIDTH, height + 0.4 * bool(title)), layout="constrained")
+        left, right = figure.subfigures(1, 2, squeeze=False)[0]
+        shares, *rest = _column(left, [height - below, below] if under_bars and priced else [height])
+        envy, *more = _column(right, [height - below, below] if priced and not under_bars else [height])
+        draw_shares(shares, result)
+        draw_envy(envy, judged)
+        for axes in (*rest, *more):
+            draw_prices(axes, result)
+        figure.suptitle(heading(title, WIDTH))
+        figure.draw_without_rendering()  # places all, with these letters
+    return figure
+
+
+def _column(figure: SubFigure, heights: list[float]) -> list[Axes]:
+    return list(figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0])
+
+
+def save(result: Allocation | Plan, path: str | Path, title: str = "") -> Path:
+    """Draw ``result`` and write it to ``path``, over what was there; the file appears whole or not at all.
+
+    Raises
+    ------
+    InvalidOption
+        The ending of ``path`` is not .png, .svg or .pdf, or its folder does not exist.
+    UnusableFile
+        It cannot be written.
+    """
+    target = Path(path)
+    check_picture_path(target)
+    return save_figure(draw(result, title), target)
+
+
+def save_figure(figure: Figure, path: str | Path) -> Path:
+    """Write a figure of ours to ``path``, over what was there; the file appears whole or not at all.
+
+    Raises
+    ------
+    InvalidOption
+        The ending of ``path`` is not .png, .svg or .pdf, or its folder does not exist.
+    UnusableFile
+        It cannot be written.
+    """
+    target, picture = Path(path), BytesIO()
+    check_picture_path(target)
+    with lettering(()):
+        figure.savefig(picture, format=target.suffix[1:].lower(), dpi=120)
+    saving.save(picture.getvalue(), target, overwrite=True)
+    return target
+
+
+def check_picture_path(target: Path) -> None:
+    """Refuse a path that :func:`save_figure` could not write, before any work is done."""
+    if target.suffix.lower() not in FORMATS:
+        raise InvalidOption(f"{target} ends in {target.suffix!r}; a picture must end in one of {', '.join(FORMATS)}")
+    if not target.parent.is_dir():
+        raise InvalidOption(f"the folder {target.parent} of {target.name} does not exist")

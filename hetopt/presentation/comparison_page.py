@@ -1,0 +1,211 @@
+"""An HTML page of a comparison: table, pictures, what each column means. One file, nothing is loaded from elsewhere."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from html import escape
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from hetopt.data.entities import Floats
+from hetopt.data.instance import Instance
+from hetopt.data.saving import check_folder, save
+from hetopt.experiments.comparison import COLUMNS, PLACED, Comparison, by_reason, by_tenant, is_bad, spell, spell_placed
+from hetopt.presentation.allocation_pictures import COLOURS, WIDTH, draw
+from hetopt.presentation.fonts import label, lettering
+from hetopt.results.allocation import Plan
+from hetopt.tolerances import VISIBLE
+
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: #1a1a1a; }
+h1 { font-size: 1.7rem; } h2 { font-size: 1.25rem; margin-top: 2.2rem; }
+table { border-collapse: collapse; margin: 1rem 0; } th, td { padding: .3rem .8rem; text-align: right; }
+th { border-bottom: 2px solid #4477aa; } td { border-bottom: 1px solid #ddd; }
+td:first-child, th:first-child, .names td, .names th { text-align: left; }
+td.bad { color: #b3003b; } svg { max-width: 100%; height: auto; }
+dt { font-weight: 600; } dd { margin: 0 0 .4rem 1.2rem; } .quiet { color: #555; }
+"""
+
+
+def svg(figure: Figure) -> str:
+    """A figure as SVG text that can stand in a page; the same picture gives the same text."""
+    buffer = io.StringIO()
+    with lettering(()):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]
+
+
+def _table(frame: pd.DataFrame, columns: Mapping[str, str], cell: Callable[[str, float], str]) -> str:
+    """A row per policy, whose name leads to its pictures; ``columns``: name -> what it means."""
+    head = "".join(f"<th title='{escape(text)}'>{escape(key)}</th>" for key, text in columns.items())
+    lines, bad = [], " class='bad'"
+    for name, row in frame.iterrows():
+        cells = "".join(f"<td{bad if is_bad(key, row[key]) else ''}>{cell(key, row[key])}</td>" for key in columns)
+        lines.append(f"<tr><td><a href='#{escape(str(name))}'>{escape(str(name))}</a></td>{cells}</tr>")
+    return f"<table><thead><tr><th>policy</th>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+
+
+def _meaning(columns: Mapping[str, str]) -> str:
+    listed = "".join(f"<dt>{escape(key)}</dt><dd>{escape(text)}</dd>" for key, text in columns.items())
+    return f"<details><summary>What the columns mean</summary><dl>{listed}</dl></details>"
+
+
+def _refused(title: str, refused: Mapping[str, str]) -> str:
+    if not refused:
+        return ""
+    rows = (f"<li><b>{escape(', '.join(names))}</b>: {escape(why)}</li>" for why, names in by_reason(refused).items())
+    return f"<h2>{title}</h2><ul>{''.join(rows)}</ul>"
+
+
+def _rounded(comparison: Comparison) -> str:
+    """The second table: what becomes of each result in whole GPUs on servers."""
+    refused = _refused("Cannot be rounded or placed", comparison.unplaced)
+    if comparison.placed.empty:
+        return refused or "<p>There are no jobs: nothing to place on servers.</p>"
+    table = _table(comparison.placed, PLACED, spell_placed)
+    return f"<h2>Rounded and placed: the first round</h2>{table}{_meaning(PLACED)}{refused}"
+
+
+def _hosts(comparison: Comparison, name: str) -> str:
+    """Job -> GPUs and servers of one policy's first round."""
+    if name not in comparison.rounds:
+        return ""
+    first = comparison.rounds[name]
+    rows = [
+        f"<tr><td>{escape(job)}</td><td>{escape(', '.join(gpus))}</td><td>{escape(', '.join(servers))}</td></tr>"
+        for job, gpus, servers in first.rows
+    ]
+    head = "<tr><th>job</th><th>GPUs</th><th>servers</th></tr>"
+    waits = [f"<li>{escape(job)}: {escape(why)}</li>" for job, why in first.waiting.items()]
+    listed = f"<p>Waiting:</p><ul>{''.join(waits)}</ul>" if waits else ""
+    return (
+        f"<details><summary>Where jobs run in the first round ({len(rows)} run, {len(waits)} wait)</summary>"
+        f"<table class='names'><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>{listed}</details>"
+    )
+
+
+def _describe(instance: Instance) -> str:
+    capacity = ", ".join(f"{n} {kind}" for kind, n in instance.cluster.capacity.items())
+    parts = [f"{len(instance.cluster.servers)} servers with {capacity}"]
+    if instance.tenants:
+        parts.append(f"{len(instance.tenants)} tenants")
+    if instance.jobs:
+        parts.append(f"{len(instance.jobs)} jobs, at {instance.time:.15g} s")
+    return "; ".join(parts)
+
+
+def page(comparison: Comparison, title: str, versions: Mapping[str, str]) -> str:
+    """The whole page as text."""
+    pictures = "".join(
+        f"<h2 id='{escape(name)}'>{escape(name)}</h2>{_hosts(comparison, name)}"
+        f"{svg(draw(result, judged=Plan(*by_tenant(comparison.instance, result))))}"  # envy as in the table
+        for name, result in comparison.results.items()
+    )
+    made = ", ".join(f"{escape(k)} {escape(v)}" for k, v in versions.items())
+    source = f"<p class='quiet'>{escape(comparison.instance.source)}</p>" if comparison.instance.source else ""
+    return (
+        f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{escape(title)}</title><style>{STYLE}</style>"
+        f"<h1>{escape(title)}</h1><p>{escape(_describe(comparison.instance))}.</p>{source}"
+        f"{_table(comparison.table, COLUMNS, lambda _, value: spell(value))}{_meaning(COLUMNS)}"
+        f"{_refused('Not applicable', comparison.refused)}{_rounded(comparison)}{svg(overview(comparison))}{pictures}"
+        f"<p class='quiet'>Made by {made}.</p></html>"
+    )
+
+
+def write(comparison: Comparison, folder: str | Path, title: str, versions: Mapping[str, str]) -> Path:
+    """Write ``report.html``, ``comparison.csv`` and ``placement.csv`` into ``folder``, made if absent; the page's path.
+
+    Raises
+    ------
+    UnusableFile
+        The folder cannot be made or written.
+    """
+    target = Path(folder)
+    check_folder(target)
+    path = target / "report.html"
+    save(page(comparison, title, versions), path, overwrite=True)
+    save(comparison.table.to_csv(), target / "comparison.csv", overwrite=True)
+    if not comparison.placed.empty:
+        save(comparison.placed.to_csv(), target / "placement.csv", overwrite=True)
+    return path
+
+
+DOT = 0.21
+"""Diameter of a dot in inches: its number is readable."""
+
+
+def overview(comparison: Comparison) -> Figure:
+    """The trade-off picture as a figure."""
+    height = max(5.0, 0.6 + 0.25 * len(comparison.table))
+    with lettering(map(str, comparison.table.index)):
+        figure = Figure(figsize=(WIDTH, height))
+        axes = figure.add_axes((0.07, 0.12, 0.58, 0.8))
+        draw_trade_off(axes, comparison)
+        figure.draw_without_rendering()
+    return figure
+
+
+def draw_trade_off(axes: Axes, comparison: Comparison) -> None:
+    """Up and right is better; left of 1 someone would rather leave. Dots that would hide each other stand apart."""
+    table = comparison.table
+    places = table[["sharing", "total"]].to_numpy(dtype=float)
+    drawn = np.isfinite(places).all(axis=1)
+    colours = [COLOURS[1] if envy > VISIBLE else COLOURS[2] for envy in table["envy"]]
+    axes.axvline(1.0, color="#bbbbbb", linestyle="--", linewidth=1)
+    axes.set_xlabel("least rate / fair rate (sharing incentive from 1 on)")
+    axes.set_ylabel("total normalised throughput")
+    axes.set_title("Throughput against fairness (green: envy-free, red: someone envies)")
+    axes.spines[["top", "right"]].set_visible(False)
+    _frame(axes, np.vstack([places[drawn], [1.0, np.mean(places[drawn, 1]) if drawn.any() else 0.0]]))
+    inches = axes.transData + axes.figure.dpi_scale_trans.inverted()
+    dots = inches.inverted().transform(apart(inches.transform(places[drawn]), DOT))
+    for i, dot, place in zip(np.flatnonzero(drawn), dots, places[drawn], strict=True):
+        axes.plot(*zip(place, dot, strict=True), color="#555555", linewidth=0.8, zorder=2)
+        axes.plot(*dot, marker="o", markersize=72 * DOT, color=colours[i], zorder=3, clip_on=False)
+        axes.annotate(str(i + 1), dot, color="white", ha="center", va="center", fontsize=9, zorder=4)
+    names = [f"{i + 1}  {label(str(name), i + 1, 40)}" for i, name in enumerate(table.index)]
+    names = [name if shown else f"{name} (not shown)" for name, shown in zip(names, drawn, strict=True)]
+    keys = [Line2D([], [], marker="o", linestyle="", markersize=8, color=colour) for colour in colours]
+    axes.legend(keys, names, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=10)
+
+
+def _frame(axes: Axes, places: Floats) -> None:
+    """Limits with room around the places, also where they are all alike."""
+    low, high = places.min(axis=0), places.max(axis=0)
+    room = 0.06 * np.where(high > low, high - low, np.maximum(np.abs(high), 1.0))
+    axes.set_xlim(low[0] - room[0], high[0] + room[0])
+    axes.set_ylim(low[1] - room[1], high[1] + room[1])
+
+
+def apart(places: Floats, distance: float, passes: int = 1000) -> Floats:
+    """(n, 2) places near the given ones, every two at least ``distance`` apart.
+
+    Pairs that are closer are pushed from each other, a little at a time, until there are none.
+    """
+    turn = 2 * np.pi * np.arange(len(places)) / max(1, len(places))
+    crowded = (_gaps(places)[1] < distance).any(axis=1, keepdims=True)
+    # a hundredth of the distance, in different directions, parts those that coincide
+    moved = places + crowded * distance / 100 * np.column_stack([np.cos(turn), np.sin(turn)])
+    for _ in range(passes):
+        gap, far = _gaps(moved)
+        close = far < distance
+        if not close.any():
+            break
+        push = np.where(close, (1.05 * distance - far) / 4 / np.where(close, far, 1.0), 0.0)
+        moved = moved + (push[..., None] * gap).sum(axis=1)
+    return np.asarray(moved)
+
+
+def _gaps(places: Floats) -> tuple[Floats, Floats]:
+    """(n, n, 2) differences of all pairs, and (n, n) how far they are apart."""
+    gap = places[:, None] - places[None, :]
+    far = np.hypot(gap[..., 0], gap[..., 1])
+    np.fill_diagonal(far, np.inf)
+    return gap, far

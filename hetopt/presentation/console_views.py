@@ -1,0 +1,270 @@
+"""What the command line shows of results, audits, instances, comparisons and mappings: tables and JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from rich.text import Text
+
+from hetopt.data.instance import Instance
+from hetopt.presentation.console import OUT, bold, readable, rounded, say, show_frame, show_table, significant
+from hetopt.presentation.formatting import spell_bytes, spell_seconds
+from hetopt.results.allocation import Allocation, Plan
+from hetopt.stages.mapped_jobs import Mapped
+from hetopt.stages.mapping import GPUMapping
+
+if TYPE_CHECKING:
+    from hetopt.auditing import Audit
+    from hetopt.decisions.first_round import FirstRound
+    from hetopt.experiments.comparison import Comparison
+
+
+UNITS = {
+    "tenants": "GPUs of each type, and normalised throughput",
+    "jobs": "part of the time that its gang runs on each GPU type, and work per second",
+}
+"""What the columns of an allocation are: shares of tenants are GPUs, those of jobs are time."""
+
+RANGED = 2_000
+"""Shares up to which JSON has sensitivities, which take another solve; Python gives them for any result."""
+
+PROPERTIES = {
+    "envy_free": "nobody would do better with what another has, scaled by weight",
+    "sharing_incentive": "everybody does at least as well as with an own part of the cluster, by weight",
+    "pareto_efficient": "nobody can gain without loss to others",
+    "strategy_proof": "nobody gains by telling the policy wrong speeds (searched, so never proven)",
+    "capacity": "no more GPUs are given than there are",
+    "adjacent_types": "nobody's GPU types leave out one between them, in the cluster's order [OEF, Theorem 5.2]",
+    "even split": "judged by tenant: its GPUs are divided evenly among its job types",
+    "free reuse": "judged by tenant: it may give its GPUs to whichever of its job types gains most",
+}
+"""What an audit's properties, and the levels at which whole tenants are judged, mean."""
+
+
+def show_result(result: Allocation | Plan, policy: str) -> None:
+    """Shares (or GPUs), rates, certificate."""
+    if isinstance(result, Allocation):
+        frame = result.exact if result.certificate.exact else result.share
+        frame = frame.assign(rate=result.rate) if "rate" not in frame.columns else frame
+        show_frame(frame, f"{policy}: {UNITS[result.entities.kind]}", digits=("rate",))
+    else:
+        show_frame(result.gpus, f"{policy}: whole GPUs in this round")
+        for what, amount in result.given_up.items():
+            say(f"given up ({what}): {rounded(float(amount))}")
+    certificate = result.certificate
+    if certificate is not None:
+        say(
+            f"{certificate.status}: objective {certificate.objective:.6g}, bound {certificate.bound:.6g}, "
+            f"violation {certificate.violation:.1e}, {certificate.seconds:.3f} s with {certificate.solver} "
+            f"({certificate.method})"
+        )
+        if certificate.exact is not None:
+            say(f"proven in rational numbers: objective {certificate.exact.objective}")
+
+
+def result_json(result: Allocation | Plan, policy: str, name: str) -> dict[str, Any]:
+    """A result as plain data."""
+    data: dict[str, Any] = {"instance": name, "policy": policy, "kind": result.entities.kind}
+    if isinstance(result, Allocation):
+        data["share"] = result.share.to_dict(orient="index")
+        data["rate"] = result.rate.to_dict()
+        if result.certificate.exact is not None:
+            data["exact_share"] = result.exact.map(str).to_dict(orient="index")
+    else:
+        data["gpus"] = result.gpus.to_dict(orient="index")
+        data["given_up"] = dict(result.given_up)
+    certificate = result.certificate
+    data["certificate"] = certificate.as_dict() if certificate is not None else None
+    small = result.x.size <= RANGED
+    changes = certificate.sensitivity if certificate is not None and small else None
+    data["sensitivity"] = changes.as_dict() if changes is not None else None
+    return data
+
+
+def show_audit(verdicts: Audit, policy: str) -> None:
+    """One line per property with the reason where it fails, and what it all means."""
+    table = verdicts.table
+    rows = [[str(name), row["verdict"], _slack(row["slack"]), row["explanation"]] for name, row in table.iterrows()]
+    show_table(f"{policy}: properties", ["property", "verdict", "slack", "why"], rows, sentences=1)
+    measured = table[table["slack"].notna()].groupby("unit", sort=False).groups
+    for i, (unit, names) in enumerate(measured.items()):
+        of = f" of {', '.join(map(str, names))}" if i else ", below 0 if violated"
+        say("  ", bold("slack"), f"{of}: {unit}")
+    for name, text in PROPERTIES.items():
+        if any(name in str(key) for key in table.index):
+            say("  ", bold(name), f": {text}")
+
+
+def _slack(value: float) -> str:
+    return "-" if np.isnan(value) else rounded(float(value))
+
+
+def show_names(listed: Mapping[str, str], title: str, about: str, as_json: bool) -> None:
+    """Names and a sentence on each."""
+    if as_json:
+        print(json.dumps(listed, indent=2))
+    else:
+        show_table(title, ["name", about], listed.items(), sentences=1)
+
+
+def show_instance(instance: Instance, as_json: bool) -> None:
+    """One instance: where it comes from, and its tables."""
+    if as_json:
+        from hetopt.data.instance_files import encode
+
+        print(json.dumps(encode(instance), indent=2))
+        return
+    say(bold(instance.name))
+    if instance.source:
+        OUT.print(instance.source)
+    show_frame(pd.DataFrame({"GPUs": instance.cluster.capacity}).rename_axis("GPU type"), "cluster")
+    for kind, unit in (("tenants", "speedup"), ("jobs", "work per second of the whole gang")):
+        if getattr(instance, kind):
+            entities = instance.entities("tenants" if kind == "tenants" else "jobs")
+            show_frame(entities.frame(entities.speed), f"{kind}: {unit} on each GPU type", significant)
+
+
+def show_placement(first: FirstRound, policy: str, iteration: Mapping[str, str] | None = None) -> None:
+    """Which job runs on which GPUs of which servers, what waits and why, and what was given up.
+
+    ``iteration`` says what an iteration of a job takes, where that is known.
+    """
+    more = {} if iteration is None else {"iteration": iteration}
+    rows = [
+        [job, ", ".join(gpus), ", ".join(servers), *(readable(of.get(job, "-")) for of in more.values())]
+        for job, gpus, servers in first.rows
+    ]
+    title = f"{policy}: jobs on servers in the first round"
+    show_table(title, ["job", "GPUs", "servers", *more], rows, sentences=2 + len(more))
+    if first.waiting:
+        show_table("waiting", ["job", "why"], first.waiting.items(), sentences=1)
+    used, there = first.decision.gpus.sum(), first.decision.entities.capacity.sum()
+    say(f"{len(rows)} of {len(first.instance.jobs)} jobs run, on {used:.0f} of {there:.0f} GPUs")
+    lost = [f"{what} {rounded(float(amount))}" for what, amount in first.decision.given_up.items() if amount]
+    say(f"given up by rounding and placement: {', '.join(lost) or 'nothing'}")
+
+
+def show_comparison(comparison: Comparison, name: str) -> None:
+    """Both tables, what their columns mean, and which policies do not apply."""
+    from hetopt.experiments.comparison import COLUMNS, PLACED, by_reason, spell, spell_placed
+
+    _policies(f"every policy on {name}", comparison.table, COLUMNS, lambda _, value: spell(value))
+    if not comparison.placed.empty:
+        title = "rounded to whole GPUs and placed on servers: the first round"
+        _policies(title, comparison.placed, PLACED, spell_placed)
+    if not comparison.instance.jobs:
+        say("  no jobs: nothing to place on servers")
+    for what, refused in (("not applicable", comparison.refused), ("cannot be placed", comparison.unplaced)):
+        for why, names in by_reason(refused).items():
+            say(f"  {what}: ", bold(", ".join(names)), f": {why}")
+
+
+def _policies(title: str, frame: pd.DataFrame, columns: Mapping[str, str], spell: Callable[[str, float], str]) -> None:
+    """A row per policy, and below what the columns mean."""
+    from hetopt.experiments.comparison import is_bad
+
+    rows: list[list[str | Text]] = [
+        [str(name), *(Text(readable(spell(key, row[key])), "red" if is_bad(key, row[key]) else "") for key in columns)]
+        for name, row in frame.iterrows()
+    ]
+    show_table(title, ["policy", *columns], rows, light=True)
+    for key, text in columns.items():
+        say("  ", bold(key), f": {text}")
+
+
+MOST_SERVERS = 10
+"""Columns of servers that fit beside each other; more are listed in a sentence for each stage."""
+
+
+def show_mappings(mapped: Mapped) -> None:
+    """For each job the replicas of its stages on servers, and what an iteration takes; then who has no mapping."""
+    for name, mapping in mapped.mappings.items():
+        _show_replicas(f"{name}: replicas of its stages on servers with {mapped.gpu_type[name]}", mapping)
+        for key, text in _facts(mapping).items():
+            say("  ", bold(key), f": {readable(text)}")
+    if mapped.refused:
+        show_table("not mapped", ["job", "why"], mapped.refused.items(), sentences=1)
+
+
+def _show_replicas(title: str, mapping: GPUMapping) -> None:
+    """Stages one after the other that are alike share a row."""
+    table = mapping.table
+    runs = [(_run(list(own)), row) for row, own in _alike(table.to_numpy().tolist())]
+    names = [str(name) for name in table.columns]
+    if len(names) <= MOST_SERVERS:
+        rows = [[stages, *(str(n) if n else "" for n in row)] for stages, row in runs]
+        show_table(title, ["stage", *names], rows)
+        return
+    rows = [[stages, ", ".join(f"{m}: {n}" for m, n in zip(names, row, strict=True) if n)] for stages, row in runs]
+    show_table(title, ["stage", "servers"], rows, sentences=1)
+
+
+def _alike(rows: list[list[int]]) -> Iterator[tuple[list[int], Iterator[int]]]:
+    """(row, numbers from 1 of the stages in a run that have it)."""
+    for row, run in groupby(enumerate(rows, 1), key=lambda pair: pair[1]):
+        yield row, (number for number, _ in run)
+
+
+def _run(stages: list[int]) -> str:
+    each = " each" if len(stages) > 1 else ""
+    return f"S{stages[0]}" if not each else f"S{stages[0]}-S{stages[-1]}{each}"
+
+
+STATUS = {"gap": "within the gap asked for", "time_limit": "stopped by the time limit"}
+
+
+def _facts(mapping: GPUMapping) -> dict[str, str]:
+    least, apart = _limits(mapping)
+    found = f"{STATUS.get(mapping.status, mapping.status)}, found in {spell_seconds(mapping.seconds)}"
+    if mapping.bound is not None and mapping.minimises == "seconds":
+        found += f"; no mapping takes less than {spell_seconds(mapping.bound)}: gap {mapping.gap:.2%}"
+    elif mapping.bound is not None:
+        found += f"; no mapping sends less than {spell_bytes(mapping.bound)}: gap {mapping.gap:.2%}"
+    sent, total = spell_bytes(mapping.cut_bytes), spell_bytes(mapping.graph.weight.sum())
+    return {
+        "iteration": f"{spell_seconds(mapping.iteration_seconds)}; {spell_seconds(least)} if all replicas were "
+        f"together, {spell_seconds(apart)} if each were on a server of its own",
+        "between servers": f"{sent} of {total} per iteration",
+        mapping.method or "method": found,
+    }
+
+
+def iterations(mapped: Mapped) -> dict[str, str]:
+    """Job -> seconds of an iteration, as people read them."""
+    return {name: spell_seconds(own.iteration_seconds) for name, own in mapped.mappings.items()}
+
+
+def _limits(mapping: GPUMapping) -> tuple[float, float]:
+    """Seconds that no mapping can fall below, and those with all replicas apart."""
+    pipeline, servers = mapping.graph.pipeline, mapping.servers
+    return float(mapping.timing.least(pipeline, servers)), float(mapping.timing.most(pipeline, servers))
+
+
+def mappings_json(mapped: Mapped, method: str) -> dict[str, Any]:
+    """Plain data; gaps are parts of what the method minimises, replicas are listed stage by stage."""
+    jobs = {name: {"gpu_type": mapped.gpu_type[name], **_json(own)} for name, own in mapped.mappings.items()}
+    return {"method": method, "mappings": jobs, "not_mapped": dict(mapped.refused)}
+
+
+def _json(mapping: GPUMapping) -> dict[str, Any]:
+    least, apart = _limits(mapping)
+    bound = {} if mapping.bound is None else {f"bound_{mapping.minimises}": float(mapping.bound), "gap": mapping.gap}
+    replicas: Mapping[Any, list[int]] = mapping.table.to_dict(orient="list")
+    return {
+        "gpus": int(mapping.graph.size.sum()),
+        "iteration_seconds": float(mapping.iteration_seconds),
+        "least_iteration_seconds": least,
+        "apart_iteration_seconds": apart,
+        "between_servers_bytes": float(mapping.cut_bytes),
+        "exchanged_bytes": float(mapping.graph.weight.sum()),
+        "status": str(mapping.status),
+        "search_seconds": mapping.seconds,
+        **bound,
+        "replicas": {str(server): own for server, own in replicas.items()},
+        "where": mapping.where,
+    }

@@ -1,0 +1,1 @@
+"""What comes out: allocations, plans, placements, certificates."""

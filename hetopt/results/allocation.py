@@ -1,0 +1,197 @@
+"""Results: fractional allocations, whole-GPU plans, placements on servers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from hetopt.checks import FrozenDict, shown
+from hetopt.data.entities import Entities, Floats, read_only
+from hetopt.errors import InvalidPlan
+from hetopt.results.certificate import Certificate
+
+
+def as_table(entities: Entities, values: ArrayLike, key: str) -> Floats:
+    """``values`` as (n, k) floats that cannot be changed.
+
+    Raises
+    ------
+    InvalidPlan
+        They are no such table.
+    """
+    try:
+        table = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise InvalidPlan(f"{key} is {shown(values)}; it must be a table of numbers") from None
+    if table.shape != entities.shape:
+        raise InvalidPlan(f"{key} has shape {table.shape}; it must be {entities.shape}, entities x GPU types")
+    return read_only(table)
+
+
+@dataclass(frozen=True, eq=False)
+class Allocation:
+    """Who gets how much of each GPU type.
+
+    Attributes
+    ----------
+    entities:
+        Names and numbers of those who share.
+    x:
+        (n, k) shares. Tenants: GPUs; jobs: part of the time that the gang runs on the type.
+    certificate:
+        What is claimed of it and what was measured.
+    """
+
+    entities: Entities
+    x: Floats
+    certificate: Certificate
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "x", as_table(self.entities, self.x, "x"))
+
+    @property
+    def share(self) -> pd.DataFrame:
+        """(n, k) shares as a table."""
+        return self.entities.frame(self.x)
+
+    @property
+    def gpus(self) -> pd.DataFrame:
+        """(n, k) GPUs as a table: share times demand."""
+        return self.entities.frame(self.entities.gpus(self.x))
+
+    @property
+    def rate(self) -> pd.Series[float]:
+        """(n,) normalised throughput of each tenant (no unit), or work per second of each job."""
+        return self.entities.series(self.entities.rate(self.x), "rate")
+
+    @property
+    def exact(self) -> pd.DataFrame:
+        """(n, k) shares as fractions, where ``Options(exact=True)`` was asked for.
+
+        Raises
+        ------
+        ValueError
+            It was not asked for.
+        """
+        if self.certificate.exact is None or self.certificate.exact.share is None:
+            raise ValueError("this allocation is not exact; solve with Options(exact=True)")
+        return self.entities.frame(self.certificate.exact.share)
+
+    def __repr__(self) -> str:
+        return f"Allocation({self.certificate.status}, objective={self.certificate.objective:g})\n{self.share}"
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Whole GPUs for one round.
+
+    Attributes
+    ----------
+    entities:
+        Names and numbers of those who share (tenants, or jobs).
+    x:
+        (n, k) whole GPUs.
+    owed:
+        (n, k) GPUs that rounding has withheld so far and will repay (negative: given in advance), or None.
+    given_up:
+        What this step lost, by name, in GPUs (e.g. ``"starved"``, ``"idle"``).
+    certificate:
+        Of the program that made the plan, if one did.
+    placement:
+        Servers of the jobs, where the policy itself chooses them; None where a placer shall.
+    wake:
+        Second at which the policy wants to be asked again if nothing happens before; None for no wish.
+    """
+
+    entities: Entities
+    x: Floats
+    owed: Floats | None = None
+    given_up: Mapping[str, float] = field(default_factory=dict)
+    certificate: Certificate | None = None
+    placement: Placement | None = None
+    wake: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "x", as_table(self.entities, self.x, "x"))
+        if self.owed is not None:
+            object.__setattr__(self, "owed", as_table(self.entities, self.owed, "owed"))
+        object.__setattr__(self, "given_up", FrozenDict(self.given_up))
+
+    @property
+    def gpus(self) -> pd.DataFrame:
+        """(n, k) whole GPUs as a table."""
+        return self.entities.frame(np.rint(self.x).astype(int))
+
+    @property
+    def assigned(self) -> dict[str, str | None]:
+        """Entity -> the GPU type it runs on, or None if it waits.
+
+        Raises
+        ------
+        ValueError
+            An entity has GPUs of several types; read :attr:`gpus` instead.
+        """
+        assigned: dict[str, str | None] = {}
+        for name, row in zip(self.entities.names, self.x, strict=True):
+            types = np.flatnonzero(row)
+            if len(types) > 1:
+                raise ValueError(f"{name!r} has GPUs of several types; read plan.gpus instead of plan.assigned")
+            assigned[name] = self.entities.types[types[0]] if len(types) else None
+        return assigned
+
+    def __repr__(self) -> str:
+        return f"Plan({int(self.x.sum())} GPUs)\n{self.gpus}"
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Which GPUs on which server.
+
+    Attributes
+    ----------
+    hosts:
+        Job -> server -> GPU type -> GPUs.
+    waiting:
+        Jobs of the plan that found no place, with the reason.
+    given_up:
+        What packing lost, by name (e.g. ``"split"``: jobs on more servers than needed; ``"moved"``).
+    replicas:
+        Job -> server -> replicas of each of its stages there, where stages are known and mapped.
+    dispatch:
+        Forked job -> server -> work (unit of ``Job.work``) that its copy there is to do until the next decision. On
+        each of these servers, which are all of its ``hosts``, it has a whole gang; other jobs have one gang in all.
+    """
+
+    hosts: Mapping[str, Mapping[str, Mapping[str, int]]]
+    waiting: Mapping[str, str] = field(default_factory=dict)
+    given_up: Mapping[str, float] = field(default_factory=dict)
+    replicas: Mapping[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
+    dispatch: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        hosts = {
+            job: FrozenDict({server: FrozenDict(gpus) for server, gpus in there.items()})
+            for job, there in self.hosts.items()
+        }
+        object.__setattr__(self, "hosts", FrozenDict(hosts))
+        object.__setattr__(self, "waiting", FrozenDict(self.waiting))
+        object.__setattr__(self, "given_up", FrozenDict(self.given_up))
+        replicas = {job: FrozenDict({m: tuple(n) for m, n in own.items()}) for job, own in self.replicas.items()}
+        object.__setattr__(self, "replicas", FrozenDict(replicas))
+        dispatch = {job: FrozenDict(work) for job, work in self.dispatch.items()}
+        object.__setattr__(self, "dispatch", FrozenDict(dispatch))
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per job, server and GPU type."""
+        rows = [
+            (job, server, kind, n)
+            for job, servers in self.hosts.items()
+            for server, gpus in servers.items()
+            for kind, n in gpus.items()
+        ]
+        return pd.DataFrame(rows, columns=["job", "server", "gpu_type", "gpus"])

@@ -1,1 +1,0 @@
-"""From shares to whole GPUs, and what is owed."""

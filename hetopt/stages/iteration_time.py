@@ -1,0 +1,237 @@
+"""What one iteration of a job takes, by where the replicas of its stages are: alpha of [ASRPT, section III-B].
+
+A placement is a table of counts ``x[..., s, m]``: how many replicas of stage s are on server m. Leading dimensions are
+any number of placements, all judged at once. Everything is computed from the pipeline's and the servers' numbers; where
+these are fractions, so is the result.
+
+Equations (5) and (6) are misprinted. With b = B_inter / g, the part of the card that comes with each GPU, and t slices
+per replica, a replica on server m exchanges with others, each iteration, ::
+
+    inside  = sum_r links[s, r] x[r, m]           bytes within the server (of its tokens those to itself not counted)
+    comm    = (exchanged - inside) / (t b) + inside / (t B_intra)
+    reduce  = 2 (k-1)/k h / (x t b)    where x < k      (the server's x replicas share its part of the card)
+            = 2 (k-1)/k h / (t B_intra) where x = k
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hetopt.checks import at_least
+from hetopt.errors import InvalidOption, InvalidPlan
+from hetopt.stages.pipeline import Pipeline
+from hetopt.stages.servers import Numbers, Servers
+
+
+class Parts(NamedTuple):
+    """(..., S, M) seconds of an iteration of each stage on each server; all zero where it has no replica there."""
+
+    forward: Numbers
+    backward: Numbers
+    exchange: Numbers
+    reduce: Numbers
+
+
+class Timing(Protocol):
+    """How the parts of an iteration add up to its time."""
+
+    def __call__(self, pipeline: Pipeline, x: ArrayLike, servers: Servers) -> Numbers:
+        """(...) seconds of one iteration, for (..., S, M) replicas ``x`` of the stages on the servers."""
+        ...
+
+    def most(self, pipeline: Pipeline, servers: Servers) -> Any:
+        """alpha_max: seconds with every replica on a server of its own, the slowest ones."""
+        ...
+
+    def least(self, pipeline: Pipeline, servers: Servers) -> Any:
+        """Seconds that no placement can fall below: all at the best bandwidth that there is."""
+        ...
+
+
+@dataclass(frozen=True)
+class Asynchronous:
+    """The pipeline never waits: the slowest stage on any server sets the pace [ASRPT, eq. 7].
+
+    :meth:`least` <= alpha for every placement. alpha <= :meth:`most` where B_intra >= B_inter / g on all servers
+    (:attr:`Servers.fast_inside`); elsewhere a placement can take longer. The same with overlap.
+
+    Parameters
+    ----------
+    backward, reduce:
+        Parts of the backward computation and of the AllReduce that count, in [0, 1]: below 1 where the two overlap
+        [ASRPT, section III-B]. A coefficient below 1 never lengthens an iteration.
+
+    Raises
+    ------
+    InvalidOption
+        A coefficient outside [0, 1].
+    """
+
+    backward: float = 1.0
+    reduce: float = 1.0
+
+    def __post_init__(self) -> None:
+        for key in ("backward", "reduce"):
+            _fraction(getattr(self, key), f"Asynchronous.{key}")
+
+    def __call__(self, pipeline: Pipeline, x: ArrayLike, servers: Servers) -> Numbers:
+        """(...) seconds of one iteration."""
+        return self._slowest(parts(pipeline, x, servers))
+
+    def most(self, pipeline: Pipeline, servers: Servers) -> Any:
+        """alpha_max."""
+        return self._slowest(scattered(pipeline, servers))[()]
+
+    def least(self, pipeline: Pipeline, servers: Servers) -> Any:
+        """Seconds that no placement can fall below."""
+        return self._slowest(together(pipeline, servers))[()]
+
+    def _slowest(self, part: Parts) -> Numbers:
+        part = _weighted(part, self.backward, self.reduce)
+        return np.asarray((part.forward + part.backward + part.exchange + part.reduce).max(axis=(-2, -1)))
+
+
+@dataclass(frozen=True)
+class Synchronous:
+    """All stages finish an iteration before the next begins: a mini-batch goes through as micro-batches.
+
+    Forwards they all go through the pipeline, then backwards, as in GPipe; each stage reduces when its last micro-batch
+    is through. A flow shop of q equal jobs takes ``sum_s p_s + (q-1) max_s p_s``, so with F_s and B_s the time of one
+    micro-batch in stage s (its share of computation and exchange, on the slowest of its servers) ::
+
+        sum_s F_s + (q-1) max_s F_s + max_s { sum_{r>=s} B_r + (q-1) max_{r>=s} B_r + reduce_s }
+
+    Exact for that schedule where exchange counts as work of the stage, and never below :class:`Asynchronous` with the
+    same coefficients. The paper names the analytic model of its reference [20] without printing it; this is ours.
+
+    Parameters
+    ----------
+    micro_batches:
+        q >= 1.
+    backward, reduce:
+        As in :class:`Asynchronous`.
+
+    Raises
+    ------
+    InvalidOption
+        No micro-batch, or a coefficient outside [0, 1].
+    """
+
+    micro_batches: int = 8
+    backward: float = 1.0
+    reduce: float = 1.0
+
+    def __post_init__(self) -> None:
+        q = at_least(self.micro_batches, "Synchronous.micro_batches", 1, InvalidOption)
+        if q != int(q):
+            raise InvalidOption(f"Synchronous.micro_batches is {q:g}; it must be a whole number >= 1")
+        for key in ("backward", "reduce"):
+            _fraction(getattr(self, key), f"Synchronous.{key}")
+
+    def __call__(self, pipeline: Pipeline, x: ArrayLike, servers: Servers) -> Numbers:
+        """(...) seconds of one iteration."""
+        return self._flow(parts(pipeline, x, servers))
+
+    def most(self, pipeline: Pipeline, servers: Servers) -> Any:
+        """alpha_max."""
+        return self._flow(scattered(pipeline, servers))[()]
+
+    def least(self, pipeline: Pipeline, servers: Servers) -> Any:
+        """Seconds that no placement can fall below."""
+        return self._flow(together(pipeline, servers))[()]
+
+    def _flow(self, part: Parts) -> Numbers:
+        q, part = self.micro_batches, _weighted(part, self.backward, self.reduce)
+        half: Any = Fraction(1, 2) if part.forward.dtype == object else 0.5  # 0 / 2 would be a float among fractions
+        forward = (part.forward + part.exchange * half).max(axis=-1)
+        backward = (part.backward + part.exchange * half).max(axis=-1)
+        reduce = part.reduce.max(axis=-1)
+        each: Any = Fraction(1, int(q)) if part.forward.dtype == object else 1 / q
+        down = (forward.sum(axis=-1) + (q - 1) * forward.max(axis=-1)) * each
+        back = backward[..., ::-1]
+        through = (np.add.accumulate(back, axis=-1) + (q - 1) * np.maximum.accumulate(back, axis=-1)) * each
+        return np.asarray(down + (through[..., ::-1] + reduce).max(axis=-1))
+
+
+def _fraction(value: float, key: str) -> None:
+    if not at_least(value, key, 0.0, InvalidOption) <= 1:
+        raise InvalidOption(f"{key} is {value!r}; it must lie between 0 and 1")
+
+
+def _weighted(part: Parts, backward: float, reduce: float) -> Parts:
+    """The parts that count; where they are fractions, the coefficients are, too."""
+    if part.forward.dtype == object:
+        return part._replace(backward=part.backward * Fraction(backward), reduce=part.reduce * Fraction(reduce))
+    return part._replace(backward=part.backward * backward, reduce=part.reduce * reduce)
+
+
+def parts(pipeline: Pipeline, x: ArrayLike, servers: Servers) -> Parts:
+    """What an iteration consists of, for (..., S, M) replicas of the stages on the servers.
+
+    Raises
+    ------
+    InvalidPlan
+        The table has another shape, or not every replica is placed just once.
+    """
+    table = np.asarray(x)
+    check_table(pipeline, table, servers)
+    here = table > 0
+    t = pipeline.slices[:, None]
+    inside: Any = pipeline.links @ table
+    per_gpu = t * servers.nic
+    own = np.where(here, pipeline.tokens[:, None], 0)
+    exchange = (pipeline.exchanged[:, None] - inside) / per_gpu + (inside - own) / (t * servers.intra)
+    several = np.where(here, table, 1)
+    k = pipeline.replicas[:, None]
+    reduced = pipeline.reduced[:, None]
+    reduce = np.where(table == k, reduced / (t * servers.intra), reduced / (several * per_gpu))
+    return _where(here, pipeline, exchange + _slicing(pipeline, servers), reduce)
+
+
+def _where(here: Any, pipeline: Pipeline, exchange: Numbers, reduce: Numbers) -> Parts:
+    forward, backward = pipeline.forward[:, None], pipeline.backward[:, None]
+    return Parts(*(np.where(here, value, 0) for value in (forward, backward, exchange, reduce)))
+
+
+def _slicing(pipeline: Pipeline, servers: Servers) -> Numbers:
+    """(S, M) seconds in which the slices of a replica reduce what they hold."""
+    t = pipeline.slices
+    bytes_sent = 2 * (t - 1) * pipeline.slice_bytes / t
+    return np.asarray(bytes_sent[:, None] / servers.intra)
+
+
+def scattered(pipeline: Pipeline, servers: Servers) -> Parts:
+    """(S, 1) the parts with every replica alone on the slowest of the servers."""
+    worst = (pipeline.slices * servers.nic.min())[:, None]
+    alone = (pipeline.exchanged - pipeline.tokens)[:, None] / worst
+    slicing = _slicing(pipeline, servers).max(axis=-1)[:, None]
+    return _where(True, pipeline, alone + slicing, pipeline.reduced[:, None] / worst)
+
+
+def together(pipeline: Pipeline, servers: Servers) -> Parts:
+    """(S, 1) less than the parts of any placement: all at the best bandwidth that there is."""
+    t, k = pipeline.slices, pipeline.replicas
+    best = max(servers.intra.max(), servers.nic.max())
+    exchange = (pipeline.exchanged - pipeline.tokens) / (t * best)
+    slicing = _slicing(pipeline, servers).min(axis=-1)
+    fastest = np.maximum(servers.intra.max(), np.maximum(k - 1, 1) * servers.nic.max())
+    return _where(True, pipeline, (exchange + slicing)[:, None], (pipeline.reduced / (t * fastest))[:, None])
+
+
+def check_table(pipeline: Pipeline, x: Numbers, servers: Servers) -> None:
+    """Raise :class:`InvalidPlan` unless (..., S, M) ``x`` places every replica once, in whole numbers."""
+    if x.shape[-2:] != (len(pipeline), len(servers)):
+        wanted = (len(pipeline), len(servers))
+        raise InvalidPlan(f"the placement of {pipeline.name!r} has shape {x.shape}; it must end in {wanted}")
+    if not np.issubdtype(x.dtype, np.integer):
+        raise InvalidPlan(f"the placement of {pipeline.name!r} holds {x.dtype}; it must hold whole numbers of replicas")
+    if (x < 0).any() or (x.sum(axis=-1) != pipeline.replicas).any():
+        raise InvalidPlan(
+            f"the placement of {pipeline.name!r} has {x.sum(axis=-1).tolist()} replicas of its stages; "
+            f"it must have {pipeline.replicas.tolist()}"
+        )

@@ -1,0 +1,155 @@
+"""A job's stages as arrays: what is computed, what goes between stages, what is reduced among replicas."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetopt.checks import expect, known
+from hetopt.data.entities import read_only
+from hetopt.data.workload import Job, Stage
+from hetopt.errors import InvalidInstance
+from hetopt.stages.servers import Numbers, as_fractions
+
+
+@dataclass(frozen=True, eq=False)
+class Pipeline:
+    """S stages of one job on GPUs of one type [ASRPT, section III].
+
+    Attributes
+    ----------
+    name:
+        Of the job.
+    replicas, slices:
+        (S,) data-parallel copies k_s, and GPUs of one server that each copy needs.
+    forward, backward:
+        (S,) seconds of one iteration in one replica.
+    parameters:
+        (S,) bytes h_s that the replicas reduce.
+    outputs:
+        (S,) bytes d_out that each replica hands to the next stage; of the last one nothing comes of it.
+    slice_bytes:
+        (S,) bytes that the slices of a replica reduce.
+    tokens:
+        (S,) bytes that two replicas of the stage exchange, both ways together.
+    """
+
+    name: str
+    replicas: NDArray[np.int64]
+    slices: NDArray[np.int64]
+    forward: Numbers
+    backward: Numbers
+    parameters: Numbers
+    outputs: Numbers
+    slice_bytes: Numbers
+    tokens: Numbers
+
+    @classmethod
+    def of(cls, job: Job, gpu_type: str | None = None) -> Self:
+        """The stages of ``job``; without any, it is one stage of ``demand`` replicas that exchange nothing.
+
+        Parameters
+        ----------
+        gpu_type:
+            Where it runs: times grow as its throughput falls below that on its fastest type (default: that one).
+
+        Raises
+        ------
+        InvalidInstance
+            Two stages exchange nothing, so that the job's graph would fall apart; or it cannot run on that type.
+        """
+        fastest = max(expect(Job, job, "the job").throughput.values())
+        speed = fastest if gpu_type is None else job.throughput[known(gpu_type, job.throughput, job.name, "GPU type")]
+        if speed <= 0:
+            raise InvalidInstance(f"jobs[{job.name!r}].throughput[{gpu_type!r}] is 0; it cannot run there")
+        stages = job.stages or (Stage(job.demand, 1 / fastest, 0.0),)
+        slower = fastest / speed
+        _check_connected(job.name, stages)
+
+        def column(key: str) -> Numbers:
+            return np.array([getattr(stage, key) for stage in stages])
+
+        return cls(
+            job.name,
+            column("replicas"),
+            column("slices"),
+            column("forward_s") * slower,
+            column("backward_s") * slower,
+            column("parameter_bytes"),
+            column("output_bytes"),
+            column("slice_bytes"),
+            column("token_bytes"),
+        )
+
+    def __post_init__(self) -> None:
+        for item in fields(self)[1:]:
+            object.__setattr__(self, item.name, read_only(np.array(getattr(self, item.name))))
+
+    def __len__(self) -> int:
+        return len(self.replicas)
+
+    def exact(self) -> Pipeline:
+        """The same with every number the fraction that its float is."""
+        made: dict[str, Any] = {item.name: as_fractions(getattr(self, item.name)) for item in fields(self)[3:]}
+        return replace(self, **made)
+
+    @cached_property
+    def gpus(self) -> int:
+        """GPUs of the whole job, g_i."""
+        return int((self.replicas * self.slices).sum())
+
+    @cached_property
+    def sliced(self) -> bool:
+        """Whether some replica needs several GPUs of one server."""
+        return bool((self.slices > 1).any())
+
+    @cached_property
+    def silent(self) -> bool:
+        """Whether its GPUs exchange nothing, so that it matters to nobody where they are."""
+        talks = (self.reduced > 0).any() or (self.tokens > 0).any() or self.sliced
+        return len(self) == 1 and not talks
+
+    @cached_property
+    def slice_counts(self) -> tuple[int, ...]:
+        """The slices as plain numbers."""
+        return tuple(self.slices.tolist())
+
+    @cached_property
+    def computing(self) -> Numbers:
+        """(S,) seconds of computation in one iteration, [ASRPT, eq. 4]."""
+        return self.forward + self.backward
+
+    @cached_property
+    def reduced(self) -> Numbers:
+        """(S,) bytes that each replica sends in the AllReduce, ``2 (k-1)/k h``."""
+        return 2 * (self.replicas - 1) * self.parameters / self.replicas
+
+    @cached_property
+    def links(self) -> Numbers:
+        """(S, S) bytes that a replica of one stage and one of another exchange in an iteration, both ways together.
+
+        ``2 d_out[s] / k[s+1] = 2 d_in[s+1] / k[s]`` between neighbours [ASRPT, section IV-B]; tokens on the diagonal.
+        """
+        links = np.diag(self.tokens)
+        before = np.arange(len(self) - 1)
+        links[before, before + 1] = links[before + 1, before] = 2 * self.outputs[:-1] / self.replicas[1:]
+        return links
+
+    @cached_property
+    def exchanged(self) -> Numbers:
+        """(S,) bytes that a replica exchanges with all others, with itself counted among those it sends tokens to."""
+        result: Any = self.links @ self.replicas
+        return np.asarray(result)
+
+
+def _check_connected(name: str, stages: tuple[Stage, ...]) -> None:
+    for i, stage in enumerate(stages[:-1]):
+        if stage.output_bytes == 0:
+            raise InvalidInstance(
+                f"jobs[{name!r}].stages[{i}].output_bytes is 0, so it exchanges nothing with stages[{i + 1}] "
+                "and the job's graph falls apart; give the bytes that it hands on, or make two jobs of it"
+            )
