@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from hetopt.auditing.verdict import Verdict
     from hetopt.data.cluster import Cluster, GPUType, Server
     from hetopt.data.entities import Entities
-    from hetopt.data.instance import Instance
-    from hetopt.data.instance_files import read
+    from hetopt.data.instance import Instance, read
     from hetopt.data.workload import Job, JobType, Parallelism, Stage, Tenant
     from hetopt.decisions.placement import HierarchicalPlacer, MoreWorkersFirst
     from hetopt.decisions.selection import LongestStarved
@@ -67,13 +66,12 @@ _WHERE = {
     "hetopt.results.certificate": "Certificate",
     "hetopt.data.cluster": "Cluster GPUType Server",
     "hetopt.data.entities": "Entities",
-    "hetopt.data.instance": "Instance",
     "hetopt.data.workload": "Job JobType Parallelism Stage Tenant",
     "hetopt.errors": (
         "HetoptError InvalidFormulation InvalidInstance InvalidOption InvalidPlan LargeModel NotLinear NotSolved "
         "SolverUnavailable Stalled SuspiciousSpeedups UnknownName UnusableFile"
     ),
-    "hetopt.data.instance_files": "read",
+    "hetopt.data.instance": "Instance read",
     "hetopt.decisions.placement": "HierarchicalPlacer MoreWorkersFirst",
     "hetopt.programs.arrays": "Arrays Columns Measure Rows on_own on_shares",
     "hetopt.programs.compiled": "measure",

@@ -20,7 +20,7 @@ from typing import Any
 
 from hetopt.checks import FrozenDict, lookup
 from hetopt.data import instance_files as files
-from hetopt.data.instance import Instance
+from hetopt.data.instance import Instance, read
 
 HERE = Path(__file__).parent
 
@@ -88,7 +88,7 @@ def load(name: str) -> Instance:
     UnknownName
         There is none of that name; the nearest is named.
     """
-    return files.read(path(name))
+    return read(path(name))
 
 
 def describe(name: str) -> str:

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from hetopt.data.entities import Entities, Floats
-from hetopt.data.instance import Instance
-from hetopt.data.present import present_entities
+from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidInstance
 from hetopt.models.queues.choosing import unstoppable
 from hetopt.results.allocation import Plan
@@ -62,7 +61,7 @@ class AlloX:
     ------
     InvalidInstance
         Jobs have different demands; a job holds part of a gang, or GPUs on which it cannot run; see also
-        :func:`~hetopt.data.present.present_entities`.
+        :func:`~hetopt.data.instance.present_entities`.
     """
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Plan, None]:

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hetopt.data.entities import Entities, Floats, Kind, check_kind
-from hetopt.data.instance import Instance
-from hetopt.data.present import present_entities
+from hetopt.data.instance import Instance, present_entities
 from hetopt.models.fairness import SharingIncentive
 from hetopt.models.gavel.parts import TimeFraction
 from hetopt.models.objectives import TotalRate
@@ -64,7 +63,7 @@ class EqualSplit:
     InvalidOption
         Another kind.
     InvalidInstance
-        On a call: see :func:`~hetopt.data.present.present_entities`.
+        On a call: see :func:`~hetopt.data.instance.present_entities`.
     """
 
     kind: Kind | None = None

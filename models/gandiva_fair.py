@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hetopt.data.entities import Entities, Floats
-from hetopt.data.instance import Instance
-from hetopt.data.present import present_entities
+from hetopt.data.instance import Instance, present_entities
 from hetopt.models.baselines import by_rule
 from hetopt.results.allocation import Allocation
 

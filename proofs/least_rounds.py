@@ -14,8 +14,7 @@ from itertools import product
 from typing import TypeAlias
 
 from hetopt.checks import at_least
-from hetopt.data.instance import Instance
-from hetopt.data.present import check_mixed_gangs
+from hetopt.data.instance import Instance, check_mixed_gangs
 from hetopt.data.rationals import fractions
 from hetopt.errors import InvalidInstance, InvalidOption
 

@@ -58,7 +58,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     """Run ``hetopt …``: (exit code, standard output, standard error)."""
 
     def call(*words: Any) -> tuple[int, str, str]:
-        from hetopt.cli.commands import main as command_line
+        from hetopt.cli import main as command_line
 
         monkeypatch.setattr(sys, "argv", ["hetopt", *map(str, words)])
         with pytest.raises(SystemExit) as end:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import hetopt
 from hetopt.data import documents
 from hetopt.data import instance_files as encoding
-from hetopt.data import instance_files as files
+from hetopt.data.instance import decode
 from hetopt.errors import InvalidInstance
 from hetopt.proofs.whole import NAMES, whole_instances
 
@@ -269,13 +269,13 @@ def mutations(draw: st.DrawFn) -> dict[str, Any]:
 def valid_or_refused(document: Any) -> hetopt.Instance | None:
     """The instance, which survives a round trip, or None where one line that names the file refuses it."""
     try:
-        instance = files.decode(document, "some.yaml", any_scale=True)
+        instance = decode(document, "some.yaml", any_scale=True)
     except InvalidInstance as problem:
         event("refused")
         one_line(problem, "some.yaml: ")
         return None
     event("accepted")
-    assert files.decode(encoding.encode(instance), any_scale=True) == instance
+    assert decode(encoding.encode(instance), any_scale=True) == instance
     return instance
 
 

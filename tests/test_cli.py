@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 import hetopt
-from hetopt.data.instance_files import read, write
+from hetopt.data.instance import read
+from hetopt.data.instance_files import write
 from hetopt.tolerances import EQUAL
 
 Run = Callable[..., tuple[int, str, str]]

@@ -15,9 +15,10 @@ import pytest
 from rich.console import Console
 
 import hetopt
-from hetopt.cli.commands import commands as cli
-from hetopt.cli.commands import main as command_line
-from hetopt.data.instance_files import read, write
+from hetopt.cli import commands as cli
+from hetopt.cli import main as command_line
+from hetopt.data.instance import read
+from hetopt.data.instance_files import write
 from hetopt.presentation import allocation_pictures as pictures
 from hetopt.presentation import console
 from hetopt.tolerances import EQUAL
@@ -57,8 +58,8 @@ def test_paths_are_printed_as_they_are(run: Run, odd: Path) -> None:
 
 def test_narrow_terminals_tell_rows_apart(run: Run, odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     narrow = Console(width=50, markup=False, emoji=False, highlight=False)
-    for module in ("console", "views"):
-        monkeypatch.setattr(f"hetopt.{module}.OUT", narrow)
+    for module in ("console", "console_views"):
+        monkeypatch.setattr(f"hetopt.presentation.{module}.OUT", narrow)
     _, out, _ = run("solve", odd, "-p", "ceei")
     table = out[: out.index("optimal")].split("\n", 1)[1]
     assert all(len(line) <= 50 for line in table.splitlines())

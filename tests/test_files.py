@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import hetopt
 from hetopt.data import documents, schema
 from hetopt.data import instance_files as encoding
-from hetopt.data import instance_files as files
+from hetopt.data.instance import decode
 from hetopt.errors import InvalidOption, UnusableFile
 from hetopt.proofs.whole import whole_instances
 
@@ -35,7 +35,7 @@ GOOD = (Path(__file__).parent / "good.yaml").read_text()
 def test_no_instance_is_changed_by_writing_and_reading(instance: hetopt.Instance) -> None:
     document = encoding.encode(instance)
     for dump, load in ((documents.to_yaml, documents.from_yaml), (documents.to_json, documents.from_json)):
-        again = files.decode(load(dump(document)), any_scale=True)
+        again = decode(load(dump(document)), any_scale=True)
         assert again == instance
         assert encoding.encode(again) == document
 
@@ -53,8 +53,8 @@ def test_other_readers_see_the_same_document(instance: hetopt.Instance) -> None:
 def test_any_source_text_survives(text: str) -> None:
     instance = hetopt.Instance.from_speedups([[1, 2]], [1, 1], source=text)
     document = encoding.encode(instance)
-    assert files.decode(documents.from_yaml(documents.to_yaml(document))).source == text
-    assert files.decode(documents.from_json(documents.to_json(document))).source == text
+    assert decode(documents.from_yaml(documents.to_yaml(document))).source == text
+    assert decode(documents.from_json(documents.to_json(document))).source == text
 
 
 @pytest.mark.parametrize("ending", ["yaml", "yml", "json", "YAML"])
@@ -144,7 +144,7 @@ def test_what_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         hetopt.read("nul\0l.yaml")
     with pytest.raises(InvalidOption, match=r"ends with '\.txt'; it must end with one of \.yaml, \.yml, \.json"):
         hetopt.read(tmp_path / "f.txt")
-    monkeypatch.setattr(files, "LARGEST", 10)
+    monkeypatch.setattr(encoding, "LARGEST", 10)
     (tmp_path / "f.yaml").write_text(GOOD)
     with pytest.raises(UnusableFile, match="larger than"):
         hetopt.read(tmp_path / "f.yaml")

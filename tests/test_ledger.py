@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hetopt import Instance, instances
-from hetopt.data.instance_files import read
+from hetopt.data.instance import read
 from hetopt.errors import InvalidInstance, InvalidOption, UnknownName, UnusableFile
 from hetopt.proofs.ledger import stored
 from hetopt.proofs.ledger.claim import QUICK, Check, Claim, Effort, Evidence, Finding

@@ -22,8 +22,9 @@ from json_schema import accepts
 import hetopt
 from hetopt import Cluster, Instance, InvalidInstance, Job, JobType, Server, SuspiciousSpeedups, Tenant
 from hetopt.checks import LEAST
-from hetopt.cli.commands import main as command_line
-from hetopt.data import instance_files, schema, tables
+from hetopt.cli import main as command_line
+from hetopt.data import schema
+from hetopt.data.instance import decode
 from hetopt.models import oef
 from hetopt.tolerances import EQUAL
 
@@ -79,7 +80,7 @@ def test_throughputs_give_the_optimum_of_speedups(policy: hetopt.Formulation, tm
         Instance.from_throughputs(table(MEASURED), GPUS),
         Instance.from_throughputs(list(MEASURED.values()), GPUS, tenants=list(MEASURED)),
         Instance.from_tables(SERVERS, tenants=table(MEASURED, "throughput.")),
-        tables.read_csv(folder(tmp_path / "csv", MEASURED, "throughput.")),
+        Instance.read_csv(folder(tmp_path / "csv", MEASURED, "throughput.")),
         hetopt.read(written(tmp_path / "f.json", document("throughput", MEASURED))),
         hetopt.read(written(tmp_path / "f.yaml", document("throughput", MEASURED))),
         by_hand.replace(
@@ -117,7 +118,7 @@ SUSPICIOUS: list[tuple[Callable[[bool, Path], Any], str, str]] = [
     ),
     (_of_tables, "row 'a' of table tenants has 10", "call the columns 'throughput.T4' and so on"),
     (
-        lambda any_scale, where: tables.read_csv(folder(where, MEASURED), any_scale=any_scale),
+        lambda any_scale, where: Instance.read_csv(folder(where, MEASURED), any_scale=any_scale),
         "tenants.csv has 10",
         "call the columns 'throughput.T4' and so on",
     ),
@@ -255,7 +256,7 @@ def _cells(*values: Any) -> Any:
 
 
 def _decoded(data: Any) -> Any:
-    return instance_files.decode(data, any_scale=True)
+    return decode(data, any_scale=True)
 
 
 def _given(key: str, value: Any) -> dict[str, Any]:
@@ -344,7 +345,7 @@ def test_csv_cells_are_the_numbers_that_they_spell(
 ) -> None:
     where = folder(tmp_path_factory.mktemp("csv"), {"a": [1.0, 1.0]}, prefix)
     (where / "tenants.csv").write_text(f"tenant,{prefix}T4,{prefix}V100\na,1,{value!r}\n")
-    assert _taken(lambda: tables.read_csv(where, any_scale=True)) == is_good(value, strict=False)
+    assert _taken(lambda: Instance.read_csv(where, any_scale=True)) == is_good(value, strict=False)
 
 
 def test_a_whole_array_of_something_else_is_refused() -> None:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from json_schema import accepts
 
+import hetopt
 from hetopt.checks import LEAST
 from hetopt.data import documents, schema
 from hetopt.data import instance_files as encoding
@@ -25,7 +26,7 @@ GOOD = documents.from_yaml((Path(__file__).parent / "good.yaml").read_text())
 def reads(document: Any) -> bool:
     """Whether hetopt reads it."""
     try:
-        to_instance(document)
+        to_instance(document, hetopt.Instance)
     except documents.Fault:
         return False
     return True

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from slurm_cluster import SlurmCluster, missing
 
-from hetopt.cli.commands import main as command_line
+from hetopt.cli import main as command_line
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)]

@@ -38,15 +38,15 @@ def test_csv_files_lose_nothing(tmp_path_factory: pytest.TempPathFactory, instan
     instance = with_tables(instance)
     folder = tmp_path_factory.mktemp("csv")
     tables.write_csv(instance, folder)
-    assert tables.read_csv(folder, any_scale=True) == instance
+    assert hetopt.Instance.read_csv(folder, any_scale=True) == instance
 
 
 @pytest.mark.parametrize("name", ["asrpt/fig2", "lab36/jobs", "oef/job-types", "fft/fig2"])
 def test_named_instances_come_back_from_csv_files(tmp_path: Path, name: str) -> None:
     instance = instances.load(name)
     tables.write_csv(instance, tmp_path)
-    assert tables.read_csv(tmp_path) == instance
-    assert tables.read_csv(tmp_path, time=9).time == 9
+    assert hetopt.Instance.read_csv(tmp_path) == instance
+    assert hetopt.Instance.read_csv(tmp_path, time=9).time == 9
 
 
 def test_the_tables_of_the_laboratory() -> None:
@@ -161,19 +161,19 @@ def test_gpu_types_named_like_a_column_make_no_tables() -> None:
 
 def test_bad_folders(tmp_path: Path) -> None:
     with pytest.raises(UnusableFile, match=r"servers\.csv cannot be read: No such file"):
-        tables.read_csv(tmp_path)
+        hetopt.Instance.read_csv(tmp_path)
     (tmp_path / "servers.csv").write_text("server,T4,V100\ns,4,8/2\nt,x,1\n")
     with pytest.raises(InvalidInstance, match=r"/servers\.csv: row 't': servers\['t'\]\.gpus\['T4'\] is 'x'"):
-        tables.read_csv(tmp_path)
+        hetopt.Instance.read_csv(tmp_path)
     (tmp_path / "servers.csv").write_text("name,T4\ns,4\n")
     with pytest.raises(InvalidInstance, match="has no column 'server'"):
-        tables.read_csv(tmp_path)
+        hetopt.Instance.read_csv(tmp_path)
     (tmp_path / "servers.csv").write_bytes(b"\xff\xfe\x00server")
     with pytest.raises(InvalidInstance, match="is not CSV"):
-        tables.read_csv(tmp_path)
+        hetopt.Instance.read_csv(tmp_path)
     (tmp_path / "servers.csv").write_text("")
     with pytest.raises(InvalidInstance, match="is not CSV"):
-        tables.read_csv(tmp_path)
+        hetopt.Instance.read_csv(tmp_path)
     with pytest.raises(UnusableFile, match="is there already"):
         tables.write_csv(instances.load("lab36"), tmp_path)
     with pytest.raises(UnusableFile, match="cannot be used as a folder: it is a file"):
@@ -200,7 +200,7 @@ def test_what_is_wrong_is_said_with_its_file(tmp_path: Path, table: str, text: s
     (tmp_path / "tenants.csv").write_text("tenant,T4\nu,1\n")
     (tmp_path / f"{table}.csv").write_text(text)
     with pytest.raises(InvalidInstance) as caught:
-        tables.read_csv(tmp_path)
+        hetopt.Instance.read_csv(tmp_path)
     assert said in str(caught.value)
     assert str(caught.value).startswith(str(tmp_path))
 
@@ -213,7 +213,7 @@ def test_csv_files_are_written_all_or_none(tmp_path: Path) -> None:
         tables.write_csv(lab, tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["jobs.csv"]
     tables.write_csv(lab, tmp_path, overwrite=True)
-    assert tables.read_csv(tmp_path) == lab
+    assert hetopt.Instance.read_csv(tmp_path) == lab
     assert not (tmp_path / "jobs.csv").exists()
     tables.write_csv(instances.load("lab36/jobs"), tmp_path, overwrite=True)
-    assert tables.read_csv(tmp_path) == instances.load("lab36/jobs")
+    assert hetopt.Instance.read_csv(tmp_path) == instances.load("lab36/jobs")

@@ -52,15 +52,15 @@ def load(name: str) -> Instance:
 
 
 def _found(name: str) -> Instance:
-    from hetopt.data.instance_files import PARSERS, read
-    from hetopt.data.tables import read_csv
+    from hetopt.data.instance import read
+    from hetopt.data.instance_files import PARSERS
 
     path = Path(name)
     is_file = path.suffix.lower() in PARSERS
     if is_named(name) and not is_file:
         return named_instance(name)
     if path.is_dir():
-        return read_csv(name)
+        return Instance.read_csv(name)
     if is_file or path.exists() or (path.suffix and not is_nearly_named(name)):
         return read(name)
     return named_instance(name)  # there is none; the error says what is near

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from hetopt import checks
+from hetopt.data.instance_data import Floats as Floats
+from hetopt.data.instance_data import InstanceData, column, tenant_entity_names
+from hetopt.data.rationals import fractions
+from hetopt.data.workload import Job, Tenant
 from hetopt.errors import InvalidInstance, InvalidOption
 
-if TYPE_CHECKING:
-    from hetopt.data.instance import Instance
-
-Floats: TypeAlias = NDArray[np.float64]
 Numbers: TypeAlias = NDArray[Any]
 """An array of floats, or of Fractions (dtype object)."""
 Kind: TypeAlias = Literal["tenants", "jobs"]
@@ -80,7 +78,7 @@ class Entities:
     owner: NDArray[np.intp]
     capacity: Floats
     held: Floats | None
-    instance: Instance | None = field(default=None, repr=False)
+    instance: InstanceData | None = field(default=None, repr=False)
     any_type: Floats | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -140,8 +138,6 @@ class Entities:
     @cached_property
     def exact(self) -> Entities:
         """The same in Fractions: every float read as the fraction that was meant."""
-        from hetopt.data.rationals import fractions
-
         keys = ("speed", "demand", "weight", "capacity", "held", "any_type")
         read: dict[str, Any] = {key: fractions(a) for key in keys if (a := getattr(self, key)) is not None}
         return replace(self, **read)
@@ -157,8 +153,6 @@ class Entities:
 
     def numbers(self, values: Floats) -> Numbers:
         """As :meth:`number`, of an array."""
-        from hetopt.data.rationals import fractions
-
         return fractions(values) if self.is_exact else values
 
     def job_array(self, key: str) -> Numbers:
@@ -172,7 +166,7 @@ class Entities:
         return self.numbers(self.source.job_array(key))
 
     @property
-    def source(self) -> Instance:
+    def source(self) -> InstanceData:
         """The instance behind these arrays.
 
         Raises
@@ -204,73 +198,26 @@ class Entities:
         return pd.Series(values, index=pd.Index(self.names, name=self.kind[:-1]), name=name)
 
 
-def _check_types(instance: Instance, key: str, given: Collection[str]) -> None:
-    known = instance.cluster.type_names
-    if tuple(given) == known:
-        return
-    for name in given:
-        checks.known(name, known, key, "GPU type")
-    for name in known:
-        if name not in given:
-            raise InvalidInstance(f"{key} has no value for GPU type {name!r}; give one (0 where it cannot run)")
-
-
-def check_speeds(instance: Instance) -> None:
-    """Raise :class:`InvalidInstance` unless every job type and job has a speed for exactly the cluster's types.
-
-    One of them must be positive on a GPU type whose memory is large enough.
-    """
-    memory = {t.name: t.memory_bytes for t in instance.cluster.gpu_types if t.memory_bytes is not None}
-    for tenant in instance.tenants:
-        for kind in tenant.job_types:
-            key = f"tenants[{tenant.name!r}]"
-            _check_types(instance, f"{key}.speedup", kind.speedup)
-            _check_memory(memory, key, kind.speedup, kind.memory_bytes)
-    for job in instance.jobs:
-        key = f"jobs[{job.name!r}]"
-        _check_types(instance, f"{key}.throughput", job.throughput)
-        _check_memory(memory, key, job.throughput, job.memory_bytes)
-
-
-def _check_memory(memory: Mapping[str, float], key: str, speeds: Mapping[str, float], need: float) -> None:
-    if need and not any(speed > 0 and need <= memory.get(t, np.inf) for t, speed in speeds.items()):
-        raise InvalidInstance(
-            f"{key}.memory_bytes is {need:g}; it fits no GPU type that it can run on: {dict(memory)!r} (bytes)"
-        )
-
-
-def column(items: Sequence[Any], attribute: str) -> Floats:
-    """(n,) one numeric attribute of n items."""
-    return np.array(list(map(attrgetter(attribute), items)), dtype=float)
-
-
 def _table(speeds: Iterable[Mapping[str, float]], types: Sequence[str]) -> Floats:
     """(n, k) one row for each mapping from GPU type to speed."""
     rows = list(speeds)
     return np.stack([np.array([row[k] for row in rows], dtype=float) for k in types], axis=1)
 
 
-def _fits(instance: Instance, needs: Floats) -> NDArray[np.bool_]:
+def _fits(instance: InstanceData, needs: Floats) -> NDArray[np.bool_]:
     """(n, k) True where a worker's memory need is at most the memory of the GPU type."""
     memory = np.array([np.inf if t.memory_bytes is None else t.memory_bytes for t in instance.cluster.gpu_types])
     return np.asarray(needs[:, None] <= memory)
 
 
-def _held(instance: Instance, names: Sequence[str], types: Sequence[str]) -> Floats | None:
+def _held(instance: InstanceData, names: Sequence[str], types: Sequence[str]) -> Floats | None:
     if not any(name in instance.held for name in names):
         return None
     none: dict[str, float] = {}
     return np.array([[instance.held.get(e, none).get(t, 0.0) for t in types] for e in names], dtype=float)
 
 
-def tenant_entity_names(instance: Instance) -> list[str]:
-    """One name per (tenant, job type): the tenant's own where it has a single job type."""
-    return [
-        t.name if len(t.job_types) == 1 else f"{t.name}/{kind.name}" for t in instance.tenants for kind in t.job_types
-    ]
-
-
-def tenant_entities(instance: Instance) -> Entities:
+def tenant_entities(instance: InstanceData) -> Entities:
     """The (tenant, job type) rows of ``instance``: OEF's virtual users."""
     rows = [(i, t, kind) for i, t in enumerate(instance.tenants) for kind in t.job_types]
     types = instance.cluster.type_names
@@ -292,7 +239,7 @@ def tenant_entities(instance: Instance) -> Entities:
     )
 
 
-def job_entities(instance: Instance) -> Entities:
+def job_entities(instance: InstanceData) -> Entities:
     """The jobs of ``instance``."""
     jobs, types = instance.jobs, instance.cluster.type_names
     speed = _table((job.throughput for job in jobs), types)
@@ -312,3 +259,57 @@ def job_entities(instance: Instance) -> Entities:
         held=_held(instance, [job.name for job in jobs], types),
         instance=instance,
     )
+
+
+Owner = tuple[str, str]
+"""(tenant, job type): stays the same when the tenant's other job types come and go, unlike the entity's name."""
+
+
+def owners(instance: InstanceData) -> dict[str, Owner]:
+    """Entity name -> (tenant, job type), in the order of the tenants' entities."""
+    pairs = [(t.name, kind.name) for t in instance.tenants for kind in t.job_types]
+    return dict(zip(tenant_entity_names(instance), pairs, strict=True))
+
+
+def owner_of(job: Job, tenants: dict[str, Tenant]) -> Owner:
+    """The (tenant, job type) that the job belongs to.
+
+    Raises
+    ------
+    InvalidInstance
+        The job names no tenant, or no job type where the tenant has several.
+    """
+    if job.tenant is None:
+        raise InvalidInstance(
+            f"jobs[{job.name!r}].tenant is None; GPUs are shared among tenants, so every job must name one of them"
+        )
+    kinds = tenants[job.tenant].job_types
+    if job.job_type is not None:
+        return job.tenant, job.job_type
+    if len(kinds) > 1:
+        names = ", ".join(kind.name for kind in kinds)
+        raise InvalidInstance(f"jobs[{job.name!r}].job_type is None; tenant {job.tenant!r} has several: {names}")
+    return job.tenant, kinds[0].name
+
+
+def members(instance: InstanceData) -> dict[Owner, list[int]]:
+    """(tenant, job type) -> positions of its jobs in ``instance.jobs``.
+
+    Raises
+    ------
+    InvalidInstance
+        A job that belongs to none, see :func:`owner_of`.
+    """
+    tenants = {t.name: t for t in instance.tenants}
+    result: dict[Owner, list[int]] = {owner: [] for owner in owners(instance).values()}
+    for i, job in enumerate(instance.jobs):
+        result[owner_of(job, tenants)].append(i)
+    return result
+
+
+def keys(entities: Entities, instance: InstanceData) -> list[tuple[str, ...]]:
+    """What memory between rounds is keyed by: ``(tenant, job type)`` or ``(job,)`` of each entity."""
+    if entities.kind == "jobs":
+        return [(name,) for name in entities.names]
+    known = owners(instance)
+    return [known[name] for name in entities.names]

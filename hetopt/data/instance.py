@@ -1,10 +1,10 @@
-"""The instance: a cluster, who wants it, and the state it is in now."""
+"""The instance: a cluster, who shares it, and the state it is in now."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from os import PathLike
 from typing import Any
@@ -14,26 +14,18 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from pyomo.common.gc_manager import PauseGC
 
-from hetopt.checks import FrozenDict, boolean, known, members, number, unique
-from hetopt.data import arrays, scale, state
+from hetopt.checks import FrozenDict, boolean, known, number
+from hetopt.data import inputs, instance_files
+from hetopt.data import tables as instance_tables
 from hetopt.data.cluster import Cluster
-from hetopt.data.entities import (
-    Entities,
-    Floats,
-    Kind,
-    check_kind,
-    check_speeds,
-    column,
-    job_entities,
-    tenant_entities,
-    tenant_entity_names,
-)
-from hetopt.data.workload import Job, Tenant
+from hetopt.data.entities import Entities, Kind, check_kind, job_entities, tenant_entities
+from hetopt.data.instance_data import STATE_FIELDS, InstanceData, tenant_entity_names
+from hetopt.data.workload import Job, Tenant, check_scale, slowest_of_rows
 from hetopt.errors import InvalidInstance
 
 
 @dataclass(frozen=True)
-class Instance:
+class Instance(InstanceData):
     """Everything that a policy may know.
 
     Parameters
@@ -62,61 +54,6 @@ class Instance:
         Duplicate or unknown names, missing GPU types, negative numbers, a gang larger than the cluster, more GPUs
         held than there are.
     """
-
-    cluster: Cluster
-    tenants: tuple[Tenant, ...] = ()
-    jobs: tuple[Job, ...] = ()
-    time: float = 0.0
-    held: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    done: Mapping[str, float] = field(default_factory=dict)
-    placed: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
-    name: str = ""
-    source: str = ""
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.cluster, Cluster):
-            raise InvalidInstance(f"cluster is {self.cluster!r}; it must be a Cluster, e.g. Cluster.of({{'V100': 4}})")
-        object.__setattr__(self, "tenants", members(self.tenants, Tenant, "tenants"))
-        object.__setattr__(self, "jobs", members(self.jobs, Job, "jobs"))
-        object.__setattr__(self, "time", number(self.time, "time"))
-        for key in ("name", "source"):
-            if not isinstance(getattr(self, key), str):
-                raise InvalidInstance(f"{key} is {getattr(self, key)!r}; it must be text")
-        unique((t.name for t in self.tenants), "tenant")
-        unique(tenant_entity_names(self), "tenant or tenant/job type")
-        unique((j.name for j in self.jobs), "job")
-        unique((*tenant_entity_names(self), *(j.name for j in self.jobs)), "tenant or job")
-        check_speeds(self)
-        self._check_jobs()
-        jobs, tenants = {j.name: j for j in self.jobs}, tenant_entity_names(self)
-        object.__setattr__(self, "done", state.done(self.done, jobs))
-        object.__setattr__(self, "placed", state.placed(self.placed, jobs, self.cluster))
-        object.__setattr__(self, "held", state.held(self.held, tenants, jobs, self.cluster, self.placed))
-
-    def _check_jobs(self) -> None:
-        kinds = {t.name: {kind.name for kind in t.job_types} for t in self.tenants}
-        total = sum(self.cluster.capacity.values())
-        for job in self.jobs:
-            if job.tenant is not None and self.tenants:
-                known(job.tenant, kinds, f"jobs[{job.name!r}].tenant", "tenant")
-                if job.job_type is not None:
-                    known(job.job_type, kinds[job.tenant], f"jobs[{job.name!r}].job_type", "job type")
-            if job.demand > total:
-                raise InvalidInstance(
-                    f"jobs[{job.name!r}].demand is {job.demand} GPUs, but the cluster has {total}; it could never run"
-                )
-
-    def __str__(self) -> str:
-        """One line, e.g. ``oef/eq6: 2 tenants, 0 jobs; 1 GPU1 + 1 GPU2 on 2 servers; time 0 s``."""
-        gpus = " + ".join(f"{count} {kind}" for kind, count in self.cluster.capacity.items())
-        return (
-            f"{self.name or 'instance'}: {len(self.tenants)} tenants, {len(self.jobs)} jobs; "
-            f"{gpus} on {len(self.cluster.servers)} servers; time {self.time:g} s"
-        )
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Fields alone: the cached arrays are made again where they are needed."""
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
 
     @classmethod
     def from_speedups(
@@ -157,11 +94,11 @@ class Instance:
         SuspiciousSpeedups
             The smallest entry of a row above zero is not 1: it looks like throughputs.
         """
-        rows = arrays.tenant_rows("speedups", speedups, capacity, tenants, weights)
+        rows = inputs.tenant_rows("speedups", speedups, capacity, tenants, weights)
         made = cls._of_tenants(rows, partial(Tenant, any_scale=True), "from_speedups", instance)
         if not boolean(any_scale, "any_scale", InvalidInstance):
-            scale.check_scale(
-                scale.slowest_of_rows(rows.table),
+            check_scale(
+                slowest_of_rows(rows.table),
                 lambda i: f"tenants[{rows.names[i]!r}].speedup",
                 "call Instance.from_throughputs",
             )
@@ -201,12 +138,12 @@ class Instance:
         >>> inst == hetopt.Instance.from_speedups([[1, 2], [0, 1]], capacity=[1, 1])
         True
         """
-        rows = arrays.tenant_rows("throughputs", throughputs, capacity, tenants, weights)
+        rows = inputs.tenant_rows("throughputs", throughputs, capacity, tenants, weights)
         return cls._of_tenants(rows, Tenant.from_throughput, "from_throughputs", instance)
 
     @classmethod
     def _of_tenants(
-        cls, rows: arrays.TenantRows, make: Callable[..., Tenant], called: str, fields: dict[str, Any]
+        cls, rows: inputs.TenantRows, make: Callable[..., Tenant], called: str, fields: dict[str, Any]
     ) -> Instance:
         """``make(name, GPU type -> value, weight)`` of each row, and the ``fields`` given to the method ``called``."""
         for key in fields:
@@ -217,7 +154,7 @@ class Instance:
                 make(name, dict(zip(types, row, strict=True)), weight)
                 for name, row, weight in zip(names, rows.table.tolist(), rows.weights, strict=True)
             )
-            return cls(rows.cluster, tenants=tenants, **arrays.with_held(fields, names, rows.cluster))
+            return cls(rows.cluster, tenants=tenants, **inputs.with_held(fields, names, rows.cluster))
 
     @classmethod
     def from_jobs(
@@ -260,18 +197,18 @@ class Instance:
         InvalidInstance
             Numbers that do not fit together, labels that are no job or GPU type here, or an unknown field.
         """
-        cluster = Cluster.of(arrays.capacity(capacity, throughput))
+        cluster = Cluster.of(inputs.capacity(capacity, throughput))
         round_seconds = number(round_seconds, "round_seconds", strict=True)
-        given = arrays.matrix(throughput, "throughput", cluster.type_names, jobs)
+        given = inputs.matrix(throughput, "throughput", cluster.type_names, jobs)
         table = given / round_seconds
         table = np.where((given > 0) & (table == 0), given, table)  # Job refuses what is too small to be divided
-        names = arrays.names(jobs, "j", throughput if isinstance(throughput, pd.DataFrame) else table, "jobs")
+        names = inputs.names(jobs, "j", throughput if isinstance(throughput, pd.DataFrame) else table, "jobs")
         for key in fields:
             known(key, _JOB_FIELDS | STATE_FIELDS | {"tenants"}, "from_jobs", "field")
         columns = {"work": work, "demand": demand, "arrival": arrival}
         columns |= {key: value for key, value in fields.items() if key in _JOB_FIELDS}
         lists = {
-            key: arrays.column(value, key, names, 0.0 if key == "arrival" else None) for key, value in columns.items()
+            key: inputs.column(value, key, names, 0.0 if key == "arrival" else None) for key, value in columns.items()
         }
         with PauseGC():
             rows = tuple(
@@ -279,33 +216,34 @@ class Instance:
                 for name, row, *own in zip(names, table.tolist(), *lists.values(), strict=True)
             )
             others = {key: value for key, value in fields.items() if key not in _JOB_FIELDS}
-            return cls(cluster, jobs=rows, **arrays.with_held(others, names, cluster))
+            return cls(cluster, jobs=rows, **inputs.with_held(others, names, cluster))
 
-    @staticmethod
-    def read(path: str | PathLike[str], *, any_scale: bool = False) -> Instance:
-        """The instance in a YAML or JSON file; see :func:`hetopt.data.instance_files.read`."""
-        from hetopt.data import instance_files as files
-
-        return files.read(path, any_scale=any_scale)
+    @classmethod
+    def read(cls, path: str | PathLike[str], *, any_scale: bool = False) -> Instance:
+        """The instance in a YAML or JSON file; see :func:`hetopt.read`."""
+        return instance_files.read(path, cls, any_scale=any_scale)
 
     def write(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
         """Write to a YAML or JSON file; see :func:`hetopt.data.instance_files.write`."""
-        from hetopt.data import instance_files as files
+        instance_files.write(self, path, overwrite=overwrite)
 
-        files.write(self, path, overwrite=overwrite)
-
-    @staticmethod
-    def from_tables(servers: pd.DataFrame, **tables: Any) -> Instance:
+    @classmethod
+    def from_tables(cls, servers: pd.DataFrame, **tables: Any) -> Instance:
         """The instance in pandas tables; see :func:`hetopt.data.tables.from_tables`."""
-        from hetopt.data.tables import from_tables
-
-        return from_tables(servers, **tables)
+        return instance_tables.from_tables(cls, servers, **tables)
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """The instance as pandas tables; see :func:`hetopt.data.tables.tables`."""
-        from hetopt.data.tables import tables
+        return instance_tables.tables(self)
 
-        return tables(self)
+    @classmethod
+    def read_csv(cls, folder: str | PathLike[str], *, any_scale: bool = False, **state: Any) -> Instance:
+        """The instance in a folder of CSV files; see :func:`hetopt.data.tables.read_csv`."""
+        return instance_tables.read_csv(folder, cls, any_scale=any_scale, **state)
+
+    def write_csv(self, folder: str | PathLike[str], *, overwrite: bool = False) -> None:
+        """Write each table as a CSV file; see :func:`hetopt.data.tables.write_csv`."""
+        instance_tables.write_csv(self, folder, overwrite=overwrite)
 
     def replace(self, **changes: Any) -> Instance:
         """A copy with some fields changed; ``held`` may be an (n, k) array in the order of :meth:`entities`.
@@ -317,7 +255,7 @@ class Instance:
             changes["held"] = {name: gpus for name, gpus in self.held.items() if name not in moved}
         if "held" in changes and not isinstance(changes["held"], Mapping):
             names = tenant_entity_names(self) or [j.name for j in self.jobs]
-            changes = arrays.with_held(changes, names, self.cluster)
+            changes = inputs.with_held(changes, names, self.cluster)
         return dataclasses.replace(self, **changes)
 
     def at(self, time: float) -> Instance:
@@ -343,7 +281,7 @@ class Instance:
         >>> [job.name for job in day.at(300).jobs], [job.name for job in day.at(600).jobs]
         (['j1'], ['j1', 'j2'])
         """
-        return self.replace(**state.at(self, number(time, "time")))
+        return self.replace(**_at(self, number(time, "time")))
 
     @cached_property
     def _tenants(self) -> Entities:
@@ -372,32 +310,131 @@ class Instance:
             raise InvalidInstance(f"the instance has no {kind}; add at least one")
         return self._tenants if kind == "tenants" else self._jobs
 
-    @cached_property
-    def job(self) -> Mapping[str, Job]:
-        """Job name -> job."""
-        return FrozenDict({j.name: j for j in self.jobs})
-
-    def work_left(self, name: str) -> float:
-        """Work that the job still has to do, in the unit of ``Job.work``; never negative."""
-        return max(0.0, self.job[name].work - self.done.get(name, 0.0))
-
-    def job_array(self, attribute: str) -> Floats:
-        """(n,) one numeric field of every job, in order; ``"work_left"`` for the work still to do. Made once."""
-        if attribute not in self._job_arrays:
-            if attribute == "work_left":
-                done = np.array([self.done.get(job.name, 0.0) for job in self.jobs]) if self.done else 0.0
-                values = np.maximum(column(self.jobs, "work") - done, 0.0)
-            else:
-                values = column(self.jobs, attribute)
-            values.flags.writeable = False
-            self._job_arrays[attribute] = values
-        return self._job_arrays[attribute]
-
-    @cached_property
-    def _job_arrays(self) -> dict[str, Floats]:
-        return {}
-
 
 _JOB_FIELDS = {f.name for f in dataclasses.fields(Job)} - {"name", "throughput"}
-STATE_FIELDS = {f.name for f in dataclasses.fields(Instance)} - {"cluster", "tenants", "jobs"}
-"""Fields that say what happens now, beside cluster and entities."""
+
+
+def read(path: str | PathLike[str], *, any_scale: bool = False) -> Instance:
+    """The instance in a YAML or JSON file.
+
+    Parameters
+    ----------
+    path:
+        Ends with ``.yaml``, ``.yml`` or ``.json``.
+    any_scale:
+        Accept speedups that are not relative to the slowest GPU type, without a warning.
+
+    Raises
+    ------
+    UnusableFile
+        The file is absent, a folder, not readable, or larger than 1 GiB.
+    InvalidInstance
+        It does not hold an instance. The message names file, line, key, value, and what would be right.
+    InvalidOption
+        Another ending.
+
+    Warns
+    -----
+    SuspiciousSpeedups
+        The smallest positive ``speedup`` of a tenant is not 1: it looks like throughputs.
+    """
+    return instance_files.read(path, Instance, any_scale=any_scale)
+
+
+def decode(document: Any, path: str | PathLike[str] = "document", *, any_scale: bool = False) -> Instance:
+    """The instance in plain data (mappings, lists, text, numbers) in the form of the schema.
+
+    Parameters
+    ----------
+    document:
+        As :func:`hetopt.data.instance_files.encode` returns.
+    path:
+        Named in errors; where it is a file, the line is looked up in it.
+    any_scale:
+        As for :func:`read`, which lists the warnings.
+
+    Raises
+    ------
+    InvalidInstance
+        The data do not describe an instance.
+    """
+    return instance_files.decode(document, Instance, path, any_scale=any_scale)
+
+
+def _at(instance: Instance, time: float) -> dict[str, Any]:
+    """The fields of ``instance`` that are others at ``time``; see :meth:`hetopt.Instance.at`."""
+    arrived = [j for j in instance.jobs if j.arrival <= time]
+    jobs = tuple(j for j in arrived if instance.work_left(j.name) > 0)
+    if instance.jobs and not jobs:
+        raise InvalidInstance(f"time is {time:.15g} s; {_why_none(instance, time)}")
+    gone = {j.name for j in instance.jobs} - {j.name for j in jobs}
+    rows = {
+        key: {name: row for name, row in getattr(instance, key).items() if name not in gone}
+        for key in ("held", "done", "placed")
+    }
+    if len(rows["held"]) < len(instance.held) and not any(j.name in rows["held"] for j in jobs):
+        rows["held"][jobs[0].name] = FrozenDict()  # that those who are left hold nothing is still known
+    return {"jobs": jobs, "time": time, **rows}
+
+
+def _why_none(instance: Instance, time: float) -> str:
+    """Why no job is present."""
+    first = min(instance.jobs, key=lambda j: j.arrival)
+    if first.arrival > time:
+        return f"no job has arrived by then, the first is {first.name!r} at {first.arrival:.15g} s"
+    coming = [j.arrival for j in instance.jobs if j.arrival > time]
+    later = f"; the next arrives at {min(coming):.15g} s" if coming else ""
+    return f"every job that has arrived by then is finished{later}"
+
+
+def present_entities(instance: Instance, kind: Kind | None, policy: str, *, mixed: bool = False) -> Entities:
+    """The entities of ``kind`` among which ``policy`` (its name, for messages) shares the cluster.
+
+    Jobs must have arrived, and a job's gang must fit on a GPU type that can run it; with ``mixed``, on all such types
+    together. Where the types that someone can run on have no GPUs at all now, say because servers are drained, it
+    stays among the entities and gets nothing.
+
+    Raises
+    ------
+    InvalidInstance
+        There is none of that kind; a job that arrives later; a gang that is too large for every type that can run it.
+    """
+    if kind is not None and not (instance.tenants if kind == "tenants" else instance.jobs):
+        other = "jobs" if kind == "tenants" else "tenants"
+        raise InvalidInstance(
+            f"{policy} is about {kind}, and the instance has none; add {kind}, or take a policy that is about {other}"
+        )
+    entities = instance.entities(kind)
+    if entities.kind == "jobs":
+        _check_arrived(instance)
+        check_mixed_gangs(entities) if mixed else _check_gangs(entities)
+    return entities
+
+
+def check_mixed_gangs(entities: Entities) -> None:
+    """Raise :class:`InvalidInstance` for a gang that is too large for all GPUs that can run it, where there are any."""
+    room = (entities.task_speed > 0) @ entities.capacity
+    for i in np.flatnonzero((entities.demand > room) & (room > 0)).tolist():
+        raise InvalidInstance(
+            f"jobs[{entities.names[i]!r}].demand is {entities.demand[i]:g} GPUs; "
+            f"the types that can run it have {room[i]:g} together"
+        )
+
+
+def _check_arrived(instance: Instance) -> None:
+    arrival = instance.job_array("arrival")
+    for i in np.flatnonzero(arrival > instance.time)[:1].tolist():
+        moment = max(instance.time, float(arrival.min()))
+        raise InvalidInstance(
+            f"jobs[{instance.jobs[i].name!r}].arrival is {arrival[i]:.15g} s, after time = {instance.time:.15g} s; "
+            f"leave jobs out until they have arrived: instance.at({moment:.15g}) has those present then"
+        )
+
+
+def _check_gangs(entities: Entities) -> None:
+    for i in np.flatnonzero(~entities.allowed.any(axis=1)).tolist():
+        if largest := entities.capacity[entities.task_speed[i] > 0].max():
+            raise InvalidInstance(
+                f"jobs[{entities.names[i]!r}].demand is {entities.demand[i]:g} GPUs, and its gang runs on one type; "
+                f"the types that can run it have at most {largest:g}"
+            )

@@ -17,9 +17,8 @@ from hetopt.checks import boolean, known
 from hetopt.data import documents, schema
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.documents import Fault, KeyPath, spell
-from hetopt.data.instance import Instance
+from hetopt.data.instance_data import InstanceData, check_instance
 from hetopt.data.saving import save
-from hetopt.data.scale import check_instance
 from hetopt.data.schema import SCHEMA
 from hetopt.data.workload import Job, JobType, Stage, Tenant
 from hetopt.errors import InvalidInstance, InvalidOption, UnusableFile
@@ -31,17 +30,18 @@ class _Named(Protocol):
 
 P = TypeVar("P", bound=_Named)
 T = TypeVar("T")
+Made = TypeVar("Made", bound=InstanceData)
 
 
-def to_instance(document: Any) -> Instance:
-    """The instance that ``document`` (mappings, lists, text, numbers) stands for.
+def to_instance(document: Any, make: Callable[..., Made]) -> Made:
+    """Make the instance in ``document`` (mappings, lists, text, numbers); ``make`` is called with its fields.
 
     Raises
     ------
     Fault
         It is none.
     """
-    return _instance(_model(document))
+    return _instance(_model(document), make)
 
 
 def _model(document: Any) -> schema.InstancePart:
@@ -86,12 +86,12 @@ def fault_of(problem: ValidationError, what: str = "an instance") -> Fault:
     return Fault(f"{key} is {reprlib.repr(error['input'])}; it must be {wanted or error['msg']}", path)
 
 
-def _instance(part: schema.InstancePart) -> Instance:
+def _instance(part: schema.InstancePart, make: Callable[..., Made]) -> Made:
     cluster = _cluster(part.cluster)
     tenants, jobs = _rows(part.tenants, ("tenants",), _tenant), _rows(part.jobs, ("jobs",), _job)
     rest = {key: getattr(part, key) for key in ("time", "held", "done", "placed", "name", "source")}
     try:
-        return Instance(cluster, tenants=tenants, jobs=jobs, **rest)
+        return make(cluster, tenants=tenants, jobs=jobs, **rest)
     except InvalidInstance as problem:
         raise Fault(str(problem), _guess(str(problem), part)) from None
 
@@ -214,7 +214,7 @@ def _job(part: schema.JobPart) -> Job:
 Plain = dict[str, Any]
 
 
-def encode(instance: Instance) -> Plain:
+def encode(instance: InstanceData) -> Plain:
     """The instance as plain data that :func:`hetopt.data.instance_files.decode` turns back into an equal one.
 
     Fields that have their default are left out, and short forms are used where they say the same.
@@ -285,31 +285,9 @@ LARGEST = 2**30
 PARSERS = {".yaml": documents.from_yaml, ".yml": documents.from_yaml, ".json": documents.from_json}
 
 
-def read(path: str | os.PathLike[str], *, any_scale: bool = False) -> Instance:
-    """The instance in a YAML or JSON file.
-
-    Parameters
-    ----------
-    path:
-        Ends with ``.yaml``, ``.yml`` or ``.json``.
-    any_scale:
-        Speedups that are relative to something else than the slowest GPU type are meant so; nothing is warned of.
-
-    Raises
-    ------
-    UnusableFile
-        The file is absent, a folder, not allowed to be read, or above 1 GiB.
-    InvalidInstance
-        What it holds is no instance. The one line names file, line, key, value, and what would be right.
-    InvalidOption
-        Another ending.
-
-    Warns
-    -----
-    SuspiciousSpeedups
-        The smallest ``speedup`` of a tenant above zero is not 1: it looks like throughputs.
-    """
-    return decode(read_document(path), path, any_scale=any_scale)
+def read(path: str | os.PathLike[str], make: Callable[..., Made], *, any_scale: bool = False) -> Made:
+    """Read a YAML or JSON file; see :func:`hetopt.data.instance.read`. ``make`` is called with the fields."""
+    return decode(read_document(path), make, path, any_scale=any_scale)
 
 
 def read_document(path: str | os.PathLike[str]) -> Any:
@@ -321,26 +299,13 @@ def read_document(path: str | os.PathLike[str]) -> Any:
         raise _located(fault, path, text) from None
 
 
-def decode(document: Any, path: str | os.PathLike[str] = "document", *, any_scale: bool = False) -> Instance:
-    """The instance that plain data (mappings, lists, text, numbers) in the form of the schema stand for.
-
-    Parameters
-    ----------
-    document:
-        As :func:`hetopt.data.instance_files.encode` returns.
-    path:
-        Named in errors; where it is a file, the line is looked up in it.
-    any_scale:
-        As of :func:`read`, which says too what is warned of.
-
-    Raises
-    ------
-    InvalidInstance
-        The data are no instance.
-    """
+def decode(
+    document: Any, make: Callable[..., Made], path: str | os.PathLike[str] = "document", *, any_scale: bool = False
+) -> Made:
+    """Read plain data; see :func:`hetopt.data.instance.decode`. ``make`` is called with the fields."""
     file = Path(path)
     try:
-        instance = to_instance(document)
+        instance = to_instance(document, make)
     except Fault as fault:
         raise _located(fault, path, _text(file) if file.is_file() else "") from None
     if not boolean(any_scale, "any_scale", InvalidInstance):
@@ -356,7 +321,7 @@ def decode(document: Any, path: str | os.PathLike[str] = "document", *, any_scal
     return instance
 
 
-def write(instance: Instance, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+def write(instance: InstanceData, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write an instance as YAML or JSON (the ending decides); :func:`read` gives an equal one.
 
     The file appears whole or not at all: it is written beside its place and then moved there.

@@ -9,18 +9,19 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
 from hetopt.checks import boolean, choices, count, known
 from hetopt.data.cluster import Cluster, GPUType, Server
-from hetopt.data.instance import STATE_FIELDS, Instance
+from hetopt.data.instance_data import STATE_FIELDS, InstanceData, check_instance
 from hetopt.data.saving import check_folder, check_free, save
-from hetopt.data.scale import check_instance
 from hetopt.data.schema import to_number
 from hetopt.data.workload import Job, JobType, Stage, Tenant
 from hetopt.errors import InvalidInstance, UnusableFile
+
+Made = TypeVar("Made", bound=InstanceData)
 
 INDEX = {
     "servers": ("server",),
@@ -79,7 +80,7 @@ def table_rows(
     return rows
 
 
-def make(key: str, name: Any, kind: Callable[..., Any], *values: Any, **fields: Any) -> Any:
+def made(key: str, name: Any, kind: Callable[..., Any], *values: Any, **fields: Any) -> Any:
     """``kind(*values, **fields)``, saying which table and row are wrong where it refuses them."""
     try:
         return kind(*values, **fields)
@@ -91,7 +92,7 @@ STAGE = tuple(f.name for f in dataclasses.fields(Stage))
 ABOUT = ("time", "source")
 
 
-def state_tables(instance: Instance, types: list[str]) -> dict[str, pd.DataFrame]:
+def state_tables(instance: InstanceData, types: list[str]) -> dict[str, pd.DataFrame]:
     """``stages``, ``held``, ``done``, ``placed`` and ``instance`` as ``tables.tables`` describes them."""
     stages = [((j.name, i + 1), [getattr(s, f) for f in STAGE]) for j in instance.jobs for i, s in enumerate(j.stages)]
     held = [((name,), [gpus.get(t) for t in types]) for name, gpus in instance.held.items()]
@@ -126,7 +127,7 @@ def stages_of(table: pd.DataFrame | None) -> dict[Any, list[Stage]]:
         count(number, f"row {name!r} of table stages: stage", least=1)
         if missing := [f for f in STAGE[:3] if f not in own]:
             raise InvalidInstance(f"row {name!r} of table stages: {missing[0]} is missing")
-        if numbered.setdefault(job, {}).setdefault(number, made := make("stages", name, Stage, **own)) is not made:
+        if numbered.setdefault(job, {}).setdefault(number, stage := made("stages", name, Stage, **own)) is not stage:
             raise InvalidInstance(f"row {name!r} of table stages occurs twice; number the stages of a job 1, 2, …")
     for job, rows in numbered.items():
         for absent in (number for number in range(1, len(rows) + 1) if number not in rows):
@@ -187,7 +188,7 @@ THROUGHPUT = "throughput."
 JOB = tuple(f.name for f in dataclasses.fields(Job) if f.name not in ("name", "throughput", "stages"))
 
 
-def tables(instance: Instance) -> dict[str, pd.DataFrame]:
+def tables(instance: InstanceData) -> dict[str, pd.DataFrame]:
     """The whole of ``instance`` as tables; those that would be empty are left out.
 
     Returns
@@ -223,6 +224,7 @@ def tables(instance: Instance) -> dict[str, pd.DataFrame]:
 
 
 def from_tables(
+    make: Callable[..., Made],
     servers: pd.DataFrame,
     *,
     tenants: pd.DataFrame | None = None,
@@ -231,11 +233,13 @@ def from_tables(
     stages: pd.DataFrame | None = None,
     any_scale: bool = False,
     **state: Any,
-) -> Instance:
-    """The instance that tables in the form of :func:`tables` hold.
+) -> Made:
+    """Make the instance in tables of the form of :func:`tables`.
 
     Parameters
     ----------
+    make:
+        Called with the fields of the instance.
     servers:
         Its columns other than bandwidths and disk are the GPU types, in order, unless ``gpu_types`` gives them.
     tenants:
@@ -268,22 +272,22 @@ def from_tables(
     )
     kinds = [GPUType(n, **own) for n, _, own in table_rows(gpu_types, "gpu_types", (), GPU_TYPE)]
     rows = table_rows(servers, "servers", names, SERVER)
-    servers_made = tuple(make("servers", name, Server, name, gpus, **own) for name, gpus, own in rows)
+    servers_made = tuple(made("servers", name, Server, name, gpus, **own) for name, gpus, own in rows)
     cluster = Cluster(tuple(kinds or map(GPUType, names)), servers_made)
     pipelines = stages_of(stages)
-    made = [
-        make("jobs", n, Job, n, speed, **_job(own, n), stages=tuple(pipelines.pop(n, ())))
+    job_rows = [
+        made("jobs", n, Job, n, speed, **_job(own, n), stages=tuple(pipelines.pop(n, ())))
         for n, speed, own in table_rows(jobs, "jobs", names, JOB)
     ]
     if pipelines:
         raise InvalidInstance(f"table stages names the job {next(iter(pipelines))!r}, which is not in table jobs")
-    instance = Instance(cluster, tenants=_tenants(tenants, names), jobs=tuple(made), **state_fields(state, names))
+    instance = make(cluster, tenants=_tenants(tenants, names), jobs=tuple(job_rows), **state_fields(state, names))
     if not boolean(any_scale, "any_scale", InvalidInstance):
         _check_scale(instance, "of table tenants")
     return instance
 
 
-def _check_scale(instance: Instance, of: str) -> None:
+def _check_scale(instance: InstanceData, of: str) -> None:
     first = instance.cluster.type_names[0]
     check_instance(
         instance,
@@ -292,7 +296,7 @@ def _check_scale(instance: Instance, of: str) -> None:
     )
 
 
-def write_csv(instance: Instance, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+def write_csv(instance: InstanceData, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write each table of :func:`tables` as ``folder/<name>.csv``; the folder is made if absent.
 
     Nothing is lost: :func:`read_csv` gives an equal instance.
@@ -311,17 +315,19 @@ def write_csv(instance: Instance, folder: str | os.PathLike[str], *, overwrite: 
     paths = {name: Path(folder) / f"{name}.csv" for name in INDEX}
     for path in paths.values():  # all before the first is written: read_csv would take old and new ones together
         check_free(path, overwrite=overwrite)
-    made = tables(instance)
+    frames = tables(instance)
     for name, path in paths.items():
-        if name in made:
+        if name in frames:
             # a source may hold line ends
-            text = made[name].to_csv(quoting=csv.QUOTE_ALL) if name == "instance" else made[name].to_csv()
+            text = frames[name].to_csv(quoting=csv.QUOTE_ALL) if name == "instance" else frames[name].to_csv()
             save(text, path, overwrite=overwrite)
         else:
             path.unlink(missing_ok=True)
 
 
-def read_csv(folder: str | os.PathLike[str], *, any_scale: bool = False, **state: Any) -> Instance:
+def read_csv(
+    folder: str | os.PathLike[str], make: Callable[..., Made], *, any_scale: bool = False, **state: Any
+) -> Made:
     """The instance in ``servers.csv`` and, where present, the other tables of :func:`tables`; ``state`` goes before.
 
     ``any_scale`` and what is warned of are as of :func:`from_tables`.
@@ -339,7 +345,7 @@ def read_csv(folder: str | os.PathLike[str], *, any_scale: bool = False, **state
         if name == "servers" or path.exists():
             found[name] = _csv(path)
     try:
-        instance = from_tables(**{**found, **state}, any_scale=True)
+        instance = from_tables(make, **{**found, **state}, any_scale=True)
     except InvalidInstance as problem:
         raise InvalidInstance(_in_files(str(problem), Path(folder))) from None
     if not boolean(any_scale, "any_scale", InvalidInstance):
@@ -377,7 +383,7 @@ def _csv(path: Path) -> pd.DataFrame:
     return table.set_index(keys if len(keys) > 1 else keys[0])
 
 
-def _tenant_table(instance: Instance) -> pd.DataFrame:
+def _tenant_table(instance: InstanceData) -> pd.DataFrame:
     pairs = [(tenant, kind) for tenant in instance.tenants for kind in tenant.job_types]
     types = instance.cluster.type_names
     table = filled(((None, kind.speedup, kind) for _, kind in pairs), "tenant", types, ("memory_bytes",))
@@ -414,5 +420,5 @@ def _tenants(table: pd.DataFrame | None, types: list[str]) -> tuple[Tenant, ...]
             raise InvalidInstance(
                 f"row {name!r} of table tenants: weight is {weight}, in another row {weights[tenant]}"
             )
-        kinds.setdefault(tenant, []).append(make("tenants", name, job_type, kind, speed, **own))
-    return tuple(make("tenants", t, Tenant, t, tuple(kinds[t]), weights[t]) for t in kinds)
+        kinds.setdefault(tenant, []).append(made("tenants", name, job_type, kind, speed, **own))
+    return tuple(made("tenants", t, Tenant, t, tuple(kinds[t]), weights[t]) for t in kinds)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, field
 from enum import StrEnum
 from itertools import pairwise
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from hetopt.checks import LEAST, MOST, FrozenDict, boolean, coefficient, count, mapping, members, number, text, unique
-from hetopt.data.scale import check_scale, slowest
-from hetopt.errors import InvalidInstance
+from hetopt.errors import InvalidInstance, SuspiciousSpeedups
 from hetopt.tolerances import EQUAL, scale
 
 
@@ -337,3 +341,52 @@ def _check_flow(stages: tuple[Stage, ...], key: str) -> None:
                 f"{key}[{i}].input_bytes is {stage.input_bytes:g}, so {enters:g} bytes enter its {stage.replicas} "
                 f"replicas, but {leaves:g} leave the stage before; it must be {leaves / stage.replicas:g}"
             )
+
+
+def slowest(speeds: Mapping[str, float]) -> float:
+    """The speed on the slowest GPU type that can be run on at all; one is positive."""
+    return min(v for v in speeds.values() if v > 0)
+
+
+def slowest_of_rows(table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(n,) :func:`slowest` of each row of an (n, k) table."""
+    return np.asarray(np.where(table > 0, table, np.inf).min(axis=1))
+
+
+def check_scale(smallest: ArrayLike, where: Callable[[int], str], remedy: str) -> None:
+    """Warn of speedups that do not begin at 1; the warning points at the caller outside hetopt.
+
+    Parameters
+    ----------
+    smallest:
+        (n,) smallest speedup above zero of each row; no unit.
+    where:
+        Position of a row -> what it is called.
+    remedy:
+        What to do where they are throughputs.
+
+    Warns
+    -----
+    SuspiciousSpeedups
+        A row's smallest is not 1, within :data:`~hetopt.tolerances.EQUAL`.
+    """
+    values = np.asarray(smallest, dtype=float)
+    off = np.flatnonzero(np.abs(values - 1.0) > EQUAL).tolist()
+    if not off:
+        return
+    others = f" (rows like this: {len(off)})" if len(off) > 1 else ""
+    warnings.warn(
+        f"{where(off[0])} has {values[off[0]]:g} as its smallest value above 0, not 1{others}; speedups are relative "
+        f"to the slowest GPU type that a tenant can run on. If these are throughputs, {remedy}; "
+        "if they are meant as they are, any_scale=True in Python accepts them without this warning",
+        SuspiciousSpeedups,
+        stacklevel=_caller(),
+    )
+
+
+def _caller() -> int:
+    """The ``stacklevel``, seen from who asks, of the nearest frame that is not hetopt's: whom a warning is about."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "hetopt":
+        level, frame = level + 1, frame.f_back
+    return level

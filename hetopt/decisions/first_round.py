@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hetopt.data.entities import Floats
+from hetopt.data.entities import Floats, owner_of, owners
 from hetopt.data.instance import Instance
-from hetopt.data.membership import owner_of, owners
 from hetopt.decisions.placement import HierarchicalPlacer, Placer
 from hetopt.decisions.steps import Decision, Pipeline
 from hetopt.decisions.whole_gpus import ByKind

@@ -9,9 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from hetopt.checks import FrozenDict
-from hetopt.data.entities import Entities, Floats
+from hetopt.data.entities import Entities, Floats, members, owners
 from hetopt.data.instance import Instance
-from hetopt.data.membership import members, owners
 from hetopt.errors import InvalidOption
 from hetopt.results.allocation import Plan
 

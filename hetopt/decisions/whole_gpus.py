@@ -10,9 +10,8 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 
 from hetopt.checks import at_least
-from hetopt.data.entities import Entities, Floats
+from hetopt.data.entities import Entities, Floats, Owner, keys, members, owners
 from hetopt.data.instance import Instance
-from hetopt.data.membership import Owner, keys, members, owners
 from hetopt.decisions import deviations
 from hetopt.decisions import whole_gpus as gangs
 from hetopt.decisions.deviations import IDLE, TICKS, Ints, Ledger

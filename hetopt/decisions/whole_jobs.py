@@ -8,9 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from hetopt.checks import at_least
-from hetopt.data.entities import Entities, Floats
+from hetopt.data.entities import Entities, Floats, keys
 from hetopt.data.instance import Instance
-from hetopt.data.membership import keys
 from hetopt.decisions import deviations
 from hetopt.decisions.deviations import TICKS, Ledger
 from hetopt.errors import InvalidOption

@@ -13,9 +13,8 @@ import numpy as np
 import pandas as pd
 
 from hetopt.auditing import pareto_efficient
-from hetopt.data.entities import Entities, Floats
+from hetopt.data.entities import Entities, Floats, members
 from hetopt.data.instance import Instance
-from hetopt.data.membership import members
 from hetopt.data.worth import largest_envy, most_at_once, worth
 from hetopt.decisions.first_round import FirstRound, place
 from hetopt.errors import HetoptError

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from hetopt.data.entities import Entities, Floats
+from hetopt.data.entities import Entities, Floats, owner_of, owners
 from hetopt.data.instance import Instance
-from hetopt.data.membership import owner_of, owners
 from hetopt.errors import InvalidInstance, UnknownName
 from hetopt.metrics.gangs import by_type
 from hetopt.metrics.rounds import per_decision, stretches

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from hetopt.data.entities import Entities, Kind, check_kind
-from hetopt.data.present import present_entities
+from hetopt.data.instance import present_entities
 from hetopt.errors import InvalidFormulation
 from hetopt.programs.compiled import Compiled
 from hetopt.programs.mathematics import Mathematics, documented

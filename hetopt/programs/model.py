@@ -37,6 +37,7 @@ from hetopt.programs.linear import main_priority
 
 if TYPE_CHECKING:
     from hetopt.data.instance import Instance
+    from hetopt.data.instance_data import InstanceData
     from hetopt.programs.compiled import Compiled
     from hetopt.programs.formulation import Component, Formulation
 
@@ -77,7 +78,7 @@ class Model(pyo.ConcreteModel):  # type: ignore[misc]
     """
 
     entities: Entities
-    instance: Instance
+    instance: InstanceData
     gains: dict[int, Expression]
     lazy: bool
     left_out: tuple[str, ...]
@@ -124,7 +125,7 @@ def _set(model: Any, **values: Any) -> None:
         object.__setattr__(model, key, value)
 
 
-def _bare(entities: Entities, instance: Instance | None, binary: bool) -> Model:
+def _bare(entities: Entities, instance: InstanceData | None, binary: bool) -> Model:
     """A model with shares only; rates and capacity are pending."""
     model = Model(name=(instance.name if instance is not None else "") or "hetopt")
     _set(model, entities=entities, instance=instance, gains={}, lazy=False, left_out=())

@@ -15,9 +15,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hetopt.data.cluster import Cluster
-from hetopt.data.entities import Entities, Floats
+from hetopt.data.entities import Entities, Floats, Owner, owner_of, owners
 from hetopt.data.instance import Instance
-from hetopt.data.membership import Owner, owner_of, owners
 from hetopt.data.workload import Job, Tenant
 from hetopt.simulation.book import Book, Positions
 from hetopt.simulation.estimates import believed_left

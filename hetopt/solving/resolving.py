@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from hetopt.checks import LEAST, MOST, choices, expect, is_real, known, shown
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
-from hetopt.data.scale import check_scale, slowest_of_rows
+from hetopt.data.workload import check_scale, slowest_of_rows
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.programs.compiled import Compiled
 from hetopt.programs.formulation import Formulation

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hetopt.checks import FrozenDict, known, lookup
 from hetopt.data.instance import Instance
-from hetopt.data.state import Placed
+from hetopt.data.instance_data import Placed
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidInstance
 from hetopt.stages.mapping import GPUMapping, Mapper, answered, check_room

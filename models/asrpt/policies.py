@@ -11,8 +11,7 @@ import numpy as np
 
 from hetopt.checks import at_least, boolean, shown
 from hetopt.data.cluster import Cluster
-from hetopt.data.instance import Instance
-from hetopt.data.present import present_entities
+from hetopt.data.instance import Instance, present_entities
 from hetopt.data.workload import Job
 from hetopt.decisions.job_rates import StageSpeeds
 from hetopt.decisions.online import Start

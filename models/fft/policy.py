@@ -17,8 +17,7 @@ import numpy as np
 
 from hetopt.checks import FrozenDict, at_least, expect
 from hetopt.data.entities import Entities, Floats
-from hetopt.data.instance import Instance
-from hetopt.data.present import present_entities
+from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.fft.parts import (
     ROUND_SECONDS,

@@ -9,8 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from hetopt.data.entities import Kind, check_kind
-from hetopt.data.instance import Instance
-from hetopt.data.present import present_entities
+from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import NotSolved
 from hetopt.models.gavel.parts import LeastRatio, TimeFraction
 from hetopt.programs.formulation import Formulation
@@ -47,7 +46,7 @@ class WaterFilling:
     NotSolved
         On a call: the time limit is exceeded before all entities are settled.
     InvalidInstance
-        On a call: see :func:`~hetopt.data.present.present_entities`.
+        On a call: see :func:`~hetopt.data.instance.present_entities`.
     """
 
     shares: ClassVar[bool] = True  # results are shares of time

@@ -11,8 +11,7 @@ import numpy as np
 
 from hetopt.checks import FrozenDict, at_least, expect, whole
 from hetopt.data.cluster import Cluster
-from hetopt.data.instance import Instance
-from hetopt.data.present import present_entities
+from hetopt.data.instance import Instance, present_entities
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.hadar.irrevocable import Irrevocable, commit

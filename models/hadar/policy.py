@@ -11,8 +11,7 @@ import numpy as np
 from hetopt.checks import FrozenDict, at_least, choices, expect, lookup, shown
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities
-from hetopt.data.instance import Instance
-from hetopt.data.present import present_entities
+from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidOption
 from hetopt.models.hadar.bids import Terms, opened, seats_now
 from hetopt.models.hadar.market import Market, ServerSeats

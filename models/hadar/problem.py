@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from hetopt.checks import at_least, whole
 from hetopt.data.entities import Floats
-from hetopt.data.instance import Instance
-from hetopt.data.present import check_mixed_gangs
+from hetopt.data.instance import Instance, check_mixed_gangs
 from hetopt.data.rationals import fractions
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.hadar.utilities import EffectiveThroughput, Utility, as_utility, utility_of, worth

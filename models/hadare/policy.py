@@ -10,8 +10,7 @@ import numpy as np
 
 from hetopt.checks import FrozenDict, at_least, choices, expect, shown, whole
 from hetopt.data.entities import Entities
-from hetopt.data.instance import Instance
-from hetopt.data.present import present_entities
+from hetopt.data.instance import Instance, present_entities
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidOption
 from hetopt.models.hadar.bids import Terms

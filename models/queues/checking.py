@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from hetopt.checks import at_least, choices, shown
-from hetopt.data.instance import Instance
+from hetopt.data.instance_data import InstanceData
 from hetopt.errors import InvalidInstance, InvalidOption
 
 
@@ -22,7 +22,7 @@ def one_of(value: Any, known: Iterable[str], key: str) -> None:
         raise InvalidOption(f"{key} is {shown(value)}; {choices(str(value), known)}")
 
 
-def forward(instance: Instance, then: float) -> float:
+def forward(instance: InstanceData, then: float) -> float:
     """Seconds since ``then``, the time of a policy's state.
 
     Raises

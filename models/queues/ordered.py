@@ -11,8 +11,7 @@ import numpy as np
 
 from hetopt.checks import FrozenDict, boolean, expect
 from hetopt.data.entities import Entities, Floats
-from hetopt.data.instance import Instance
-from hetopt.data.present import present_entities
+from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidOption
 from hetopt.models.fft.parts import ROUND_SECONDS
 from hetopt.models.queues.checking import forward, one_of, seconds_or_events
@@ -65,7 +64,7 @@ class Ordered(ABC):
         Raises
         ------
         InvalidInstance
-            See :func:`~hetopt.data.present.present_entities`; where nobody is stopped also a job that holds anything
+            See :func:`~hetopt.data.instance.present_entities`; where nobody is stopped also a job that holds anything
             but its gang on one type. With a state, a time before it.
         """
         name = type(self).__name__

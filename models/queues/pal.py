@@ -10,8 +10,7 @@ import numpy as np
 
 from hetopt.checks import FrozenDict, at_least, boolean, mapping
 from hetopt.data.entities import Entities
-from hetopt.data.instance import Instance
-from hetopt.data.present import present_entities
+from hetopt.data.instance import Instance, present_entities
 from hetopt.decisions.job_rates import Variability
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.fft.parts import ROUND_SECONDS
@@ -82,7 +81,7 @@ class PAL:
         Raises
         ------
         InvalidInstance
-            See :func:`~hetopt.data.present.present_entities`; with a state, a time before it. Under ``"fifo"`` a job
+            See :func:`~hetopt.data.instance.present_entities`; with a state, a time before it. Under ``"fifo"`` a job
             that holds GPUs without its whole gang being placed on one type.
         """
         jobs = present_entities(instance, "jobs", "PAL")

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from hetopt.checks import FrozenDict, at_least, expect
 from hetopt.data.entities import Entities, Floats
-from hetopt.data.instance import Instance
-from hetopt.data.present import present_entities
+from hetopt.data.instance import Instance, present_entities
 from hetopt.decisions.whole_jobs import most_due
 from hetopt.errors import InvalidOption
 from hetopt.models.fft.parts import ROUND_SECONDS
@@ -97,7 +96,7 @@ class Themis:
         Raises
         ------
         InvalidInstance
-            See :func:`~hetopt.data.present.present_entities`; a time before the state's.
+            See :func:`~hetopt.data.instance.present_entities`; a time before the state's.
         """
         jobs = present_entities(instance, "jobs", "Themis")
         now = self._advanced(jobs, state)

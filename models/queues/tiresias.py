@@ -11,8 +11,7 @@ import numpy as np
 
 from hetopt.checks import FrozenDict, at_least, expect, shown, whole
 from hetopt.data.entities import Entities, Floats
-from hetopt.data.instance import Instance
-from hetopt.data.present import present_entities
+from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidOption
 from hetopt.models.fft.parts import ROUND_SECONDS
 from hetopt.models.queues.checking import forward, one_of, seconds_or_events
@@ -149,7 +148,7 @@ class Tiresias:
         Raises
         ------
         InvalidInstance
-            See :func:`~hetopt.data.present.present_entities`; a time before the state's.
+            See :func:`~hetopt.data.instance.present_entities`; a time before the state's.
         """
         jobs = present_entities(instance, "jobs", type(self).__name__)
         if state is None:

@@ -9,8 +9,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 from hetopt.checks import FrozenDict, at_least, boolean, choices, mapping
-from hetopt.data.instance import Instance
-from hetopt.data.present import present_entities
+from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.queues.checking import one_of, seconds_or_events
 from hetopt.models.queues.choosing import TYPES, TypeRule, capacities, demands, in_order, plan_of, unstoppable
@@ -75,7 +74,7 @@ class YARN:
         Raises
         ------
         InvalidInstance
-            See :func:`~hetopt.data.present.present_entities`; a job that holds anything but its gang on one type, or
+            See :func:`~hetopt.data.instance.present_entities`; a job that holds anything but its gang on one type, or
             of a tenant that ``capacities`` does not name.
         """
         jobs = present_entities(instance, "jobs", "YARN")

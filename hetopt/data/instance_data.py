@@ -1,0 +1,278 @@
+"""What an instance holds, checked: a cluster, tenants, jobs, and the state that they are in."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import fsum
+from operator import attrgetter
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetopt import checks
+from hetopt.checks import FrozenDict, count, known, mapping, members, number, unique
+from hetopt.data.cluster import Cluster
+from hetopt.data.workload import Job, JobType, Tenant, check_scale, slowest
+from hetopt.errors import InvalidInstance
+from hetopt.tolerances import FEASIBILITY, scale
+
+Floats: TypeAlias = NDArray[np.float64]
+
+Placed: TypeAlias = Mapping[str, Mapping[str, Mapping[str, int]]]
+"""Job -> server -> GPU type -> GPUs."""
+
+
+@dataclass(frozen=True)
+class InstanceData:
+    """Everything that a policy may know.
+
+    Parameters
+    ----------
+    cluster:
+        GPU types and servers.
+    tenants:
+        Those who are owed fair parts; may be empty where only jobs matter.
+    jobs:
+        Jobs present now; may be empty where tenants always have enough work.
+    time:
+        Now, in seconds.
+    held:
+        Entity (tenant, ``tenant/job type``, or job) -> GPU type -> GPUs held now. Where it names no tenant (no job),
+        what tenants (jobs) hold is unknown, and then a switching cost is zero. Jobs hold what they are placed on.
+    done:
+        Job -> work done so far (unit of ``Job.work``); absent means 0.
+    placed:
+        Job -> server -> GPU type -> GPUs: where it runs now.
+    name, source:
+        What the instance is called and where its numbers come from.
+
+    Raises
+    ------
+    InvalidInstance
+        Duplicate or unknown names, missing GPU types, negative numbers, a gang larger than the cluster, more GPUs
+        held than there are.
+    """
+
+    cluster: Cluster
+    tenants: tuple[Tenant, ...] = ()
+    jobs: tuple[Job, ...] = ()
+    time: float = 0.0
+    held: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    done: Mapping[str, float] = field(default_factory=dict)
+    placed: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
+    name: str = ""
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.cluster, Cluster):
+            raise InvalidInstance(f"cluster is {self.cluster!r}; it must be a Cluster, e.g. Cluster.of({{'V100': 4}})")
+        object.__setattr__(self, "tenants", members(self.tenants, Tenant, "tenants"))
+        object.__setattr__(self, "jobs", members(self.jobs, Job, "jobs"))
+        object.__setattr__(self, "time", number(self.time, "time"))
+        for key in ("name", "source"):
+            if not isinstance(getattr(self, key), str):
+                raise InvalidInstance(f"{key} is {getattr(self, key)!r}; it must be text")
+        unique((t.name for t in self.tenants), "tenant")
+        unique(tenant_entity_names(self), "tenant or tenant/job type")
+        unique((j.name for j in self.jobs), "job")
+        unique((*tenant_entity_names(self), *(j.name for j in self.jobs)), "tenant or job")
+        check_speeds(self)
+        self._check_jobs()
+        jobs, tenants = {j.name: j for j in self.jobs}, tenant_entity_names(self)
+        object.__setattr__(self, "done", check_done(self.done, jobs))
+        object.__setattr__(self, "placed", check_placed(self.placed, jobs, self.cluster))
+        object.__setattr__(self, "held", check_held(self.held, tenants, jobs, self.cluster, self.placed))
+
+    def _check_jobs(self) -> None:
+        kinds = {t.name: {kind.name for kind in t.job_types} for t in self.tenants}
+        total = sum(self.cluster.capacity.values())
+        for job in self.jobs:
+            if job.tenant is not None and self.tenants:
+                known(job.tenant, kinds, f"jobs[{job.name!r}].tenant", "tenant")
+                if job.job_type is not None:
+                    known(job.job_type, kinds[job.tenant], f"jobs[{job.name!r}].job_type", "job type")
+            if job.demand > total:
+                raise InvalidInstance(
+                    f"jobs[{job.name!r}].demand is {job.demand} GPUs, but the cluster has {total}; it could never run"
+                )
+
+    def __str__(self) -> str:
+        """One line, e.g. ``oef/eq6: 2 tenants, 0 jobs; 1 GPU1 + 1 GPU2 on 2 servers; time 0 s``."""
+        gpus = " + ".join(f"{count} {kind}" for kind, count in self.cluster.capacity.items())
+        return (
+            f"{self.name or 'instance'}: {len(self.tenants)} tenants, {len(self.jobs)} jobs; "
+            f"{gpus} on {len(self.cluster.servers)} servers; time {self.time:g} s"
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Fields alone: the cached arrays are made again where they are needed."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+
+    @cached_property
+    def job(self) -> Mapping[str, Job]:
+        """Job name -> job."""
+        return FrozenDict({j.name: j for j in self.jobs})
+
+    def work_left(self, name: str) -> float:
+        """Work that the job still has to do, in the unit of ``Job.work``; never negative."""
+        return max(0.0, self.job[name].work - self.done.get(name, 0.0))
+
+    def job_array(self, attribute: str) -> Floats:
+        """(n,) one numeric field of every job, in order; ``"work_left"`` for the work still to do. Made once."""
+        if attribute not in self._job_arrays:
+            if attribute == "work_left":
+                done = np.array([self.done.get(job.name, 0.0) for job in self.jobs]) if self.done else 0.0
+                values = np.maximum(column(self.jobs, "work") - done, 0.0)
+            else:
+                values = column(self.jobs, attribute)
+            values.flags.writeable = False
+            self._job_arrays[attribute] = values
+        return self._job_arrays[attribute]
+
+    @cached_property
+    def _job_arrays(self) -> dict[str, Floats]:
+        return {}
+
+
+STATE_FIELDS = {f.name for f in dataclasses.fields(InstanceData)} - {"cluster", "tenants", "jobs"}
+"""Fields that say what happens now, beside cluster and entities."""
+
+
+def tenant_entity_names(instance: InstanceData) -> list[str]:
+    """One name per (tenant, job type): the tenant's own where it has a single job type."""
+    return [
+        t.name if len(t.job_types) == 1 else f"{t.name}/{kind.name}" for t in instance.tenants for kind in t.job_types
+    ]
+
+
+def _check_types(instance: InstanceData, key: str, given: Collection[str]) -> None:
+    known = instance.cluster.type_names
+    if tuple(given) == known:
+        return
+    for name in given:
+        checks.known(name, known, key, "GPU type")
+    for name in known:
+        if name not in given:
+            raise InvalidInstance(f"{key} has no value for GPU type {name!r}; give one (0 where it cannot run)")
+
+
+def check_speeds(instance: InstanceData) -> None:
+    """Raise :class:`InvalidInstance` unless every job type and job has a speed for exactly the cluster's types.
+
+    One of them must be positive on a GPU type whose memory is large enough.
+    """
+    memory = {t.name: t.memory_bytes for t in instance.cluster.gpu_types if t.memory_bytes is not None}
+    for tenant in instance.tenants:
+        for kind in tenant.job_types:
+            key = f"tenants[{tenant.name!r}]"
+            _check_types(instance, f"{key}.speedup", kind.speedup)
+            _check_memory(memory, key, kind.speedup, kind.memory_bytes)
+    for job in instance.jobs:
+        key = f"jobs[{job.name!r}]"
+        _check_types(instance, f"{key}.throughput", job.throughput)
+        _check_memory(memory, key, job.throughput, job.memory_bytes)
+
+
+def _check_memory(memory: Mapping[str, float], key: str, speeds: Mapping[str, float], need: float) -> None:
+    if need and not any(speed > 0 and need <= memory.get(t, np.inf) for t, speed in speeds.items()):
+        raise InvalidInstance(
+            f"{key}.memory_bytes is {need:g}; it fits no GPU type that it can run on: {dict(memory)!r} (bytes)"
+        )
+
+
+def check_instance(instance: InstanceData, where: Callable[[int, Tenant, JobType], str], remedy: str) -> None:
+    """As :func:`check_scale` for the tenants of ``instance``; ``where`` gets position, tenant and job type."""
+    rows = [(i, tenant, kind) for i, tenant in enumerate(instance.tenants) for kind in tenant.job_types]
+    check_scale([slowest(kind.speedup) for _, _, kind in rows], lambda i: where(*rows[i]), remedy)
+
+
+def column(items: Sequence[Any], attribute: str) -> Floats:
+    """(n,) one numeric attribute of n items."""
+    return np.array(list(map(attrgetter(attribute), items)), dtype=float)
+
+
+def check_held(
+    value: Any, tenants: Collection[str], jobs: Collection[str], cluster: Cluster, placed: Placed
+) -> Mapping[str, Mapping[str, float]]:
+    """Entity -> GPU type -> GPUs >= 0, of each kind of entity no more than there are.
+
+    ``tenants`` are the names of tenants or of their job types. What jobs are ``placed`` on they hold.
+    """
+    names = {*tenants, *jobs}
+    result: dict[str, FrozenDict[str, float]] = {}
+    for entity, gpus in mapping(value, "held").items():
+        key = f"held[{entity!r}]"
+        known(entity, names, "held", "tenant or job")
+        row = {known(t, cluster.type_names, key, "GPU type"): n for t, n in mapping(gpus, key).items()}
+        result[entity] = FrozenDict({t: number(n, f"{key}[{t!r}]") for t, n in row.items()})
+    for job, there in _by_type(placed).items():
+        told = result.setdefault(job, FrozenDict(there))
+        if {t: n for t, n in told.items() if n} != there:
+            raise InvalidInstance(
+                f"held[{job!r}] is {_gpus(told)}, but placed[{job!r}] is on {_gpus(there)}; they must agree"
+            )
+    for kind, those in (("tenants", tenants), ("jobs", jobs)):
+        _check_capacity(kind, [result[name] for name in those if name in result], cluster)
+    return FrozenDict(result)
+
+
+def _by_type(placed: Placed) -> dict[str, dict[str, int]]:
+    """Job -> GPU type -> GPUs on all its servers."""
+    result: dict[str, dict[str, int]] = {}
+    for job, hosts in placed.items():
+        total: Counter[str] = Counter()
+        for gpus in hosts.values():
+            total.update({t: n for t, n in gpus.items() if n})
+        result[job] = dict(total)
+    return result
+
+
+def _gpus(row: Mapping[str, float]) -> str:
+    return " + ".join(f"{n:.15g} {t}" for t, n in row.items() if n) or "nothing"
+
+
+def _check_capacity(kind: str, rows: list[FrozenDict[str, float]], cluster: Cluster) -> None:
+    """Tenants hold together, as averages over time, at most the GPUs that there are, and so do jobs."""
+    for t, there in cluster.capacity.items():
+        if (total := fsum(row.get(t, 0.0) for row in rows)) > there + FEASIBILITY * scale([there]):
+            raise InvalidInstance(f"held gives {kind} {total:.15g} {t} together; the cluster has {there}")
+
+
+def check_done(value: Any, jobs: Collection[str]) -> Mapping[str, float]:
+    """Job -> work done >= 0."""
+    rows = mapping(value, "done").items()
+    return FrozenDict({known(j, jobs, "done", "job"): number(w, f"done[{j!r}]") for j, w in rows})
+
+
+def check_placed(value: Any, jobs: Mapping[str, Job], cluster: Cluster) -> Placed:
+    """Job -> server -> GPU type -> whole GPUs, a gang whole or not at all, no server holding more than it has."""
+    result: dict[str, FrozenDict[str, FrozenDict[str, int]]] = {}
+    used: Counter[tuple[str, str]] = Counter()
+    for job, hosts in mapping(value, "placed").items():
+        known(job, jobs, "placed", "job")
+        rows: dict[str, FrozenDict[str, int]] = {}
+        for server, gpus in mapping(hosts, f"placed[{job!r}]").items():
+            key = f"placed[{job!r}][{server!r}]"
+            known(server, cluster.by_name, f"placed[{job!r}]", "server")
+            rows[server] = FrozenDict({t: count(n, f"{key}[{t!r}]") for t, n in mapping(gpus, key).items()})
+            for t, n in rows[server].items():
+                known(t, cluster.type_names, key, "GPU type")
+                used[server, t] += n
+        result[job] = FrozenDict(rows)
+    for (server, t), n in used.items():
+        if n > (there := cluster.by_name[server].gpus.get(t, 0)):
+            raise InvalidInstance(f"placed puts jobs on {n} {t} of server {server!r}; it has {there}")
+    for job, by_type in _by_type(result).items():
+        demand = jobs[job].demand
+        forked = all(sum(gpus.values()) in (0, demand) for gpus in result[job].values())
+        if (total := sum(by_type.values())) not in (0, demand) and not forked:
+            raise InvalidInstance(
+                f"placed[{job!r}] has {total} GPUs; a gang runs on its demand, {demand}, "
+                "and each copy of a forked job on so many of one server"
+            )
+    return FrozenDict(result)
