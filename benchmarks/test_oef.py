@@ -17,8 +17,8 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 import hetopt
+from hetopt.formulations.formulation import Formulation
 from hetopt.models import oef
-from hetopt.programs.formulation import Formulation
 from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN
 
 SEEDS = 5

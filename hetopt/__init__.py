@@ -34,14 +34,16 @@ if TYPE_CHECKING:
         UnknownName,
         UnusableFile,
     )
+    from hetopt.formulations.exporting import export
+    from hetopt.formulations.formulation import ArrayComponent, Formulation
+    from hetopt.formulations.policies import Policy, solve
+    from hetopt.formulations.session import FormulationSession
     from hetopt.programs.arrays import Arrays, Columns, Measure, Rows, on_own, on_shares
     from hetopt.programs.compiled import measure
     from hetopt.programs.compiling import from_pyomo
-    from hetopt.programs.exporting import export
-    from hetopt.programs.formulation import ArrayComponent, Component, Formulation
     from hetopt.programs.json_file import from_json
     from hetopt.programs.linear import Cuts, LinearProgram
-    from hetopt.programs.model import Model
+    from hetopt.programs.model import Component, Model
     from hetopt.results.allocation import Allocation, Placement, Plan
     from hetopt.results.certificate import Certificate
     from hetopt.simulation.log import Log
@@ -52,9 +54,7 @@ if TYPE_CHECKING:
     from hetopt.solving.methods import Method, register_method
     from hetopt.solving.optimising import optimise
     from hetopt.solving.options import Options
-    from hetopt.solving.policies import Policy, solve
     from hetopt.solving.pyomo_solvers import to_pyomo
-    from hetopt.solving.resolving import FormulationSession
     from hetopt.solving.sensitivity import Sensitivity, sensitivity
 
 __version__ = "0.1.0"
@@ -76,11 +76,11 @@ _WHERE = {
     "hetopt.programs.arrays": "Arrays Columns Measure Rows on_own on_shares",
     "hetopt.programs.compiled": "measure",
     "hetopt.programs.compiling": "from_pyomo",
-    "hetopt.programs.exporting": "export",
-    "hetopt.programs.formulation": "ArrayComponent Component Formulation",
+    "hetopt.formulations.exporting": "export",
+    "hetopt.formulations.formulation": "ArrayComponent Formulation",
     "hetopt.programs.json_file": "from_json",
     "hetopt.programs.linear": "Cuts LinearProgram",
-    "hetopt.programs.model": "Model",
+    "hetopt.programs.model": "Component Model",
     "hetopt.decisions.whole_gpus": "AsPrinted Rounded WholeGPUs",
     "hetopt.decisions.whole_jobs": "WholeJobs",
     "hetopt.decisions.selection": "LongestStarved",
@@ -92,9 +92,9 @@ _WHERE = {
     "hetopt.solving.methods": "Method register_method",
     "hetopt.solving.optimising": "optimise",
     "hetopt.solving.options": "Options",
-    "hetopt.solving.policies": "Policy solve",
+    "hetopt.formulations.policies": "Policy solve",
     "hetopt.solving.pyomo_solvers": "to_pyomo",
-    "hetopt.solving.resolving": "FormulationSession",
+    "hetopt.formulations.session": "FormulationSession",
     "hetopt.solving.sensitivity": "Sensitivity sensitivity",
 }
 """Module -> the names that come from it; the same as above, for those who run it."""

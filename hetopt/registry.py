@@ -16,9 +16,9 @@ from hetopt.checks import choices, lookup
 from hetopt.data.entities import Kind, check_kind
 from hetopt.data.instance import Instance
 from hetopt.errors import HetoptError, InvalidOption, UnknownName
-from hetopt.programs.formulation import Formulation
+from hetopt.formulations.formulation import Formulation
+from hetopt.formulations.policies import Policy
 from hetopt.programs.mathematics import Mathematics, mathematics_of
-from hetopt.solving.policies import Policy
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,9 +7,9 @@ capacity rows, and each tenant's GPUs cost its weight. Jobs have one more row: t
 
 from __future__ import annotations
 
+from hetopt.formulations.formulation import Formulation
 from hetopt.models.concave import LogRate
 from hetopt.models.gavel.parts import TimeFraction
-from hetopt.programs.formulation import Formulation
 
 __all__ = ["LogRate", "equal_budgets"]
 

@@ -17,8 +17,8 @@ import pyomo.environ as pyo
 from numpy.typing import NDArray
 
 from hetopt.data.entities import Entities, Floats, Kind
+from hetopt.formulations.formulation import ArrayComponent
 from hetopt.programs.arrays import Arrays, Columns, Curves
-from hetopt.programs.formulation import ArrayComponent
 from hetopt.programs.mathematics import Mathematics
 from hetopt.programs.model import Block, Expression, Model
 from hetopt.programs.symbols import shared

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hetopt.data.entities import Entities, Kind, Numbers
+from hetopt.formulations.formulation import ArrayComponent
 from hetopt.programs.arrays import Arrays
-from hetopt.programs.formulation import ArrayComponent
 from hetopt.programs.mathematics import Mathematics
 from hetopt.programs.symbols import OVER, rate_unit, shared
 

@@ -9,8 +9,8 @@ import numpy as np
 from hetopt.checks import at_least
 from hetopt.data.entities import Entities, Kind
 from hetopt.errors import InvalidOption
+from hetopt.formulations.formulation import ArrayComponent
 from hetopt.programs.arrays import Arrays, Columns, Index, Rows, on_each, on_own
-from hetopt.programs.formulation import ArrayComponent
 from hetopt.programs.linear import Names
 from hetopt.programs.mathematics import Mathematics
 from hetopt.programs.symbols import OVER, gpus, number, rate_unit, shared

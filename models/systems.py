@@ -16,6 +16,8 @@ from hetopt.decisions.selection import LongestStarved
 from hetopt.decisions.system import OnChange, System
 from hetopt.decisions.whole_gpus import WholeGPUs
 from hetopt.errors import InvalidOption
+from hetopt.formulations.formulation import Formulation
+from hetopt.formulations.policies import Policy
 from hetopt.models import gavel as gavel_policies
 from hetopt.models import oef
 from hetopt.models.allox import allox as allox_policy
@@ -23,9 +25,7 @@ from hetopt.models.baselines import equal_split
 from hetopt.models.baselines import isolated as equal_split_of_jobs
 from hetopt.models.fft import FFT
 from hetopt.models.gandiva_fair import gandiva_fair as gandiva_fair_policy
-from hetopt.programs.formulation import Formulation
 from hetopt.registry import Announced
-from hetopt.solving.policies import Policy
 
 GAVEL_ROUND = 360.0
 """Seconds of a round of Gavel, and of Hadar's comparison with it [Hadar, section IV]."""

@@ -9,9 +9,9 @@ import cvxpy as cp
 import numpy as np
 
 import hetopt
+from hetopt.formulations.formulation import Formulation
 from hetopt.models import gavel
 from hetopt.models.gavel.interior import FEW
-from hetopt.programs.formulation import Formulation
 
 POLICIES: dict[str, Callable[[], Formulation]] = {
     "max_min": gavel.max_min_fairness,

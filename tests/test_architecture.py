@@ -102,7 +102,7 @@ REFERENCE = re.compile(r":(?:func|class|meth|mod|data|attr|exc):`~?(hetopt[\w.]*
 
 @pytest.mark.parametrize("path", FILES, ids=_id)
 def test_what_docstrings_refer_to_is_there(path: Path) -> None:
-    """Every role with a full name, such as :func:`~hetopt.solving.policies.solve`, names something that exists."""
+    """Every role with a full name, such as :func:`~hetopt.formulations.policies.solve`, names something that exists."""
     for name in REFERENCE.findall(path.read_text()):
         assert _exists(name), f"{_id(path)} refers to {name}"
 

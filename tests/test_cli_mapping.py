@@ -16,8 +16,8 @@ from hetopt import instances
 from hetopt.data import tables
 from hetopt.data.instance_files import write
 from hetopt.data.workload import Job, Stage
+from hetopt.formulations.formulation import Formulation
 from hetopt.presentation import allocation_pictures as pictures
-from hetopt.programs.formulation import Formulation
 from hetopt.registry import make_policy, mapper_names
 from hetopt.tolerances import EQUAL
 

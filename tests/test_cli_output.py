@@ -143,7 +143,7 @@ def test_places_are_checked_before_solving(
         (tmp_path / name).write_text("precious")
     for name in (
         "hetopt.cli.commands.solve",
-        "hetopt.programs.exporting.stated_program",
+        "hetopt.formulations.exporting.stated_program",
         "hetopt.experiments.comparison.solve",
     ):
         monkeypatch.setattr(name, never)

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt.errors import InvalidInstance, NotLinear
+from hetopt.formulations.formulation import Formulation
 from hetopt.models import ceei, gavel
 from hetopt.models.concave import AlphaFair, CompletionTime, Concave, LogRate
 from hetopt.models.fairness import EnvyFree
 from hetopt.models.gavel.parts import TimeFraction, _Least
 from hetopt.models.objectives import LinearGain
 from hetopt.models.switching import SwitchingCost
-from hetopt.programs.formulation import Formulation
 from hetopt.proofs.strategies import job_instances, tenant_instances, with_held
 from hetopt.tolerances import EQUAL, FEASIBILITY, GAP, NUDGE, scale
 

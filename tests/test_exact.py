@@ -18,15 +18,15 @@ import hetopt
 import hetopt.instances
 from hetopt.data.rationals import rational
 from hetopt.errors import InvalidOption, NotSolved
+from hetopt.formulations.formulation import Formulation
 from hetopt.models.fairness import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
-from hetopt.programs.formulation import Formulation
 from hetopt.programs.linear import LinearProgram, Objective
+from hetopt.programs.point import AT_LOWER, BASIC
 from hetopt.proofs.strategies import linear_programs, tenant_instances
 from hetopt.solving.exact import ExactOptimum, exact_optimum, exact_optimum_of
 from hetopt.solving.kernel import Kernel, SingularError
 from hetopt.solving.options import Options
-from hetopt.solving.point import AT_LOWER, BASIC
 from hetopt.solving.rational_program import RationalProgram
 from hetopt.solving.rational_simplex import InfeasibleError, LimitError, UnboundedError, Vertex, maximise
 from hetopt.tolerances import EQUAL, NUDGE, RATIONAL_DENOMINATOR, scale

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 import hetopt
 from hetopt.auditing import holdings
 from hetopt.data.rationals import rational
+from hetopt.formulations.formulation import Formulation
 from hetopt.models import baselines, gavel
 from hetopt.models.fairness import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
-from hetopt.programs.formulation import Formulation
 from hetopt.tolerances import RATIONAL_DENOMINATOR
 
 COOPERATIVE = Formulation((TotalRate(), EnvyFree()))

@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Entities, Instance
+from hetopt.formulations.formulation import Formulation
 from hetopt.models import oef
 from hetopt.models.fairness import EnvyFree, EqualRates, SharingIncentive, envy, pair, place
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.arrays import RowFamily
-from hetopt.programs.formulation import Component, Formulation
 from hetopt.programs.linear import Cuts
+from hetopt.programs.model import Component
+from hetopt.programs.point import Point
 from hetopt.proofs.strategies import job_instances, tenant_instances
-from hetopt.solving.point import Point
 from hetopt.tolerances import EQUAL, FEASIBILITY, VIOLATED
 
 INSTANCES = st.one_of(tenant_instances(weighted=True, zeros=True), job_instances(zeros=True))

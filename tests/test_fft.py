@@ -16,11 +16,12 @@ from scipy.optimize import linprog
 
 import hetopt
 from hetopt.errors import InvalidFormulation, NotSolved
+from hetopt.formulations.formulation import Formulation
 from hetopt.models import fft
 from hetopt.models.fairness import EnvyFree, SharingIncentive
 from hetopt.models.gavel.policies import TimeFraction
 from hetopt.models.objectives import TotalRate
-from hetopt.programs.formulation import Component, Formulation
+from hetopt.programs.model import Component
 from hetopt.proofs.strategies import job_instances
 from hetopt.solving import optimising
 from hetopt.solving.methods import method_for

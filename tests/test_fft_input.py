@@ -9,9 +9,9 @@ import pytest
 
 import hetopt
 from hetopt.errors import InvalidFormulation, InvalidInstance, InvalidOption
+from hetopt.formulations.formulation import Formulation
 from hetopt.models import fft
 from hetopt.models.objectives import TotalRate
-from hetopt.programs.formulation import Formulation
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt.errors import InvalidFormulation
+from hetopt.formulations.formulation import Formulation
 from hetopt.models import oef
 from hetopt.models.fairness import EnvyFree, EqualRates, SharingIncentive
 from hetopt.models.objectives import TotalRate
 from hetopt.models.oef import SortedTypes
 from hetopt.models.switching import SwitchingCost
-from hetopt.programs.formulation import Formulation
 from hetopt.proofs.strategies import job_instances, tenant_instances, with_held
 from hetopt.tolerances import EQUAL
 

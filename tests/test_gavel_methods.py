@@ -10,12 +10,13 @@ from gavel_oracles import POLICIES, many
 
 import hetopt
 from hetopt.data.entities import Floats
+from hetopt.formulations.formulation import Formulation
 from hetopt.models import ceei, interior
 from hetopt.models.concave import CompletionTime, LogRate
 from hetopt.models.gavel.parts import LeastRatio, TimeFraction
 from hetopt.models.objectives import WeightedRate
 from hetopt.models.switching import SwitchingCost
-from hetopt.programs.formulation import Component, Formulation
+from hetopt.programs.model import Component
 from hetopt.solving.methods import method_for
 from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN
 

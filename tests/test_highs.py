@@ -17,14 +17,13 @@ from scipy.optimize import linprog
 
 import hetopt
 from hetopt.errors import InvalidFormulation, InvalidOption, NotSolved
+from hetopt.formulations.formulation import Formulation
 from hetopt.models import oef
 from hetopt.models.fairness import EqualRates, SharingIncentive
 from hetopt.models.objectives import TotalRate
-from hetopt.programs.formulation import Formulation
 from hetopt.programs.linear import LinearProgram, Objective
 from hetopt.proofs.strategies import linear_programs
-from hetopt.solving.conflicts import conflict
-from hetopt.solving.highs import Session
+from hetopt.solving.highs import Session, conflict
 from hetopt.solving.options import Options
 from hetopt.tolerances import EQUAL, SMALLEST_COEFFICIENT, scale
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Cluster, GPUType, Instance, JobType, Server, Tenant
+from hetopt.formulations.formulation import Formulation
 from hetopt.models import oef
 from hetopt.models.fairness import SharingIncentive
 from hetopt.models.objectives import TotalRate
 from hetopt.models.oef.sorting import SortedTypes, ratio_ranks
 from hetopt.models.switching import SwitchingCost
-from hetopt.programs.formulation import Formulation
 from hetopt.proofs.strategies import tenant_instances
 from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN, SUPPORT
 

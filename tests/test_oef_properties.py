@@ -12,12 +12,12 @@ from scipy.optimize import linprog
 
 import hetopt
 from hetopt import Entities, Instance, InvalidInstance
+from hetopt.formulations.formulation import Formulation
 from hetopt.models import oef
 from hetopt.models.fairness import EnvyFree, SharingIncentive
 from hetopt.models.objectives import TotalRate
 from hetopt.models.switching import SwitchingCost
 from hetopt.programs.arrays import Arrays
-from hetopt.programs.formulation import Formulation
 from hetopt.proofs.strategies import ratios, tenant_instances, with_held
 from hetopt.tolerances import EQUAL, FEASIBILITY, SUPPORT, scale
 

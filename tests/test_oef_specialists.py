@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Instance, Options
+from hetopt.formulations.formulation import Formulation
 from hetopt.models import oef
 from hetopt.models.fairness import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
@@ -18,9 +19,9 @@ from hetopt.models.oef.balancing import balance, busiest, handed_out, smooth_pri
 from hetopt.models.oef.bundles import by_bundles, part_by_part
 from hetopt.models.oef.prices import by_prices
 from hetopt.programs.compiled import Compiled
-from hetopt.programs.formulation import Component, Formulation
+from hetopt.programs.model import Component
+from hetopt.programs.point import Point
 from hetopt.proofs.strategies import job_instances, tenant_instances
-from hetopt.solving.point import Point
 from hetopt.tolerances import EQUAL, FEASIBILITY, FINE, PROVEN, SUPPORT, scale
 
 TOO_SHORT = 1e-3

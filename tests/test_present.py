@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Instance, InvalidInstance, InvalidOption
+from hetopt.formulations.formulation import Formulation
 from hetopt.models import baselines, gavel, oef, switching
 from hetopt.models.objectives import TotalRate
-from hetopt.programs.formulation import Formulation
 from hetopt.proofs.strategies import job_instances, tenant_instances
 from hetopt.registry import factory, make_policy, policy_names
 from hetopt.tolerances import EQUAL, FEASIBILITY

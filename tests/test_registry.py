@@ -10,6 +10,7 @@ import pytest
 
 import hetopt
 from hetopt.errors import HetoptError, InvalidOption
+from hetopt.formulations.formulation import Formulation
 from hetopt.models.asrpt import (
     ASRPT,
     AllReduce,
@@ -22,7 +23,6 @@ from hetopt.models.asrpt import (
 )
 from hetopt.prediction.averages import GroupMedian
 from hetopt.prediction.forest import RandomForest
-from hetopt.programs.formulation import Formulation
 from hetopt.registry import (
     MAPPERS,
     POLICIES,

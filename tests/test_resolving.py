@@ -98,7 +98,7 @@ def test_bounds_of_rows_stay_changed() -> None:
 @pytest.mark.parametrize(("make", "method"), [(ceei.equal_budgets, "interior points"), (oef.noncooperative, "prices")])
 def test_methods_by_structure_solve_what_they_solve_sooner(make: Any, method: str, monkeypatch: Any) -> None:
     """Not where bounds were set, of which they know nothing."""
-    monkeypatch.setattr("hetopt.solving.resolving.WARM_COLUMNS", 5)
+    monkeypatch.setattr("hetopt.formulations.session.WARM_COLUMNS", 5)
     rng = np.random.default_rng(3)
     session = FormulationSession(make(), market(rng, 4, 2))
     for _ in range(2):

@@ -13,10 +13,10 @@ import pytest
 from sphinx.application import Sphinx
 
 from hetopt.errors import InvalidOption, UnknownName
+from hetopt.formulations.formulation import Formulation
 from hetopt.models import ceei, hadar
 from hetopt.models.asrpt import AllReduce, MinimumAlpha, MinimumCut
 from hetopt.models.fft import FFT
-from hetopt.programs.formulation import Formulation
 from hetopt.programs.mathematics import Mathematics, mathematics_of
 from hetopt.registry import make_policy, make_program, policy_names, program_names
 

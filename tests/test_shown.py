@@ -16,6 +16,7 @@ from stated import check_stated
 import hetopt
 from hetopt.data.entities import Entities, Kind
 from hetopt.errors import InvalidFormulation
+from hetopt.formulations.formulation import Formulation
 from hetopt.models import baselines, ceei, fft, gavel, oef
 from hetopt.models.concave import CompletionTime
 from hetopt.models.fairness import EnvyFree, EqualRates, SharingIncentive
@@ -25,7 +26,6 @@ from hetopt.models.gavel.parts import LeastRatio, TimeFraction
 from hetopt.models.objectives import TotalRate, WeightedRate
 from hetopt.models.oef.sorting import SortedTypes
 from hetopt.models.switching import SwitchingCost
-from hetopt.programs.formulation import Formulation
 from hetopt.proofs.strategies import job_instances, ratios, tenant_instances, with_held
 
 SEEDS = st.integers(0, 2**32 - 1)

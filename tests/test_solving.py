@@ -16,20 +16,20 @@ from programs import Whole, lp
 
 import hetopt
 from hetopt.errors import InvalidOption, NotSolved
+from hetopt.formulations.formulation import Formulation
 from hetopt.models import oef
 from hetopt.models.fairness import EnvyFree, EqualRates, SharingIncentive
 from hetopt.models.objectives import TotalRate
 from hetopt.models.switching import SwitchingCost
 from hetopt.programs.arrays import Arrays, Columns, RowFamily, Rows, on_own, on_shares
 from hetopt.programs.compiled import Compiled
-from hetopt.programs.formulation import Formulation
 from hetopt.programs.linear import LinearProgram, Objective
+from hetopt.programs.point import Point
 from hetopt.proofs.strategies import job_instances, linear_programs, tenant_instances
 from hetopt.solving import methods
 from hetopt.solving.highs import Session
 from hetopt.solving.methods import Method, exactly, method_for, register_method
 from hetopt.solving.options import Options
-from hetopt.solving.point import Point
 from hetopt.tolerances import EQUAL, STAGE, scale
 
 INF = np.inf

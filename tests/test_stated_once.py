@@ -461,9 +461,7 @@ def test_every_family_that_is_left_out_is_counted() -> None:
 
 
 def test_a_large_model_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hetopt.programs import model as models
-
-    monkeypatch.setattr(models, "LARGE", 1000)
+    monkeypatch.setattr("hetopt.formulations.formulation.LARGE", 1000)
     with pytest.warns(LargeModel, match=r"6,560 of the terms are of envy_free: .*lazy=True"):
         oef.cooperative().build(draw_speeds(41, 2))
     with pytest.warns(LargeModel, match=r"380 rows with 1,520 terms .* arrays instead\.$"):  # lazy=True would not help

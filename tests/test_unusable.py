@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Instance, Options
+from hetopt.formulations.formulation import Formulation
 from hetopt.models import fft, gavel, oef
 from hetopt.models.objectives import TotalRate
 from hetopt.models.oef.prices import by_prices
 from hetopt.models.oef.sorting import SortedTypes
-from hetopt.programs.formulation import Formulation
 from hetopt.proofs.strategies import job_instances, tenant_instances
 from hetopt.registry import factory, make_policy, policy_names
 from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN, SUPPORT

@@ -17,7 +17,7 @@ from hetopt.auditing.strategy import strategy_proof
 from hetopt.auditing.verdict import Verdict, undecided
 from hetopt.checks import FrozenDict
 from hetopt.data.instance import Instance
-from hetopt.solving.policies import Policy
+from hetopt.formulations.policies import Policy
 from hetopt.tolerances import EQUAL
 
 

@@ -20,8 +20,8 @@ from hetopt.data.instance import Instance
 from hetopt.data.worth import most_at_once
 from hetopt.data.worth import worth as rate_with
 from hetopt.errors import InvalidFormulation, InvalidInstance, InvalidOption, NotSolved
+from hetopt.formulations.policies import Policy, ask
 from hetopt.results.allocation import Allocation, Plan
-from hetopt.solving.policies import Policy, ask
 
 NAME = "strategy_proof"
 

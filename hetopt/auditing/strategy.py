@@ -12,7 +12,7 @@ from hetopt.auditing.verdict import Verdict
 from hetopt.checks import at_least
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
-from hetopt.solving.policies import Policy, check_policy
+from hetopt.formulations.policies import Policy, check_policy
 from hetopt.tolerances import EQUAL
 
 KINDS: tuple[Lie, ...] = ("over", "under", "mixed", "coalition", "job type")

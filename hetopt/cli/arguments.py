@@ -13,8 +13,9 @@ from hetopt.data.extremes import farthest_apart
 from hetopt.data.instance import Instance
 from hetopt.data.saving import check_writable
 from hetopt.errors import InvalidFormulation, InvalidInstance, InvalidOption, InvalidPlan, NotSolved
+from hetopt.formulations.formulation import Formulation
+from hetopt.formulations.policies import Policy
 from hetopt.presentation import console
-from hetopt.programs.formulation import Formulation
 from hetopt.programs.mathematics import Mathematics
 from hetopt.registry import (
     MAPPERS,
@@ -27,7 +28,6 @@ from hetopt.registry import (
     parameters,
 )
 from hetopt.solving.options import Options
-from hetopt.solving.policies import Policy
 
 if TYPE_CHECKING:
     from hetopt.stages.mapping import Mapper

@@ -24,13 +24,13 @@ from hetopt.cli.arguments import (
 from hetopt.data.instance import Instance
 from hetopt.data.saving import check_folder, check_free, check_writable
 from hetopt.errors import InvalidOption
+from hetopt.formulations.formulation import Formulation
+from hetopt.formulations.policies import Policy, solve
 from hetopt.presentation import console
 from hetopt.presentation import console_views as views
-from hetopt.programs.formulation import Formulation
 from hetopt.registry import MAPPERS, POLICIES, PREDICTORS, make_policy, policy_names, raised
 from hetopt.results.allocation import Allocation, Plan
 from hetopt.solving.options import Options
-from hetopt.solving.policies import Policy, solve
 
 if TYPE_CHECKING:
     from hetopt.decisions.first_round import FirstRound
@@ -205,7 +205,7 @@ def export_command(
     overwrite: Overwrite = False,
 ) -> None:
     """Write the program of a formulation as LP, MPS or JSON with readable names."""
-    from hetopt.programs.exporting import export
+    from hetopt.formulations.exporting import export
 
     check_free(out, overwrite=overwrite)
     check_writable(out)

@@ -21,9 +21,9 @@ from hetopt.decisions.placement import Placer
 from hetopt.decisions.selection import LongestStarved, Selection
 from hetopt.decisions.whole_gpus import ByKind, Rounder
 from hetopt.errors import InvalidOption, InvalidPlan
+from hetopt.formulations.policies import Policy, ask
 from hetopt.results.allocation import Allocation, Placement, Plan
 from hetopt.simulation.forked import Copy
-from hetopt.solving.policies import Policy, ask
 from hetopt.tolerances import FEASIBILITY, INTEGRAL
 
 

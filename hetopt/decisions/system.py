@@ -17,8 +17,8 @@ from hetopt.decisions.selection import LongestStarved, Selection
 from hetopt.decisions.steps import Pipeline
 from hetopt.decisions.whole_gpus import ByKind, Rounder
 from hetopt.errors import InvalidOption
+from hetopt.formulations.policies import Policy, ask, check_policy
 from hetopt.results.allocation import Allocation, Plan
-from hetopt.solving.policies import Policy, ask, check_policy
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from hetopt.decisions import whole_gpus as gangs
 from hetopt.decisions.deviations import IDLE, TICKS, Ints, Ledger
 from hetopt.decisions.whole_jobs import WholeJobs
 from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.formulations.policies import Policy, ask
 from hetopt.results.allocation import Allocation, Plan
-from hetopt.solving.policies import Policy, ask
 
 
 def demands(entities: Entities, instance: Instance) -> list[list[list[int]]]:

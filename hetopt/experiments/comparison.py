@@ -18,9 +18,9 @@ from hetopt.data.instance import Instance
 from hetopt.data.worth import largest_envy, most_at_once, worth
 from hetopt.decisions.first_round import FirstRound, place
 from hetopt.errors import HetoptError
-from hetopt.programs.formulation import Formulation
+from hetopt.formulations.formulation import Formulation
+from hetopt.formulations.policies import Policy, solve
 from hetopt.results.allocation import Allocation, Plan
-from hetopt.solving.policies import Policy, solve
 from hetopt.tolerances import VISIBLE
 
 COLUMNS = {

@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
+from hetopt.formulations.policies import Policy, check_policy, solve
 from hetopt.presentation.allocation_pictures import COLOURS
 from hetopt.presentation.fonts import label, lettering
-from hetopt.solving.policies import Policy, check_policy, solve
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 SMALLEST = 0.001

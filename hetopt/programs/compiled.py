@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -33,11 +33,9 @@ from hetopt.programs.arrays import (
 )
 from hetopt.programs.compiling import PYOMO, PyomoPart, pyomo_part
 from hetopt.programs.linear import Cuts, LinearProgram, Names, Objective
+from hetopt.programs.model import Component, Components
+from hetopt.programs.point import Point
 from hetopt.tolerances import VIOLATED, scale
-
-if TYPE_CHECKING:
-    from hetopt.programs.formulation import Component, Formulation
-    from hetopt.solving.point import Point
 
 USUAL = 1024.0
 """Rows whose largest coefficient lies between 1/1024 and 1024 are given to solvers as they are."""
@@ -165,7 +163,7 @@ class Compiled:
 
     def __init__(
         self,
-        formulation: Formulation,
+        formulation: Components,
         entities: Entities,
         *,
         lazy: bool = True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyomo.environ as pyo
@@ -27,10 +27,7 @@ from hetopt.data.entities import Entities, Floats
 from hetopt.errors import InvalidFormulation, NotLinear
 from hetopt.programs.arrays import Rows, Terms
 from hetopt.programs.linear import Cuts, LinearProgram, Names
-from hetopt.programs.model import Model, partial_model
-
-if TYPE_CHECKING:
-    from hetopt.programs.formulation import Formulation
+from hetopt.programs.model import Components, Model, partial_model
 
 
 def from_pyomo(model: Any) -> LinearProgram:
@@ -92,9 +89,7 @@ def _left_out(model: Any, program: LinearProgram) -> list[Cuts]:
     """The rows that a :class:`~hetopt.programs.model.Model` has left out, over the columns of ``program``."""
     if not getattr(model, "left_out", ()):
         return []
-    from hetopt.programs.compiled import Compiled
-
-    compiled = Compiled(model.formulation, model.entities)
+    compiled = model.lazy_rows
     stated = []
     for name, family in compiled.every_family:
         if name not in model.left_out:
@@ -165,7 +160,7 @@ PYOMO = "<Pyomo>"
 """The group of columns read from Pyomo."""
 
 
-def pyomo_part(formulation: Formulation, entities: Entities, in_arrays: Collection[str]) -> PyomoPart:
+def pyomo_part(formulation: Components, entities: Entities, in_arrays: Collection[str]) -> PyomoPart:
     """Build and read the components that are not ``in_arrays``, and those that they use.
 
     Raises

@@ -58,7 +58,7 @@ def _finite(bounds: Floats) -> list[float | None]:
 
 
 def from_json(source: str | Path) -> LinearProgram:
-    """The program in a JSON file that :func:`~hetopt.programs.exporting.export` has written.
+    """The program in a JSON file that :func:`~hetopt.formulations.exporting.export` has written.
 
     Raises
     ------

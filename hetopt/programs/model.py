@@ -16,11 +16,9 @@ Components know nothing of each other; they meet in the shared parts of the :cla
 
 from __future__ import annotations
 
-import warnings
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import pyomo.environ as pyo
@@ -29,17 +27,12 @@ from pyomo.common.gc_manager import PauseGC
 from pyomo.core.expr import LinearExpression
 from pyomo.core.expr.numvalue import as_numeric
 
-from hetopt.checks import boolean, is_real, shown
+from hetopt.checks import is_real, shown
 from hetopt.data.entities import Entities
-from hetopt.errors import InvalidFormulation, LargeModel
+from hetopt.data.instance_data import InstanceData
+from hetopt.errors import InvalidFormulation
 from hetopt.programs.arrays import SHARE, Arrays, Columns, RowFamily, Rows, each
-from hetopt.programs.linear import main_priority
-
-if TYPE_CHECKING:
-    from hetopt.data.instance import Instance
-    from hetopt.data.instance_data import InstanceData
-    from hetopt.programs.compiled import Compiled
-    from hetopt.programs.formulation import Component, Formulation
+from hetopt.programs.linear import Cuts
 
 Expression: TypeAlias = Any
 """A Pyomo expression or a number (Pyomo is not typed)."""
@@ -52,9 +45,71 @@ LARGE = 2_000_000
 
 RESERVED = frozenset(
     {"share", "rate", "gpus", "capacity", "entities", "instance", "objective", "kept", "priority", "gains"}
-    | {"E", "K", "share_grid", "lazy", "left_out", "formulation", "missing", "pending", "rows_left_out"}
+    | {"E", "K", "share_grid", "lazy", "left_out", "lazy_rows", "missing", "pending", "rows_left_out"}
 )
 """Names that components cannot have."""
+
+
+@runtime_checkable
+class Component(Protocol):
+    """One part of a formulation.
+
+    Besides ``name`` and ``add``, a component may have:
+
+    ``binary: bool``
+        True if every share must be 0 or 1 (a per-round program).
+    ``priority: int``
+        Priority of its gain, default 0. Gains of higher priority are maximised first and then kept.
+    ``kind: "tenants" | "jobs"``
+        The kind of entity that it applies to, if only one makes sense.
+    ``rows(entities) -> Arrays``
+        The component in arrays (:class:`hetopt.Arrays`), which makes it fast, exact and measurable. Without it, the
+        component goes through Pyomo. Subclasses of :class:`ArrayComponent` need only this method.
+    ``measure(entities, share) -> Measure``
+        Gain and violation of given shares, if they do not follow from ``rows``.
+    ``mathematics(kind) -> Mathematics``
+        The component as formulas (:mod:`hetopt.programs.mathematics`).
+    """
+
+    @property
+    def name(self) -> str:
+        """Name of its block in the model: ``model.<name>``."""
+        ...
+
+    def add(self, block: Block, model: Model) -> Expression:
+        """Declare own variables and rows on the empty sub-``block``; return the gain, which joins the objective."""
+        ...
+
+
+class Components(Protocol):
+    """An ordered set of components, such as a :class:`~hetopt.Formulation`."""
+
+    @property
+    def components(self) -> tuple[Component, ...]:
+        """The components, in order."""
+        ...
+
+    @property
+    def binary(self) -> bool:
+        """Whether every share must be 0 or 1."""
+        ...
+
+    def __iter__(self) -> Iterator[Component]: ...
+
+    def __getitem__(self, name: str) -> Component: ...
+
+
+class LazyRows(Protocol):
+    """The rows that a model may leave out, in arrays."""
+
+    @property
+    def every_family(self) -> Sequence[tuple[str, RowFamily]]:
+        """Component -> family of its rows."""
+        ...
+
+    def cuts(self, stated: Sequence[tuple[str, Rows]]) -> Cuts:
+        """The rows of components over the columns of the compiled program."""
+        ...
 
 
 class Model(pyo.ConcreteModel):  # type: ignore[misc]
@@ -72,6 +127,8 @@ class Model(pyo.ConcreteModel):  # type: ignore[misc]
         Rows ``kept[priority]`` that keep gains of another priority at their optimum, found when the model was built.
     lazy:
         Whether components may leave out rows.
+    lazy_rows:
+        The rows that they may leave out.
     left_out:
         Names of components that have left out rows. Pyomo's solvers and writers reject such a model;
         :func:`hetopt.from_pyomo` adds the rows.
@@ -82,7 +139,7 @@ class Model(pyo.ConcreteModel):  # type: ignore[misc]
     gains: dict[int, Expression]
     lazy: bool
     left_out: tuple[str, ...]
-    formulation: Formulation
+    lazy_rows: LazyRows
 
     def component(self, name: Any) -> Any:
         """The component of that name, or None; a pending one is created now."""
@@ -119,16 +176,16 @@ class _GPUs:
         return self._demand[key[0]] * self._share[key]
 
 
-def _set(model: Any, **values: Any) -> None:
+def set_attributes(model: Any, **values: Any) -> None:
     """Set attributes that are not Pyomo components."""
     for key, value in values.items():
         object.__setattr__(model, key, value)
 
 
-def _bare(entities: Entities, instance: InstanceData | None, binary: bool) -> Model:
+def bare_model(entities: Entities, instance: InstanceData | None, binary: bool) -> Model:
     """A model with shares only; rates and capacity are pending."""
     model = Model(name=(instance.name if instance is not None else "") or "hetopt")
-    _set(model, entities=entities, instance=instance, gains={}, lazy=False, left_out=())
+    set_attributes(model, entities=entities, instance=instance, gains={}, lazy=False, left_out=())
     model.E = pyo.Set(initialize=list(entities.names), ordered=True, doc="entities: who shares the cluster")
     model.K = pyo.Set(initialize=list(entities.types), ordered=True, doc="GPU types")
     model.share = pyo.Var(model.E, model.K, domain=pyo.Binary if binary else pyo.NonNegativeReals)
@@ -137,18 +194,20 @@ def _bare(entities: Entities, instance: InstanceData | None, binary: bool) -> Mo
     grid = [variables[i : i + k] for i in range(0, len(variables), k)]
     for e, j in np.argwhere(~entities.allowed).tolist():
         grid[e][j].setub(0)
-    pending: dict[str, Callable[[], None]] = {"rate": lambda: _rates(model), "capacity": lambda: _capacity(model)}
-    _set(model, share_grid=grid, gpus=_GPUs(model.share, entities), pending=pending)
+    pending: dict[str, Callable[[], None]] = {"rate": lambda: add_rates(model), "capacity": lambda: add_capacity(model)}
+    set_attributes(model, share_grid=grid, gpus=_GPUs(model.share, entities), pending=pending)
     return model
 
 
-def _rates(model: Model) -> None:
+def add_rates(model: Model) -> None:
+    """Add ``model.rate``."""
     speed, names = model.entities.speed, model.entities.names
     rows = {e: model.weighted_row(i, speed[i]) for i, e in enumerate(names)}
     model.rate = pyo.Expression(model.E, initialize=rows)
 
 
-def _capacity(model: Model) -> None:
+def add_capacity(model: Model) -> None:
+    """Add ``model.capacity``."""
     entities = model.entities
     demand = entities.demand.tolist()
     model.capacity = pyo.Constraint(model.K)
@@ -157,7 +216,7 @@ def _capacity(model: Model) -> None:
         model.capacity[name] = (None, used, float(entities.capacity[k]))
 
 
-def _add(model: Model, part: Component) -> None:
+def add_component_of(model: Model, part: Component) -> None:
     """Add the block of ``part`` and note its gain."""
     block = pyo.Block(concrete=True)
     model.add_component(part.name, block)
@@ -179,84 +238,6 @@ def _add(model: Model, part: Component) -> None:
         block.gain = pyo.Expression(expr=gain, doc="what the component adds to the objective")
         gain = block.gain
     model.gains.setdefault(getattr(part, "priority", 0), []).append(gain)
-
-
-def whole_model(formulation: Formulation, instance: Instance, lazy: bool = False) -> Model:
-    """See :meth:`Formulation.build`."""
-    from hetopt.programs.compiled import Compiled
-    from hetopt.solving.optimising import kept_stages
-
-    boolean(lazy, "lazy")
-    entities = formulation.entities(instance)
-    compiled = Compiled(formulation, entities)
-    if not lazy:
-        _warn_if_large(compiled)
-    with PauseGC():
-        model = _bare(entities, instance, formulation.binary)
-        _rates(model)
-        _capacity(model)
-        model.pending.clear()
-        _set(model, lazy=lazy, formulation=formulation)
-        for part in formulation.components:
-            _add(model, part)
-        if not model.gains:
-            raise InvalidFormulation(
-                "no component adds anything to the objective; add one that does, e.g. "
-                "hetopt.models.objectives.TotalRate()"
-            )
-        gains = {level: sum(model.gains[level][1:], model.gains[level][0]) for level in sorted(model.gains)[::-1]}
-        _set(model, gains=gains, priority=main_priority(gains))
-        if len(gains) > 1:
-            model.kept = pyo.Constraint(pyo.Any)
-            for level, least in kept_stages(compiled).items():
-                model.kept[level] = gains[level] >= least
-        model.objective = pyo.Objective(expr=gains[model.priority], sense=pyo.maximize)
-        left_out = Counter[str]()
-        for name, family in compiled.every_family if lazy else ():
-            if _lacks(model, name, family):
-                left_out[name] += len(family)
-        if left_out:
-            _refuse(model, left_out)
-        formulation.describe(model)
-    return model
-
-
-def _warn_if_large(compiled: Compiled) -> None:
-    """Warn of a model whose rows in arrays have many terms."""
-    rows, entries, lazy = 0, 0, Counter[str]()
-    for name, own in compiled.arrays.items():
-        for part in own.rows:
-            rows += len(part)
-            if isinstance(part, RowFamily):
-                entries += len(part) * part.entries
-                lazy[name] += len(part) * part.entries * part.lazy
-            else:
-                entries += sum(len(terms.row) for terms in part.terms)
-    if entries > LARGE:
-        less = f"{lazy.total():,} of the terms are of {', '.join(+lazy)}"
-        remedy = f" {less}: build(instance, lazy=True) leaves them out." if lazy.total() else ""
-        warnings.warn(
-            f"the model will have {rows:,} rows with {entries:,} terms and take long to build, and longer to hand to a "
-            f"solver; hetopt.solve works on arrays instead.{remedy}",
-            LargeModel,
-            stacklevel=4,
-        )
-
-
-def _lacks(model: Model, name: str, family: RowFamily) -> bool:
-    """Whether the component has left out rows of the family."""
-    rows = model.component(name).component(family.name)
-    return rows is None or len(rows) < len(family)
-
-
-def _refuse(model: Model, left_out: dict[str, int]) -> None:
-    """Make every Pyomo solver and writer fail with a message that names the omitted rows."""
-    _set(model, left_out=tuple(left_out))
-    text = ", ".join(f"{count} rows of {name}" for name, count in left_out.items())
-    why = f"{text} are left out (lazy=True): use hetopt.from_pyomo, hetopt.solve, or build(instance)"
-    # A parameter without a value: evaluating it raises an error that contains its index.
-    model.missing = pyo.Param([why], mutable=True, doc="stands for rows that are left out")
-    model.rows_left_out = pyo.Constraint(expr=model.share_grid[0][0] <= model.missing[why], doc=why)
 
 
 def state_arrays(block: Block, model: Model, arrays: Arrays) -> Expression:
@@ -329,7 +310,7 @@ def _ends(part: Columns | Rows, size: int) -> Iterator[list[float | None]]:
 
 
 def partial_model(
-    formulation: Formulation, entities: Entities, in_arrays: Collection[str]
+    formulation: Components, entities: Entities, in_arrays: Collection[str]
 ) -> tuple[Model, frozenset[str], bool]:
     """The model of only the components that are not ``in_arrays``, and of those that they use.
 
@@ -341,17 +322,17 @@ def partial_model(
     """
     taken: list[str] = []
     with PauseGC():
-        model = _bare(entities, entities.instance, formulation.binary)
+        model = bare_model(entities, entities.instance, formulation.binary)
 
         def take(part: Component) -> None:
             taken.append(part.name)
-            _add(model, part)
+            add_component_of(model, part)
 
         for part in formulation.components:
             if part.name in in_arrays:
                 model.pending[part.name] = partial(take, part)
             else:
-                _add(model, part)
+                add_component_of(model, part)
         has_capacity = "capacity" not in model.pending
         model.pending.clear()
     return model, frozenset(taken), has_capacity

@@ -17,11 +17,11 @@ from hetopt.decisions.selection import Selection
 from hetopt.decisions.system import System
 from hetopt.decisions.whole_gpus import Rounder
 from hetopt.errors import InvalidOption
+from hetopt.formulations.policies import Policy
 from hetopt.simulation.engine import Engine, OnlineEngine
 from hetopt.simulation.environment import World
 from hetopt.simulation.log import Log
 from hetopt.simulation.overheads import Overhead
-from hetopt.solving.policies import Policy
 
 
 def simulate(

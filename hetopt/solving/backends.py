@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hetopt.data.entities import Floats
 from hetopt.programs.linear import LinearProgram
+from hetopt.programs.point import Point
 from hetopt.solving.blocks import is_binary
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
-from hetopt.solving.point import Point
 
 
 def run(program: LinearProgram, options: Options, start: Floats | None = None) -> Point:

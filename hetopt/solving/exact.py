@@ -22,10 +22,10 @@ from hetopt.data.rationals import digits, fractions
 from hetopt.errors import InvalidFormulation, InvalidOption, NotSolved
 from hetopt.programs.compiled import Compiled, Table
 from hetopt.programs.linear import Cuts, LinearProgram, Objective, main_priority
+from hetopt.programs.point import AT_LOWER, AT_UPPER, BASIC, Basis, Point
 from hetopt.solving.highs import Session
 from hetopt.solving.kernel import Rational, SingularError
 from hetopt.solving.options import Options
-from hetopt.solving.point import AT_LOWER, AT_UPPER, BASIC, Basis, Point
 from hetopt.solving.rational_program import ExactRow, RationalProgram, entries, fraction, ratio, read
 from hetopt.solving.rational_simplex import Check, InfeasibleError, LimitError, UnboundedError, Vertex, maximise
 from hetopt.solving.units import scaled

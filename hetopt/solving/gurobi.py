@@ -12,8 +12,8 @@ from scipy import sparse
 from hetopt.data.entities import Floats
 from hetopt.errors import NotSolved, SolverUnavailable
 from hetopt.programs.linear import LinearProgram
+from hetopt.programs.point import AT_LOWER, AT_UPPER, AT_ZERO, BASIC, Basis, Point, Status
 from hetopt.solving.options import Options
-from hetopt.solving.point import AT_LOWER, AT_UPPER, AT_ZERO, BASIC, Basis, Point, Status
 
 _CODES = {0: BASIC, -1: AT_LOWER, -2: AT_UPPER, -3: AT_ZERO}  # Gurobi's VBasis -> ours
 _TOO_LARGE, _NO_LICENSE = 10010, 10009
@@ -89,7 +89,7 @@ def _optimise(gurobipy: Any, model: Any, program: LinearProgram, options: Option
         model.setParam("DualReductions", 0)
         model.optimize()
     if model.Status == status.INFEASIBLE:
-        from hetopt.solving.conflicts import infeasible
+        from hetopt.solving.highs import infeasible
 
         raise infeasible(program)
     if model.Status == status.UNBOUNDED:

@@ -10,8 +10,8 @@ from importlib.metadata import entry_points
 from hetopt.checks import expect
 from hetopt.errors import InvalidOption
 from hetopt.programs.compiled import Compiled
+from hetopt.programs.point import Point
 from hetopt.solving.options import Options
-from hetopt.solving.point import Point
 
 GROUP = "hetopt.methods"
 """Group of entry points that declare methods."""

@@ -11,10 +11,10 @@ import numpy as np
 
 from hetopt.errors import NotSolved
 from hetopt.programs.linear import Cuts, LinearProgram, Objective, main_priority
+from hetopt.programs.point import Point, Status
 from hetopt.solving.backends import run
 from hetopt.solving.highs import Session
 from hetopt.solving.options import Options
-from hetopt.solving.point import Point, Status
 from hetopt.solving.units import restored, scaled, scaled_cuts
 from hetopt.tolerances import GAP, PROVEN, STAGE, scale
 

@@ -22,8 +22,8 @@ from hetopt.data.entities import Floats
 from hetopt.errors import NotSolved, SolverUnavailable
 from hetopt.programs.linear import LinearProgram
 from hetopt.programs.model import linear
+from hetopt.programs.point import Point, Status
 from hetopt.solving.options import Options
-from hetopt.solving.point import Point, Status
 from hetopt.tolerances import EQUAL, FEASIBILITY, scale
 
 _SETTINGS = {  # part of a solver's name -> its option names for gap, threads and seed; None: unsupported
@@ -195,7 +195,7 @@ def _status(program: LinearProgram, options: Options, condition: Any, x: Floats)
         raise NotSolved.out_of_time(options.time_limit)
     impossible = (TerminationCondition.infeasible, TerminationCondition.infeasibleOrUnbounded)
     if condition in (*impossible, TerminationCondition.unbounded):
-        from hetopt.solving.conflicts import infeasible, is_infeasible
+        from hetopt.solving.highs import infeasible, is_infeasible
 
         if condition == TerminationCondition.infeasible or (condition in impossible and is_infeasible(program)):
             raise infeasible(program)

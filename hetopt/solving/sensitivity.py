@@ -11,10 +11,10 @@ import pandas as pd
 from hetopt.data.entities import Floats
 from hetopt.programs.linear import LinearProgram
 from hetopt.programs.model import LARGE
+from hetopt.programs.point import BASIC, Basis, Point
 from hetopt.solving.highs import Session
 from hetopt.solving.optimising import optimise
 from hetopt.solving.options import Options
-from hetopt.solving.point import BASIC, Basis, Point
 from hetopt.solving.units import restored, scaled
 from hetopt.tolerances import scale
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from hetopt.programs.linear import Cuts, LinearProgram, with_data
-from hetopt.solving.point import Point
+from hetopt.programs.point import Point
 
 
 def scaled(program: LinearProgram) -> LinearProgram:

@@ -15,7 +15,7 @@ from hetopt.checks import expect, shown
 from hetopt.data.entities import read_only
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidInstance, InvalidPlan
-from hetopt.solving.point import Status
+from hetopt.programs.point import Status
 from hetopt.stages.iteration_time import Asynchronous, Timing
 from hetopt.stages.job_graph import JobGraph
 from hetopt.stages.pipeline import Pipeline

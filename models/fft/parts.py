@@ -14,9 +14,9 @@ import numpy as np
 from hetopt.checks import FrozenDict, at_least, boolean, choices
 from hetopt.data.entities import Entities, Kind, Numbers
 from hetopt.errors import InvalidFormulation, InvalidOption
+from hetopt.formulations.formulation import ArrayComponent
 from hetopt.models.objectives import LinearGain
 from hetopt.programs.arrays import Arrays, Rows, on_shares
-from hetopt.programs.formulation import ArrayComponent
 from hetopt.programs.mathematics import Mathematics
 from hetopt.programs.symbols import OVER, gpus, number, shared
 

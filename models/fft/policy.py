@@ -19,6 +19,7 @@ from hetopt.checks import FrozenDict, at_least, expect
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.formulations.formulation import Formulation
 from hetopt.models.fft.parts import (
     ROUND_SECONDS,
     AgeCost,
@@ -32,11 +33,10 @@ from hetopt.models.fft.parts import (
 )
 from hetopt.models.fft.ties import settled
 from hetopt.models.objectives import LinearGain, is_linear_gain
-from hetopt.programs.formulation import Component, Formulation
 from hetopt.programs.mathematics import Mathematics
+from hetopt.programs.model import Component
 from hetopt.results.allocation import Plan
 from hetopt.solving.options import Options
-from hetopt.solving.policies import solve_formulation
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class FFT:
         """
         now = self.advanced(instance, state)
         formulation = self._round(now)
-        allocation = solve_formulation(formulation, instance, self.options)
+        allocation = formulation.solve(instance, self.options)
         entities = allocation.entities
         share = np.rint(allocation.x)
         choice = np.where(share.any(axis=1), share.argmax(axis=1), -1)

@@ -13,11 +13,11 @@ from hetopt.data.entities import Entities, Floats
 from hetopt.models.fft.parts import OneType, WorkConserving
 from hetopt.models.objectives import is_linear_gain
 from hetopt.programs.compiled import Compiled
+from hetopt.programs.point import Point
 from hetopt.solving.backends import run
 from hetopt.solving.methods import Method
 from hetopt.solving.optimising import optimise
 from hetopt.solving.options import Options
-from hetopt.solving.point import Point
 from hetopt.solving.units import restored, scaled
 
 

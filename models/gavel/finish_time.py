@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from hetopt.data.entities import Entities, Floats, Kind
 from hetopt.errors import InvalidInstance
+from hetopt.formulations.formulation import ArrayComponent
 from hetopt.models.concave import AlphaFair, start_inside
 from hetopt.programs.arrays import Arrays, Columns, Curves
-from hetopt.programs.formulation import ArrayComponent
 from hetopt.programs.mathematics import Mathematics
 from hetopt.programs.model import Block, Expression, Model
 from hetopt.programs.symbols import shared

@@ -23,13 +23,13 @@ from hetopt.models.gavel.parts import InOrder, LeastRatio, SoonestEnd, TimeFract
 from hetopt.models.objectives import LinearGain, WeightedRate
 from hetopt.models.slacks import State
 from hetopt.programs.compiled import Compiled
-from hetopt.programs.formulation import Component
 from hetopt.programs.linear import LinearProgram
+from hetopt.programs.model import Component
+from hetopt.programs.point import Point
 from hetopt.solving.highs import Session
 from hetopt.solving.methods import Method
 from hetopt.solving.optimising import optimise
 from hetopt.solving.options import Options
-from hetopt.solving.point import Point
 from hetopt.tolerances import FINE, PROVEN, scale
 
 FEW = 64

@@ -15,9 +15,9 @@ import numpy as np
 from hetopt.checks import at_least, boolean
 from hetopt.data.entities import Entities, Floats, Kind, Numbers
 from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.formulations.formulation import ArrayComponent
 from hetopt.models.objectives import LinearGain
 from hetopt.programs.arrays import Arrays, Columns, Rows, on_own, on_shares
-from hetopt.programs.formulation import ArrayComponent
 from hetopt.programs.mathematics import Mathematics
 from hetopt.programs.symbols import fair, number, rate_unit, shared
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from hetopt.formulations.formulation import Formulation
 from hetopt.models.concave import CompletionTime
 from hetopt.models.gavel.finish_time import FinishTime
 from hetopt.models.gavel.parts import InOrder, LeastRatio, SoonestEnd, TimeFraction
 from hetopt.models.gavel.water_filling import WaterFilling
 from hetopt.models.objectives import WeightedRate
-from hetopt.programs.formulation import Formulation
 
 
 def max_min_fairness(*, scale_by_demand: bool = True, tenant_gpus: float = np.inf) -> Formulation:

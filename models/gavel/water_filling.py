@@ -11,8 +11,8 @@ import numpy as np
 from hetopt.data.entities import Kind, check_kind
 from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import NotSolved
+from hetopt.formulations.formulation import Formulation
 from hetopt.models.gavel.parts import LeastRatio, TimeFraction
-from hetopt.programs.formulation import Formulation
 from hetopt.programs.mathematics import Mathematics
 from hetopt.results.allocation import Allocation
 from hetopt.results.certificate import certify

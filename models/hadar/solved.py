@@ -11,8 +11,8 @@ import pandas as pd
 from hetopt.errors import InvalidPlan
 from hetopt.models.hadar.problem import Problem
 from hetopt.models.hadar.schedules import Schedule, used_by
+from hetopt.programs.point import Point, Status
 from hetopt.solving.options import Options
-from hetopt.solving.point import Point, Status
 from hetopt.tolerances import PROVEN, scale
 
 
@@ -31,7 +31,7 @@ class Solved:
     bound:
         Upper bound on the utility of any schedules.
     status:
-        As in :class:`~hetopt.solving.point.Point`.
+        As in :class:`~hetopt.programs.point.Point`.
     """
 
     problem: Problem

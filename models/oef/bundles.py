@@ -22,10 +22,10 @@ from hetopt.models.oef.envy_duals import proven_point
 from hetopt.models.oef.envy_groups import Splits, splits
 from hetopt.models.oef.envy_menu import Ints, Market, Menu, best_menu
 from hetopt.programs.compiled import Compiled
+from hetopt.programs.point import Point
 from hetopt.solving.methods import Method, exactly
 from hetopt.solving.optimising import optimise
 from hetopt.solving.options import Options
-from hetopt.solving.point import Point
 from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN, START, scale
 
 FEW = 40

@@ -8,7 +8,7 @@ from hetopt.data.entities import Entities, Floats
 from hetopt.models.fairness import place
 from hetopt.models.oef.envy_menu import Ints
 from hetopt.programs.compiled import Compiled
-from hetopt.solving.point import Point
+from hetopt.programs.point import Point
 from hetopt.tolerances import FINE
 
 Duals = tuple[Ints, Ints, Floats]

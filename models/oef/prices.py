@@ -16,10 +16,10 @@ from hetopt.models.fairness import EqualRates
 from hetopt.models.objectives import TotalRate
 from hetopt.models.oef.balancing import balance, busiest, handed_out
 from hetopt.programs.compiled import Compiled
+from hetopt.programs.point import Point
 from hetopt.solving.methods import Method, exactly
 from hetopt.solving.optimising import optimise
 from hetopt.solving.options import Options
-from hetopt.solving.point import Point
 from hetopt.tolerances import PROVEN
 
 

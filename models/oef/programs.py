@@ -13,10 +13,10 @@ limited, which neither program models: convert them to tenants, or use a policy 
 from __future__ import annotations
 
 from hetopt.checks import boolean
+from hetopt.formulations.formulation import Formulation
 from hetopt.models.fairness import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
 from hetopt.models.oef.sorting import SortedTypes
-from hetopt.programs.formulation import Formulation
 
 
 def cooperative() -> Formulation:

@@ -15,9 +15,9 @@ from hetopt.data.instance import Instance
 from hetopt.data.rationals import fractions
 from hetopt.data.worth import worth
 from hetopt.errors import HetoptError, InvalidOption, InvalidPlan, NotLinear
-from hetopt.programs.formulation import Formulation
+from hetopt.formulations.formulation import Formulation
+from hetopt.formulations.policies import Policy, ask, solve
 from hetopt.results.allocation import Allocation, Plan
-from hetopt.solving.policies import Policy, ask, solve
 from hetopt.tolerances import EQUAL
 
 Asked: TypeAlias = Formulation | Policy

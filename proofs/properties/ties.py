@@ -12,7 +12,7 @@ import numpy as np
 
 from hetopt.auditing import envy_free, sharing_incentive
 from hetopt.data.instance import Instance
-from hetopt.programs.formulation import Formulation
+from hetopt.formulations.formulation import Formulation
 from hetopt.proofs.properties.asking import Answer, Asked, Undecided, answered
 from hetopt.proofs.properties.cases import Posed
 

@@ -15,13 +15,13 @@ from hetopt.checks import shown
 from hetopt.data.instance import Instance
 from hetopt.data.saving import check_free, save
 from hetopt.errors import InvalidOption
-from hetopt.programs.formulation import Formulation
+from hetopt.formulations.formulation import Formulation
+from hetopt.formulations.policies import Policy
 from hetopt.programs.json_file import json_text
 from hetopt.programs.linear import LinearProgram
 from hetopt.programs.lp_file import lp_text
 from hetopt.programs.mps_file import mps_text
 from hetopt.solving.optimising import optimise
-from hetopt.solving.policies import Policy
 
 
 def export(

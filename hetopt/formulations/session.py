@@ -15,16 +15,16 @@ from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
 from hetopt.data.workload import check_scale, slowest_of_rows
 from hetopt.errors import InvalidInstance, InvalidOption
+from hetopt.formulations.formulation import Formulation
 from hetopt.programs.compiled import Compiled
-from hetopt.programs.formulation import Formulation
 from hetopt.programs.linear import LinearProgram
+from hetopt.programs.point import Basis, Point
 from hetopt.results.allocation import Allocation
 from hetopt.results.certificate import certify
 from hetopt.solving.highs import Session
 from hetopt.solving.methods import method_for
 from hetopt.solving.optimising import optimise
 from hetopt.solving.options import Options
-from hetopt.solving.point import Basis, Point
 from hetopt.solving.units import scaled
 from hetopt.tolerances import EQUAL
 

@@ -6,55 +6,43 @@ nothing of each other; they meet in the shared variables of the :class:`~hetopt.
 
 from __future__ import annotations
 
+import time
+import warnings
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+import pyomo.environ as pyo
+from pyomo.common.gc_manager import PauseGC
+
+from hetopt.checks import boolean
 from hetopt.data.entities import Entities, Kind, check_kind
-from hetopt.data.instance import present_entities
-from hetopt.errors import InvalidFormulation
+from hetopt.data.instance import Instance, present_entities
+from hetopt.errors import InvalidFormulation, LargeModel
+from hetopt.formulations.solution import solve_compiled
+from hetopt.programs.arrays import Arrays, RowFamily
 from hetopt.programs.compiled import Compiled
+from hetopt.programs.linear import LinearProgram, main_priority
 from hetopt.programs.mathematics import Mathematics, documented
-from hetopt.programs.model import RESERVED, Block, Expression, Model, state_arrays, whole_model
+from hetopt.programs.model import (
+    LARGE,
+    RESERVED,
+    Block,
+    Component,
+    Expression,
+    Model,
+    add_capacity,
+    add_component_of,
+    add_rates,
+    bare_model,
+    set_attributes,
+    state_arrays,
+)
 from hetopt.programs.symbols import InFormulas, frame
-
-if TYPE_CHECKING:
-    from hetopt.data.instance import Instance
-    from hetopt.programs.arrays import Arrays
-    from hetopt.programs.linear import LinearProgram
-    from hetopt.results.allocation import Allocation
-
-
-@runtime_checkable
-class Component(Protocol):
-    """One part of a formulation.
-
-    Besides ``name`` and ``add``, a component may have:
-
-    ``binary: bool``
-        True if every share must be 0 or 1 (a per-round program).
-    ``priority: int``
-        Priority of its gain, default 0. Gains of higher priority are maximised first and then kept.
-    ``kind: "tenants" | "jobs"``
-        The kind of entity that it applies to, if only one makes sense.
-    ``rows(entities) -> Arrays``
-        The component in arrays (:class:`hetopt.Arrays`), which makes it fast, exact and measurable. Without it, the
-        component goes through Pyomo. Subclasses of :class:`ArrayComponent` need only this method.
-    ``measure(entities, share) -> Measure``
-        Gain and violation of given shares, if they do not follow from ``rows``.
-    ``mathematics(kind) -> Mathematics``
-        The component as formulas (:mod:`hetopt.programs.mathematics`).
-    """
-
-    @property
-    def name(self) -> str:
-        """Name of its block in the model: ``model.<name>``."""
-        ...
-
-    def add(self, block: Block, model: Model) -> Expression:
-        """Declare own variables and rows on the empty sub-``block``; return the gain, which joins the objective."""
-        ...
+from hetopt.results.allocation import Allocation
+from hetopt.solving.optimising import kept_stages
+from hetopt.solving.options import Options
 
 
 class ArrayComponent(ABC):
@@ -231,7 +219,7 @@ class Formulation:
         LargeModel
             The model will have millions of terms.
         """
-        return whole_model(self, instance, lazy)
+        return _whole_model(self, instance, lazy)
 
     def compiled(self, entities: Entities, *, lazy: bool = True) -> Compiled:
         """The formulation for given entities as arrays; see :class:`~hetopt.programs.compiled.Compiled`."""
@@ -311,6 +299,84 @@ class Formulation:
 
     def __call__(self, instance: Instance, state: None = None) -> tuple[Allocation, None]:
         """Solve with default options: a formulation is a stateless policy."""
-        from hetopt.solving.policies import solve_formulation
+        return self.solve(instance), None
 
-        return solve_formulation(self, instance), None
+    def solve(self, instance: Instance, options: Options | None = None) -> Allocation:
+        """Compile, optimise and certify; see :func:`hetopt.solve`."""
+        began = time.perf_counter()
+        return solve_compiled(self.compiled(self.entities(instance)), options or Options(), began)
+
+
+def _whole_model(formulation: Formulation, instance: Instance, lazy: bool = False) -> Model:
+    """See :meth:`Formulation.build`."""
+    boolean(lazy, "lazy")
+    entities = formulation.entities(instance)
+    compiled = Compiled(formulation, entities)
+    if not lazy:
+        _warn_if_large(compiled)
+    with PauseGC():
+        model = bare_model(entities, instance, formulation.binary)
+        add_rates(model)
+        add_capacity(model)
+        model.pending.clear()
+        set_attributes(model, lazy=lazy, lazy_rows=compiled)
+        for part in formulation.components:
+            add_component_of(model, part)
+        if not model.gains:
+            raise InvalidFormulation(
+                "no component adds anything to the objective; add one that does, e.g. "
+                "hetopt.models.objectives.TotalRate()"
+            )
+        gains = {level: sum(model.gains[level][1:], model.gains[level][0]) for level in sorted(model.gains)[::-1]}
+        set_attributes(model, gains=gains, priority=main_priority(gains))
+        if len(gains) > 1:
+            model.kept = pyo.Constraint(pyo.Any)
+            for level, least in kept_stages(compiled).items():
+                model.kept[level] = gains[level] >= least
+        model.objective = pyo.Objective(expr=gains[model.priority], sense=pyo.maximize)
+        left_out = Counter[str]()
+        for name, family in compiled.every_family if lazy else ():
+            if _lacks(model, name, family):
+                left_out[name] += len(family)
+        if left_out:
+            _refuse(model, left_out)
+        formulation.describe(model)
+    return model
+
+
+def _warn_if_large(compiled: Compiled) -> None:
+    """Warn of a model whose rows in arrays have many terms."""
+    rows, entries, lazy = 0, 0, Counter[str]()
+    for name, own in compiled.arrays.items():
+        for part in own.rows:
+            rows += len(part)
+            if isinstance(part, RowFamily):
+                entries += len(part) * part.entries
+                lazy[name] += len(part) * part.entries * part.lazy
+            else:
+                entries += sum(len(terms.row) for terms in part.terms)
+    if entries > LARGE:
+        less = f"{lazy.total():,} of the terms are of {', '.join(+lazy)}"
+        remedy = f" {less}: build(instance, lazy=True) leaves them out." if lazy.total() else ""
+        warnings.warn(
+            f"the model will have {rows:,} rows with {entries:,} terms and take long to build, and longer to hand to a "
+            f"solver; hetopt.solve works on arrays instead.{remedy}",
+            LargeModel,
+            stacklevel=4,
+        )
+
+
+def _lacks(model: Model, name: str, family: RowFamily) -> bool:
+    """Whether the component has left out rows of the family."""
+    rows = model.component(name).component(family.name)
+    return rows is None or len(rows) < len(family)
+
+
+def _refuse(model: Model, left_out: dict[str, int]) -> None:
+    """Make every Pyomo solver and writer fail with a message that names the omitted rows."""
+    set_attributes(model, left_out=tuple(left_out))
+    text = ", ".join(f"{count} rows of {name}" for name, count in left_out.items())
+    why = f"{text} are left out (lazy=True): use hetopt.from_pyomo, hetopt.solve, or build(instance)"
+    # A parameter without a value: evaluating it raises an error that contains its index.
+    model.missing = pyo.Param([why], mutable=True, doc="stands for rows that are left out")
+    model.rows_left_out = pyo.Constraint(expr=model.share_grid[0][0] <= model.missing[why], doc=why)

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import fields, replace
 from inspect import signature
 from typing import Any, Protocol, overload, runtime_checkable
 
-import numpy as np
-
 from hetopt.checks import choices, expect, shown
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption, InvalidPlan
-from hetopt.programs.compiled import Compiled
-from hetopt.programs.formulation import Formulation
+from hetopt.formulations.formulation import Formulation
 from hetopt.results.allocation import Allocation, Plan
-from hetopt.results.certificate import certify
-from hetopt.solving.methods import method_for
-from hetopt.solving.optimising import optimise
 from hetopt.solving.options import Options
 
 
@@ -77,7 +70,7 @@ def solve(
         check_policy(what)
     expect(Instance, instance, "instance")
     if isinstance(what, Formulation):
-        return solve_formulation(what, instance, _options(options, settings))
+        return what.solve(instance, _options(options, settings))
     if options is not None or settings:
         raise InvalidOption(
             f"{type(what).__name__} is a procedure of its own, not a formulation that solve() hands to a solver; it "
@@ -126,38 +119,3 @@ def _options(options: Options | None, settings: dict[str, Any]) -> Options:
     if bad := sorted(set(settings) - set(known)):
         raise InvalidOption(f"there is no option {bad[0]!r}; {choices(bad[0], known)}")
     return replace(Options() if options is None else expect(Options, options, "options", InvalidOption), **settings)
-
-
-def solve_formulation(formulation: Formulation, instance: Instance, options: Options | None = None) -> Allocation:
-    """Compile, optimise and certify ``formulation``; see :func:`solve`."""
-    began = time.perf_counter()
-    return solve_compiled(formulation.compiled(formulation.entities(instance)), options or Options(), began)
-
-
-def solve_compiled(compiled: Compiled, options: Options, began: float) -> Allocation:
-    """Optimise and certify; ``began`` is the ``time.perf_counter`` at the start of the work."""
-    options, exact = options.started(), None
-    method = method_for(compiled, options)
-    if method is not None:
-        point = method.solve(compiled, options)
-    else:
-        if options.method == "plain":
-            compiled = Compiled(compiled.formulation, compiled.entities, lazy=False)
-        if options.exact:
-            _check_exact(compiled)
-        point = optimise(compiled.program, options, compiled.separation())
-    if options.exact:
-        from hetopt.solving.exact import exact_optimum_of
-
-        exact = exact_optimum_of(compiled, point, options).agreeing_with(point)
-        point = exact.as_point(point)
-    seconds = time.perf_counter() - began
-    share = np.maximum(point.share, 0.0)
-    return Allocation(compiled.entities, share, certify(compiled, point, seconds, exact))
-
-
-def _check_exact(compiled: Compiled) -> None:
-    if compiled.curved:
-        compiled.linear()  # raises the reason
-    if compiled.program.integer.any():
-        raise InvalidOption("exact is True, but the program has integer columns; exact optima are for linear programs")

@@ -1,0 +1,1 @@
+"""Formulations: components put together, policies, sessions, and their solution."""
