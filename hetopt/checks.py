@@ -7,14 +7,17 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from numbers import Real
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
-from hetopt.errors import HetoptError, InvalidInstance, InvalidOption, UnknownName
+from hetopt.errors import HetoptError, InvalidInstance, InvalidOption, KeyPath, UnknownName
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+Key: TypeAlias = str | KeyPath
+"""What a value is called: the name of an argument, or the path to it."""
 
 
 class FrozenDict(dict[K, V]):
@@ -43,21 +46,21 @@ MOST_COUNTED = 10**9
 """No count of GPUs is larger."""
 
 
-def number(value: Any, key: str, *, least: float = 0.0, strict: bool = False) -> float:
+def number(value: Any, key: Key, *, least: float = 0.0, strict: bool = False) -> float:
     """``value`` as a float up to :data:`MOST`, at least (``strict``: more than) ``least``; text is no number."""
     if type(value) is float and (value > least or (value == least and not strict)) and value <= MOST:
         return value
     return _fit(value, key, unfit(value, least=least, strict=strict))
 
 
-def coefficient(value: Any, key: str, *, strict: bool = False) -> float:
+def coefficient(value: Any, key: Key, *, strict: bool = False) -> float:
     """A speed or a weight as a float: zero (not if ``strict``), or from :data:`LEAST` to :data:`MOST`."""
     if type(value) is float and (LEAST <= value <= MOST or (value == 0 and not strict)):
         return value
     return _fit(value, key, unfit(value, strict=strict, smallest=LEAST))
 
 
-def count(value: Any, key: str, *, least: int = 0) -> int:
+def count(value: Any, key: Key, *, least: int = 0) -> int:
     """``value`` as an integer from ``least`` to :data:`MOST_COUNTED`; floats with a fraction are refused."""
     return int(_fit(value, key, unfit_count(value, least)))
 
@@ -109,9 +112,9 @@ def unfit_count(value: Any, least: int = 0, *, cure: str = CONVERT) -> str:
     return f"{MOST_COUNTED:g} at most" if result > MOST_COUNTED else ""
 
 
-def _fit(value: Any, key: str, wanted: str) -> float:
+def _fit(value: Any, key: Key, wanted: str) -> float:
     if wanted:
-        raise InvalidInstance(f"{key} is {shown(value)}; it must be {wanted}")
+        raise InvalidInstance(f"is {shown(value)}; it must be {wanted}", key)
     return float(value)
 
 
@@ -144,10 +147,10 @@ def is_text(value: Any) -> bool:
     return isinstance(value, str) and value.isprintable() and not value.isspace() and value != ""
 
 
-def text(value: Any, key: str) -> str:
+def text(value: Any, key: Key) -> str:
     """``value`` as a non-empty name without line breaks."""
     if not is_text(value):
-        raise InvalidInstance(f"{key} is {value!r}; it must be a non-empty name on one line")
+        raise InvalidInstance(f"is {value!r}; it must be a non-empty name on one line", key)
     return str(value)
 
 
@@ -160,10 +163,10 @@ def unique(names: Iterable[str], what: str) -> None:
         seen.add(name)
 
 
-def known(name: str, names: Collection[str], key: str, what: str) -> str:
+def known(name: str, names: Collection[str], key: Key, what: str) -> str:
     """``name`` if it is one of ``names``; else an error that lists them and the nearest."""
     if name not in names:
-        raise InvalidInstance(f"{key} names {what} {name!r}, which does not exist; {choices(name, names)}")
+        raise InvalidInstance(f"names {what} {name!r}, which does not exist; {choices(name, names)}", key)
     return name
 
 
@@ -184,54 +187,58 @@ def lookup(table: Mapping[str, V], name: str, what: str) -> V:
         raise UnknownName(f"there is no {what} {name!r}; {choices(name, table)}") from None
 
 
-def mapping(value: Any, key: str) -> Mapping[str, Any]:
+def mapping(value: Any, key: Key) -> Mapping[str, Any]:
     """``value`` if it is a mapping with text keys."""
     if not isinstance(value, (dict, Mapping)):  # dict first: the abstract test is slow
-        raise InvalidInstance(f"{key} is {value!r}; it must be a mapping from names to values")
+        raise InvalidInstance(f"is {value!r}; it must be a mapping from names to values", key)
     try:  # the quick way to see that every key is_text
         good = "".join(value).isprintable() and all(map(str.strip, value))
     except TypeError:
         good = False
     if not good:
         wrong = next(name for name in value if not is_text(name))
-        raise InvalidInstance(f"{key} has the key {wrong!r}; it must be a non-empty name on one line")
+        raise InvalidInstance(f"has the key {wrong!r}; it must be a non-empty name on one line", key)
     return value
 
 
-def members(values: Any, kind: type[V], key: str) -> tuple[V, ...]:
+def _path(key: Key) -> KeyPath:
+    return (key,) if isinstance(key, str) else key
+
+
+def members(values: Any, kind: type[V], key: Key) -> tuple[V, ...]:
     """``values`` as a tuple of ``kind``."""
     if type(values) is tuple and all(type(item) is kind for item in values):
         return values
     wanted = f"it must be a sequence of {kind.__name__}"
     if isinstance(values, (str, Mapping)) or not isinstance(values, Iterable):
-        raise InvalidInstance(f"{key} is {values!r}; {wanted}")
+        raise InvalidInstance(f"is {values!r}; {wanted}", key)
     items = tuple(values)
     for i, item in enumerate(items):
         if not isinstance(item, kind):
-            raise InvalidInstance(f"{key}[{i}] is {item!r}; {wanted}")
+            raise InvalidInstance(f"is {item!r}; {wanted}", (*_path(key), i))
     return items
 
 
-def at_least(value: Any, key: str, least: float, error: type[HetoptError], *, strict: bool = False) -> float:
+def at_least(value: Any, key: Key, least: float, error: type[HetoptError], *, strict: bool = False) -> float:
     """Like :func:`number`, raising ``error`` (settings of policies raise ``InvalidOption``)."""
     try:
         return number(value, key, least=least, strict=strict)
     except InvalidInstance as problem:
-        raise error(str(problem)) from None
+        raise error(problem.problem, problem.path) from None
 
 
-def whole(value: Any, key: str, least: int, most: int = MOST_COUNTED) -> int:
+def whole(value: Any, key: Key, least: int, most: int = MOST_COUNTED) -> int:
     """``value``, a setting, as a whole number from ``least`` to ``most``."""
     number = at_least(value, key, least, InvalidOption)
     if number != int(number) or number > most:
-        raise InvalidOption(f"{key} is {shown(value)}; it must be a whole number from {least} to {most}")
+        raise InvalidOption(f"is {shown(value)}; it must be a whole number from {least} to {most}", key)
     return int(number)
 
 
-def boolean(value: Any, key: str, error: type[HetoptError] = InvalidOption) -> bool:
+def boolean(value: Any, key: Key, error: type[HetoptError] = InvalidOption) -> bool:
     """``value`` if it is True or False; text and numbers are neither."""
     if not isinstance(value, bool | np.bool_):
-        raise error(f"{key} is {shown(value)}; it must be True or False")
+        raise error(f"is {shown(value)}; it must be True or False", key)
     return bool(value)
 
 
@@ -241,8 +248,8 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:50]}… ({type(value).__name__})"
 
 
-def expect(kind: type[V], value: Any, key: str, error: type[HetoptError] = InvalidInstance) -> V:
+def expect(kind: type[V], value: Any, key: Key, error: type[HetoptError] = InvalidInstance) -> V:
     """``value`` if it is a ``kind``."""
     if not isinstance(value, kind):
-        raise error(f"{key} is {shown(value)}, which is no hetopt {kind.__name__}")
+        raise error(f"is {shown(value)}, which is no hetopt {kind.__name__}", key)
     return value

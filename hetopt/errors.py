@@ -1,16 +1,96 @@
 """Errors and warnings of hetopt. Each error is a :class:`HetoptError` and the builtin that a caller would expect.
 
-``except ValueError`` and ``except HetoptError`` therefore both work. A message names the
-offending key, its value, and what would be right.
+``except ValueError`` and ``except HetoptError`` therefore both work. An error knows what is wrong and where, as fields;
+its message names the offending key, its value, and what would be right.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
+from typing import Any, Self, TypeAlias
+
+KeyPath: TypeAlias = tuple[str | int, ...]
+"""Attributes, names (:class:`Item`) and positions that lead to a value."""
+
+
+class Item(str):
+    """A name that a mapping or a list is indexed with: shown as ``['name']``, an attribute as ``.name``."""
+
+    __slots__ = ()
+
+
+def spell(path: str | KeyPath) -> str:
+    """``("jobs", Item("a"), "stages", 0, "replicas")`` as ``jobs['a'].stages[0].replicas``."""
+    if isinstance(path, str):
+        return path
+    parts = (f"[{str(p)!r}]" if isinstance(p, Item) else f"[{p}]" if isinstance(p, int) else f".{p}" for p in path)
+    return "".join(parts).removeprefix(".")
 
 
 class HetoptError(Exception):
-    """Base of every error that hetopt raises on purpose."""
+    """Base of every error that hetopt raises on purpose.
+
+    Attributes
+    ----------
+    problem:
+        What is wrong, without its place.
+    path:
+        What it is about: a path to a value, or the name of an argument; empty where neither is known.
+    file, line:
+        The file that it stands in, and the line; None where there is none.
+    table, row:
+        The table that it stands in, and the label of its row; None where there is none.
+    """
+
+    def __init__(self, problem: str = "", path: str | KeyPath = ()) -> None:
+        super().__init__(problem, path)
+        self.problem = problem
+        self.path: KeyPath = (path,) if isinstance(path, str) else path
+        self.file: str | None = None
+        self.line: int | None = None
+        self.table: str | None = None
+        self.row: Any = None
+
+    @property
+    def key(self) -> str:
+        """The path as text, e.g. ``jobs['a'].demand``."""
+        return spell(self.path)
+
+    def __str__(self) -> str:
+        """Place, key and problem."""
+        text = " ".join(filter(None, (self.key, self.problem)))
+        place = self._place()
+        return " ".join(f"{place}: {text}".split()) if place else text
+
+    def _place(self) -> str:
+        if self.row is not None:
+            row = f"row {self.row!r}"
+            return f"{self.file}: {row}" if self.file else f"{row} of table {self.table}"
+        if self.file is not None:
+            return self.file if self.line is None else f"{self.file}:{self.line}"
+        return "" if self.table is None else f"table {self.table}"
+
+    def at(self, path: KeyPath) -> Self:
+        """The same error about another path."""
+        return self._with(path=path)
+
+    def within(self, *prefix: str | int) -> Self:
+        """The same error about a part of ``prefix``."""
+        return self._with(path=(*prefix, *self.path))
+
+    def in_file(self, file: str, line: int | None = None) -> Self:
+        """The same error with its file; a file that is known already stays."""
+        return self if self.file is not None else self._with(file=file, line=line)
+
+    def in_table(self, table: str, row: Any = None) -> Self:
+        """The same error with its table and the label of its row."""
+        return self._with(table=table, row=row)
+
+    def _with(self, **fields: Any) -> Self:
+        changed = copy.copy(self)
+        changed.__dict__ |= fields
+        return changed
 
 
 class InvalidInstance(HetoptError, ValueError):
@@ -78,15 +158,12 @@ class Stalled(HetoptError, RuntimeError):
     """A simulation in which no job makes progress any more, so that it would never end."""
 
 
-class SolverUnavailable(HetoptError, ImportError):
+class SolverUnavailable(HetoptError, ImportError):  # type: ignore[misc]  # ImportError has a path of its own
     """The solver is unknown, not installed, or has no valid licence."""
 
 
 class UnknownName(HetoptError, KeyError):
     """A name of a policy, an instance, a GPU type … that does not exist; known ones are listed."""
-
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
 
 
 class LargeModel(UserWarning):

@@ -54,7 +54,7 @@ CHANGES = [
     (
         SPEED,
         "speedup: {T4: 0, V100: 0}",
-        ":8: tenants['a'].speedup is {'T4': 0.0, 'V100': 0.0}; at least one GPU type must have",
+        ":9: tenants['a'].speedup is {'T4': 0.0, 'V100': 0.0}; at least one GPU type must have",
     ),
     (SPEED, "speedup: [1, 2]", ":9: tenants[0].speedup is [1, 2]; it must be a mapping"),
     (SPEED, "speedup: {T4: 1, T4: 2}", ":9: has the key 'T4' twice in tenants[0].speedup; keep one"),
@@ -103,14 +103,14 @@ CHANGES = [
         "nic_bytes_per_s: 10 Gbps",
         ":5: cluster.nic_bytes_per_s is '10 Gbps'; it must be a finite number > 0",
     ),
-    ("demand: 2", "demand: 9", ":16: jobs['j1'].stages have 2 GPUs; they must sum to demand = 9"),
+    ("demand: 2", "demand: 9", ":23: jobs['j1'].stages have 2 GPUs; they must sum to demand = 9"),
     (
         "{T4: 4, V100: 4}",
         "{T4: 1, V100: 0}",
         ":19: jobs['j1'].demand is 2 GPUs, but the cluster has 1; it could never run",
     ),
     ("demand: 2", "demand: 1.5", ":19: jobs[0].demand is 1.5; it must be a whole number >= 1"),
-    ("demand: 2", "demand: 3", ":16: jobs['j1'].stages have 2 GPUs; they must sum to demand = 3"),
+    ("demand: 2", "demand: 3", ":23: jobs['j1'].stages have 2 GPUs; they must sum to demand = 3"),
     ("tenant: b", "tenant: c", "jobs['j1'].tenant names tenant 'c', which does not exist; "),
     ("job_type: x", "job_type: z", "jobs['j1'].job_type names job type 'z', which does not exist; known: x, y"),
     ("work: 30", "parallelism: data", ":16: jobs[0].work is missing; jobs[0] must have one"),
@@ -299,7 +299,7 @@ def test_mutated_documents_raise_one_line_or_are_valid(document: dict[str, Any])
 def test_files_with_typing_errors_raise_one_line_or_are_valid(at: int, cut: int, typed: str) -> None:
     try:
         document = documents.from_yaml(GOOD[:at] + typed + GOOD[at + cut :])
-    except documents.Fault as problem:
+    except documents.DocumentError as problem:
         event("no document")
         one_line(problem)
         return

@@ -179,10 +179,10 @@ def test_what_begins_at_one_is_not_warned_of() -> None:
 def test_speedups_and_throughputs_in_one_table_are_refused() -> None:
     both = pd.concat([table(NORMALISED), table(MEASURED, "throughput.")], axis=1)
     with pytest.raises(
-        InvalidInstance, match=r"tenants has the columns 'T4' \(speedup\) and 'throughput.T4'; give all"
+        InvalidInstance, match=r"table tenants: has the columns 'T4' \(speedup\) and 'throughput.T4'; give all"
     ):
         Instance.from_tables(SERVERS, tenants=both)
-    with pytest.raises(InvalidInstance, match=r"tenants has no column 'throughput.V100' for GPU type 'V100'"):
+    with pytest.raises(InvalidInstance, match=r"table tenants: has no column 'throughput.V100' for GPU type 'V100'"):
         Instance.from_tables(SERVERS, tenants=table(MEASURED, "throughput.")[["throughput.T4"]])
 
 

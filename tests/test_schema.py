@@ -27,7 +27,7 @@ def reads(document: Any) -> bool:
     """Whether hetopt reads it."""
     try:
         to_instance(document, hetopt.Instance)
-    except documents.Fault:
+    except documents.DocumentError:
         return False
     return True
 

@@ -104,19 +104,22 @@ PLACED = pd.DataFrame({"T4": [1], "V100": [0]}, index=pd.MultiIndex.from_tuples(
         ({"tenants": TENANTS.assign(V100=["two", 3])}, "row 'x' of table tenants: job_types['jobs'].speedup"),
         ({"tenants": TENANTS.assign(V100=[np.nan, 3])}, "job_types['jobs'].speedup['V100'] is nan; it must"),
         ({"tenants": TENANTS.assign(weight=[1, -1])}, "row 'y' of table tenants: tenants['y'].weight is -1"),
-        ({"tenants": TENANTS.drop(columns="V100")}, "tenants has no column for GPU type 'V100'; give one"),
-        ({"tenants": TENANTS.rename(columns={"V100": "V10"})}, "tenants has the unknown column 'V10'; did you mean"),
-        ({"tenants": TENANTS.set_axis(["x", "x"])}, "row 'x' of table tenants occurs twice"),
-        ({"tenants": pd.concat([TENANTS, TENANTS[["T4"]]], axis=1)}, "tenants has the column 'T4' twice"),
+        ({"tenants": TENANTS.drop(columns="V100")}, "table tenants: has no column for GPU type 'V100'; give one"),
+        (
+            {"tenants": TENANTS.rename(columns={"V100": "V10"})},
+            "table tenants: has the unknown column 'V10'; did",
+        ),
+        ({"tenants": TENANTS.set_axis(["x", "x"])}, "row 'x' of table tenants: occurs twice"),
+        ({"tenants": pd.concat([TENANTS, TENANTS[["T4"]]], axis=1)}, "table tenants: has the column 'T4' twice"),
         ({"tenants": TENANTS.set_axis(["x", None])}, "tenant name is nan; it must be a non-empty name"),
         ({"jobs": JOBS.drop(columns="work")}, "row 'j' of table jobs: work is missing; give the work of every job"),
         ({"jobs": JOBS.assign(work=np.nan)}, "row 'j' of table jobs: work is missing"),
         ({"jobs": JOBS.assign(demand=9)}, "jobs['j'].demand is 9 GPUs, but the cluster has 6"),
         ({"jobs": JOBS.assign(parallelism="expert")}, "row 'j' of table jobs: jobs['j'].parallelism is 'expert'"),
-        ({"jobs": JOBS.assign(stages="")}, "jobs has the unknown column 'stages'"),
+        ({"jobs": JOBS.assign(stages="")}, "table jobs: has the unknown column 'stages'"),
         ({"stages": STAGES.drop(columns="replicas")}, "row ('j', 1) of table stages: replicas is missing"),
         ({"stages": STAGES.assign(replicas=2)}, "jobs['j'].stages have 2 GPUs; they must sum to demand = 1"),
-        ({"stages": pd.concat([STAGES, STAGES])}, "row ('j', 1) of table stages occurs twice"),
+        ({"stages": pd.concat([STAGES, STAGES])}, "row ('j', 1) of table stages: occurs twice"),
         (
             {"stages": STAGES.rename(index={1: 2}, level=1)},
             "table stages: stage 1 of job 'j' is missing; number them 1, 2, …",
@@ -125,18 +128,27 @@ PLACED = pd.DataFrame({"T4": [1], "V100": [0]}, index=pd.MultiIndex.from_tuples(
             {"stages": STAGES.rename(index={1: "a"}, level=1)},
             "row ('j', 'a') of table stages: stage is 'a'; it must be",
         ),
-        ({"stages": STAGES.set_axis(["j"])}, "row 'j' of table stages must have the index job, stage"),
-        ({"stages": STAGES.rename(index={"j": "k"}, level=0)}, "table stages names the job 'k', which is not in table"),
+        ({"stages": STAGES.set_axis(["j"])}, "row 'j' of table stages: must have the index job, stage"),
+        (
+            {"stages": STAGES.rename(index={"j": "k"}, level=0)},
+            "table stages: names the job 'k', which is not",
+        ),
         ({"held": pd.DataFrame({"T4": [1.0], "V100": [0]}, index=["z"])}, "held"),
-        ({"held": pd.DataFrame({"T4": [1.0]}, index=["x"])}, "held has no column for GPU type 'V100'"),
+        ({"held": pd.DataFrame({"T4": [1.0]}, index=["x"])}, "table held: has no column for GPU type 'V100'"),
         ({"done": pd.DataFrame({"work": [-1]}, index=["j"])}, "done['j'] is -1"),
-        ({"done": pd.DataFrame({"works": [1]}, index=["j"])}, "done has the unknown column 'works'"),
+        ({"done": pd.DataFrame({"works": [1]}, index=["j"])}, "table done: has the unknown column 'works'"),
         ({"placed": pd.DataFrame({"T4": [9], "V100": 0}, index=["j"])}, "must have the index job, server"),
         ({"placed": PLACED.assign(T4=9)}, "placed puts jobs on 9 T4 of server 's'; it has 4"),
-        ({"instance": pd.DataFrame({"time": [1, 2]}, index=["a", "b"])}, "table instance has 2 rows; it must have one"),
+        (
+            {"instance": pd.DataFrame({"time": [1, 2]}, index=["a", "b"])},
+            "table instance: has 2 rows; it must have",
+        ),
         ({"stage": STAGES}, "there is no table 'stage'; did you mean 'stages'"),
         ({"gpu_types": pd.DataFrame({"memory_bytes": [-1.0, 1.0]}, index=["T4", "V100"])}, "memory_bytes is -1.0"),
-        ({"gpu_types": pd.DataFrame({"memory": [1.0]}, index=["T4"])}, "gpu_types has the unknown column 'memory'"),
+        (
+            {"gpu_types": pd.DataFrame({"memory": [1.0]}, index=["T4"])},
+            "table gpu_types: has the unknown column",
+        ),
     ],
 )
 def test_bad_tables(bad: dict[str, Any], said: str) -> None:
@@ -181,16 +193,16 @@ def test_bad_folders(tmp_path: Path) -> None:
 
 
 BAD_FILES = [
-    ("servers", "server,T4,T4\ns,1,2\n", "servers.csv has the column 'T4' twice; keep one"),
-    ("servers", "server,T4,T4.1\ns,1,2\n", "tenants.csv has no column for GPU type 'T4.1'; give one"),
+    ("servers", "server,T4,T4\ns,1,2\n", "servers.csv: has the column 'T4' twice; keep one"),
+    ("servers", "server,T4,T4.1\ns,1,2\n", "tenants.csv: has no column for GPU type 'T4.1'; give one"),
     ("servers", "server,T4\ns,-1\n", "servers.csv: row 's': servers['s'].gpus['T4'] is -1.0; it must be"),
     ("servers", "server,T4\ns,0\n", ": the cluster is empty"),
-    ("tenants", "tenant,T5\nu,1\n", "tenants.csv has the unknown column 'T5'; known: T4, memory_bytes, weight"),
-    ("tenants", "tenant,T4\nu,1\nu,1\n", "tenants.csv: row 'u' occurs twice; every tenant needs its own name"),
+    ("tenants", "tenant,T5\nu,1\n", "tenants.csv: has the unknown column 'T5'; known: T4, memory_bytes, weight"),
+    ("tenants", "tenant,T4\nu,1\nu,1\n", "tenants.csv: row 'u': occurs twice; every tenant needs its own name"),
     ("jobs", "job,T4,work,demand\nj,1,5,7\n", ": jobs['j'].demand is 7 GPUs, but the cluster has 4"),
     ("jobs", "job,T4,work\nj,1,x\n", "jobs.csv: row 'j': jobs['j'].work is 'x'; it must be a finite number > 0"),
-    ("done", "job,work\nj,5\n", "done.csv names job 'j', which does not exist"),
-    ("stages", "job,stage,replicas,forward_s,backward_s\nj,1,1,1,1\n", "stages.csv names the job 'j', which is not"),
+    ("done", "job,work\nj,5\n", "done.csv: done names job 'j', which does not exist"),
+    ("stages", "job,stage,replicas,forward_s,backward_s\nj,1,1,1,1\n", "stages.csv: names the job 'j', which is not"),
 ]
 
 
@@ -201,8 +213,8 @@ def test_what_is_wrong_is_said_with_its_file(tmp_path: Path, table: str, text: s
     (tmp_path / f"{table}.csv").write_text(text)
     with pytest.raises(InvalidInstance) as caught:
         hetopt.Instance.read_csv(tmp_path)
+    assert str(caught.value.file).startswith(str(tmp_path))
     assert said in str(caught.value)
-    assert str(caught.value).startswith(str(tmp_path))
 
 
 def test_csv_files_are_written_all_or_none(tmp_path: Path) -> None:

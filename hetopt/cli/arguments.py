@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hetopt.data.documents import Fault, from_yaml
+from hetopt.data.documents import DocumentError, from_yaml
 from hetopt.data.extremes import farthest_apart
 from hetopt.data.instance import Instance
 from hetopt.data.saving import check_writable
@@ -102,8 +102,8 @@ def parse_settings(pairs: list[str] | None, word: str = "--set") -> dict[str, An
             raise InvalidOption(f"{word} {pair!r} must have the form key=value")
         try:
             settings[key] = from_yaml(value)
-        except Fault as fault:
-            raise InvalidOption(f"{word} {pair!r}: the value {fault}") from None
+        except DocumentError as error:
+            raise InvalidOption(f"{word} {pair!r}: the value {error}") from None
     return settings
 
 
@@ -176,7 +176,7 @@ def about(name: str, instance: Instance) -> Iterator[None]:
     try:
         yield
     except (InvalidInstance, InvalidFormulation, InvalidPlan, NotSolved) as problem:
-        text = str(problem) if str(problem).startswith(name) else f"{name}: {problem}"
-        far = "" if isinstance(problem, (InvalidInstance, InvalidPlan)) else farthest_apart(instance)
-        problem.args = (f"{text} (numbers far apart: {far})" if far else text, *problem.args[1:])
+        problem.file = problem.file or name
+        if not isinstance(problem, (InvalidInstance, InvalidPlan)) and (far := farthest_apart(instance)):
+            problem.problem += f" (numbers far apart: {far})"
         raise

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from hetopt.checks import FrozenDict, count, known, mapping, members, number, text, unique
-from hetopt.errors import InvalidInstance
+from hetopt.errors import InvalidInstance, Item
 
 MOST_SERVERS = 1_000_000
 """What :meth:`Cluster.of` makes at most: a slip in a capacity shall not fill the memory."""
@@ -36,7 +36,7 @@ class GPUType:
     def __post_init__(self) -> None:
         text(self.name, "GPU type name")
         if self.memory_bytes is not None:
-            memory = number(self.memory_bytes, f"gpu_types[{self.name!r}].memory_bytes", strict=True)
+            memory = number(self.memory_bytes, ("gpu_types", Item(self.name), "memory_bytes"), strict=True)
             object.__setattr__(self, "memory_bytes", memory)
 
 
@@ -70,13 +70,13 @@ class Server:
     disk_bytes: float | None = None
 
     def __post_init__(self) -> None:
-        key = f"servers[{text(self.name, 'server name')!r}]"
-        gpus = {t: count(n, f"{key}.gpus[{t!r}]") for t, n in mapping(self.gpus, f"{key}.gpus").items()}
+        key = "servers", Item(text(self.name, "server name"))
+        gpus = {t: count(n, (*key, "gpus", Item(t))) for t, n in mapping(self.gpus, (*key, "gpus")).items()}
         object.__setattr__(self, "gpus", FrozenDict({t: n for t, n in gpus.items() if n}))  # none is absent
         for name in ("nic_bytes_per_s", "intra_bytes_per_s"):
-            object.__setattr__(self, name, number(getattr(self, name), f"{key}.{name}", strict=True))
+            object.__setattr__(self, name, number(getattr(self, name), (*key, name), strict=True))
         if self.disk_bytes is not None:
-            object.__setattr__(self, "disk_bytes", number(self.disk_bytes, f"{key}.disk_bytes"))
+            object.__setattr__(self, "disk_bytes", number(self.disk_bytes, (*key, "disk_bytes")))
 
 
 @dataclass(frozen=True)
@@ -100,15 +100,15 @@ class Cluster:
     servers: tuple[Server, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "gpu_types", members(self.gpu_types, GPUType, "cluster.gpu_types"))
-        object.__setattr__(self, "servers", members(self.servers, Server, "cluster.servers"))
+        object.__setattr__(self, "gpu_types", members(self.gpu_types, GPUType, ("cluster", "gpu_types")))
+        object.__setattr__(self, "servers", members(self.servers, Server, ("cluster", "servers")))
         if not self.gpu_types:
-            raise InvalidInstance("cluster.gpu_types is empty; a cluster needs at least one GPU type")
+            raise InvalidInstance("is empty; a cluster needs at least one GPU type", ("cluster", "gpu_types"))
         unique((t.name for t in self.gpu_types), "GPU type")
         unique((s.name for s in self.servers), "server")
         for server in self.servers:
             for name in server.gpus:
-                known(name, self.type_names, f"servers[{server.name!r}].gpus", "GPU type")
+                known(name, self.type_names, ("servers", Item(server.name), "gpus"), "GPU type")
         if sum(self.capacity.values()) == 0:
             raise InvalidInstance("the cluster is empty: no server has a GPU; give at least one server with one GPU")
 
@@ -161,9 +161,11 @@ class Cluster:
         """
         if not isinstance(capacity, Mapping):
             if isinstance(capacity, str) or not isinstance(capacity, Iterable):
-                raise InvalidInstance(f"capacity is {capacity!r}; it must map GPU types to GPUs, or list GPUs per type")
+                raise InvalidInstance(
+                    f"is {capacity!r}; it must map GPU types to GPUs, or list GPUs per type", "capacity"
+                )
             capacity = {f"GPU{i + 1}": n for i, n in enumerate(capacity)}
-        gpus = {t: count(n, f"capacity[{t!r}]") for t, n in mapping(capacity, "capacity").items()}
+        gpus = {t: count(n, ("capacity", Item(t))) for t, n in mapping(capacity, "capacity").items()}
         memory = mapping({} if memory_bytes is None else memory_bytes, "memory_bytes")
         for name in memory:
             known(name, gpus, "memory_bytes", "GPU type")
@@ -172,7 +174,7 @@ class Cluster:
             size = count(gpus_per_server, "gpus_per_server", least=1)
         if sum(-(-n // size) for n in gpus.values()) > MOST_SERVERS:
             raise InvalidInstance(
-                f"capacity is {gpus!r}; in servers of {size} that is more than {MOST_SERVERS} servers"
+                f"is {gpus!r}; in servers of {size} that is more than {MOST_SERVERS} servers", "capacity"
             )
         prefix = {t: t.lower() for t in gpus} if len({t.lower() for t in gpus}) == len(gpus) else {t: t for t in gpus}
         servers = [

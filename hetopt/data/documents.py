@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn
 
 import yaml
 
-KeyPath: TypeAlias = tuple[str | int, ...]
+from hetopt.errors import HetoptError, KeyPath, spell
 
 DEEPEST = 20
 """Levels of mappings and lists that a document may have; an instance needs seven."""
@@ -28,17 +28,29 @@ FLOAT = re.compile(
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class Fault(Exception):
-    """What is wrong with a document, and where: the path of the key and, where known, the line."""
+class DocumentError(Exception):
+    """What is wrong with a document, and where.
 
-    def __init__(self, message: str, path: KeyPath = (), line: int | None = None) -> None:
-        super().__init__(message)
-        self.path, self.line = path, line
+    Attributes
+    ----------
+    problem:
+        A text, or the error of the data.
+    position:
+        Keys and indices that lead to the value in the document.
+    line:
+        Line of the file, where it is known already.
+    """
 
+    def __init__(self, problem: str | HetoptError, position: KeyPath = (), line: int | None = None) -> None:
+        super().__init__(problem, position, line)
+        self.problem, self.position, self.line = problem, position, line
 
-def spell(path: KeyPath) -> str:
-    """``("tenants", 1, "speedup", "V100")`` as ``tenants[1].speedup.V100``."""
-    return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path).removeprefix(".")
+    def __str__(self) -> str:
+        return str(self.problem)
+
+    def found_line(self, text: str) -> int | None:
+        """The line in ``text``, the content of the file; None where unknown."""
+        return self.line if self.line is not None or not text else line_of(text, self.position)
 
 
 def scalar(value: str) -> Any:
@@ -81,9 +93,9 @@ class _Builder:
         if isinstance(event, yaml.CollectionEndEvent):
             self.frames.pop()
         elif isinstance(event, yaml.AliasEvent):
-            raise Fault("anchors and aliases (& and *) are not read; write the value out", self.path(), line)
+            raise DocumentError("anchors and aliases (& and *) are not read; write the value out", self.path(), line)
         elif isinstance(event, (yaml.ScalarEvent, yaml.CollectionStartEvent)) and event.tag is not None:
-            raise Fault(f"the tag {event.tag!r} is not read; write plain values", self.path(), line)
+            raise DocumentError(f"the tag {event.tag!r} is not read; write plain values", self.path(), line)
         elif isinstance(event, yaml.ScalarEvent):
             self.put(scalar(event.value) if event.implicit[0] else event.value, event.value, line)
         elif isinstance(event, yaml.CollectionStartEvent):
@@ -91,7 +103,7 @@ class _Builder:
             self.put(box, "", line)
             self.frames.append(_Frame(box))
             if len(self.frames) > DEEPEST:
-                raise Fault(
+                raise DocumentError(
                     f"more than {DEEPEST} levels of mappings and lists; no file of hetopt needs so many", (), line
                 )
 
@@ -115,9 +127,9 @@ class _Builder:
         where = spell(self.path()[:-1]) or "the file"
         if not isinstance(key, str):
             hint = f"; put it in quotes: '{raw}'" if raw else ""
-            raise Fault(f"has the key {key!r} in {where}, which is no text{hint}", self.path()[:-1], line)
+            raise DocumentError(f"has the key {key!r} in {where}, which is no text{hint}", self.path()[:-1], line)
         if key in self.frames[-1].box:
-            raise Fault(f"has the key {key!r} twice in {where}; keep one", self.path()[:-1], line)
+            raise _DuplicateKey(f"has the key {key!r} twice in {where}; keep one", self.path()[:-1], line)
 
 
 def from_yaml(text: str, lines: dict[KeyPath, int] | None = None) -> Any:
@@ -125,7 +137,7 @@ def from_yaml(text: str, lines: dict[KeyPath, int] | None = None) -> Any:
 
     Raises
     ------
-    Fault
+    DocumentError
         Not YAML, or YAML that is refused.
     """
     builder = _Builder(lines)
@@ -135,11 +147,11 @@ def from_yaml(text: str, lines: dict[KeyPath, int] | None = None) -> Any:
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
         said = " ".join(filter(None, (problem.context, problem.problem)))
-        raise Fault(f"is not YAML: {said}", line=None if mark is None else mark.line + 1) from None
+        raise DocumentError(f"is not YAML: {said}", line=None if mark is None else mark.line + 1) from None
     except yaml.YAMLError as problem:
-        raise Fault(f"is not YAML: {str(problem).splitlines()[0]}") from None
+        raise DocumentError(f"is not YAML: {str(problem).splitlines()[0]}") from None
     if len(builder.documents) > 1:
-        raise Fault(f"has {len(builder.documents)} documents; it must have one, without further lines ---")
+        raise DocumentError(f"has {len(builder.documents)} documents; it must have one, without further lines ---")
     return builder.documents[0] if builder.documents else None
 
 
@@ -148,19 +160,19 @@ def from_json(text: str) -> Any:
 
     Raises
     ------
-    Fault
+    DocumentError
         Not JSON, duplicate keys, NaN or Infinity.
     """
     try:
         return json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
-    except _Twice as fault:
-        raise _placed(text, fault) from None
+    except _DuplicateKey as error:
+        raise _with_line(text, error) from None
     except json.JSONDecodeError as problem:
-        raise Fault(f"is not JSON: {problem.msg}", line=problem.lineno) from None
+        raise DocumentError(f"is not JSON: {problem.msg}", line=problem.lineno) from None
     except RecursionError:
-        raise Fault("has too many levels of mappings and lists; no file of hetopt needs so many") from None
+        raise DocumentError("has too many levels of mappings and lists; no file of hetopt needs so many") from None
     except ValueError as problem:  # an integer of thousands of digits
-        raise Fault(f"is not JSON that can be read: {problem}") from None
+        raise DocumentError(f"is not JSON that can be read: {problem}") from None
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -168,25 +180,27 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(result) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise _Twice(f"has the key {twice!r} twice in one mapping; keep one")
+        raise _DuplicateKey(f"has the key {twice!r} twice in one mapping; keep one")
     return result
 
 
-class _Twice(Fault):
+class _DuplicateKey(DocumentError):
     """A key that occurs twice; JSON's reader does not say where."""
 
 
-def _placed(text: str, fault: _Twice) -> Fault:
-    """The same fault with its place: most JSON is YAML too, whose reader knows the line."""
+def _with_line(text: str, error: _DuplicateKey) -> DocumentError:
+    """The same error with its line: most JSON is YAML too, whose parser knows lines."""
     try:
         from_yaml(text)
-    except Fault as same:
-        return same if " twice in " in str(same) else fault
-    return fault
+    except _DuplicateKey as same:
+        return same
+    except DocumentError:
+        pass
+    return error
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise Fault(f"holds {name}, which is no number; every number must be finite")
+    raise DocumentError(f"holds {name}, which is no number; every number must be finite")
 
 
 def line_of(text: str, path: KeyPath) -> int | None:
@@ -194,7 +208,7 @@ def line_of(text: str, path: KeyPath) -> int | None:
     lines: dict[KeyPath, int] = {}
     try:
         from_yaml(text, lines)
-    except Fault:  # JSON that is no YAML
+    except DocumentError:  # JSON that is no YAML
         return None
     return next((lines[path[:i]] for i in range(len(path), -1, -1) if path[:i] in lines), None)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hetopt.checks import is_real, number
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Floats
-from hetopt.errors import InvalidInstance
+from hetopt.errors import InvalidInstance, Item
 
 
 def labels(index: pd.Index[Any]) -> list[str] | None:
@@ -47,7 +47,7 @@ def aligned(value: Any, key: str, rows: Sequence[str] | None, columns: Sequence[
             continue
         if sorted(own) != sorted(wanted):
             what = "columns" if axis else "rows"
-            raise InvalidInstance(f"{key} has the {what} {_some(own)}; they must be {_some(wanted)}, in any order")
+            raise InvalidInstance(f"has the {what} {_some(own)}; they must be {_some(wanted)}, in any order", key)
         order = list(wanted)
         value = value[order] if isinstance(value, pd.DataFrame) and axis else value.loc[order]
     return value
@@ -73,12 +73,12 @@ def matrix(value: Any, key: str, types: Sequence[str], rows: Sequence[str] | Non
             value = np.ma.filled(value.astype(object), "masked")
         table = np.asarray(value) if hasattr(value, "__array__") else np.asarray(value, dtype=object)
     except (TypeError, ValueError):
-        raise InvalidInstance(f"{key} must be {columns}; its rows differ in length") from None
+        raise InvalidInstance(f"must be {columns}; its rows differ in length", key) from None
     if table.ndim < 2 and not all(is_real(type(entry)) for entry in table.ravel().tolist()):
-        raise InvalidInstance(f"{key} must be {columns}; its rows differ in length, or it has none")
+        raise InvalidInstance(f"must be {columns}; its rows differ in length, or it has none", key)
     if table.ndim != 2 or table.shape[1] != len(types) or not table.shape[0]:
         raise InvalidInstance(
-            f"{key} has shape {table.shape}; it must be (rows >= 1, {len(types)}), a column per GPU type"
+            f"has shape {table.shape}; it must be (rows >= 1, {len(types)}), a column per GPU type", key
         )
     return table.astype(float) if table.dtype.kind in "iuf" else _floats(table, key, types, rows or own)
 
@@ -90,11 +90,12 @@ def _floats(table: NDArray[Any], key: str, types: Sequence[str], rows: Sequence[
             return table.astype(float)
     except OverflowError:
         pass  # an integer of hundreds of digits
-    names = rows if rows is not None and len(rows) == len(table) else range(len(table))
+    known = rows is not None and len(rows) == len(table)
+    names: Sequence[str | int] = list(map(Item, rows or ())) if known else range(len(table))
     for name, row in zip(names, table, strict=True):
         for t, entry in zip(types, row, strict=True):
             if type(entry) is not float:
-                number(entry, f"{key}[{name!r}][{t!r}]")
+                number(entry, (key, name, Item(t)))
     return table.astype(float)
 
 
@@ -103,11 +104,11 @@ def column(value: Any, key: str, names: Sequence[str], default: Any) -> list[Any
     if value is None or isinstance(value, str | bool | np.bool_) or is_real(type(value)):
         return [default if value is None else value] * len(names)
     if isinstance(value, bytes) or not isinstance(value, Sequence | np.ndarray | pd.Series):
-        raise InvalidInstance(f"{key} is {value!r}; it must be one value, or a sequence with one per row")
+        raise InvalidInstance(f"is {value!r}; it must be one value, or a sequence with one per row", key)
     column = aligned(value, key, names)
     column = list(column) if isinstance(column, Sequence) else column.tolist()
     if len(column) != len(names):
-        raise InvalidInstance(f"{key} has {len(column)} entries; it must have {len(names)}, one per row")
+        raise InvalidInstance(f"has {len(column)} entries; it must have {len(names)}, one per row", key)
     return column
 
 
@@ -117,10 +118,10 @@ def names(value: Sequence[str] | None, prefix: str, table: Any, key: str) -> lis
     if value is None:
         return own or [f"{prefix}{i + 1}" for i in range(len(table))]
     if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray | pd.Index | pd.Series):
-        raise InvalidInstance(f"{key} is {value!r}; it must be a list of names")
+        raise InvalidInstance(f"is {value!r}; it must be a list of names", key)
     names = list(value)
     if len(names) != len(table):
-        raise InvalidInstance(f"{key} has {len(names)} names; it must have {len(table)}, one per row")
+        raise InvalidInstance(f"has {len(names)} names; it must have {len(table)}, one per row", key)
     return names
 
 
@@ -155,6 +156,6 @@ def with_held(fields: dict[str, Any], names: Sequence[str], cluster: Cluster) ->
         return fields
     table = matrix(held, "held", cluster.type_names, names)
     if len(table) != len(names):
-        raise InvalidInstance(f"held has {len(table)} rows; it must have {len(names)}, one per tenant or job")
+        raise InvalidInstance(f"has {len(table)} rows; it must have {len(names)}, one per tenant or job", "held")
     rows = {n: dict(zip(cluster.type_names, row, strict=True)) for n, row in zip(names, table.tolist(), strict=True)}
     return {**fields, "held": rows}

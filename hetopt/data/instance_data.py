@@ -18,7 +18,7 @@ from hetopt import checks
 from hetopt.checks import FrozenDict, count, known, mapping, members, number, unique
 from hetopt.data.cluster import Cluster
 from hetopt.data.workload import Job, JobType, Tenant, check_scale, slowest
-from hetopt.errors import InvalidInstance
+from hetopt.errors import InvalidInstance, Item, KeyPath
 from hetopt.tolerances import FEASIBILITY, scale
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -70,13 +70,15 @@ class InstanceData:
 
     def __post_init__(self) -> None:
         if not isinstance(self.cluster, Cluster):
-            raise InvalidInstance(f"cluster is {self.cluster!r}; it must be a Cluster, e.g. Cluster.of({{'V100': 4}})")
+            raise InvalidInstance(
+                f"is {self.cluster!r}; it must be a Cluster, e.g. Cluster.of({{'V100': 4}})", "cluster"
+            )
         object.__setattr__(self, "tenants", members(self.tenants, Tenant, "tenants"))
         object.__setattr__(self, "jobs", members(self.jobs, Job, "jobs"))
         object.__setattr__(self, "time", number(self.time, "time"))
         for key in ("name", "source"):
             if not isinstance(getattr(self, key), str):
-                raise InvalidInstance(f"{key} is {getattr(self, key)!r}; it must be text")
+                raise InvalidInstance(f"is {getattr(self, key)!r}; it must be text", key)
         unique((t.name for t in self.tenants), "tenant")
         unique(tenant_entity_names(self), "tenant or tenant/job type")
         unique((j.name for j in self.jobs), "job")
@@ -93,12 +95,13 @@ class InstanceData:
         total = sum(self.cluster.capacity.values())
         for job in self.jobs:
             if job.tenant is not None and self.tenants:
-                known(job.tenant, kinds, f"jobs[{job.name!r}].tenant", "tenant")
+                known(job.tenant, kinds, ("jobs", Item(job.name), "tenant"), "tenant")
                 if job.job_type is not None:
-                    known(job.job_type, kinds[job.tenant], f"jobs[{job.name!r}].job_type", "job type")
+                    known(job.job_type, kinds[job.tenant], ("jobs", Item(job.name), "job_type"), "job type")
             if job.demand > total:
                 raise InvalidInstance(
-                    f"jobs[{job.name!r}].demand is {job.demand} GPUs, but the cluster has {total}; it could never run"
+                    f"is {job.demand} GPUs, but the cluster has {total}; it could never run",
+                    ("jobs", Item(job.name), "demand"),
                 )
 
     def __str__(self) -> str:
@@ -150,7 +153,7 @@ def tenant_entity_names(instance: InstanceData) -> list[str]:
     ]
 
 
-def _check_types(instance: InstanceData, key: str, given: Collection[str]) -> None:
+def _check_types(instance: InstanceData, key: KeyPath, given: Collection[str]) -> None:
     known = instance.cluster.type_names
     if tuple(given) == known:
         return
@@ -158,7 +161,7 @@ def _check_types(instance: InstanceData, key: str, given: Collection[str]) -> No
         checks.known(name, known, key, "GPU type")
     for name in known:
         if name not in given:
-            raise InvalidInstance(f"{key} has no value for GPU type {name!r}; give one (0 where it cannot run)")
+            raise InvalidInstance(f"has no value for GPU type {name!r}; give one (0 where it cannot run)", key)
 
 
 def check_speeds(instance: InstanceData) -> None:
@@ -169,19 +172,19 @@ def check_speeds(instance: InstanceData) -> None:
     memory = {t.name: t.memory_bytes for t in instance.cluster.gpu_types if t.memory_bytes is not None}
     for tenant in instance.tenants:
         for kind in tenant.job_types:
-            key = f"tenants[{tenant.name!r}]"
-            _check_types(instance, f"{key}.speedup", kind.speedup)
+            key: KeyPath = ("tenants", Item(tenant.name))
+            _check_types(instance, (*key, "speedup"), kind.speedup)
             _check_memory(memory, key, kind.speedup, kind.memory_bytes)
     for job in instance.jobs:
-        key = f"jobs[{job.name!r}]"
-        _check_types(instance, f"{key}.throughput", job.throughput)
+        key = ("jobs", Item(job.name))
+        _check_types(instance, (*key, "throughput"), job.throughput)
         _check_memory(memory, key, job.throughput, job.memory_bytes)
 
 
-def _check_memory(memory: Mapping[str, float], key: str, speeds: Mapping[str, float], need: float) -> None:
+def _check_memory(memory: Mapping[str, float], key: KeyPath, speeds: Mapping[str, float], need: float) -> None:
     if need and not any(speed > 0 and need <= memory.get(t, np.inf) for t, speed in speeds.items()):
         raise InvalidInstance(
-            f"{key}.memory_bytes is {need:g}; it fits no GPU type that it can run on: {dict(memory)!r} (bytes)"
+            f"is {need:g}; it fits no GPU type that it can run on: {dict(memory)!r} (bytes)", (*key, "memory_bytes")
         )
 
 
@@ -206,15 +209,15 @@ def check_held(
     names = {*tenants, *jobs}
     result: dict[str, FrozenDict[str, float]] = {}
     for entity, gpus in mapping(value, "held").items():
-        key = f"held[{entity!r}]"
+        key = ("held", Item(entity))
         known(entity, names, "held", "tenant or job")
         row = {known(t, cluster.type_names, key, "GPU type"): n for t, n in mapping(gpus, key).items()}
-        result[entity] = FrozenDict({t: number(n, f"{key}[{t!r}]") for t, n in row.items()})
+        result[entity] = FrozenDict({t: number(n, (*key, Item(t))) for t, n in row.items()})
     for job, there in _by_type(placed).items():
         told = result.setdefault(job, FrozenDict(there))
         if {t: n for t, n in told.items() if n} != there:
             raise InvalidInstance(
-                f"held[{job!r}] is {_gpus(told)}, but placed[{job!r}] is on {_gpus(there)}; they must agree"
+                f"is {_gpus(told)}, but placed[{job!r}] is on {_gpus(there)}; they must agree", ("held", Item(job))
             )
     for kind, those in (("tenants", tenants), ("jobs", jobs)):
         _check_capacity(kind, [result[name] for name in those if name in result], cluster)
@@ -240,13 +243,13 @@ def _check_capacity(kind: str, rows: list[FrozenDict[str, float]], cluster: Clus
     """Tenants hold together, as averages over time, at most the GPUs that there are, and so do jobs."""
     for t, there in cluster.capacity.items():
         if (total := fsum(row.get(t, 0.0) for row in rows)) > there + FEASIBILITY * scale([there]):
-            raise InvalidInstance(f"held gives {kind} {total:.15g} {t} together; the cluster has {there}")
+            raise InvalidInstance(f"gives {kind} {total:.15g} {t} together; the cluster has {there}", "held")
 
 
 def check_done(value: Any, jobs: Collection[str]) -> Mapping[str, float]:
     """Job -> work done >= 0."""
     rows = mapping(value, "done").items()
-    return FrozenDict({known(j, jobs, "done", "job"): number(w, f"done[{j!r}]") for j, w in rows})
+    return FrozenDict({known(j, jobs, "done", "job"): number(w, ("done", Item(j))) for j, w in rows})
 
 
 def check_placed(value: Any, jobs: Mapping[str, Job], cluster: Cluster) -> Placed:
@@ -256,23 +259,24 @@ def check_placed(value: Any, jobs: Mapping[str, Job], cluster: Cluster) -> Place
     for job, hosts in mapping(value, "placed").items():
         known(job, jobs, "placed", "job")
         rows: dict[str, FrozenDict[str, int]] = {}
-        for server, gpus in mapping(hosts, f"placed[{job!r}]").items():
-            key = f"placed[{job!r}][{server!r}]"
-            known(server, cluster.by_name, f"placed[{job!r}]", "server")
-            rows[server] = FrozenDict({t: count(n, f"{key}[{t!r}]") for t, n in mapping(gpus, key).items()})
+        for server, gpus in mapping(hosts, ("placed", Item(job))).items():
+            key = ("placed", Item(job), Item(server))
+            known(server, cluster.by_name, ("placed", Item(job)), "server")
+            rows[server] = FrozenDict({t: count(n, (*key, Item(t))) for t, n in mapping(gpus, key).items()})
             for t, n in rows[server].items():
                 known(t, cluster.type_names, key, "GPU type")
                 used[server, t] += n
         result[job] = FrozenDict(rows)
     for (server, t), n in used.items():
         if n > (there := cluster.by_name[server].gpus.get(t, 0)):
-            raise InvalidInstance(f"placed puts jobs on {n} {t} of server {server!r}; it has {there}")
+            raise InvalidInstance(f"puts jobs on {n} {t} of server {server!r}; it has {there}", "placed")
     for job, by_type in _by_type(result).items():
         demand = jobs[job].demand
         forked = all(sum(gpus.values()) in (0, demand) for gpus in result[job].values())
         if (total := sum(by_type.values())) not in (0, demand) and not forked:
             raise InvalidInstance(
-                f"placed[{job!r}] has {total} GPUs; a gang runs on its demand, {demand}, "
-                "and each copy of a forked job on so many of one server"
+                f"has {total} GPUs; a gang runs on its demand, {demand}, "
+                "and each copy of a forked job on so many of one server",
+                ("placed", Item(job)),
             )
     return FrozenDict(result)

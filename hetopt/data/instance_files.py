@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import re
 import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,12 +15,12 @@ from pydantic import ValidationError
 from hetopt.checks import boolean, known
 from hetopt.data import documents, schema
 from hetopt.data.cluster import Cluster, GPUType, Server
-from hetopt.data.documents import Fault, KeyPath, spell
+from hetopt.data.documents import DocumentError
 from hetopt.data.instance_data import InstanceData, check_instance
 from hetopt.data.saving import save
 from hetopt.data.schema import SCHEMA
 from hetopt.data.workload import Job, JobType, Stage, Tenant
-from hetopt.errors import InvalidInstance, InvalidOption, UnusableFile
+from hetopt.errors import InvalidInstance, InvalidOption, Item, KeyPath, UnusableFile, spell
 
 
 class _Named(Protocol):
@@ -38,29 +37,28 @@ def to_instance(document: Any, make: Callable[..., Made]) -> Made:
 
     Raises
     ------
-    Fault
-        It is none.
+    DocumentError
+        The document does not describe an instance.
     """
     return _instance(_model(document), make)
 
 
 def _model(document: Any) -> schema.InstancePart:
     if document is None:
-        raise Fault(f"is empty; it must hold an instance, beginning with 'schema: {schema.SCHEMA}'")
+        raise DocumentError(f"is empty; it must hold an instance, beginning with 'schema: {schema.SCHEMA}'")
     if not isinstance(document, Mapping):
-        raise Fault(f"holds {reprlib.repr(document)}; it must be a mapping with the keys schema, cluster, tenants …")
+        found = reprlib.repr(document)
+        raise DocumentError(f"holds {found}; it must be a mapping with the keys schema, cluster, tenants …")
     if document.get("schema") != schema.SCHEMA:
         given = f"schema is {document['schema']!r}" if "schema" in document else "schema is missing"
-        raise Fault(f"{given}; this version of hetopt reads 'schema: {schema.SCHEMA}'", ("schema",))
+        raise DocumentError(f"{given}; this version of hetopt reads 'schema: {schema.SCHEMA}'", ("schema",))
     try:
         return schema.InstancePart.model_validate(dict(document))
     except ValidationError as problem:
-        raise fault_of(problem) from None
+        raise first_error(problem) from None
     except RecursionError:
-        raise Fault("has too many levels of mappings and lists; no file of hetopt needs so many") from None
+        raise DocumentError("has too many levels of mappings and lists; no file of hetopt needs so many") from None
 
-
-AT: KeyPath = ("cluster",)
 
 WANTED = {
     "string_type": "text",
@@ -73,17 +71,19 @@ WANTED = {
 }
 
 
-def fault_of(problem: ValidationError, what: str = "an instance") -> Fault:
-    """The first error of pydantic as one line of ours; ``what`` the file must hold."""
+def first_error(problem: ValidationError, what: str = "an instance") -> DocumentError:
+    """The first error of pydantic in one line; ``what`` the file must hold."""
     error = problem.errors(include_url=False)[0]
     path = tuple(p for p in error["loc"] if p != "[key]")
-    kind, key = error["type"], spell(path)
+    kind = error["type"]
     if kind == "missing":
-        return Fault(f"{key} is missing; {spell(path[:-1]) or what} must have one", path[:-1])
+        missing = InvalidInstance(f"is missing; {spell(path[:-1]) or what} must have one", path)
+        return DocumentError(missing, path[:-1])
     if kind == "unknown":
-        return Fault(f"{key} {error['msg']}".strip(), (*path, error["ctx"]["key"]))
+        return DocumentError(InvalidInstance(error["msg"], path), (*path, error["ctx"]["key"]))
     wanted = error["msg"] if kind == "wrong" else WANTED.get(kind) or error.get("ctx", {}).get("expected")
-    return Fault(f"{key} is {reprlib.repr(error['input'])}; it must be {wanted or error['msg']}", path)
+    found = reprlib.repr(error["input"])
+    return DocumentError(InvalidInstance(f"is {found}; it must be {wanted or error['msg']}", path), path)
 
 
 def _instance(part: schema.InstancePart, make: Callable[..., Made]) -> Made:
@@ -93,36 +93,37 @@ def _instance(part: schema.InstancePart, make: Callable[..., Made]) -> Made:
     try:
         return make(cluster, tenants=tenants, jobs=jobs, **rest)
     except InvalidInstance as problem:
-        raise Fault(str(problem), _guess(str(problem), part)) from None
+        raise DocumentError(problem, _position(problem.path, part)) from None
 
 
-def _guess(message: str, part: schema.InstancePart) -> KeyPath:
-    """Path of the tenant or job that a message of :class:`Instance` begins with, for the line."""
-    found = re.match(r"(tenants|jobs)\['(.*?)'\]\.?(\w*)|(\w+)", message)
-    if found is None or found[4]:
-        return (found[4],) if found else ()
-    names = [row.name for row in getattr(part, found[1])]
-    return (found[1], names.index(found[2]), found[3]) if found[2] in names else (found[1],)
+def _position(path: KeyPath, part: schema.InstancePart) -> KeyPath:
+    """Where the value of a tenant or a job stands in the document, which lists them; other paths as they are."""
+    if len(path) < 2 or path[0] not in ("tenants", "jobs"):
+        return path
+    names = [row.name for row in getattr(part, str(path[0]))]
+    return (path[0], names.index(path[1]), *path[2:])
 
 
 @contextmanager
-def _at(*path: str | int) -> Iterator[None]:
-    """Say where in the file the data of an :class:`InvalidInstance` stand; what is in the cluster says so."""
+def _at(*position: str | int) -> Iterator[None]:
+    """Locate an :class:`InvalidInstance` in the document: it is about the item at ``position``, or within it."""
     try:
         yield
     except InvalidInstance as problem:
-        inside = path[:1] == AT and not re.match(r"(the )?cluster", str(problem))
-        raise Fault(f"cluster.{problem}" if inside else str(problem), path) from None
+        in_cluster = position[0] == "cluster" and problem.path[:1] != ("cluster",) and problem.path
+        inside = problem.path[2:] if len(position) > 1 else problem.path
+        raise DocumentError(problem.within("cluster") if in_cluster else problem, (*position, *inside)) from None
 
 
 def _rows(parts: Sequence[P], key: KeyPath, make: Callable[[P], T]) -> tuple[T, ...]:
-    """What ``make`` makes of each part, all with different names; what is wrong is said with its place."""
+    """Make each part; names must differ; errors are located."""
     first: dict[str, int] = {}
     rows = []
     for i, part in enumerate(parts):
         if first.setdefault(part.name, i) != i:
-            place, other = spell((*key, i, "name")), spell((*key, first[part.name]))
-            raise Fault(f"{place} is {part.name!r}, the name of {other}; every name must differ", (*key, i, "name"))
+            other, at = spell((*key, first[part.name])), (*key, i, "name")
+            twice = InvalidInstance(f"is {part.name!r}, the name of {other}; every name must differ", at)
+            raise DocumentError(twice, at)
         with _at(*key, i):
             rows.append(make(part))
     return tuple(rows)
@@ -143,35 +144,40 @@ def _cluster(part: schema.ClusterPart) -> Cluster:
     long = ("gpu_types", "servers")
     if part.capacity is not None:
         for key in (key for key in long if key in given):
-            raise Fault(f"cluster has both capacity and {key}; give capacity, or gpu_types and servers", (*AT, key))
+            raise _cluster_error(f"has both capacity and {key}; give capacity, or gpu_types and servers", key)
         try:
             return Cluster.of(**given)
         except InvalidInstance as problem:
-            key = str(problem).partition(" ")[0]
-            text = f"cluster.{problem}" if key in given else str(problem)
-            raise Fault(text, (*AT, key if key in given else "capacity")) from None
+            known_key = problem.path[:1] and problem.path[0] in given
+            error = problem.within("cluster") if known_key else problem
+            raise DocumentError(error, error.path if known_key else ("cluster", "capacity")) from None
     for key in (key for key in long if key not in given):
-        raise Fault(f"cluster.{key} is missing; give gpu_types and servers, or capacity", AT)
+        missing = InvalidInstance("is missing; give gpu_types and servers, or capacity", ("cluster", key))
+        raise DocumentError(missing, ("cluster",))
     for key in (key for key in ELSEWHERE if key in given):
-        raise Fault(f"cluster has both servers and {key}; with servers, {ELSEWHERE[key]}", (*AT, key))
-    types = _rows(part.gpu_types or (), (*AT, "gpu_types"), lambda t: GPUType(**dict(t)))
-    servers = _rows(part.servers or (), (*AT, "servers"), lambda s: _server(s, types))
-    with _at(*AT):
+        raise _cluster_error(f"has both servers and {key}; with servers, {ELSEWHERE[key]}", key)
+    types = _rows(part.gpu_types or (), ("cluster", "gpu_types"), lambda t: GPUType(**dict(t)))
+    servers = _rows(part.servers or (), ("cluster", "servers"), lambda s: _server(s, types))
+    with _at("cluster"):
         return Cluster(types, servers)
+
+
+def _cluster_error(problem: str, key: str) -> DocumentError:
+    return DocumentError(InvalidInstance(problem, "cluster"), ("cluster", key))
 
 
 def _server(part: schema.ServerPart, types: Sequence[GPUType]) -> Server:
     known_types = [t.name for t in types]
     for name in part.gpus:
-        known(name, known_types, f"servers[{part.name!r}].gpus", "GPU type")
+        known(name, known_types, ("servers", Item(part.name), "gpus"), "GPU type")
     return Server(**dict(part))
 
 
-def _one_of(part: schema.Part, key: str, names: Sequence[str]) -> str:
+def _one_of(part: schema.Part, key: KeyPath, names: Sequence[str]) -> str:
     given = [name for name in names if getattr(part, name) is not None]
     if len(given) != 1:
         have = " and ".join(given) or f"none of {', '.join(names)}"
-        raise InvalidInstance(f"{key} has {have}; it must have exactly one of {', '.join(names)}")
+        raise InvalidInstance(f"has {have}; it must have exactly one of {', '.join(names)}", key)
     return given[0]
 
 
@@ -183,28 +189,23 @@ def _job_type(part: schema.JobTypePart | schema.TenantPart, name: str) -> JobTyp
 
 
 def _tenant(part: schema.TenantPart) -> Tenant:
-    key = f"tenants[{part.name!r}]"
+    key: KeyPath = ("tenants", Item(part.name))
     if _one_of(part, key, ("speedup", "throughput", "job_types")) != "job_types":
-        with _within("job_types['jobs']", key):
-            return Tenant(part.name, (_job_type(part, "jobs"),), part.weight)
+        try:
+            only = _job_type(part, "jobs")
+        except InvalidInstance as problem:
+            raise problem.at((*key, *problem.path[2:])) from None
+        return Tenant(part.name, (only,), part.weight)
     if part.memory_bytes is not None:
-        raise InvalidInstance(f"{key} has job_types and memory_bytes; give memory_bytes in each job type")
+        raise InvalidInstance("has job_types and memory_bytes; give memory_bytes in each job type", key)
     kinds = part.job_types or []
     for kind in kinds:
-        _one_of(kind, f"{key}.job_types[{kind.name!r}]", ("speedup", "throughput"))
-    with _within("job_types[", f"{key}.job_types["):
-        rows = tuple(_job_type(kind, kind.name) for kind in kinds)
-    return Tenant(part.name, rows, part.weight)
-
-
-@contextmanager
-def _within(beginning: str, better: str) -> Iterator[None]:
-    """Let errors that begin with the key of a job type say whose it is."""
+        _one_of(kind, (*key, "job_types", Item(kind.name)), ("speedup", "throughput"))
     try:
-        yield
+        rows = tuple(_job_type(kind, kind.name) for kind in kinds)
     except InvalidInstance as problem:
-        text = str(problem)
-        raise InvalidInstance(better + text.removeprefix(beginning) if text.startswith(beginning) else text) from None
+        raise problem.within(*key) from None
+    return Tenant(part.name, rows, part.weight)
 
 
 def _job(part: schema.JobPart) -> Job:
@@ -295,8 +296,8 @@ def read_document(path: str | os.PathLike[str]) -> Any:
     parse, text = _parser(path), _text(Path(path))
     try:
         return parse(text)
-    except Fault as fault:
-        raise _located(fault, path, text) from None
+    except DocumentError as error:
+        raise _located(error, path, text) from None
 
 
 def decode(
@@ -306,8 +307,8 @@ def decode(
     file = Path(path)
     try:
         instance = to_instance(document, make)
-    except Fault as fault:
-        raise _located(fault, path, _text(file) if file.is_file() else "") from None
+    except DocumentError as error:
+        raise _located(error, path, _text(file) if file.is_file() else "") from None
     if not boolean(any_scale, "any_scale", InvalidInstance):
 
         def where(i: int, tenant: Tenant, kind: JobType) -> str:
@@ -315,7 +316,7 @@ def decode(
             inside: KeyPath = () if short else ("job_types", tenant.job_types.index(kind))
             at = ("tenants", i, *inside, "speedup")
             place = f"tenants[{tenant.name!r}]" if short else f"tenants[{tenant.name!r}].job_types[{kind.name!r}]"
-            return str(_located(Fault(f"{place}.speedup", at), path, _text(file) if file.is_file() else ""))
+            return str(_located(DocumentError(f"{place}.speedup", at), path, _text(file) if file.is_file() else ""))
 
         check_instance(instance, where, "write throughput instead of speedup")
     return instance
@@ -357,7 +358,7 @@ def _text(path: Path) -> str:
         raise UnusableFile(f"{path} cannot be read: {getattr(problem, 'strerror', None) or problem}") from None
 
 
-def _located(fault: Fault, path: str | os.PathLike[str], text: str) -> InvalidInstance:
-    line = fault.line if fault.line is not None or not text else documents.line_of(text, fault.path)
-    place = f"{path}:{line}" if line else f"{path}"
-    return InvalidInstance(" ".join(f"{place}: {fault}".split()))
+def _located(error: DocumentError, path: str | os.PathLike[str], text: str) -> InvalidInstance:
+    """The error with file and line, on one line."""
+    problem = error.problem if isinstance(error.problem, InvalidInstance) else InvalidInstance(str(error.problem))
+    return problem.in_file(str(path), error.found_line(text))

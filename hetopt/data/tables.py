@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import dataclasses
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -65,13 +64,16 @@ def table_rows(
     columns, of = list(table.columns), {prefix + t: t for t in types}
     for column in columns:
         if columns.count(column) > 1:
-            raise InvalidInstance(f"{key} has the column {column!r} twice; keep one")
+            raise InvalidInstance(f"has the column {column!r} twice; keep one").in_table(key)
         if column not in of and column not in fields:
-            raise InvalidInstance(f"{key} has the unknown column {column!r}; {choices(str(column), [*of, *fields])}")
+            names = choices(str(column), [*of, *fields])
+            raise InvalidInstance(f"has the unknown column {column!r}; {names}").in_table(key)
     for column, t in of.items():
         if column not in columns:
             called = f" {column!r}" if prefix else ""
-            raise InvalidInstance(f"{key} has no column{called} for GPU type {t!r}; give one (0 where there is none)")
+            raise InvalidInstance(
+                f"has no column{called} for GPU type {t!r}; give one (0 where there is none)"
+            ).in_table(key)
     rows = []
     for name, cells in zip(table.index.tolist(), table.astype(object).to_numpy().tolist(), strict=True):
         row = dict(zip(columns, cells, strict=True))
@@ -85,7 +87,7 @@ def made(key: str, name: Any, kind: Callable[..., Any], *values: Any, **fields: 
     try:
         return kind(*values, **fields)
     except InvalidInstance as problem:
-        raise InvalidInstance(f"row {name!r} of table {key}: {problem}") from None
+        raise problem.in_table(key, name) from None
 
 
 STAGE = tuple(f.name for f in dataclasses.fields(Stage))
@@ -124,20 +126,20 @@ def stages_of(table: pd.DataFrame | None) -> dict[Any, list[Stage]]:
     numbered: dict[Any, dict[Any, Stage]] = {}
     for name, _, own in table_rows(table, "stages", (), STAGE):
         job, number = _pair(name, "stages")
-        count(number, f"row {name!r} of table stages: stage", least=1)
+        made("stages", name, count, number, "stage", least=1)
         if missing := [f for f in STAGE[:3] if f not in own]:
-            raise InvalidInstance(f"row {name!r} of table stages: {missing[0]} is missing")
+            raise InvalidInstance("is missing", missing[0]).in_table("stages", name)
         if numbered.setdefault(job, {}).setdefault(number, stage := made("stages", name, Stage, **own)) is not stage:
-            raise InvalidInstance(f"row {name!r} of table stages occurs twice; number the stages of a job 1, 2, …")
+            raise InvalidInstance("occurs twice; number the stages of a job 1, 2, …").in_table("stages", name)
     for job, rows in numbered.items():
         for absent in (number for number in range(1, len(rows) + 1) if number not in rows):
-            raise InvalidInstance(f"table stages: stage {absent} of job {job!r} is missing; number them 1, 2, …")
+            raise InvalidInstance(f"stage {absent} of job {job!r} is missing; number them 1, 2, …").in_table("stages")
     return {job: [rows[number] for number in sorted(rows)] for job, rows in numbered.items()}
 
 
 def _pair(name: Any, key: str) -> tuple[Any, Any]:
     if not isinstance(name, tuple) or len(name) != 2:
-        raise InvalidInstance(f"row {name!r} of table {key} must have the index {', '.join(INDEX[key])}")
+        raise InvalidInstance(f"must have the index {', '.join(INDEX[key])}").in_table(key, name)
     return name
 
 
@@ -174,7 +176,7 @@ def _present(gpus: dict[str, Any]) -> dict[str, Any]:
 def _about(table: pd.DataFrame) -> dict[str, Any]:
     rows = table_rows(table, "instance", (), ABOUT)
     if len(rows) != 1:
-        raise InvalidInstance(f"table instance has {len(rows)} rows; it must have one")
+        raise InvalidInstance(f"has {len(rows)} rows; it must have one").in_table("instance")
     name, _, own = rows[0]
     return {"name": "" if pd.isna(name) else name, **own}
 
@@ -266,7 +268,7 @@ def from_tables(
     given = {"servers": servers, "gpu_types": gpu_types, "tenants": tenants, "jobs": jobs, "stages": stages}
     for key, table in given.items():
         if not isinstance(table, pd.DataFrame) and (key == "servers" or table is not None):
-            raise InvalidInstance(f"{key} is a {type(table).__name__}; it must be a pandas DataFrame")
+            raise InvalidInstance(f"is a {type(table).__name__}; it must be a pandas DataFrame", key)
     names = (
         [str(t) for t in gpu_types.index] if gpu_types is not None else [c for c in servers.columns if c not in SERVER]
     )
@@ -280,7 +282,7 @@ def from_tables(
         for n, speed, own in table_rows(jobs, "jobs", names, JOB)
     ]
     if pipelines:
-        raise InvalidInstance(f"table stages names the job {next(iter(pipelines))!r}, which is not in table jobs")
+        raise InvalidInstance(f"names the job {next(iter(pipelines))!r}, which is not in table jobs").in_table("stages")
     instance = make(cluster, tenants=_tenants(tenants, names), jobs=tuple(job_rows), **state_fields(state, names))
     if not boolean(any_scale, "any_scale", InvalidInstance):
         _check_scale(instance, "of table tenants")
@@ -347,20 +349,12 @@ def read_csv(
     try:
         instance = from_tables(make, **{**found, **state}, any_scale=True)
     except InvalidInstance as problem:
-        raise InvalidInstance(_in_files(str(problem), Path(folder))) from None
+        table = problem.table or next((key for key in problem.path[:1] if key in INDEX), None)
+        file = Path(folder) if table is None else Path(folder) / f"{table}.csv"
+        raise problem.in_file(str(file)) from None
     if not boolean(any_scale, "any_scale", InvalidInstance):
         _check_scale(instance, f"of {Path(folder) / 'tenants.csv'}")
     return instance
-
-
-def _in_files(message: str, folder: Path) -> str:
-    """A message of :func:`from_tables` that names the file instead of the table."""
-    key = "|".join(INDEX)
-    if row := re.match(rf"(row .*?) of table ({key})\b", message):
-        return f"{folder / row[2]}.csv: {row[1]}{message[row.end() :]}"
-    if table := re.match(rf"(?:table )?({key})(?= )", message):
-        return f"{folder / table[1]}.csv{message[table.end() :]}"
-    return f"{folder}: {message}"
 
 
 def _csv(path: Path) -> pd.DataFrame:
@@ -371,15 +365,15 @@ def _csv(path: Path) -> pd.DataFrame:
     except OSError as problem:
         raise UnusableFile(f"{path} cannot be read: {problem.strerror or problem}") from None
     except ValueError as problem:  # pandas' own errors and wrong encodings
-        raise InvalidInstance(f"{path} is not CSV: {' '.join(str(problem).split())}") from None
+        raise InvalidInstance(f"is not CSV: {problem}").in_file(str(path)) from None
     if twice := [column for column in header if header.count(column) > 1]:
-        raise InvalidInstance(f"{path} has the column {twice[0]!r} twice; keep one")
+        raise InvalidInstance(f"has the column {twice[0]!r} twice; keep one").in_file(str(path))
     for column in table.columns:
         if column not in (*index, *TEXT) or column == "stage":
             table[column] = table[column].astype(object).map(to_number)
     keys = [key for key in index if key in table.columns]
     if missing := [key for key in index if key not in keys and key != "job_type"]:
-        raise InvalidInstance(f"{path} has no column {missing[0]!r}; its first columns must hold the names")
+        raise InvalidInstance(f"has no column {missing[0]!r}; its first columns must hold the names").in_file(str(path))
     return table.set_index(keys if len(keys) > 1 else keys[0])
 
 
@@ -396,7 +390,7 @@ def _tenant_table(instance: InstanceData) -> pd.DataFrame:
 
 def _job(own: dict[str, Any], name: Any) -> dict[str, Any]:
     if "work" not in own:
-        raise InvalidInstance(f"row {name!r} of table jobs: work is missing; give the work of every job")
+        raise InvalidInstance("is missing; give the work of every job", "work").in_table("jobs", name)
     return own
 
 
@@ -408,17 +402,15 @@ def _tenants(table: pd.DataFrame | None, types: list[str]) -> tuple[Tenant, ...]
     measured = [THROUGHPUT + t for t in types if THROUGHPUT + t in columns and THROUGHPUT + t not in types]
     if measured and (relative := [t for t in types if t in columns]):
         raise InvalidInstance(
-            f"tenants has the columns {relative[0]!r} (speedup) and {measured[0]!r}; give all of one kind"
-        )
+            f"has the columns {relative[0]!r} (speedup) and {measured[0]!r}; give all of one kind"
+        ).in_table("tenants")
     prefix, job_type = (THROUGHPUT, JobType.from_throughput) if measured else ("", partial(JobType, any_scale=True))
     for name, speed, own in table_rows(table, "tenants", types, TENANT, prefix):
         tenant, kind = name if isinstance(name, tuple) and len(name) == 2 else (name, "jobs")
         if kind == "jobs" and tenant in kinds and not isinstance(name, tuple):
-            raise InvalidInstance(f"row {name!r} of table tenants occurs twice; every tenant needs its own name")
+            raise InvalidInstance("occurs twice; every tenant needs its own name").in_table("tenants", name)
         weight = own.pop("weight", 1.0)
         if weights.setdefault(tenant, weight) != weight:
-            raise InvalidInstance(
-                f"row {name!r} of table tenants: weight is {weight}, in another row {weights[tenant]}"
-            )
+            raise InvalidInstance(f"is {weight}, in another row {weights[tenant]}", "weight").in_table("tenants", name)
         kinds.setdefault(tenant, []).append(made("tenants", name, job_type, kind, speed, **own))
     return tuple(made("tenants", t, Tenant, t, tuple(kinds[t]), weights[t]) for t in kinds)

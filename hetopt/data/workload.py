@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hetopt.checks import LEAST, MOST, FrozenDict, boolean, coefficient, count, mapping, members, number, text, unique
-from hetopt.errors import InvalidInstance, SuspiciousSpeedups
+from hetopt.errors import InvalidInstance, Item, KeyPath, SuspiciousSpeedups, spell
 from hetopt.tolerances import EQUAL, scale
 
 
@@ -25,32 +25,32 @@ class Parallelism(StrEnum):
     PIPELINE = "pipeline"
 
 
-def speeds(value: Mapping[str, float], key: str) -> FrozenDict[str, float]:
+def speeds(value: Mapping[str, float], key: KeyPath) -> FrozenDict[str, float]:
     """GPU type -> speed, each zero or from ``LEAST`` to ``MOST`` (:mod:`hetopt.checks`), one of them positive.
 
     Raises
     ------
     InvalidInstance
-        They are not; the message begins with ``key``.
+        They are not.
     """
     given = mapping(value, key)
     result = {  # the test spares a million calls and keys where 100,000 tenants are made at once
-        t: v if type(v) is float and (LEAST <= v <= MOST or v == 0.0) else coefficient(v, f"{key}[{t!r}]")
+        t: v if type(v) is float and (LEAST <= v <= MOST or v == 0.0) else coefficient(v, (*key, Item(t)))
         for t, v in given.items()
     }
     if not any(result.values()):
-        raise InvalidInstance(f"{key} is {dict(result)!r}; at least one GPU type must have a value > 0")
+        raise InvalidInstance(f"is {dict(result)!r}; at least one GPU type must have a value > 0", key)
     return FrozenDict(result)
 
 
-def _relative(throughput: Mapping[str, float], key: str) -> dict[str, float]:
+def _relative(throughput: Mapping[str, float], key: KeyPath) -> dict[str, float]:
     """GPU type -> speedup: throughputs (any work per second) over the one on the slowest type that runs it at all."""
     given = speeds(throughput, key)
     least = slowest(given)
     for t, v in given.items():
         if v / least > MOST:
             times = f"{v / least:g} times the smallest above 0, {least:g}"
-            raise InvalidInstance(f"{key}[{t!r}] is {v:g}, {times}; it must be {MOST:g} times that at most")
+            raise InvalidInstance(f"is {v:g}, {times}; it must be {MOST:g} times that at most", (*key, Item(t)))
     return {t: v / least for t, v in given.items()}
 
 
@@ -88,11 +88,11 @@ class JobType:
     any_scale: InitVar[bool] = field(default=False, kw_only=True)
 
     def __post_init__(self, any_scale: bool) -> None:
-        key = f"job_types[{text(self.name, 'job type name')!r}]"
-        object.__setattr__(self, "speedup", speeds(self.speedup, f"{key}.speedup"))
-        object.__setattr__(self, "memory_bytes", number(self.memory_bytes, f"{key}.memory_bytes"))
-        if not boolean(any_scale, f"{key}.any_scale", InvalidInstance):
-            check_scale([slowest(self.speedup)], lambda _: f"{key}.speedup", "call JobType.from_throughput")
+        key = "job_types", Item(text(self.name, "job type name"))
+        object.__setattr__(self, "speedup", speeds(self.speedup, (*key, "speedup")))
+        object.__setattr__(self, "memory_bytes", number(self.memory_bytes, (*key, "memory_bytes")))
+        if not boolean(any_scale, (*key, "any_scale"), InvalidInstance):
+            check_scale([slowest(self.speedup)], lambda _: spell((*key, "speedup")), "call JobType.from_throughput")
 
     @classmethod
     def from_throughput(cls, name: str, throughput: Mapping[str, float], memory_bytes: float = 0.0) -> JobType:
@@ -103,7 +103,7 @@ class JobType:
         InvalidInstance
             As :class:`JobType`, of the throughputs or of the speedups that they give.
         """
-        return cls(name, _relative(throughput, f"job_types[{name!r}].throughput"), memory_bytes, any_scale=True)
+        return cls(name, _relative(throughput, ("job_types", Item(name), "throughput")), memory_bytes, any_scale=True)
 
 
 @dataclass(frozen=True)
@@ -139,17 +139,17 @@ class Tenant:
     any_scale: InitVar[bool] = field(default=False, kw_only=True)
 
     def __post_init__(self, any_scale: bool) -> None:
-        key = f"tenants[{text(self.name, 'tenant name')!r}]"
+        key = "tenants", Item(text(self.name, "tenant name"))
         if isinstance(self.job_types, (dict, Mapping)):  # dict first: the abstract test is slow
             only = _only_type(self.job_types, key)
             object.__setattr__(self, "job_types", (only,))
-            if not boolean(any_scale, f"{key}.any_scale", InvalidInstance):
-                check_scale([slowest(only.speedup)], lambda _: f"{key}.speedup", "call Tenant.from_throughput")
-        object.__setattr__(self, "job_types", members(self.job_types, JobType, f"{key}.job_types"))
+            if not boolean(any_scale, (*key, "any_scale"), InvalidInstance):
+                check_scale([slowest(only.speedup)], lambda _: spell((*key, "speedup")), "call Tenant.from_throughput")
+        object.__setattr__(self, "job_types", members(self.job_types, JobType, (*key, "job_types")))
         if not self.job_types:
-            raise InvalidInstance(f"{key}.job_types is empty; a tenant needs at least one job type")
-        unique((j.name for j in self.job_types), f"job type of {key}")
-        object.__setattr__(self, "weight", coefficient(self.weight, f"{key}.weight", strict=True))
+            raise InvalidInstance("is empty; a tenant needs at least one job type", (*key, "job_types"))
+        unique((j.name for j in self.job_types), f"job type of {spell(key)}")
+        object.__setattr__(self, "weight", coefficient(self.weight, (*key, "weight"), strict=True))
 
     @classmethod
     def from_throughput(cls, name: str, throughput: Mapping[str, float], weight: float = 1.0) -> Tenant:
@@ -160,15 +160,15 @@ class Tenant:
         InvalidInstance
             As :class:`Tenant`, of the throughputs or of the speedups that they give.
         """
-        kind = JobType("jobs", _relative(throughput, f"tenants[{name!r}].throughput"), any_scale=True)
+        kind = JobType("jobs", _relative(throughput, ("tenants", Item(name), "throughput")), any_scale=True)
         return cls(name, (kind,), weight)
 
 
-def _only_type(speedup: Mapping[str, float], key: str) -> JobType:
+def _only_type(speedup: Mapping[str, float], key: KeyPath) -> JobType:
     try:
         return JobType("jobs", speedup, any_scale=True)
     except InvalidInstance as problem:
-        raise InvalidInstance(str(problem).replace("job_types['jobs']", key)) from None
+        raise problem.at((*key, *problem.path[2:])) from None
 
 
 @dataclass(frozen=True)
@@ -215,11 +215,11 @@ class Stage:
 
     def __post_init__(self) -> None:
         for key in ("replicas", "slices"):
-            object.__setattr__(self, key, count(getattr(self, key), f"stages[].{key}", least=1))
+            object.__setattr__(self, key, count(getattr(self, key), ("stages[]", key), least=1))
         for key in ("forward_s", "backward_s", "parameter_bytes", "output_bytes", "slice_bytes", "token_bytes"):
-            object.__setattr__(self, key, number(getattr(self, key), f"stages[].{key}"))
+            object.__setattr__(self, key, number(getattr(self, key), ("stages[]", key)))
         if self.input_bytes is not None:
-            object.__setattr__(self, "input_bytes", number(self.input_bytes, "stages[].input_bytes"))
+            object.__setattr__(self, "input_bytes", number(self.input_bytes, ("stages[]", "input_bytes")))
 
     @property
     def gpus(self) -> int:
@@ -302,34 +302,36 @@ class Job:
     copies: int | None = None
 
     def __post_init__(self) -> None:
-        key = f"jobs[{text(self.name, 'job name')!r}]"
-        object.__setattr__(self, "throughput", speeds(self.throughput, f"{key}.throughput"))
-        object.__setattr__(self, "work", coefficient(self.work, f"{key}.work", strict=True))
-        object.__setattr__(self, "weight", coefficient(self.weight, f"{key}.weight", strict=True))
-        object.__setattr__(self, "demand", count(self.demand, f"{key}.demand", least=1))
+        key = "jobs", Item(text(self.name, "job name"))
+        object.__setattr__(self, "throughput", speeds(self.throughput, (*key, "throughput")))
+        object.__setattr__(self, "work", coefficient(self.work, (*key, "work"), strict=True))
+        object.__setattr__(self, "weight", coefficient(self.weight, (*key, "weight"), strict=True))
+        object.__setattr__(self, "demand", count(self.demand, (*key, "demand"), least=1))
         for name in ("arrival", "memory_bytes", "checkpoint_bytes", "dataset_bytes"):
-            object.__setattr__(self, name, number(getattr(self, name), f"{key}.{name}"))
+            object.__setattr__(self, name, number(getattr(self, name), (*key, name)))
         for name in ("tenant", "dataset", "utility", "job_type", "group", "model"):
             if getattr(self, name) is not None:
-                text(getattr(self, name), f"{key}.{name}")
+                text(getattr(self, name), (*key, name))
         if self.copies is not None:
-            object.__setattr__(self, "copies", count(self.copies, f"{key}.copies", least=1))
+            object.__setattr__(self, "copies", count(self.copies, (*key, "copies"), least=1))
         if self.deadline is not None:
-            deadline = number(self.deadline, f"{key}.deadline", least=self.arrival, strict=True)
+            deadline = number(self.deadline, (*key, "deadline"), least=self.arrival, strict=True)
             object.__setattr__(self, "deadline", deadline)
         try:
             object.__setattr__(self, "parallelism", Parallelism(self.parallelism))
         except ValueError:
             kinds = ", ".join(Parallelism)
-            raise InvalidInstance(f"{key}.parallelism is {self.parallelism!r}; it must be one of {kinds}") from None
-        object.__setattr__(self, "stages", members(self.stages, Stage, f"{key}.stages"))
+            raise InvalidInstance(
+                f"is {self.parallelism!r}; it must be one of {kinds}", (*key, "parallelism")
+            ) from None
+        object.__setattr__(self, "stages", members(self.stages, Stage, (*key, "stages")))
         workers = sum(s.gpus for s in self.stages)
         if self.stages and workers != self.demand:
-            raise InvalidInstance(f"{key}.stages have {workers} GPUs; they must sum to demand = {self.demand}")
-        _check_flow(self.stages, f"{key}.stages")
+            raise InvalidInstance(f"have {workers} GPUs; they must sum to demand = {self.demand}", (*key, "stages"))
+        _check_flow(self.stages, (*key, "stages"))
 
 
-def _check_flow(stages: tuple[Stage, ...], key: str) -> None:
+def _check_flow(stages: tuple[Stage, ...], key: KeyPath) -> None:
     """What all replicas of a stage hand on is what all replicas of the next take in: k_{s-1} d_out = k_s d_in."""
     for i, (before, stage) in enumerate(pairwise((None, *stages))):
         if stage is None or stage.input_bytes is None:
@@ -338,8 +340,9 @@ def _check_flow(stages: tuple[Stage, ...], key: str) -> None:
         enters = stage.replicas * stage.input_bytes
         if abs(leaves - enters) > EQUAL * scale(leaves, enters):
             raise InvalidInstance(
-                f"{key}[{i}].input_bytes is {stage.input_bytes:g}, so {enters:g} bytes enter its {stage.replicas} "
-                f"replicas, but {leaves:g} leave the stage before; it must be {leaves / stage.replicas:g}"
+                f"is {stage.input_bytes:g}, so {enters:g} bytes enter its {stage.replicas} "
+                f"replicas, but {leaves:g} leave the stage before; it must be {leaves / stage.replicas:g}",
+                (*key, i, "input_bytes"),
             )
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from hetopt.checks import shown
-from hetopt.data.documents import Fault, from_yaml, line_of
+from hetopt.data.documents import DocumentError, from_yaml
 from hetopt.errors import InvalidOption, UnusableFile
 
 Form = TypeVar("Form", bound=BaseModel)
@@ -39,10 +39,10 @@ def read_form(form: type[Form], path: Path) -> Form:
         raise InvalidOption(f"{path} is no text in UTF-8") from None
     try:
         return as_form(form, from_yaml(text))
-    except Fault as fault:
-        line = fault.line if fault.line is not None else line_of(text, fault.path)
+    except DocumentError as error:
+        line = error.found_line(text)
         where = str(path) if line is None else f"{path}, line {line}"
-        raise InvalidOption(f"{where}: {fault}") from None
+        raise InvalidOption(f"{where}: {error}") from None
 
 
 def as_form(form: type[Form], content: Any) -> Form:
@@ -50,15 +50,15 @@ def as_form(form: type[Form], content: Any) -> Form:
 
     Raises
     ------
-    Fault
+    DocumentError
         They are something else.
     """
     if not isinstance(content, dict):
         held = "nothing" if content is None else shown(content)
-        raise Fault(f"holds {held}; it must be a mapping with the keys {', '.join(form.model_fields)}")
+        raise DocumentError(f"holds {held}; it must be a mapping with the keys {', '.join(form.model_fields)}")
     try:
         return form.model_validate(content)
     except ValidationError as problem:
-        from hetopt.data.instance_files import fault_of  # needs all of an instance's classes: only when it is needed
+        from hetopt.data.instance_files import first_error  # needs all of an instance's classes: only when it is needed
 
-        raise fault_of(problem, "the file") from None
+        raise first_error(problem, "the file") from None
