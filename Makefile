@@ -8,12 +8,18 @@ LINKS  := typings/hetopt/models typings/hetopt/proofs typings/hetopt/instances
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
-setup: $(VENV)/.done $(LINKS)   ## own virtual environment with pinned versions
+setup: $(VENV)/.dev $(LINKS)   ## own virtual environment with pinned versions, for development
 
-$(VENV)/.done: pyproject.toml constraints.txt
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
+
+$(VENV)/.user: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "hetopt needs Python 3.11 or newer; say make PYTHON=python3.12, for instance")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,docs,verify]'
+	$(INSTALL) .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.user
+	$(INSTALL) '.[dev,docs]'
 	@touch $@
 
 # mypy does not follow the mapping of folders to packages (see docs/contributing); links show it the real tree.
@@ -44,7 +50,7 @@ bench-small: setup
 bench: setup     ## measure: every benchmark at full size (about half an hour)
 	$(BIN)/pytest -q benchmarks --benchmark-only --size full
 
-demo: setup      ## solve the lab cluster with every policy, print a table, write a report
+demo: $(VENV)/.user      ## solve the lab cluster with every policy, print a table, write a report
 	$(BIN)/hetopt demo --out demo
 
 docs: setup      ## build the pages; warnings are errors, and so is a page that loads from elsewhere

@@ -6,12 +6,13 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
+from importlib.util import find_spec
 from numbers import Real
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
-from hetopt.errors import HetoptError, InvalidInstance, InvalidOption, KeyPath, UnknownName
+from hetopt.errors import HetoptError, InvalidInstance, InvalidOption, KeyPath, MissingPackage, UnknownName
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -44,6 +45,12 @@ LEAST = 1 / MOST
 
 MOST_COUNTED = 10**9
 """No count of GPUs is larger."""
+
+
+def require(package: str) -> None:
+    """Raise :class:`~hetopt.errors.MissingPackage` unless the package, which comes with an extra, is installed."""
+    if find_spec(package) is None:
+        raise MissingPackage(package)
 
 
 def number(value: Any, key: Key, *, least: float = 0.0, strict: bool = False) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Attributes, names (:class:`Item`) and positions that lead to a value."""
@@ -160,6 +160,47 @@ class Stalled(HetoptError, RuntimeError):
 
 class SolverUnavailable(HetoptError, ImportError):  # type: ignore[misc]  # ImportError has a path of its own
     """The solver is unknown, not installed, or has no valid licence."""
+
+
+class MissingPackage(HetoptError, ImportError):  # type: ignore[misc]
+    """A package that comes with an extra of hetopt is not installed.
+
+    Attributes
+    ----------
+    package, extra:
+        The package, and the extra that installs it: ``pip install 'hetopt[extra]'``.
+    """
+
+    EXTRAS: ClassVar = {
+        "hypothesis": "prove",
+        "sklearn": "predict",
+        "sqlalchemy": "run",
+        "pynvml": "run",
+        "prometheus_client": "run",
+        "networkx": "graphs",
+        "dask": "hosts",
+        "distributed": "hosts",
+        "pyarrow": "parquet",
+        "gurobipy": "gurobi",
+        "pyscipopt": "scip",
+        "torch": "torch",
+        "safetensors": "torch",
+    }
+    """Package, as it is imported -> the extra that installs it."""
+
+    @classmethod
+    def of(cls, problem: Exception) -> MissingPackage | None:
+        """The same where an import has failed because of a package of an extra; else None."""
+        if isinstance(problem, MissingPackage):
+            return problem
+        missing = (problem.name or "").partition(".")[0] if isinstance(problem, ModuleNotFoundError) else ""
+        return cls(missing) if missing in cls.EXTRAS else None
+
+    def __init__(self, package: str) -> None:
+        extra = self.EXTRAS[package]
+        super().__init__(f"{package} is not installed; pip install 'hetopt[{extra}]'")
+        self.args = (package,)
+        self.package, self.extra = package, extra
 
 
 class UnknownName(HetoptError, KeyError):

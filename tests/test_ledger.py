@@ -370,4 +370,4 @@ def test_without_the_packages_mechanical_parts_are_not_run(monkeypatch: pytest.M
     for part in (by_z3("x", list), by_sympy("x", lambda: "")):
         found = part()
         assert found.holds is None
-        assert "pip install 'hetopt[verify]'" in found.why
+        assert "pip install 'hetopt[prove]'" in found.why

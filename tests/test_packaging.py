@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from pathlib import Path
 
 import pytest
 from packaging.specifiers import SpecifierSet
+
+from hetopt.errors import MissingPackage
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -44,6 +47,74 @@ def test_every_pinned_version_installs_on_the_oldest_python() -> None:
     assert {name: str(versions) for name, versions in asked.items() if oldest not in versions} == {}
 
 
+def _requirements(lines: list[str]) -> set[str]:
+    return {re.split(r"[^\w.-]", line)[0] for line in lines}
+
+
+IMPORTED_AS = {"nvidia-ml-py": "pynvml", "scikit-learn": "sklearn", "prometheus-client": "prometheus_client"}
+
+
+def test_errors_know_the_extra_of_every_package() -> None:
+    """What is missing after a plain installation is named with the extra that installs it."""
+    extras = PROJECT["project"]["optional-dependencies"]
+    for package, extra in MissingPackage.EXTRAS.items():
+        assert package in {IMPORTED_AS.get(name, name) for name in _requirements(extras[extra])}
+
+
+PLAIN = """
+import sys
+from hetopt.errors import MissingPackage
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name in MissingPackage.EXTRAS or name in ("z3", "sympy", "latex2mathml", "cvxpy", "ecos", "pytest"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Absent())
+from hetopt.cli.main import main
+main()
+"""
+
+
+def plain(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command as after a plain installation."""
+    return subprocess.run(
+        [sys.executable, "-c", PLAIN, *words], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "solve lab36 -p oef-cooperative --exact",
+        "audit lab36 -p gavel-max-min",
+        "place lab36/jobs -p oef-cooperative --time 7200",
+        "place asrpt/fig2 --method heavy-edge",
+        "simulate fft-trace-2 --cluster lab36 --count 4 --policies fft,fifo --out runs",
+        "show fft",
+        "--help",
+    ],
+)
+def test_a_plain_installation_does(tmp_path: Path, words: str) -> None:
+    """Solving, auditing, simulating and the command line need no extra."""
+    done = plain(tmp_path, *words.split())
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "package", "extra"),
+    [
+        ("submit job.yaml", "sqlalchemy", "run"),
+        ("run --policy fft", "sqlalchemy", "run"),
+        ("dashboard", "sqlalchemy", "run"),
+        ("verify --quick", "hypothesis", "prove"),
+        ("reproduce fft --list", "hypothesis", "prove"),
+    ],
+)
+def test_what_a_plain_installation_lacks_is_one_line(tmp_path: Path, words: str, package: str, extra: str) -> None:
+    done = plain(tmp_path, *words.split())
+    assert done.returncode == 2
+    assert done.stderr == f"hetopt: {package} is not installed; pip install 'hetopt[{extra}]'\n"
+
+
 @pytest.mark.parametrize("folder", MAPPED)
 def test_a_mapped_folder_refuses_its_other_name(folder: str) -> None:
     """From the root `import models` would load a second copy; the error tells the right name."""
@@ -60,7 +131,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out, source = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("source")
     for folder in ("hetopt", *MAPPED):
         shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in ("pyproject.toml", "README.md"):
+    for file in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / file, source / file)
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(source)]
     done = subprocess.run(build, capture_output=True, text=True, check=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -23,7 +24,7 @@ from hetopt.cli.arguments import (
 )
 from hetopt.data.instance import Instance
 from hetopt.data.saving import check_folder, check_free, check_writable
-from hetopt.errors import InvalidOption
+from hetopt.errors import InvalidOption, MissingPackage
 from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.policies import Policy, solve
 from hetopt.presentation import console
@@ -306,12 +307,23 @@ def demo_command(
 
 
 def _add_commands() -> None:
-    """Commands that installed packages announce by entry points of the group ``hetopt.commands``."""
+    """Add the commands that installed packages announce by entry points of the group ``hetopt.commands``."""
     for point in sorted(entry_points(group="hetopt.commands"), key=lambda point: point.name):
         try:
-            app.command(point.name)(point.load())
+            command, text = point.load(), None
         except Exception as problem:  # a package that is half installed must not take the other commands away
-            console.note(f"no command {point.name!r} from {point.value!r}: {raised(problem)}")
+            if (missing := MissingPackage.of(problem)) is None:
+                console.note(f"no command {point.name!r} from {point.value!r}: {raised(problem)}")
+                continue
+            command, text = _refusing(missing), f"Needs pip install 'hetopt[{missing.extra}]'."
+        app.command(point.name, help=text)(command)
+
+
+def _refusing(missing: MissingPackage) -> Callable[[], None]:
+    def refuse() -> None:
+        raise missing
+
+    return refuse
 
 
 _add_commands()

@@ -15,7 +15,7 @@ from typing import Any
 import typer
 
 from hetopt.cli.app import new_app
-from hetopt.errors import HetoptError, NotSolved, SuspiciousSpeedups
+from hetopt.errors import HetoptError, MissingPackage, NotSolved, SuspiciousSpeedups
 from hetopt.presentation import console
 
 
@@ -24,8 +24,10 @@ def app_for(words: Sequence[str]) -> typer.Typer:
     for point in entry_points(group="hetopt.commands", name=words[0] if words else ""):
         try:
             command = point.load()
-        except Exception:
-            break  # told with all commands
+        except Exception as problem:
+            if missing := MissingPackage.of(problem):
+                raise missing from None
+            break  # reported with all commands
         app = new_app()
         app.command(point.name)(command)
         return app

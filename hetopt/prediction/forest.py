@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hetopt.checks import at_least
+from hetopt.checks import at_least, require
 from hetopt.data.entities import Floats
 from hetopt.data.workload import Job
 from hetopt.errors import InvalidOption
@@ -151,7 +151,8 @@ def grown(merged: Merged, drawn: NDArray[np.intp], seed: int) -> Any:
     Rows of one pair cannot be told apart, so a split gains the same from them as from their mean with their number as
     weight: what changes is a constant. So the tree is the one that the ``drawn`` jobs give one by one, for less work.
     """
-    from sklearn.tree import DecisionTreeRegressor  # takes a second to import, and not everybody needs it
+    require("sklearn")
+    from sklearn.tree import DecisionTreeRegressor  # an extra, which takes a second to import
 
     number = np.bincount(merged.pair[drawn], minlength=len(merged.features)).astype(float)
     total = np.bincount(merged.pair[drawn], merged.work[drawn], minlength=len(merged.features))

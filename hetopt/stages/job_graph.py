@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
+from hetopt.checks import require
 from hetopt.data.entities import read_only
 from hetopt.stages.allreduce import AllReduce, algorithm, multiplicities
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Numbers
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +78,16 @@ class JobGraph:
         return tuple((a, b) for (a, b), _ in sorted(rows, key=lambda row: (-row[1], row[0])))
 
     def networkx(self) -> nx.Graph[str]:
-        """The graph with nodes ``S1-R1`` (stage, replica, gpus) and edges with ``bytes``."""
+        """The graph with nodes ``S1-R1`` (stage, replica, gpus) and edges with ``bytes``.
+
+        Raises
+        ------
+        MissingPackage
+            networkx is not installed.
+        """
+        require("networkx")
+        import networkx as nx
+
         graph: nx.Graph[str] = nx.Graph(name=self.pipeline.name)
         for v, label in enumerate(self.labels):
             numbers = {"stage": int(self.stage[v]), "replica": int(self.replica[v]), "gpus": int(self.size[v])}

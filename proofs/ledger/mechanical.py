@@ -26,7 +26,7 @@ def by_z3(name: str, build: Callable[[], list[Any]]) -> Mechanical:
 
 def _missing(package: str, name: str) -> Check | None:
     if find_spec(package) is None:
-        return Check(name, None, why=f"{package} is not installed; pip install 'hetopt[verify]'")
+        return Check(name, None, why=f"{package} is not installed; pip install 'hetopt[prove]'")
     return None
 
 
