@@ -154,6 +154,10 @@ class Compiled:
         Leave out lazy rows, which :meth:`separation` adds as points violate them; False: include all rows.
     bounds:
         Name of a row -> (lower, upper) that replace the component's; None keeps the component's bound.
+    arrays:
+        Name -> arrays of components, where they are known already.
+    pyomo_of:
+        Has the same part that is read from Pyomo, which is then not built again.
 
     Raises
     ------
@@ -168,13 +172,18 @@ class Compiled:
         *,
         lazy: bool = True,
         bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
+        arrays: dict[str, Arrays] | None = None,
+        pyomo_of: Compiled | None = None,
     ) -> None:
         self.formulation, self.entities, self.lazy = formulation, entities, lazy
         self.bounds = bounds or {}
+        self._arrays, self._pyomo_of = arrays, pyomo_of
 
     @cached_property
     def arrays(self) -> dict[str, Arrays]:
         """Name -> arrays of every component that has them."""
+        if self._arrays is not None:
+            return self._arrays
         found = {}
         for part in self.formulation:
             if _has(part, "rows"):
@@ -224,6 +233,8 @@ class Compiled:
     @cached_property
     def pyomo(self) -> PyomoPart | None:
         """Rows, columns and gains of components without arrays, read from Pyomo; None if all have arrays."""
+        if self._pyomo_of is not None:
+            return self._pyomo_of.pyomo
         if len(self.arrays) == len(self.formulation.components):
             return None
         part = pyomo_part(self.formulation, self.entities, frozenset(self.arrays))
@@ -232,9 +243,8 @@ class Compiled:
     @cached_property
     def exact(self) -> Compiled:
         """The same over Fractions; floats read from Pyomo become the simple fractions that they round."""
-        compiled = Compiled(self.formulation, self.entities.exact, lazy=self.lazy)
-        compiled.__dict__["pyomo"] = self.pyomo  # rebuilding it would pass Fractions to its components
-        return compiled
+        # Building the Pyomo part again would pass Fractions to its components.
+        return Compiled(self.formulation, self.entities.exact, lazy=self.lazy, pyomo_of=self)
 
     @cached_property
     def _in_arrays(self) -> dict[str, Arrays]:
@@ -505,11 +515,9 @@ class Compiled:
 
     def without_curves(self) -> LinearProgram:
         """The program with a gain of 0 for each concave component; duals of an interior point refer to its rows."""
-        rest = Compiled(self.formulation, self.entities, lazy=self.lazy)
         none = Arrays(gain=np.zeros(self.entities.shape))
         arrays = {name: none if own.curves else own for name, own in self.arrays.items()}
-        rest.__dict__ |= {"arrays": arrays, "pyomo": self.pyomo}
-        return rest.program
+        return Compiled(self.formulation, self.entities, lazy=self.lazy, arrays=arrays, pyomo_of=self).program
 
     def measure(self, share: Floats, priority: int = 0) -> tuple[Measure, bool]:
         """(gain and size at ``priority`` and largest violation, whether all components could be measured)."""
