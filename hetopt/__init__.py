@@ -1,7 +1,7 @@
-"""hetopt: who should get which GPU when, on clusters of unlike GPUs.
+"""hetopt: an optimisation toolkit for scheduling deep-learning jobs on clusters of unlike GPUs.
 
-Names are imported when they are first used, so that a training job that says ``from hetopt.executor import lease``
-pays for nothing else.
+Names are imported when they are first used, so a training job that runs ``from hetopt.executor import lease`` imports
+nothing else.
 """
 
 from importlib import import_module
@@ -97,7 +97,7 @@ _WHERE = {
     "hetopt.formulations.session": "FormulationSession",
     "hetopt.solving.sensitivity": "Sensitivity sensitivity",
 }
-"""Module -> the names that come from it; the same as above, for those who run it."""
+"""Module -> the names that come from it: the imports above, at run time."""
 
 _MODULE = {name: module for module, names in _WHERE.items() for name in names.split()}
 

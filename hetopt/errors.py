@@ -20,7 +20,7 @@ class Item(str):
     __slots__ = ()
 
 
-def spell(path: str | KeyPath) -> str:
+def format_path(path: str | KeyPath) -> str:
     """``("jobs", Item("a"), "stages", 0, "replicas")`` as ``jobs['a'].stages[0].replicas``."""
     if isinstance(path, str):
         return path
@@ -55,7 +55,7 @@ class HetoptError(Exception):
     @property
     def key(self) -> str:
         """The path as text, e.g. ``jobs['a'].demand``."""
-        return spell(self.path)
+        return format_path(self.path)
 
     def __str__(self) -> str:
         """Place, key and problem."""

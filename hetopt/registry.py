@@ -82,7 +82,7 @@ class Announced:
             return point.load()
         except (ImportError, AttributeError) as problem:
             raise UnknownName(f"{self.what} {name!r} cannot be loaded from {point.value!r}: {problem}") from None
-        except Exception as problem:  # whatever the module of somebody else does
+        except Exception as problem:  # a user's module may raise anything
             raise InvalidOption(f"{self.what} {name!r} cannot be loaded: {raised(problem)}") from problem
 
     def factory(self, name: str) -> Callable[..., Any]:
@@ -122,7 +122,7 @@ class Announced:
             result = made(**fit)
         except HetoptError:
             raise
-        except Exception as problem:  # whatever the code of somebody else does
+        except Exception as problem:  # a user's code may raise anything
             raise InvalidOption(f"{called} cannot be made with {dict(settings)}: {raised(problem)}") from problem
         if self.method and not callable(getattr(result, self.method, None)):
             wanted = ("" if self.method == "__call__" else f".{self.method}") + f"({', '.join(self.parameters)})"
@@ -213,7 +213,7 @@ def _made_by_name(hint: type) -> Callable[[str], object] | None:
 
 
 def raised(problem: BaseException) -> str:
-    """What went wrong in somebody's code, and in which line."""
+    """The exception of a user's code as text, with its line."""
     frames = traceback.extract_tb(problem.__traceback__)
     where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
     return f"{type(problem).__name__}: {problem}{where}"

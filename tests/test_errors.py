@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Instance, InvalidInstance, InvalidOption, errors
-from hetopt.errors import HetoptError, Item, spell
+from hetopt.errors import HetoptError, Item, format_path
 from hetopt.models import fft
 
 GOOD = (Path(__file__).parent / "good.yaml").read_text()
@@ -91,5 +91,5 @@ def test_errors_survive_copies_and_processes(
 
 
 def test_paths_are_spelled_as_python() -> None:
-    assert spell(("jobs", Item("a"), "stages", 0, "replicas")) == "jobs['a'].stages[0].replicas"
+    assert format_path(("jobs", Item("a"), "stages", 0, "replicas")) == "jobs['a'].stages[0].replicas"
     assert str(InvalidInstance("is 3", ("held", Item("it's"))).within("x")) == 'x.held["it\'s"] is 3'

@@ -1,4 +1,4 @@
-"""What the machine room holds: GPU types, servers, the cluster."""
+"""GPU types, servers and the cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hetopt.checks import FrozenDict, count, known, mapping, members, number, te
 from hetopt.errors import InvalidInstance, Item
 
 MOST_SERVERS = 1_000_000
-"""What :meth:`Cluster.of` makes at most: a slip in a capacity shall not fill the memory."""
+"""Most servers that :meth:`Cluster.of` makes, so that a typing error in a capacity cannot exhaust the memory."""
 
 
 @dataclass(frozen=True)

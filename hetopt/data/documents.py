@@ -1,7 +1,7 @@
 """YAML and JSON text as plain data: mappings, lists, text, numbers, and the line of each.
 
 YAML is read by the rules of version 1.2 (``no`` is text, ``1e9`` a number, ``010`` ten), from the parser's events and
-without recursion, so that no file can exhaust the stack. Duplicate keys, anchors and tags are refused.
+without recursion, so no file can exhaust the stack. Duplicate keys, anchors and tags are refused.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from hetopt.errors import HetoptError, KeyPath, spell
+from hetopt.errors import HetoptError, KeyPath, format_path
 
 DEEPEST = 20
 """Levels of mappings and lists that a document may have; an instance needs seven."""
@@ -124,7 +124,7 @@ class _Builder:
             self.lines[self.path()] = line
 
     def _key(self, key: Any, raw: str, line: int) -> None:
-        where = spell(self.path()[:-1]) or "the file"
+        where = format_path(self.path()[:-1]) or "the file"
         if not isinstance(key, str):
             hint = f"; put it in quotes: '{raw}'" if raw else ""
             raise DocumentError(f"has the key {key!r} in {where}, which is no text{hint}", self.path()[:-1], line)
@@ -146,8 +146,8 @@ def from_yaml(text: str, lines: dict[KeyPath, int] | None = None) -> Any:
             builder.take(event)
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
-        said = " ".join(filter(None, (problem.context, problem.problem)))
-        raise DocumentError(f"is not YAML: {said}", line=None if mark is None else mark.line + 1) from None
+        text = " ".join(filter(None, (problem.context, problem.problem)))
+        raise DocumentError(f"is not YAML: {text}", line=None if mark is None else mark.line + 1) from None
     except yaml.YAMLError as problem:
         raise DocumentError(f"is not YAML: {str(problem).splitlines()[0]}") from None
     if len(builder.documents) > 1:

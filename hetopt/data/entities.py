@@ -30,7 +30,7 @@ def check_kind(key: str, kind: str | None) -> None:
 
 
 def read_only(array: NDArray[Number]) -> NDArray[Number]:
-    """``array``, or a copy of it where it could still be changed."""
+    """``array``, or a read-only copy if it is writeable."""
     if array.flags.writeable:
         array = array.copy()
         array.flags.writeable = False
@@ -39,7 +39,7 @@ def read_only(array: NDArray[Number]) -> NDArray[Number]:
 
 @dataclass(frozen=True, eq=False)
 class Entities:
-    """Those who share the cluster (n tenants' job types, or n jobs) and what they can do on k GPU types.
+    """The n entities that share the cluster (tenants' job types, or jobs), and their speeds on k GPU types.
 
     Attributes
     ----------
@@ -61,9 +61,9 @@ class Entities:
     capacity:
         (k,) GPUs of each type.
     held:
-        (n, k) GPUs held now, or None if the instance says of nobody of this kind.
+        (n, k) GPUs held now, or None where the instance gives none for this kind.
     instance:
-        Where the numbers come from, for parts that need more (work, arrival, checkpoints …); None if made by hand.
+        Where the numbers come from, for components that need more (work, arrival, checkpoints …); None if made by hand.
     any_type:
         (n, k) as ``speed``, but not 0 where only the gang is too large for the type; None: the same. Read it as
         :attr:`task_speed`.

@@ -37,7 +37,7 @@ def aligned(value: Any, key: str, rows: Sequence[str] | None, columns: Sequence[
     Raises
     ------
     InvalidInstance
-        The labels are other names than those, or one comes twice: by position they would go to somebody else.
+        The labels are other names, or a label occurs twice.
     """
     if not isinstance(value, pd.DataFrame | pd.Series):
         return value

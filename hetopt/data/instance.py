@@ -1,4 +1,4 @@
-"""The instance: a cluster, who shares it, and the state it is in now."""
+"""The instance: a cluster, its tenants and jobs, and its state now."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Instance(InstanceData):
     cluster:
         GPU types and servers.
     tenants:
-        Those who are owed fair parts; may be empty where only jobs matter.
+        Tenants, to whom fair shares are due; may be empty where only jobs matter.
     jobs:
         Jobs present now; may be empty where tenants always have enough work.
     time:
@@ -261,8 +261,8 @@ class Instance(InstanceData):
     def at(self, time: float) -> Instance:
         """The instance at another time: with the jobs that have arrived and are unfinished then.
 
-        What is said of other jobs in ``held``, ``done`` and ``placed`` is dropped; all else stays as it is, tenants and
-        the work done included.
+        Entries of other jobs in ``held``, ``done`` and ``placed`` are dropped; all else stays, including tenants and
+        the work done.
 
         Parameters
         ----------
@@ -373,7 +373,9 @@ def _at(instance: Instance, time: float) -> dict[str, Any]:
         for key in ("held", "done", "placed")
     }
     if len(rows["held"]) < len(instance.held) and not any(j.name in rows["held"] for j in jobs):
-        rows["held"][jobs[0].name] = FrozenDict()  # that those who are left hold nothing is still known
+        rows["held"][jobs[0].name] = (
+            FrozenDict()
+        )  # an empty entry: it is known that the jobs that are left hold nothing
     return {"jobs": jobs, "time": time, **rows}
 
 

@@ -36,7 +36,7 @@ class InstanceData:
     cluster:
         GPU types and servers.
     tenants:
-        Those who are owed fair parts; may be empty where only jobs matter.
+        Tenants, to whom fair shares are due; may be empty where only jobs matter.
     jobs:
         Jobs present now; may be empty where tenants always have enough work.
     time:
@@ -214,10 +214,10 @@ def check_held(
         row = {known(t, cluster.type_names, key, "GPU type"): n for t, n in mapping(gpus, key).items()}
         result[entity] = FrozenDict({t: number(n, (*key, Item(t))) for t, n in row.items()})
     for job, there in _by_type(placed).items():
-        told = result.setdefault(job, FrozenDict(there))
-        if {t: n for t, n in told.items() if n} != there:
+        given = result.setdefault(job, FrozenDict(there))
+        if {t: n for t, n in given.items() if n} != there:
             raise InvalidInstance(
-                f"is {_gpus(told)}, but placed[{job!r}] is on {_gpus(there)}; they must agree", ("held", Item(job))
+                f"is {_gpus(given)}, but placed[{job!r}] is on {_gpus(there)}; they must agree", ("held", Item(job))
             )
     for kind, those in (("tenants", tenants), ("jobs", jobs)):
         _check_capacity(kind, [result[name] for name in those if name in result], cluster)

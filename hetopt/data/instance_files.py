@@ -20,7 +20,7 @@ from hetopt.data.instance_data import InstanceData, check_instance
 from hetopt.data.saving import save
 from hetopt.data.schema import SCHEMA
 from hetopt.data.workload import Job, JobType, Stage, Tenant
-from hetopt.errors import InvalidInstance, InvalidOption, Item, KeyPath, UnusableFile, spell
+from hetopt.errors import InvalidInstance, InvalidOption, Item, KeyPath, UnusableFile, format_path
 
 
 class _Named(Protocol):
@@ -77,7 +77,7 @@ def first_error(problem: ValidationError, what: str = "an instance") -> Document
     path = tuple(p for p in error["loc"] if p != "[key]")
     kind = error["type"]
     if kind == "missing":
-        missing = InvalidInstance(f"is missing; {spell(path[:-1]) or what} must have one", path)
+        missing = InvalidInstance(f"is missing; {format_path(path[:-1]) or what} must have one", path)
         return DocumentError(missing, path[:-1])
     if kind == "unknown":
         return DocumentError(InvalidInstance(error["msg"], path), (*path, error["ctx"]["key"]))
@@ -121,7 +121,7 @@ def _rows(parts: Sequence[P], key: KeyPath, make: Callable[[P], T]) -> tuple[T, 
     rows = []
     for i, part in enumerate(parts):
         if first.setdefault(part.name, i) != i:
-            other, at = spell((*key, first[part.name])), (*key, i, "name")
+            other, at = format_path((*key, first[part.name])), (*key, i, "name")
             twice = InvalidInstance(f"is {part.name!r}, the name of {other}; every name must differ", at)
             raise DocumentError(twice, at)
         with _at(*key, i):
@@ -262,7 +262,7 @@ def _tenant_row(tenant: Tenant) -> Plain:
 
 
 def _short_cluster(cluster: Cluster) -> Plain | None:
-    """The cluster as ``capacity`` and what is alike in all servers, or None if it cannot be said so."""
+    """The cluster as ``capacity`` and what all servers share; None if the short form cannot express it."""
     if not cluster.servers:
         return None
     first = cluster.servers[0]

@@ -118,8 +118,8 @@ class Part(BaseModel):
         known = [field.alias or name for name, field in cls.model_fields.items()]
         for key in data if isinstance(data, dict) else ():
             if key not in known:
-                said = f"has the unknown key {key!r}; {checks.choices(key, known)}"
-                raise PydanticCustomError("unknown", "{said}", {"said": said, "key": key})
+                text = f"has the unknown key {key!r}; {checks.choices(key, known)}"
+                raise PydanticCustomError("unknown", "{text}", {"text": text, "key": key})
         return handler(data)
 
 
@@ -279,7 +279,7 @@ class JobPart(Part):
 
 
 class InstancePart(Part):
-    """An instance file of hetopt: a cluster, who wants it, and the state it is in now."""
+    """An instance file of hetopt: a cluster, its tenants and jobs, and its state now."""
 
     schema_: Literal["hetopt/instance/1"] = Field(alias="schema")
     """Name and version of this form."""

@@ -1,4 +1,4 @@
-"""What asks for GPUs: tenants with their job types, and jobs with their stages."""
+"""Tenants with their job types, and jobs with their stages."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hetopt.checks import LEAST, MOST, FrozenDict, boolean, coefficient, count, mapping, members, number, text, unique
-from hetopt.errors import InvalidInstance, Item, KeyPath, SuspiciousSpeedups, spell
+from hetopt.errors import InvalidInstance, Item, KeyPath, SuspiciousSpeedups, format_path
 from hetopt.tolerances import EQUAL, scale
 
 
 class Parallelism(StrEnum):
-    """How a job uses several GPUs; decides who is packed first (FFT, section 4.3)."""
+    """How a job uses several GPUs; decides which jobs are packed first (FFT, section 4.3)."""
 
     DATA = "data"
     TENSOR = "tensor"
@@ -68,8 +68,8 @@ class JobType:
     memory_bytes:
         Memory that one worker needs, in bytes; a type with less has speed zero.
     any_scale:
-        Speedups that are relative to something else than the slowest type are meant so; nothing is warned of. It is
-        not kept: :func:`dataclasses.replace` needs it again.
+        Speedups that are relative to something else than the slowest type are intended: no warning. It is
+        not stored: :func:`dataclasses.replace` needs it again.
 
     Raises
     ------
@@ -92,7 +92,9 @@ class JobType:
         object.__setattr__(self, "speedup", speeds(self.speedup, (*key, "speedup")))
         object.__setattr__(self, "memory_bytes", number(self.memory_bytes, (*key, "memory_bytes")))
         if not boolean(any_scale, (*key, "any_scale"), InvalidInstance):
-            check_scale([slowest(self.speedup)], lambda _: spell((*key, "speedup")), "call JobType.from_throughput")
+            check_scale(
+                [slowest(self.speedup)], lambda _: format_path((*key, "speedup")), "call JobType.from_throughput"
+            )
 
     @classmethod
     def from_throughput(cls, name: str, throughput: Mapping[str, float], memory_bytes: float = 0.0) -> JobType:
@@ -108,7 +110,7 @@ class JobType:
 
 @dataclass(frozen=True)
 class Tenant:
-    """Someone who is owed a fair part of the cluster.
+    """A user or group to whom a fair share of the cluster is due.
 
     Parameters
     ----------
@@ -144,11 +146,13 @@ class Tenant:
             only = _only_type(self.job_types, key)
             object.__setattr__(self, "job_types", (only,))
             if not boolean(any_scale, (*key, "any_scale"), InvalidInstance):
-                check_scale([slowest(only.speedup)], lambda _: spell((*key, "speedup")), "call Tenant.from_throughput")
+                check_scale(
+                    [slowest(only.speedup)], lambda _: format_path((*key, "speedup")), "call Tenant.from_throughput"
+                )
         object.__setattr__(self, "job_types", members(self.job_types, JobType, (*key, "job_types")))
         if not self.job_types:
             raise InvalidInstance("is empty; a tenant needs at least one job type", (*key, "job_types"))
-        unique((j.name for j in self.job_types), f"job type of {spell(key)}")
+        unique((j.name for j in self.job_types), f"job type of {format_path(key)}")
         object.__setattr__(self, "weight", coefficient(self.weight, (*key, "weight"), strict=True))
 
     @classmethod
@@ -255,7 +259,7 @@ class Job:
     dataset, dataset_bytes:
         Name and size of what must be on the host's disk; None if there is none.
     parallelism:
-        Kind of parallelism; decides who is packed first.
+        Kind of parallelism; decides which jobs are packed first.
     stages:
         Pipeline stages where known [ASRPT, section III]; their GPUs sum to ``demand``.
     utility:
@@ -263,13 +267,13 @@ class Job:
     job_type:
         Name of the tenant's job type that it is of; None where the tenant has a single one.
     group:
-        What submissions of the same training share (a hash of user, script, dataset …), or None: its past tells how
-        long it will train [ASRPT, section IV-C].
+        What submissions of the same training share (a hash of user, script, dataset …), or None. Lengths are predicted
+        from earlier jobs of the group [ASRPT, section IV-C].
     deadline:
         When it should be done, in seconds on the clock of ``arrival`` and after it; None for no hurry. Read by
         utilities (Hadar).
     model:
-        What it trains, e.g. ``"resnet50"``, or None; physics and profiles are looked up by it.
+        What it trains, e.g. ``"resnet50"``, or None; profiles and the execution model are looked up by it.
     copies:
         On how many servers it may run at once, each copy with a part of its work, at most (HadarE); None for no limit
         of its own.
@@ -388,7 +392,7 @@ def check_scale(smallest: ArrayLike, where: Callable[[int], str], remedy: str) -
 
 
 def _caller() -> int:
-    """The ``stacklevel``, seen from who asks, of the nearest frame that is not hetopt's: whom a warning is about."""
+    """The ``stacklevel``, seen from the caller, of the nearest frame outside hetopt, which a warning is about."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "hetopt":
         level, frame = level + 1, frame.f_back

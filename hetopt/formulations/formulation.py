@@ -294,8 +294,8 @@ class Formulation:
                 gains[level][gain.name] = gain.doc or "no mathematics stated"
         model.objective.doc = f"{' + '.join(gains[model.priority])}: the sum of the gains, to be maximised"
         if kept := [own for level, own in gains.items() if level != model.priority]:
-            said = "; ".join(f"{' + '.join(own)} ≥ its optimum: {'; '.join(own.values())}" for own in kept)
-            model.kept.doc = f"gains of other priorities are kept: {said}"
+            text = "; ".join(f"{' + '.join(own)} ≥ its optimum: {'; '.join(own.values())}" for own in kept)
+            model.kept.doc = f"gains of other priorities are kept: {text}"
 
     def __call__(self, instance: Instance, state: None = None) -> tuple[Allocation, None]:
         """Solve with default options: a formulation is a stateless policy."""

@@ -75,12 +75,12 @@ class Mathematics:
             _join(known, symbol, self.title, self.title)
         for statement in self.statements:
             for name, places in text(statement.formula, statement.over).names:
-                said = f"{self.title}: {statement.formula!r}"
+                where = f"{self.title}: {statement.formula!r}"
                 if name not in known:
-                    raise InvalidFormulation(f"{said} speaks of {name!r}; give its symbol")
+                    raise InvalidFormulation(f"{where} uses {name!r}; give its symbol")
                 if places != (symbol := known[name]).places:
                     raise InvalidFormulation(
-                        f"{said} has {name!r} with {places} subscripts; its symbol has {symbol.places}: {symbol.head}"
+                        f"{where} has {name!r} with {places} subscripts; its symbol has {symbol.places}: {symbol.head}"
                     )
 
     @classmethod
@@ -193,8 +193,8 @@ class Mathematics:
         legend = {text(one.head).formula: explained(one) for one in self.legend}
         made += ["symbols"] * bool(legend)
         first = max(map(len, legend), default=0) + 2
-        for name, said in legend.items():
-            made += _wrapped(said, width, f"  {name:{first}}", " " * (first + 2))
+        for name, entry in legend.items():
+            made += _wrapped(entry, width, f"  {name:{first}}", " " * (first + 2))
         return "\n".join(made).replace(HARD, " ")
 
     __str__ = text

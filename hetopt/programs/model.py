@@ -186,7 +186,7 @@ def bare_model(entities: Entities, instance: InstanceData | None, binary: bool) 
     """A model with shares only; rates and capacity are pending."""
     model = Model(name=(instance.name if instance is not None else "") or "hetopt")
     set_attributes(model, entities=entities, instance=instance, gains={}, lazy=False, left_out=())
-    model.E = pyo.Set(initialize=list(entities.names), ordered=True, doc="entities: who shares the cluster")
+    model.E = pyo.Set(initialize=list(entities.names), ordered=True, doc="entities that share the cluster")
     model.K = pyo.Set(initialize=list(entities.types), ordered=True, doc="GPU types")
     model.share = pyo.Var(model.E, model.K, domain=pyo.Binary if binary else pyo.NonNegativeReals)
     variables = list(model.share.values())

@@ -39,7 +39,7 @@ class Allocation:
     Attributes
     ----------
     entities:
-        Names and numbers of those who share.
+        Names and numbers of the entities.
     x:
         (n, k) shares. Tenants: GPUs; jobs: part of the time that the gang runs on the type.
     certificate:
@@ -92,7 +92,7 @@ class Plan:
     Attributes
     ----------
     entities:
-        Names and numbers of those who share (tenants, or jobs).
+        Names and numbers of the entities (tenants, or jobs).
     x:
         (n, k) whole GPUs.
     owed:
@@ -102,7 +102,7 @@ class Plan:
     certificate:
         Of the program that made the plan, if one did.
     placement:
-        Servers of the jobs, where the policy itself chooses them; None where a placer shall.
+        Servers of the jobs, where the policy itself chooses them; None where a placer does.
     wake:
         Second at which the policy wants to be asked again if nothing happens before; None for no wish.
     """
