@@ -391,7 +391,7 @@ def test_symbols_are_merged_and_clashes_named() -> None:
 
 
 def test_every_name_needs_a_symbol() -> None:
-    with pytest.raises(InvalidFormulation, match=r"part: 'y\[e\] <= 1' speaks of 'y'; give its symbol"):
+    with pytest.raises(InvalidFormulation, match=r"part: 'y\[e\] <= 1' uses 'y'; give its symbol"):
         Mathematics("part", rows=(Statement("row", "y[e] <= 1", "for e in E"),), symbols=(E,))
     with pytest.raises(InvalidFormulation, match=r"has 'x' with 2 subscripts; its symbol has 1: x\[e\]"):
         Mathematics("part", rows=(Statement("row", "x[e, e] <= 1", "for e in E"),), symbols=(E, X.symbol))
