@@ -25,7 +25,7 @@ from hetopt.models.baselines import equal_split
 from hetopt.models.baselines import isolated as equal_split_of_jobs
 from hetopt.models.fft import FFT
 from hetopt.models.gandiva_fair import gandiva_fair as gandiva_fair_policy
-from hetopt.registry import Announced
+from hetopt.plugins import PluginGroup
 
 GAVEL_ROUND = 360.0
 """Seconds of a round of Gavel, and of Hadar's comparison with it [Hadar, section IV]."""
@@ -47,7 +47,7 @@ PLACERS: Mapping[str, Placer] = FrozenDict(
 """Name in settings of systems -> placement on servers: FFT's, OEF's, Tiresias', and the first free GPUs."""
 
 
-OWN_PLACERS = Announced("placer", "hetopt.placers", ("plan", "instance"))
+OWN_PLACERS = PluginGroup("placer", "hetopt.placers", ("plan", "instance"))
 
 
 def fft(round_seconds: float = 300.0, restart_seconds: float = 0.0, placer: str = "hierarchical") -> System:

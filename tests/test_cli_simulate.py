@@ -12,7 +12,8 @@ import pytest
 from hetopt.cli.simulate import contestants, duration
 from hetopt.errors import InvalidOption
 from hetopt.experiments.store import Store
-from hetopt.registry import SYSTEMS, make_system, policy_names, system_names
+from hetopt.plugins import SYSTEMS
+from hetopt.registry import make_system, policy_names, system_names
 
 Run = Callable[..., tuple[int, str, str]]
 SMALL = ("simulate", "gavel-like", "--cluster", "hadar/cluster60", "--count", "10")

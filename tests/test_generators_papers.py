@@ -15,7 +15,8 @@ import yaml
 from scipy import stats
 
 from hetopt import HetoptError, InvalidOption
-from hetopt.registry import GENERATORS, generator_names, make_generator
+from hetopt.plugins import GENERATORS
+from hetopt.registry import generator_names, make_generator
 from hetopt.traces.fft import FAMILIES, SETTINGS, FFTTrace
 from hetopt.traces.gavel_like import JOB_TYPES, ON_SEVERAL_GPUS, GavelLike
 from hetopt.traces.generators import Generator

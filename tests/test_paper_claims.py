@@ -17,7 +17,8 @@ from hetopt.errors import InvalidOption
 from hetopt.experiments.claims import COLUMNS, Claim, against, stands_for
 from hetopt.experiments.paper_claims import CLAIMS
 from hetopt.metrics.overall import DEFINITIONS
-from hetopt.registry import SYSTEMS, generator_names, is_named, policy_names
+from hetopt.plugins import SYSTEMS
+from hetopt.registry import generator_names, is_named, policy_names
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "paper_claims.yaml"
 

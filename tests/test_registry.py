@@ -21,18 +21,10 @@ from hetopt.models.asrpt import (
     MinimumCut,
     WCSDuration,
 )
+from hetopt.plugins import MAPPERS, POLICIES
 from hetopt.prediction.averages import GroupMedian
 from hetopt.prediction.forest import RandomForest
-from hetopt.registry import (
-    MAPPERS,
-    POLICIES,
-    make_mapper,
-    make_policy,
-    make_predictor,
-    mapper_names,
-    policy_names,
-    predictor_names,
-)
+from hetopt.registry import make_mapper, make_policy, make_predictor, mapper_names, policy_names, predictor_names
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
 

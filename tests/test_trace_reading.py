@@ -11,7 +11,8 @@ import pytest
 
 from hetopt import InvalidInstance, InvalidOption, UnusableFile
 from hetopt.errors import UnknownName
-from hetopt.registry import TRACES, make_reader, trace_kinds
+from hetopt.plugins import TRACES
+from hetopt.registry import make_reader, trace_kinds
 from hetopt.traces.reading import guess, read_trace
 
 KINDS = ["gavel", "helios", "openb", "pai", "philly", "plain", "tiresias"]

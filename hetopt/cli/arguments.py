@@ -15,18 +15,10 @@ from hetopt.data.saving import check_writable
 from hetopt.errors import InvalidFormulation, InvalidInstance, InvalidOption, InvalidPlan, NotSolved
 from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.policies import Policy
+from hetopt.plugins import MAPPERS, parameters
 from hetopt.presentation import console
 from hetopt.programs.mathematics import Mathematics
-from hetopt.registry import (
-    MAPPERS,
-    is_named,
-    is_nearly_named,
-    make_mapper,
-    make_policy,
-    make_program,
-    named_instance,
-    parameters,
-)
+from hetopt.registry import is_named, is_nearly_named, make_mapper, make_policy, make_program, named_instance
 from hetopt.solving.options import Options
 
 if TYPE_CHECKING:

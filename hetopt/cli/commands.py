@@ -27,9 +27,10 @@ from hetopt.data.saving import check_folder, check_free, check_writable
 from hetopt.errors import InvalidOption, MissingPackage
 from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.policies import Policy, solve
+from hetopt.plugins import MAPPERS, POLICIES, PREDICTORS, raised
 from hetopt.presentation import console
 from hetopt.presentation import console_views as views
-from hetopt.registry import MAPPERS, POLICIES, PREDICTORS, make_policy, policy_names, raised
+from hetopt.registry import make_policy, policy_names
 from hetopt.results.allocation import Allocation, Plan
 from hetopt.solving.options import Options
 

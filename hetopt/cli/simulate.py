@@ -21,9 +21,9 @@ from hetopt.experiments.environment_settings import WorldSettings
 from hetopt.experiments.experiment import Contestant, Experiment, Watch
 from hetopt.experiments.store import Key, Store
 from hetopt.experiments.workload import Workload
+from hetopt.plugins import SYSTEMS
 from hetopt.presentation import console
 from hetopt.presentation import console_views as views
-from hetopt.registry import SYSTEMS
 
 SHOWN = {
     "jct_mean": "JCT mean",

@@ -21,7 +21,7 @@ from hetopt.executor import lease_directory as files
 from hetopt.executor.averaging import consolidate, diverged
 from hetopt.executor.job_side import list_files
 from hetopt.executor.processes import die_with
-from hetopt.registry import raised
+from hetopt.plugins import raised
 
 UNFIT = 3
 """Exit code: the checkpoints do not fit together."""

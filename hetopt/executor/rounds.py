@@ -20,7 +20,7 @@ from hetopt.executor.evidence import Evidence
 from hetopt.executor.reconciling import write_targets
 from hetopt.executor.store import StateStore
 from hetopt.executor.switching import restart_seconds
-from hetopt.registry import raised
+from hetopt.plugins import raised
 
 OF_A_JOB = re.compile(r"jobs\['(.*?)'\]")
 """How messages about a job begin."""

@@ -17,7 +17,8 @@ from hetopt.experiments.origins import digests
 from hetopt.experiments.store import Key, Outcome, Store
 from hetopt.experiments.workload import AnyWorkload
 from hetopt.metrics.overall import summary
-from hetopt.registry import make_system, raised
+from hetopt.plugins import raised
+from hetopt.registry import make_system
 from hetopt.simulation.log import Log
 from hetopt.simulation.run import simulate
 

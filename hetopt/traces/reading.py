@@ -9,7 +9,7 @@ import pandas as pd
 
 from hetopt.checks import shown
 from hetopt.errors import HetoptError, InvalidInstance, InvalidOption
-from hetopt.registry import TRACES, make_reader, raised, trace_kinds
+from hetopt.plugins import TRACES, raised
 from hetopt.traces.cells import FilePath, Head, head
 from hetopt.traces.columns import has
 from hetopt.traces.table import REQUIRED
@@ -45,7 +45,7 @@ def read_trace(path: FilePath, kind: str | None = None, **settings: Any) -> pd.D
         or returns no trace.
     """
     name = guess(path) if kind is None else kind
-    reader = make_reader(name, settings)
+    reader = TRACES.make(name, settings)
     try:
         table = reader(path)
     except HetoptError:
@@ -75,13 +75,13 @@ def guess(path: FilePath) -> str:
     if len(kinds) != 1:
         unknown = f"begins like no known trace ({shown(start.lines[0])})" if start.lines else "holds no known trace"
         said = f"may be of kind {' or '.join(kinds)}" if kinds else unknown
-        raise InvalidInstance(f"{path} {said}; say kind= (--kind), one of {', '.join(trace_kinds())}, or module:Name")
+        raise InvalidInstance(f"{path} {said}; say kind= (--kind), one of {', '.join(TRACES.points)}, or module:Name")
     return kinds[0]
 
 
 def _tests() -> Iterator[tuple[str, Callable[[Head], bool]]]:
     """Every announced kind that can tell its files, and how."""
-    for name in trace_kinds():
+    for name in TRACES.points:
         try:
             test = getattr(TRACES.factory(name), "recognises", None)
         except HetoptError:  # a package that is half installed takes no other kind away

@@ -10,8 +10,8 @@ from importlib.metadata import EntryPoint, entry_points
 
 from hetopt.checks import lookup, shown
 from hetopt.errors import InvalidOption, UnknownName
+from hetopt.plugins import raised
 from hetopt.proofs.ledger.claim import PAPERS, Claim
-from hetopt.registry import raised
 
 GROUP = "hetopt.claims"
 """Entry points: functions without arguments that return claims."""
