@@ -15,7 +15,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 import hetopt
 from hetopt import Cluster, GPUType, Instance, Plan, Server, instances
-from hetopt.decisions.steps import check_gangs, check_placement
+from hetopt.decisions.system import check_gangs, check_placement
 from hetopt.experiments.decision_times import decision_seconds, draw
 from hetopt.models import gavel, hadar, hadare
 from hetopt.models.hadar.bids import Terms, opened

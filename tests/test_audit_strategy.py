@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import auditing
-from hetopt.auditing.candidates import direction
+from hetopt.auditing.misreports import direction
 from hetopt.models import oef, switching
 from hetopt.models.fairness import EqualRates
 from hetopt.models.objectives import TotalRate
@@ -189,7 +189,7 @@ class Peak:
 def test_the_pattern_search_climbs_to_a_peak_between_the_grid(best):
     verdict = auditing.strategy_proof(market(), Peak(best), kinds=("over", "under"), liars=("u1",))
     found = verdict.witness.reported["u1"]["GPU2"]
-    assert found == pytest.approx(best, rel=2 * auditing.search.STEPS[-1])
+    assert found == pytest.approx(best, rel=2 * auditing.strategy_proofness.STEPS[-1])
 
 
 def test_a_coalition_pays_only_if_both_gain():

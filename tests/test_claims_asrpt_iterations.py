@@ -21,8 +21,7 @@ from hetopt.proofs.asrpt import bounds, claims, cuts, hardness, iteration, volum
 from hetopt.proofs.asrpt.placing import alike, exact, filled
 from hetopt.proofs.ledger.space import Numbers
 from hetopt.proofs.ledger.stored import kept
-from hetopt.stages.allreduce import AllReduce
-from hetopt.stages.job_graph import job_graph
+from hetopt.stages.job_graph import AllReduce, job_graph
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
 from hetopt.tolerances import EQUAL, PROVEN

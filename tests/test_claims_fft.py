@@ -19,7 +19,7 @@ from simulated import MINUTE, Shortest, fig_2
 
 import hetopt
 from hetopt import Overheads, instances, simulate
-from hetopt.decisions.placement import HierarchicalPlacer
+from hetopt.decisions.placers import HierarchicalPlacer
 from hetopt.errors import NotSolved
 from hetopt.models import fft, gavel
 from hetopt.proofs.fft import (

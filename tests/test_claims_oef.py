@@ -14,7 +14,7 @@ from ledger_cases import cases
 
 import hetopt
 from hetopt.auditing import adjacent_types, envy_free, pareto_efficient, sharing_incentive
-from hetopt.decisions.whole_gpus import AsPrinted
+from hetopt.decisions.rounders import AsPrinted
 from hetopt.models import baselines, gavel, oef
 from hetopt.models.gandiva_fair import GandivaFair
 from hetopt.models.gavel.parts import TimeFraction

@@ -18,7 +18,7 @@ from evaluation_cases import Made
 
 import hetopt
 from hetopt import InvalidOption, UnknownName
-from hetopt.decisions.job_rates import Spread
+from hetopt.decisions.speed_models import Spread
 from hetopt.experiments.experiment import Task
 from hetopt.experiments.workload import Workload
 from hetopt.proofs.evaluations import fft

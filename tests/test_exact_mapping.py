@@ -21,9 +21,8 @@ from hetopt.models.asrpt.partitions import MOST_REPLICAS, least_cuts
 from hetopt.proofs.pipelines import servers_for, staged_jobs
 from hetopt.proofs.placements import every_placement, random_case
 from hetopt.solving.options import Options
-from hetopt.stages.allreduce import AllReduce
 from hetopt.stages.iteration_time import Asynchronous, Synchronous
-from hetopt.stages.job_graph import job_graph
+from hetopt.stages.job_graph import AllReduce, job_graph
 from hetopt.stages.mapping import GPUMapping
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Cluster, GPUType, Instance, InvalidInstance, InvalidPlan, Job, Overheads, Placement, Plan, Server
-from hetopt.simulation.forked import Copy, Forked, Running
+from hetopt.simulation.job_states import Copy, Forked, Running
 from hetopt.tolerances import EQUAL, PROVEN
 
 NODES = Cluster(

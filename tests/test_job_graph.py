@@ -14,8 +14,7 @@ from hetopt import instances
 from hetopt.data.workload import Job, Stage
 from hetopt.errors import InvalidInstance
 from hetopt.proofs.pipelines import staged_jobs
-from hetopt.stages.allreduce import AllReduce
-from hetopt.stages.job_graph import job_graph
+from hetopt.stages.job_graph import AllReduce, job_graph
 from hetopt.stages.pipeline import Pipeline
 from hetopt.tolerances import EQUAL
 

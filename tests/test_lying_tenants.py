@@ -12,7 +12,7 @@ from hetopt.experiments.environment_settings import WorldSettings
 from hetopt.experiments.workload import Workload
 from hetopt.models import oef
 from hetopt.simulation.environment import World
-from hetopt.simulation.estimates import Beliefs
+from hetopt.simulation.estimate_errors import Beliefs
 
 FOUR = Workload("oef-four-users", "oef/cluster", count=8, tenants="users").instance()
 

@@ -14,8 +14,7 @@ from hetopt import instances
 from hetopt.data.workload import Job, Stage
 from hetopt.errors import InvalidInstance, InvalidPlan, UnknownName
 from hetopt.models.asrpt import HeavyEdge, LocalSearch, MinimumAlpha, MinimumCut, Pipeline, Servers
-from hetopt.stages.mapped_jobs import Mapped, map_jobs
-from hetopt.stages.mapping import GPUMapping
+from hetopt.stages.mapping import GPUMapping, Mapped, map_jobs
 from hetopt.tolerances import EQUAL
 
 ON_T4, ON_V100 = {"T4": 1.0, "V100": 0.0}, {"T4": 0.0, "V100": 1.0}

@@ -18,7 +18,7 @@ from hetopt import Cluster, Instance, Job, Log, simulate
 from hetopt.errors import UnknownName
 from hetopt.metrics import finish_time_fairness, summary
 from hetopt.metrics.finish_time import IDEALS, mean_present, pace_alone
-from hetopt.metrics.tables import lives
+from hetopt.metrics.log_reading import lives
 from hetopt.tolerances import PROVEN
 
 

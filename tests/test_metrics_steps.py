@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetopt.metrics.steps import merged, present_over_time, range_sums, reach
+from hetopt.metrics.step_functions import merged, present_over_time, range_sums, reach
 
 VALUES = st.lists(st.integers(0, 9), max_size=20)
 

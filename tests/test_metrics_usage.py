@@ -17,7 +17,7 @@ from metric_cases import by_hand, log_of, moments, simulations, spans_of
 from hetopt import Cluster, GPUType, Instance, Job, Log, Server, simulate
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.metrics import cru, cru_per_round, gru, utilisation, utilisation_over_time
-from hetopt.metrics.gangs import by_type
+from hetopt.metrics.log_reading import by_type
 from hetopt.models import hadare
 from hetopt.tolerances import PROVEN
 

@@ -23,8 +23,8 @@ from hetopt import (
     Plan,
     Server,
 )
-from hetopt.decisions.placement import Placer, pack
-from hetopt.decisions.steps import check_placement
+from hetopt.decisions.placers import Placer, pack
+from hetopt.decisions.system import check_placement
 
 PLACERS = [HierarchicalPlacer(), HierarchicalPlacer(sticky=False), MoreWorkersFirst(), MoreWorkersFirst(sticky=True)]
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Cluster, GPUType, Instance, InvalidOption, Job, Placement, Plan, Server, UnknownName
-from hetopt.decisions.placement import LARGEST_TENSOR, PACK_LIMIT, FirstFree, Placer, TensorSkew, pack, taken
-from hetopt.decisions.steps import check_placement
+from hetopt.decisions.placers import LARGEST_TENSOR, PACK_LIMIT, FirstFree, Placer, TensorSkew, pack, taken
+from hetopt.decisions.system import check_placement
 from hetopt.models.systems import PLACERS
 from hetopt.registry import make_system
 from hetopt.traces.catalogues import FFT
@@ -154,7 +154,7 @@ def test_systems_have_placers_by_name() -> None:
         assert system.placer == FirstFree()
         assert system.selection == hetopt.LongestStarved(mix=True)
         assert make_system(name).placer == PLACERS["more-workers-first"]
-    own = make_system("fft", {"placer": "hetopt.decisions.placement:FirstFree"})
+    own = make_system("fft", {"placer": "hetopt.decisions.placers:FirstFree"})
     assert own.placer == FirstFree()
     with pytest.raises(InvalidOption, match=r"which is not a placer\(plan, instance\)"):
         make_system("fft", {"placer": "hetopt.tolerances:scale"})

@@ -12,8 +12,8 @@ from queues_oracles import FREE, never_stopped, queues, schedule, sorted_by, typ
 
 import hetopt
 from hetopt import Cluster, GPUType, Instance, InvalidInstance, InvalidOption, Job, Server
-from hetopt.decisions.job_rates import Variability
-from hetopt.decisions.steps import check_placement
+from hetopt.decisions.speed_models import Variability
+from hetopt.decisions.system import check_placement
 from hetopt.models.queues import FIFO, LAS, PAL, SRTF
 from hetopt.models.queues.locality import LeastProduct, places_of
 from hetopt.registry import make_policy

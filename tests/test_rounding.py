@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Allocation, AsPrinted, Cluster, Instance, InvalidInstance, InvalidOption, InvalidPlan, Job, Tenant
-from hetopt.decisions.deviations import TICKS, settled
-from hetopt.decisions.whole_gpus import Rounder, nearest, sums
-from hetopt.decisions.whole_jobs import most_due
+from hetopt.decisions.rounders import TICKS, Rounder, most_due, nearest, settled_to_zero, sums
 from hetopt.tolerances import EQUAL
 
 WHOLE = hetopt.WholeGPUs()
@@ -144,7 +142,7 @@ def test_what_a_tenant_is_owed_survives_others_and_a_second_job_type() -> None:
 
 @given(st.lists(st.integers(-50, 50), min_size=1, max_size=8))
 def test_settling_shrinks_entries_until_they_sum_to_zero(owed: list[int]) -> None:
-    after = settled(np.array(owed, dtype=np.int64))
+    after = settled_to_zero(np.array(owed, dtype=np.int64))
     assert after.sum() == 0
     assert all(0 <= new * np.sign(old) <= abs(old) for old, new in zip(owed, after.tolist(), strict=True))
 

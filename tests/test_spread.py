@@ -10,7 +10,7 @@ from statistics import median
 import pytest
 
 from hetopt import InvalidOption, Job
-from hetopt.decisions.job_rates import FAMILIES, MEASURED, Spread
+from hetopt.decisions.speed_models import FAMILIES, MEASURED, Spread
 from hetopt.experiments.environment_settings import WorldSettings
 from hetopt.traces.catalogues import FFT, OEF
 

@@ -11,12 +11,12 @@ from simulated import Shortest
 
 import hetopt
 from hetopt import Cluster, GPUType, HierarchicalPlacer, Instance, InvalidInstance, InvalidOption, Job, Plan, Server
-from hetopt.decisions.job_rates import Spread, Variability
+from hetopt.decisions.speed_models import Spread, Variability
 from hetopt.errors import Stalled
 from hetopt.models import asrpt, gavel
 from hetopt.simulation.datasets import LocalDisks
 from hetopt.simulation.environment import World
-from hetopt.simulation.estimates import Beliefs
+from hetopt.simulation.estimate_errors import Beliefs
 from hetopt.simulation.profiling import Profiling, fewest
 from hetopt.simulation.server_changes import ServerChange, checked, failures, there_at
 

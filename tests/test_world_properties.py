@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from test_simulation_properties import Random, cases
 
 from hetopt import HierarchicalPlacer, Instance, MoreWorkersFirst, Overheads, simulate
-from hetopt.decisions.priorities import ByPriority
+from hetopt.decisions.rounders import ByPriority
 from hetopt.decisions.system import OnChange, System
 from hetopt.errors import Stalled
 from hetopt.models import gavel
-from hetopt.simulation import floor
+from hetopt.simulation import dispatcher as floor
 from hetopt.simulation.datasets import LocalDisks
 from hetopt.simulation.environment import World
-from hetopt.simulation.estimates import Beliefs
+from hetopt.simulation.estimate_errors import Beliefs
 from hetopt.simulation.log import Log
 from hetopt.simulation.profiling import Profiling
 from hetopt.simulation.server_changes import ServerChange

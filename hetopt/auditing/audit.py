@@ -8,12 +8,12 @@ from typing import Any
 
 import pandas as pd
 
-from hetopt.auditing.efficiency import pareto_efficient
 from hetopt.auditing.fairness import envy_free, sharing_incentive
 from hetopt.auditing.feasibility import adjacent_types, within_capacity
 from hetopt.auditing.holdings import Result, holdings
-from hetopt.auditing.search import NAME as STRATEGY_PROOF
-from hetopt.auditing.strategy import strategy_proof
+from hetopt.auditing.pareto import pareto_efficient
+from hetopt.auditing.strategy_proofness import NAME as STRATEGY_PROOF
+from hetopt.auditing.strategy_proofness import strategy_proof
 from hetopt.auditing.verdict import Verdict, undecided
 from hetopt.checks import FrozenDict
 from hetopt.data.instance import Instance

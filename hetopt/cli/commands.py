@@ -36,7 +36,7 @@ from hetopt.solving.options import Options
 
 if TYPE_CHECKING:
     from hetopt.decisions.first_round import FirstRound
-    from hetopt.stages.mapped_jobs import Mapped
+    from hetopt.stages.mapping import Mapped
 
 app = new_app()
 
@@ -146,7 +146,7 @@ def place_command(
     within the servers that it got. A method alone maps each job that has stages by itself to all free GPUs.
     """
     from hetopt.presentation.console_views import iterations, mappings_json, show_mappings
-    from hetopt.stages.mapped_jobs import check_stages, map_jobs
+    from hetopt.stages.mapping import check_stages, map_jobs
 
     check_place(policy, method, plot, job=job, gpu_type=gpu_type, time_limit=time_limit)
     mapper = None if method is None else named_mapper(method, settings if policy is None else None, time_limit)

@@ -10,9 +10,9 @@ import numpy as np
 
 from hetopt.data.entities import Floats, owner_of, owners
 from hetopt.data.instance import Instance
-from hetopt.decisions.placement import HierarchicalPlacer, Placer
-from hetopt.decisions.steps import Decision, Pipeline
-from hetopt.decisions.whole_gpus import ByKind
+from hetopt.decisions.placers import HierarchicalPlacer, Placer
+from hetopt.decisions.rounders import ByKind
+from hetopt.decisions.system import Decision, Pipeline
 from hetopt.errors import InvalidInstance
 from hetopt.results.allocation import Allocation, Plan
 from hetopt.tolerances import SUPPORT

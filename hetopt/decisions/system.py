@@ -1,7 +1,12 @@
-"""A scheduling system: a policy with the steps around it, ready to run."""
+"""One decision: from a policy's result to jobs on GPU types, and on servers.
+
+``Allocation --rounder--> Plan --selection--> jobs' Plan --placer--> Placement``, checked at the end, so that whatever
+drives a cluster (the simulator, an executor) never has to carry out what cannot be.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,16 +14,315 @@ import numpy as np
 
 from hetopt.checks import at_least
 from hetopt.data.cluster import Cluster
-from hetopt.data.entities import Floats
+from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
-from hetopt.decisions.job_rates import Speeds
-from hetopt.decisions.placement import Placer
+from hetopt.data.workload import Job
+from hetopt.decisions.online import Online
+from hetopt.decisions.placers import Placer
+from hetopt.decisions.rounders import ByKind, Rounder
 from hetopt.decisions.selection import LongestStarved, Selection
-from hetopt.decisions.steps import Pipeline
-from hetopt.decisions.whole_gpus import ByKind, Rounder
-from hetopt.errors import InvalidOption
-from hetopt.formulations.policies import Policy, ask, check_policy
-from hetopt.results.allocation import Allocation, Plan
+from hetopt.decisions.speed_models import Speeds, StageSpeeds
+from hetopt.errors import InvalidOption, InvalidPlan
+from hetopt.results.allocation import Allocation, Placement, Plan
+from hetopt.simulation.job_states import Copy
+from hetopt.solving.policies import Policy, ask, check_policy
+from hetopt.tolerances import FEASIBILITY, INTEGRAL
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """What every job gets until the next decision.
+
+    Attributes
+    ----------
+    entities:
+        The jobs.
+    gpus:
+        (n, k) GPUs; whole gangs, or time averages where the decision is fluid.
+    rate:
+        (n,) work per second.
+    placement:
+        Servers, where a placer was given.
+    given_up:
+        What rounding, selection and placement lost, by name.
+    wake:
+        Second at which the policy wants to be asked again if nothing happens before; None for no wish.
+    copies:
+        Forked job -> its copies; their rates sum to its ``rate``.
+    promised:
+        Entity of the tenants' table -> rate that the allocation promises; None where it is not about tenants.
+    """
+
+    entities: Entities
+    gpus: Floats
+    rate: Floats
+    placement: Placement | None = None
+    given_up: Mapping[str, float] = field(default_factory=dict)
+    wake: float | None = None
+    copies: Mapping[str, tuple[Copy, ...]] = field(default_factory=dict)
+    promised: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A policy with everything that comes after it; ``pipeline(instance, state) -> (Decision, state)``.
+
+    Parameters
+    ----------
+    policy:
+        ``policy(instance, state) -> (Allocation | Plan, state)`` over tenants or jobs.
+    rounder, selection, placer:
+        The steps that follow; without a placer jobs get GPU types, but no servers. A policy that places jobs itself
+        needs none.
+    rounds:
+        Whether decisions come in rounds of equal length; only then can shares be rounded.
+    fluid:
+        Run an allocation over jobs as rates, without rounding.
+    speeds:
+        Work per second where stages are mapped to servers.
+    """
+
+    policy: Policy
+    rounder: Rounder = field(default_factory=ByKind)
+    selection: Selection = field(default_factory=LongestStarved)
+    placer: Placer | None = None
+    rounds: bool = True
+    fluid: bool = False
+    speeds: Speeds = field(default_factory=StageSpeeds)
+
+    @property
+    def places(self) -> bool:
+        """Whether jobs get servers."""
+        return self.placer is not None or isinstance(self.policy, Online) or getattr(self.policy, "places", False)
+
+    @property
+    def mixes(self) -> bool:
+        """Whether a gang may have GPUs of several types."""
+        return bool(getattr(self.policy, "mixes", False) or getattr(self.selection, "mix", False))
+
+    def __call__(self, instance: Instance, state: Any = None) -> tuple[Decision, tuple[Any, Any, Any]]:
+        """The decision now, and the states of policy, rounder and selection.
+
+        Raises
+        ------
+        InvalidPlan
+            The result cannot be carried out.
+        InvalidOption
+            Shares of GPUs where there are neither rounds nor ``fluid``, or fluid shares of tenants.
+        """
+        own, owed, starved = state if state is not None else (None, None, None)
+        result, own = ask(self.policy, instance, own)
+        if isinstance(result, Allocation) and self.fluid:
+            return _fluid(result), (own, owed, starved)
+        promised = None
+        if isinstance(result, Allocation):
+            promised = _promised(result)
+            plan, owed = self._rounded(result, instance, owed)
+        else:
+            plan = result
+        if plan.entities.kind == "tenants":
+            check_capacity(plan.entities, plan.x)
+            plan, starved = self.selection(plan, instance, starved)
+        if plan.entities.names != (names := instance.entities("jobs").names):
+            raise InvalidPlan(f"the plan is for the jobs {plan.entities.names}; those present are {names}")
+        dispatch = plan.placement.dispatch if plan.placement is not None else {}
+        check_gangs(plan.entities, plan.x, {name: len(work) for name, work in dispatch.items()})
+        return self._placed(plan, instance, promised), (own, owed, starved)
+
+    def _rounded(self, result: Allocation, instance: Instance, owed: Any) -> tuple[Plan, Any]:
+        if self.rounds:
+            return self.rounder(result, instance, owed)
+        gpus = result.entities.gpus(result.x)
+        if np.abs(result.x - np.rint(result.x)).max(initial=0.0) > INTEGRAL:  # gangs (and tenants' GPUs) whole
+            raise InvalidOption(
+                f"{type(self.policy).__name__} shares GPUs in time, which needs rounds: give round_seconds (--round; "
+                "the papers take 300), or fluid=True to run shares of jobs as rates"
+            )
+        return Plan(result.entities, np.rint(gpus), certificate=result.certificate), owed
+
+    def _placed(self, plan: Plan, instance: Instance, promised: Mapping[str, float] | None) -> Decision:
+        x, given_up, placement = np.rint(plan.x), dict(plan.given_up), plan.placement
+        if placement is None and self.placer is not None:
+            placement = self.placer(plan, instance)
+        if placement is not None:
+            check_placement(plan, placement, instance)
+            x = np.where([[name not in placement.waiting] for name in plan.entities.names], x, 0.0)
+            given_up |= placement.given_up
+        rate = gang_rate(plan.entities, x)
+        if placement is not None and placement.replicas:
+            rate_of = self.speeds.on(instance.cluster)
+            for name, replicas in placement.replicas.items():
+                check_replicas(instance.job[name], placement.hosts.get(name, {}), replicas)
+                at = plan.entities.position[name]
+                rate[at] = rate_of(instance.job[name], placement.hosts[name], replicas) if x[at].any() else 0.0
+        copies = {} if placement is None else _copies(plan.entities, placement)
+        for name, own in copies.items():
+            rate[plan.entities.position[name]] = sum(copy.rate for copy in own)
+        return Decision(plan.entities, x, rate, placement, given_up, plan.wake, copies, promised)
+
+
+def _promised(result: Allocation) -> Mapping[str, float] | None:
+    entities = result.entities
+    if entities.kind != "tenants":
+        return None
+    return dict(zip(entities.names, entities.rate(result.x).tolist(), strict=True))
+
+
+def _copies(jobs: Entities, placement: Placement) -> dict[str, tuple[Copy, ...]]:
+    """The copies of forked jobs; each is as fast as its slowest GPU."""
+    types = {t: k for k, t in enumerate(jobs.types)}
+    result = {}
+    for name, dispatch in placement.dispatch.items():
+        speed, hosts = jobs.task_speed[jobs.position[name]].tolist(), placement.hosts.get(name, {})
+        pace = {server: min(speed[types[t]] for t, n in own.items() if n) for server, own in hosts.items()}
+        result[name] = tuple(Copy(server, hosts[server], pace[server], work) for server, work in dispatch.items())
+    return result
+
+
+def _fluid(result: Allocation) -> Decision:
+    if result.entities.kind != "jobs":
+        raise InvalidOption("fluid=True runs shares of jobs as rates; this policy shares among tenants: give rounds")
+    gpus = result.entities.gpus(result.x)
+    check_capacity(result.entities, gpus)
+    time = result.x.sum(axis=1)
+    for e in np.flatnonzero(time > 1 + FEASIBILITY).tolist():
+        raise InvalidPlan(
+            f"the policy runs {result.entities.names[e]!r} {time[e]:g} times at once; a job runs at most all the time: "
+            "add hetopt.models.gavel.TimeFraction()"
+        )
+    return Decision(result.entities, np.maximum(gpus, 0.0), result.entities.rate(result.x))
+
+
+def gang_rate(jobs: Entities, gpus: Floats) -> Floats:
+    """(n,) work per second of each whole gang; the slowest of its GPU types sets the pace, [OEF, section 4.4]."""
+    slowest = np.where(gpus > 0, jobs.task_speed, np.inf).min(axis=1)
+    return np.asarray(np.where(gpus.any(axis=1), slowest, 0.0))
+
+
+def check_capacity(entities: Entities, gpus: Floats) -> None:
+    """Raise :class:`InvalidPlan` unless (n, k) ``gpus`` are >= 0, where allowed, and at most the capacity."""
+    if gpus.shape != entities.shape or not np.isfinite(gpus).all():
+        raise InvalidPlan(f"the plan has shape {gpus.shape} or holds NaN; it must be finite, of shape {entities.shape}")
+    slack = FEASIBILITY * float(entities.capacity.max())
+    wrong = (gpus < -slack) | ((entities.task_speed == 0) & (gpus > slack))
+    for e, k in np.argwhere(wrong).tolist() if wrong.any() else ():
+        raise InvalidPlan(
+            f"the plan gives {entities.names[e]!r} {gpus[e, k]:g} GPUs of {entities.types[k]!r}, "
+            + ("fewer than none" if gpus[e, k] < 0 else "on which it cannot run")
+        )
+    used = gpus.sum(axis=0)
+    over = used > entities.capacity + slack
+    for k in np.flatnonzero(over).tolist() if over.any() else ():
+        raise InvalidPlan(
+            f"the plan uses {used[k]:g} GPUs of {entities.types[k]!r}; there are {entities.capacity[k]:g}"
+        )
+
+
+def check_gangs(entities: Entities, gpus: Floats, copies: Mapping[str, int] | None = None) -> None:
+    """Raise :class:`InvalidPlan` unless every job has all the whole GPUs that it demands, or none.
+
+    Parameters
+    ----------
+    copies:
+        Forked job -> number of its copies, each of which has the demand.
+    """
+    check_capacity(entities, gpus)
+    total, gangs = gpus.sum(axis=1), np.ones(len(entities.names))
+    for name, number in (copies or {}).items():
+        if name not in entities.position:
+            raise InvalidPlan(f"the placement forks job {name!r}, which the plan does not have")
+        gangs[entities.position[name]] = number
+    wrong = (total != 0) & (total != gangs * entities.demand) | (gpus != np.rint(gpus)).any(axis=1)
+    for e in np.flatnonzero(wrong).tolist() if wrong.any() else ():
+        if gangs[e] != 1:
+            raise InvalidPlan(
+                f"the plan gives job {entities.names[e]!r} {total[e]:g} GPUs; its {gangs[e]:g} copies run on "
+                f"{gangs[e] * entities.demand[e]:g}"
+            )
+        raise InvalidPlan(
+            f"the plan gives job {entities.names[e]!r} {total[e]:g} GPUs; it runs on {entities.demand[e]:g} or on none"
+        )
+
+
+def check_replicas(job: Job, hosts: Mapping[str, Mapping[str, int]], replicas: Mapping[str, Sequence[int]]) -> None:
+    """Raise :class:`InvalidPlan` unless all replicas of the job's stages are placed, on just the GPUs that it has.
+
+    Parameters
+    ----------
+    hosts:
+        Server -> GPU type -> GPUs of the job.
+    replicas:
+        Server -> replicas of each stage.
+    """
+    for server, own in replicas.items():
+        if len(own) != len(job.stages) or min(own, default=0) < 0:
+            raise InvalidPlan(
+                f"job {job.name!r} has {list(own)} replicas of its stages on server {server!r}; "
+                f"it must have a number >= 0 for each of its {len(job.stages)} stages"
+            )
+        used = sum(n * stage.slices for n, stage in zip(own, job.stages, strict=True))
+        if used != (gpus := sum(hosts.get(server, {}).values())):
+            raise InvalidPlan(
+                f"the stages of job {job.name!r} use {used} GPUs of server {server!r}; it has {gpus} there"
+            )
+    for s, stage in enumerate(job.stages):
+        placed = sum(own[s] for own in replicas.values())
+        if placed != stage.replicas:
+            raise InvalidPlan(
+                f"job {job.name!r} has {placed} replicas of stage {s + 1} placed; it has {stage.replicas}"
+            )
+
+
+def check_placement(plan: Plan, placement: Placement, instance: Instance) -> None:
+    """Raise :class:`InvalidPlan` unless every planned job is placed as planned, or waits, and no server is overfull."""
+    jobs, used = plan.entities, dict[tuple[str, str], int]()
+    for name in {**placement.hosts, **placement.replicas}:
+        if name not in jobs.position:
+            raise InvalidPlan(f"the placement names job {name!r}, which the plan does not have")
+    placed: dict[tuple[int, str], int] = {}
+    below: list[str] = []
+    for name, hosts in placement.hosts.items():
+        e = jobs.position[name]
+        for server, gpus in hosts.items():
+            for t, n in gpus.items():
+                placed[e, t] = placed.get((e, t), 0) + n
+                used[server, t] = used.get((server, t), 0) + n
+                if n < 0:
+                    below.append(f"job {name!r} is placed on {n} GPUs of {t!r} on server {server!r}; not below 0")
+    sits, types = np.zeros(jobs.shape), {t: k for k, t in enumerate(jobs.types)}
+    for (e, t), n in placed.items():
+        if t in types:
+            sits[e, types[t]] = n
+    wanted = plan.x.copy()
+    wanted[[jobs.position[name] for name in placement.waiting if name in jobs.position]] = 0.0
+    for e, k in np.argwhere(sits != wanted)[:1].tolist():
+        raise InvalidPlan(
+            f"job {jobs.names[e]!r} is placed on {sits[e, k]:g} GPUs of {jobs.types[k]!r}; "
+            f"the plan says {plan.x[e, k]:g}"
+        )
+    if below:
+        raise InvalidPlan(below[0])
+    _check_dispatch(placement, instance)
+    for (server, t), n in used.items():
+        there = instance.cluster.by_name.get(server)
+        has = there.gpus.get(t, 0) if there else 0
+        if n > has:
+            raise InvalidPlan(f"the placement uses {n} GPUs of {t!r} on server {server!r}; it has {has}")
+
+
+def _check_dispatch(placement: Placement, instance: Instance) -> None:
+    """Raise :class:`InvalidPlan` unless each copy of a forked job is a whole gang with work to do."""
+    for name, dispatch in placement.dispatch.items():
+        hosts, demand = placement.hosts.get(name, {}), instance.job[name].demand
+        if dispatch.keys() != hosts.keys():
+            raise InvalidPlan(
+                f"forked job {name!r} is placed on servers {sorted(hosts)}, and has work for {sorted(dispatch)}"
+            )
+        for server, work in dispatch.items():
+            if not 0 < work < np.inf:
+                raise InvalidPlan(f"the copy of job {name!r} on server {server!r} is to do {work:g}; it must be > 0")
+            if (gpus := sum(hosts[server].values())) != demand:
+                raise InvalidPlan(f"the copy of job {name!r} on server {server!r} has {gpus} GPUs; a gang has {demand}")
 
 
 @dataclass(frozen=True)

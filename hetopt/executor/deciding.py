@@ -15,9 +15,8 @@ from sqlalchemy import RowMapping
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, JobType, Tenant
-from hetopt.decisions.job_rates import StageSpeeds
-from hetopt.decisions.steps import Decision, Pipeline
-from hetopt.decisions.system import OnChange, System
+from hetopt.decisions.speed_models import StageSpeeds
+from hetopt.decisions.system import Decision, OnChange, Pipeline, System
 from hetopt.errors import InvalidPlan
 from hetopt.executor.engines.engine import Node
 from hetopt.executor.evidence import Evidence

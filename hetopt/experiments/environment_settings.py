@@ -9,11 +9,11 @@ from typing import Any
 from hetopt.checks import at_least, choices
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
-from hetopt.decisions.job_rates import Spread
+from hetopt.decisions.speed_models import Spread
 from hetopt.errors import InvalidOption
 from hetopt.simulation.datasets import LocalDisks
 from hetopt.simulation.environment import World
-from hetopt.simulation.estimates import Beliefs
+from hetopt.simulation.estimate_errors import Beliefs
 from hetopt.simulation.overheads import Overheads
 from hetopt.simulation.profiling import Profiling
 from hetopt.simulation.server_changes import ServerChange, failures
@@ -28,7 +28,7 @@ class WorldSettings:
     restart_seconds, resume_seconds, start_seconds, save_seconds, merge_seconds, transfer:
         As of :class:`~hetopt.simulation.overheads.Overheads`.
     spread:
-        Gangs on several servers are slower, as measured (:class:`~hetopt.decisions.job_rates.Spread`).
+        Gangs on several servers are slower, as measured (:class:`~hetopt.decisions.speed_models.Spread`).
     spread_otherwise:
         Relative speed on several servers of models that were not measured; 1 for no loss.
     local_disks:
@@ -42,7 +42,7 @@ class WorldSettings:
     profiling_seconds:
         Length of a profiling run; 0 for none.
     throughput_error, work_error:
-        Of what policies believe, see :class:`~hetopt.simulation.estimates.Beliefs`.
+        Of what policies believe, see :class:`~hetopt.simulation.estimate_errors.Beliefs`.
     mtbf_hours, mttr_hours:
         Mean time until a server fails, and until it is repaired; 0: none fails.
     failing_hours:

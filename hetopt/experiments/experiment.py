@@ -20,7 +20,7 @@ from hetopt.metrics.overall import summary
 from hetopt.plugins import raised
 from hetopt.registry import make_system
 from hetopt.simulation.log import Log
-from hetopt.simulation.run import simulate
+from hetopt.simulation.simulator import simulate
 
 Watch = Callable[[Key, float], None]
 """Told of a run and which part of its jobs is finished; 1 when it is stored."""

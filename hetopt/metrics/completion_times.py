@@ -11,8 +11,8 @@ import pandas as pd
 
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
-from hetopt.metrics.steps import merged
-from hetopt.metrics.tables import Lives, lives
+from hetopt.metrics.log_reading import Lives, lives
+from hetopt.metrics.step_functions import merged
 from hetopt.simulation.log import Log
 
 

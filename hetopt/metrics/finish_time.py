@@ -15,8 +15,8 @@ from hetopt.checks import lookup
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
 from hetopt.data.worth import worth
-from hetopt.metrics.steps import present_over_time, range_sums, reach
-from hetopt.metrics.tables import Lives, lives
+from hetopt.metrics.log_reading import Lives, lives
+from hetopt.metrics.step_functions import present_over_time, range_sums, reach
 from hetopt.simulation.log import Log
 
 

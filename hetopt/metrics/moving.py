@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 
 from hetopt.data.instance import Instance
-from hetopt.metrics.gangs import places, types_of
-from hetopt.metrics.tables import column, lives
+from hetopt.metrics.log_reading import column, lives, places, types_of
 from hetopt.simulation.log import Log
 
 HOUR = 3600.0

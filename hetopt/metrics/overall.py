@@ -11,11 +11,10 @@ import pandas as pd
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption, UnknownName
 from hetopt.metrics.completion_times import completion, counts, jct, totals
-from hetopt.metrics.envious import envy
+from hetopt.metrics.decision_metrics import changes, decision_seconds, stragglers
 from hetopt.metrics.finish_time import IDEALS, finish_time_fairness
 from hetopt.metrics.moving import switching, wasted_share
-from hetopt.metrics.rounds import changes, decision_seconds, stragglers
-from hetopt.metrics.tenants import TOTAL, efficiency, sharing
+from hetopt.metrics.tenant_metrics import TOTAL, efficiency, envy, sharing
 from hetopt.metrics.usage import cru, gru, utilisation
 from hetopt.simulation.log import Log
 from hetopt.tolerances import EQUAL

@@ -11,9 +11,8 @@ import pandas as pd
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
-from hetopt.metrics.gangs import by_type, servers_of
-from hetopt.metrics.steps import merged
-from hetopt.metrics.tables import lives
+from hetopt.metrics.log_reading import by_type, lives, servers_of
+from hetopt.metrics.step_functions import merged
 from hetopt.simulation.log import Log, integrals
 
 MIXED = "mixed"

@@ -15,8 +15,7 @@ from hetopt.data.instance import Instance
 from hetopt.presentation.console import OUT, bold, readable, rounded, say, show_frame, show_table, significant
 from hetopt.presentation.formatting import spell_bytes, spell_seconds
 from hetopt.results.allocation import Allocation, Plan
-from hetopt.stages.mapped_jobs import Mapped
-from hetopt.stages.mapping import GPUMapping
+from hetopt.stages.mapping import GPUMapping, Mapped
 
 if TYPE_CHECKING:
     from hetopt.auditing import Audit

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hetopt.checks import at_least, expect
-from hetopt.decisions.job_rates import Speeds
+from hetopt.decisions.speed_models import Speeds
 from hetopt.errors import InvalidOption
 from hetopt.simulation.datasets import LocalDisks
-from hetopt.simulation.estimates import Beliefs
+from hetopt.simulation.estimate_errors import Beliefs
 from hetopt.simulation.overheads import Overhead, Overheads
 from hetopt.simulation.profiling import Profiling
 from hetopt.simulation.server_changes import ServerChange
@@ -24,7 +24,7 @@ class World:
         Seconds lost by starting, resuming and moving.
     speeds:
         Work per second of jobs on the servers that they have. Default: the policy's attribute of that name, else
-        :class:`~hetopt.decisions.job_rates.StageSpeeds`.
+        :class:`~hetopt.decisions.speed_models.StageSpeeds`.
     datasets:
         Datasets on local disks; None: on shared storage, which costs nothing.
     profiling:

@@ -12,10 +12,10 @@ import numpy as np
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
-from hetopt.decisions.job_rates import Rate, Speeds
-from hetopt.decisions.steps import Decision
+from hetopt.decisions.speed_models import Rate, Speeds
+from hetopt.decisions.system import Decision
 from hetopt.simulation.environment import World
-from hetopt.simulation.forked import Copy
+from hetopt.simulation.job_states import Copy
 from hetopt.simulation.overheads import Where
 from hetopt.tolerances import WORK
 

@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hetopt.simulation.floor import Floor
+from hetopt.simulation.dispatcher import Floor
 from hetopt.simulation.log import Kind
 from hetopt.simulation.profiling import fewest
 

@@ -18,9 +18,8 @@ from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities, Floats, Owner, owner_of, owners
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, Tenant
-from hetopt.simulation.book import Book, Positions
-from hetopt.simulation.estimates import believed_left
-from hetopt.simulation.forked import Copy
+from hetopt.simulation.estimate_errors import believed_left
+from hetopt.simulation.job_states import Book, Copy, Positions
 from hetopt.simulation.overheads import Where
 
 Value = TypeVar("Value")

@@ -13,8 +13,8 @@ from hetopt.checks import at_least, boolean, shown
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance, present_entities
 from hetopt.data.workload import Job
-from hetopt.decisions.job_rates import StageSpeeds
 from hetopt.decisions.online import Start
+from hetopt.decisions.speed_models import StageSpeeds
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.asrpt.fleet import Fleet, Offer
 from hetopt.models.asrpt.heavy_edge import HeavyEdge

@@ -9,8 +9,7 @@ from hetopt.proofs.asrpt.placing import Placing, exact, staged_job
 from hetopt.proofs.ledger.claim import Claim, Finding, number
 from hetopt.proofs.ledger.means import ForAll
 from hetopt.proofs.ledger.space import Numbers, Space, Table, whole
-from hetopt.stages.allreduce import AllReduce, double_binary_tree
-from hetopt.stages.job_graph import job_graph
+from hetopt.stages.job_graph import AllReduce, double_binary_tree, job_graph
 
 F = Fraction
 

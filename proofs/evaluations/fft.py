@@ -8,8 +8,8 @@ What the paper leaves open is decided here, before any result was looked at.
 - All policies have rounds of 5 minutes [FFT, section 6.4.1] but AlloX, which decides at events.
 - Tiresias has a queue for each GPU type. The paper says two things of them [FFT, section 6.1.4]: jobs go to one by lot,
   or to that with least service left, the shortest first. Both are run.
-- Gangs on several servers are slower, as measured where somebody did (:data:`hetopt.decisions.job_rates.MEASURED`); GPT
-  and OPT, of which nobody published it, by 45 %, as Gavel measured it for a Transformer on four GPUs.
+- Gangs on several servers are slower, as measured (:data:`hetopt.decisions.speed_models.MEASURED`); GPT
+  and OPT, for which no measurement is published, by 45 %, as Gavel measured it for a Transformer on four GPUs.
 - Every baseline has the placer that is usual for it here, which consolidates; what worse ones cost is measured apart.
 - Datasets lie on shared storage. In the parts about disks each server has 256 GB, the usual size just below what those
   of Trace 1 take together (277 GB), so that it "reaches capacity"; to delete one takes a minute (ImageNet has 1.3

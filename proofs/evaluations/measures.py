@@ -10,7 +10,7 @@ import pandas as pd
 from hetopt.data.instance import Instance
 from hetopt.experiments.folder import instance_of
 from hetopt.experiments.store import Run, Store
-from hetopt.metrics.gangs import places, types_of
+from hetopt.metrics.log_reading import places, types_of
 from hetopt.simulation.log import Log
 
 

@@ -8,8 +8,8 @@ What the paper leaves open is decided here, before any result was looked at.
 - Max-min is the same part of every GPU type for everyone: the paper tells it from Gavel [OEF, section 2.3.3].
 - Twenty tenants are watched for 8 hours; a smaller scale shortens that to an hour at least, and keeps the tenants.
 - All jobs move at no cost but the transfer of their state. Gangs on several servers are slower, as measured
-  (:data:`hetopt.decisions.job_rates.MEASURED`); all six models are in it. A gang that fits on no type of its tenant may
-  take GPUs of several [OEF, section 4.4], under OEF and baselines alike.
+  (:data:`hetopt.decisions.speed_models.MEASURED`, which has all six models). A gang that fits on no type of its tenant
+  may take GPUs of several [OEF, section 4.4], under OEF and baselines alike.
 - Gavel's tenants may have as many GPUs as it gives them. Beside it stands Gavel as [OEF, eq. 3] has it, where no tenant
   has more than one GPU at once, which is right for that example.
 - OEF places jobs with more workers first. Gavel and Gandiva_fair "lack optimization strategies for placement" [OEF,

@@ -20,7 +20,7 @@ from hetopt.experiments.store import Store
 from hetopt.models import oef
 from hetopt.proofs.evaluations.evaluation import Finding, Stores, times
 from hetopt.proofs.evaluations.measures import ran, ratios, values
-from hetopt.simulation.estimates import Beliefs
+from hetopt.simulation.estimate_errors import Beliefs
 
 COOPERATIVE, NONCOOPERATIVE, EQUAL = "oef-cooperative", "oef-noncooperative", "equal-split-tenants"
 BADLY_PLACED = "oef-cooperative, first free GPUs"

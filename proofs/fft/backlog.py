@@ -11,7 +11,7 @@ from hetopt.models.fft.parts import ROUND_SECONDS
 from hetopt.proofs.fft.rounds import Gang, Round
 from hetopt.proofs.ledger.claim import Claim
 from hetopt.proofs.ledger.means import Growth
-from hetopt.simulation.run import simulate
+from hetopt.simulation.simulator import simulate
 
 F = Fraction
 

@@ -17,7 +17,7 @@ from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.pictures import shares
 from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, parts
 from hetopt.proofs.small_programs import Row, maximise
-from hetopt.simulation.run import simulate
+from hetopt.simulation.simulator import simulate
 
 F = Fraction
 

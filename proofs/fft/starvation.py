@@ -15,7 +15,7 @@ from hetopt.proofs.ledger.claim import Claim, Finding, number
 from hetopt.proofs.ledger.means import ForAll, Growth
 from hetopt.proofs.ledger.pictures import Bar, Timeline
 from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, whole
-from hetopt.simulation.run import simulate
+from hetopt.simulation.simulator import simulate
 
 F = Fraction
 

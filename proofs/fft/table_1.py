@@ -15,7 +15,7 @@ from hetopt.proofs.ledger.claim import Claim, Finding, number
 from hetopt.proofs.ledger.means import Computation, Computed, ForAll, Growth, row
 from hetopt.proofs.ledger.pictures import Bar, Timeline
 from hetopt.proofs.ledger.space import Numbers, Space, Table, parts, whole
-from hetopt.simulation.run import simulate
+from hetopt.simulation.simulator import simulate
 
 F = Fraction
 

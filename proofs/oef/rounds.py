@@ -12,7 +12,7 @@ import numpy as np
 
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
-from hetopt.decisions.whole_gpus import WholeGPUs
+from hetopt.decisions.rounders import WholeGPUs
 from hetopt.models.baselines import by_rule
 from hetopt.proofs.ledger.claim import Claim, Finding, number
 from hetopt.proofs.ledger.means import ForAll

@@ -9,7 +9,7 @@ from functools import partial
 
 from hetopt.auditing import Dominated, Verdict, adjacent_types, envy_free, pareto_efficient, sharing_incentive
 from hetopt.data.rationals import fractions
-from hetopt.decisions.whole_gpus import ByKind
+from hetopt.decisions.rounders import ByKind
 from hetopt.proofs.ledger.claim import Finding, number
 from hetopt.proofs.ledger.pictures import Shares
 from hetopt.proofs.ledger.space import Space

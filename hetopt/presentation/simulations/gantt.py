@@ -15,7 +15,7 @@ from matplotlib.path import Path
 
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
-from hetopt.metrics.gangs import seats_of
+from hetopt.metrics.log_reading import seats_of
 from hetopt.presentation.fonts import label
 from hetopt.presentation.formatting import scale_of
 from hetopt.presentation.simulations import windows

@@ -10,7 +10,7 @@ import numpy as np
 
 from hetopt.data.entities import Floats
 from hetopt.errors import InvalidOption
-from hetopt.metrics.tables import end_of
+from hetopt.metrics.log_reading import end_of
 from hetopt.presentation.simulations.loaded_runs import with_work
 from hetopt.presentation.simulations.time_series import begin_of
 from hetopt.simulation.log import Log

@@ -9,10 +9,9 @@ import numpy as np
 
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
-from hetopt.decisions.steps import Decision
-from hetopt.simulation.book import Book, Positions
+from hetopt.decisions.system import Decision
 from hetopt.simulation.execution_model import Physics, Place
-from hetopt.simulation.forked import Copy, Forked, Running
+from hetopt.simulation.job_states import Book, Copy, Forked, Positions, Running
 from hetopt.simulation.log import Recorder
 from hetopt.simulation.overheads import Where
 from hetopt.simulation.view import View, where_at_first

@@ -2,23 +2,105 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heapreplace
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
-from hetopt.checks import at_least
-from hetopt.data.entities import Entities, Floats, Owner, keys, members, owners
+from hetopt.checks import FrozenDict, at_least
+from hetopt.data.entities import Entities, Floats, Owner, keys, members, owners, read_only
 from hetopt.data.instance import Instance
-from hetopt.decisions import deviations
-from hetopt.decisions import whole_gpus as gangs
-from hetopt.decisions.deviations import IDLE, TICKS, Ints, Ledger
-from hetopt.decisions.whole_jobs import WholeJobs
-from hetopt.errors import InvalidInstance, InvalidOption
-from hetopt.formulations.policies import Policy, ask
+from hetopt.errors import InvalidInstance, InvalidOption, InvalidPlan
+from hetopt.programs.linear import LinearProgram
 from hetopt.results.allocation import Allocation, Plan
+from hetopt.solving.optimising import optimise
+from hetopt.solving.options import Options
+from hetopt.solving.policies import Policy, ask
+from hetopt.tolerances import FEASIBILITY
+
+TICKS = 720_720_000
+"""Ticks of one GPU (or of one round of a job). A multiple of 1, 2, …, 16, so that small fractions are exact."""
+
+
+Ints: TypeAlias = NDArray[np.int64]
+
+
+Ledger: TypeAlias = Mapping[tuple[str, ...], int]
+"""(tenant, job type, GPU type) or (job, GPU type) or (IDLE, GPU type) -> ticks owed; absent means 0."""
+
+
+IDLE = ""
+"""Stands for nobody, who gets the GPUs that are left idle. No entity can have this name."""
+
+
+def to_ticks(gpus: Floats) -> Ints:
+    """Shares in ticks; what is below zero by a solver's tolerance is zero."""
+    return np.asarray(np.rint(np.maximum(gpus, 0.0) * TICKS), dtype=np.int64)
+
+
+def promised_ticks(gpus: Floats, capacity: Floats, types: Sequence[str]) -> Ints:
+    """(n + 1, k) ticks promised per round, the last row to nobody, so that each type sums to its capacity exactly.
+
+    Parameters
+    ----------
+    gpus:
+        (n, k) fractional GPUs.
+    capacity:
+        (k,) GPUs of each type.
+    types:
+        Names of the types, for the error.
+
+    Raises
+    ------
+    InvalidPlan
+        More is promised than there is, by more than a solver's tolerance.
+    """
+    table = np.vstack([to_ticks(gpus), np.zeros((1, len(capacity)), dtype=np.int64)])
+    for k, name in enumerate(types):
+        left = to_ticks(capacity[k : k + 1])[0] - table[:, k].sum()
+        slack = FEASIBILITY * TICKS * capacity[k] + len(table)  # the solver's tolerance, and half a tick for each entry
+        if left < -slack:
+            raise InvalidPlan(f"the allocation has {gpus[:, k].sum():g} GPUs of {name!r}; there are {capacity[k]:g}")
+        row = int(table[:, k].argmax()) if left < slack and table[:, k].any() else -1
+        table[row, k] += left
+    return table
+
+
+def settled_to_zero(owed: Ints) -> Ints:
+    """``owed`` made to sum to zero by shrinking the entries of the heavier sign in proportion; no entry grows.
+
+    Needed where someone leaves with a deviation: what it was owed falls away, and with it what the others were ahead.
+    """
+    total = int(owed.sum())
+    if total == 0:
+        return owed
+    side = np.where(np.sign(owed) == np.sign(total), owed, 0)
+    cut = side * (abs(total) / abs(int(side.sum())))
+    cut = np.where(side > 0, np.floor(cut), np.ceil(cut)).astype(np.int64)
+    rest = total - int(cut.sum())
+    for i in np.argsort(-np.abs(side), kind="stable"):  # the few ticks that rounding the cuts has left over
+        take = int(np.sign(total)) * min(abs(rest), abs(int(side[i] - cut[i])))
+        cut[i] += take
+        rest -= take
+        if rest == 0:
+            break
+    return np.asarray(owed - cut)
+
+
+def read_ledger(ledger: Ledger | None, keys: Sequence[tuple[str, ...]], types: Sequence[str]) -> Ints:
+    """(len(keys), k) ticks owed; those who are new are owed nothing."""
+    if not ledger:
+        return np.zeros((len(keys), len(types)), dtype=np.int64)
+    return np.array([[ledger.get((*key, t), 0) for t in types] for key in keys], dtype=np.int64)
+
+
+def write_ledger(owed: Ints, keys: Sequence[tuple[str, ...]], types: Sequence[str]) -> Ledger:
+    """The ledger that :func:`read_ledger` reads; those who are owed nothing are left out."""
+    return FrozenDict({(*keys[i], types[k]): int(owed[i, k]) for i, k in np.argwhere(owed).tolist()})
 
 
 def demands(entities: Entities, instance: Instance) -> list[list[list[int]]]:
@@ -152,11 +234,11 @@ class WholeGPUs:
         entities = _tenants(allocation)
         types, capacity = entities.types, np.rint(entities.capacity).astype(np.int64)
         names = [*keys(entities, instance), (IDLE,)]
-        share = deviations.promised(entities.gpus(allocation.x), entities.capacity, types)
+        share = promised_ticks(entities.gpus(allocation.x), entities.capacity, types)
         sizes = self._sizes(allocation, instance, capacity)
         unusable = _cut(share, sizes)
-        before = deviations.read(state, names, types)
-        owed = _settled(before, sizes)
+        before = read_ledger(state, names, types)
+        owed = _owed_now(before, sizes)
         forgiven = np.abs(before - owed).sum()
         x = np.zeros_like(share)
         for k, seats in enumerate(capacity.tolist()):
@@ -164,20 +246,20 @@ class WholeGPUs:
             if all(len(size) in (1, seats + 1) for size in sizes[k]):
                 x[:, k] = earliest_deadline(due, share[:, k], seats)
             else:
-                x[:, k] = gangs.nearest(due / TICKS, sizes[k], seats)
+                x[:, k] = nearest(due / TICKS, sizes[k], seats)
         owed = owed + share - x * TICKS
         kept = np.clip(owed, -2 * TICKS * capacity, 2 * TICKS * capacity)
         forgiven += np.abs(owed - kept).sum()
         given_up = {"idle": float(x[-1].sum()), "unusable": unusable / TICKS, "forgiven": float(forgiven / TICKS)}
         plan = Plan(entities, x[:-1].astype(float), kept[:-1] / TICKS, given_up, allocation.certificate)
-        return plan, deviations.write(kept, names, types)
+        return plan, write_ledger(kept, names, types)
 
     def _sizes(self, allocation: Allocation, instance: Instance, capacity: Ints) -> list[list[Ints]]:
         """For each type and tenant the numbers of GPUs that are usable."""
         if self.usable == "any" or not instance.jobs:
             return [[np.arange(most + 1) for _ in allocation.entities.names] for most in capacity.tolist()]
-        demand = gangs.demands(allocation.entities, instance)
-        rule = gangs.sums if self.usable == "sums" else gangs.at_least_the_smallest
+        demand = demands(allocation.entities, instance)
+        rule = sums if self.usable == "sums" else at_least_the_smallest
         return [[_usable(rule, rows[k], most) for rows in demand] for k, most in enumerate(capacity.tolist())]
 
 
@@ -187,12 +269,12 @@ def _tenants(allocation: Allocation) -> Entities:
     return allocation.entities
 
 
-def _settled(owed: Ints, sizes: list[list[Ints]]) -> Ints:
+def _owed_now(owed: Ints, sizes: list[list[Ints]]) -> Ints:
     """Deviations that sum to zero per type, none of a tenant that can use nothing of the type."""
     owed = owed.copy()
     for k, possible in enumerate(sizes):
         owed[:-1, k][[len(size) == 1 for size in possible]] = 0
-        owed[:, k] = deviations.settled(owed[:, k])
+        owed[:, k] = settled_to_zero(owed[:, k])
     return owed
 
 
@@ -273,15 +355,184 @@ class AsPrinted:
         """Whole GPUs of this round, and the deviations."""
         entities = _tenants(allocation)
         names = keys(entities, instance)
-        due = deviations.read(state, names, entities.types) + deviations.to_ticks(entities.gpus(allocation.x))
+        due = read_ledger(state, names, entities.types) + to_ticks(entities.gpus(allocation.x))
         x = np.maximum((2 * due + TICKS) // (2 * TICKS), 0)  # halves are rounded up
         if self.starvation_rule:
-            demand = gangs.demands(entities, instance)
+            demand = demands(entities, instance)
             least = np.array([[min(sizes, default=1) for sizes in rows] for rows in demand], dtype=np.int64)
             x = np.where(x < least, 0, x)
         owed = due - x * TICKS
         plan = Plan(entities, x.astype(float), owed / TICKS, {}, allocation.certificate)
-        return plan, deviations.write(owed, names, entities.types)
+        return plan, write_ledger(owed, names, entities.types)
+
+
+@dataclass(frozen=True)
+class WholeJobs:
+    """Jobs' shares of time as rounds: each job runs on one GPU type or waits, gangs whole, capacity kept.
+
+    Of the jobs that something is due to (share plus what is owed), those are run that together have the most GPUs
+    due: max sum_jk demand[j]·due[j,k]·x[j,k]. As long as the shares are an average of packings, what is owed grows
+    at most like sqrt(rounds): the packing chosen has at least the due GPUs of that average. (Gavel fills rounds
+    greedily by share over rounds received, [Gavel, section 5]; this is the exact counterpart.)
+
+    Parameters
+    ----------
+    most_owed:
+        Rounds that a job can be owed at most per GPU type; more is forgiven. Shares that no sequence of packings
+        reaches (two jobs of three GPUs on four) would pile up and be repaid at the cost of those who come later.
+    time_limit:
+        Seconds for the search, after which the best packing found is taken; None: until one is proven best.
+
+    Raises
+    ------
+    InvalidOption
+        ``most_owed`` is below 1; a time limit that is not positive.
+    """
+
+    most_owed: float = 4.0
+    time_limit: float | None = 10.0
+
+    def __post_init__(self) -> None:
+        at_least(self.most_owed, "WholeJobs.most_owed", 1, InvalidOption)
+        Options(time_limit=self.time_limit)  # refuses what is no limit
+
+    def __call__(self, allocation: Allocation, instance: Instance, state: Ledger | None = None) -> tuple[Plan, Ledger]:
+        """The jobs that run now, and what is owed from now on."""
+        entities = allocation.entities
+        if entities.kind != "jobs":
+            raise InvalidOption("WholeJobs rounds shares of jobs; for those of tenants take hetopt.WholeGPUs")
+        names = keys(entities, instance)
+        due = read_ledger(state, names, entities.types) + to_ticks(allocation.x)
+        x = most_due(entities, due / TICKS, Options(time_limit=self.time_limit))
+        owed = due - np.rint(x).astype(np.int64) * TICKS
+        kept = np.minimum(owed, int(self.most_owed * TICKS))
+        gpus = entities.gpus(x)
+        given_up = {
+            "idle": float(entities.capacity.sum() - gpus.sum()),
+            "forgiven": float(entities.gpus((owed - kept) / TICKS).sum()),
+        }
+        plan = Plan(entities, gpus, entities.gpus(kept / TICKS), given_up, allocation.certificate)
+        return plan, write_ledger(kept, names, entities.types)
+
+
+def most_due(entities: Entities, due: Floats, options: Options) -> Floats:
+    """(n, k) zeros and ones: the packing, one GPU type per job, with the most due GPUs; only where something is due.
+
+    Parameters
+    ----------
+    due:
+        (n, k) rounds due to each job on each type.
+    options:
+        Of the search.
+    """
+    n, k = entities.shape
+    open_ = (due > 0) & entities.allowed
+    job, kind = np.nonzero(open_)
+    if not len(job):
+        return np.zeros((n, k))
+    columns = np.arange(len(job))
+    per_job = sparse.csr_array((np.ones(len(job)), (job, columns)), shape=(n, len(job)))
+    per_type = sparse.csr_array((entities.demand[job], (kind, columns)), shape=(k, len(job)))
+    program = LinearProgram.of(
+        entities.demand[job] * due[job, kind],
+        sparse.csc_array(sparse.vstack([per_job, per_type])),
+        np.full(n + k, -np.inf),
+        np.concatenate([np.ones(n), entities.capacity]),
+        col_upper=1.0,
+        integer=True,
+    )
+    x = np.zeros((n, k))
+    x[job, kind] = np.rint(optimise(program, options).x)
+    return x
+
+
+Positions: TypeAlias = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Received:
+    """What :class:`ByPriority` remembers of the shares that are being given.
+
+    Attributes
+    ----------
+    allocation:
+        The shares.
+    job, kind:
+        (m,) positions of the pairs with a share, the larger share first, then the earlier job and type.
+    share:
+        (m,) their shares.
+    rounds:
+        (m,) rounds that each has run since these shares hold.
+    number:
+        Rounds since then.
+    """
+
+    allocation: Allocation
+    job: Positions
+    kind: Positions
+    share: Floats
+    rounds: Floats = field(repr=False)
+    number: int = 0
+
+    @classmethod
+    def of(cls, allocation: Allocation) -> Received:
+        """Nothing has been given yet."""
+        job, kind = np.nonzero((allocation.x > 0) & allocation.entities.allowed)
+        share = allocation.x[job, kind]
+        order = np.lexsort((kind, job, -share))
+        return cls(allocation, job[order], kind[order], share[order], np.zeros(len(order)))
+
+
+@dataclass(frozen=True)
+class ByPriority:
+    """Jobs' shares of time as rounds, greedily by priority: Gavel's mechanism.
+
+    The priority of job j on type k is ``x[j, k] / f[j, k]``, with f the part of the rounds in which j ran on k since
+    the shares hold (infinite where it has not run there yet; the larger share first among equal priorities, then the
+    earlier job, then the earlier type). In that order, jobs that do not run in this round yet and whose gang fits get
+    their type. Types on which a job has no share are given to nobody: GPUs may stay idle. A new allocation starts the
+    count anew. :class:`~hetopt.decisions.rounders.WholeJobs` is the exact counterpart, which searches each round.
+
+    Raises
+    ------
+    InvalidOption
+        When called: the allocation is over tenants.
+    """
+
+    def __call__(
+        self, allocation: Allocation, instance: Instance, state: Received | None = None
+    ) -> tuple[Plan, Received]:
+        """The jobs that run now, and what they have received with that."""
+        entities = allocation.entities
+        if entities.kind != "jobs":
+            raise InvalidOption("ByPriority rounds shares of jobs; for those of tenants take hetopt.WholeGPUs")
+        if state is None or state.allocation is not allocation:
+            state = Received.of(allocation)
+        due = np.full(len(state.share), -np.inf)  # minus the priority: infinite where it has not run
+        np.divide(-max(state.number, 1) * state.share, state.rounds, out=due, where=state.rounds > 0)
+        order = np.argsort(due, kind="stable")
+        chosen = order[_greedy(state.job[order], state.kind[order], entities)]
+        gpus, rounds = np.zeros(entities.shape), state.rounds.copy()
+        gpus[state.job[chosen], state.kind[chosen]] = entities.demand[state.job[chosen]]
+        rounds[chosen] += 1
+        idle = float(entities.capacity.sum() - gpus.sum())
+        plan = Plan(entities, read_only(gpus), None, {"idle": idle}, allocation.certificate)
+        return plan, Received(allocation, state.job, state.kind, state.share, rounds, state.number + 1)
+
+
+def _greedy(job: Positions, kind: Positions, entities: Entities) -> list[int]:
+    """Positions of the pairs, in order, whose job is not there yet and that fit."""
+    free, taken, chosen = entities.capacity.tolist(), set[int](), []
+    left = sum(free)
+    for i, (j, k, need) in enumerate(zip(job.tolist(), kind.tolist(), entities.demand[job].tolist(), strict=True)):
+        if need <= free[k] and j not in taken:
+            free[k] -= need
+            left -= need
+            taken.add(j)
+            chosen.append(i)
+            if left <= 0:
+                break
+    return chosen
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,8 @@ from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption, UnknownName
 from hetopt.metrics.completion_times import describe
-from hetopt.metrics.gangs import places, types_of
-from hetopt.metrics.steps import Positions
-from hetopt.metrics.tables import lives
+from hetopt.metrics.log_reading import lives, places, types_of
+from hetopt.metrics.step_functions import Positions
 from hetopt.simulation.log import Log
 
 
