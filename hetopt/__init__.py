@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hetopt.data.instance import Instance, read
     from hetopt.data.workload import Job, JobType, Parallelism, Stage, Tenant
     from hetopt.decisions.placers import HierarchicalPlacer, MoreWorkersFirst
-    from hetopt.decisions.rounders import AsPrinted, Rounded, WholeGPUs, WholeJobs
+    from hetopt.decisions.rounders import PrintedWholeGPUs, Rounded, WholeGPUs, WholeJobs
     from hetopt.decisions.selection import LongestStarved
     from hetopt.errors import (
         HetoptError,
@@ -80,7 +80,7 @@ _WHERE = {
     "hetopt.programs.json_file": "from_json",
     "hetopt.programs.linear": "Cuts LinearProgram",
     "hetopt.programs.model": "Model",
-    "hetopt.decisions.rounders": "AsPrinted Rounded WholeGPUs WholeJobs",
+    "hetopt.decisions.rounders": "PrintedWholeGPUs Rounded WholeGPUs WholeJobs",
     "hetopt.decisions.selection": "LongestStarved",
     "hetopt.simulation.log": "Log",
     "hetopt.simulation.overheads": "Overheads",
@@ -103,7 +103,6 @@ __all__ = [
     "Allocation",
     "ArrayComponent",
     "Arrays",
-    "AsPrinted",
     "Audit",
     "Certificate",
     "Cluster",
@@ -140,6 +139,7 @@ __all__ = [
     "Placement",
     "Plan",
     "Policy",
+    "PrintedWholeGPUs",
     "Rounded",
     "Rows",
     "Sensitivity",

@@ -92,9 +92,36 @@ class HetoptError(Exception):
         changed.__dict__ |= fields
         return changed
 
+    @property
+    def reason(self) -> str:
+        """The message, as a list shows it that already names what the error is about."""
+        return str(self)
+
 
 class InvalidInstance(HetoptError, ValueError):
     """The data (cluster, tenants, jobs, held GPUs) are not a valid instance."""
+
+
+class NotApplicable(InvalidInstance):
+    """A policy shares among tenants (or jobs), and the instance has none.
+
+    Attributes
+    ----------
+    policy:
+        Name of the policy; the message begins with it, and :attr:`reason` does not.
+    """
+
+    def __init__(self, policy: str, reason: str) -> None:
+        super().__init__(f"{policy} {reason}")
+        self.policy, self._reason = policy, reason
+
+    @property
+    def reason(self) -> str:
+        """The message without the policy, so that the reasons of several policies are equal."""
+        return self._reason
+
+    def __reduce__(self) -> tuple[type[NotApplicable], tuple[str, str]]:
+        return type(self), (self.policy, self._reason)
 
 
 class SuspiciousSpeedups(UserWarning):

@@ -37,6 +37,205 @@ if TYPE_CHECKING:
     from hetopt.traces.generators import Generator
 
 
+PLAIN = (bool, int, float, str, list, dict, type(None))
+"""What files and command lines can say."""
+
+
+@dataclass(frozen=True)
+class Announced:
+    """Callables of one kind, behind entry points of one group.
+
+    Attributes
+    ----------
+    what:
+        Of what kind, as messages say it.
+    group:
+        Of the entry points: each a function or class that makes such a callable, or itself one.
+    parameters:
+        The two arguments with which such a callable is called. Something whose first required parameter is called as
+        the first, or whose second as the second, is itself one.
+    method:
+        That makes it one; where this is not ``__call__``, ``parameters`` are those of the method. Empty: anything is.
+    """
+
+    what: str
+    group: str
+    parameters: tuple[str, ...]
+    method: str = "__call__"
+
+    @cached_property
+    def points(self) -> Mapping[str, EntryPoint]:
+        """Name -> entry point, sorted."""
+        return {point.name: point for point in sorted(entry_points(group=self.group), key=lambda point: point.name)}
+
+    def load(self, name: str) -> Any:
+        """What stands behind a name, or behind ``module:Name``.
+
+        Raises
+        ------
+        UnknownName
+            Nothing is announced under that name, or the module or the attribute does not exist.
+        InvalidOption
+            The module cannot be imported.
+        """
+        point = self.points.get(name)
+        if point is None and ":" in name:
+            if not all(part.isidentifier() for half in name.split(":", 1) for part in half.split(".")):
+                raise UnknownName(f"there is no {self.what} {name!r}; one of your own is called module:Name")
+            point = EntryPoint(name=name, value=name, group=self.group)
+        if point is None:
+            known = choices(name, self.points)
+            raise UnknownName(f"there is no {self.what} {name!r}; {known}; module:Name works for any other")
+        try:
+            return point.load()
+        except (ImportError, AttributeError) as problem:
+            raise UnknownName(f"{self.what} {name!r} cannot be loaded from {point.value!r}: {problem}") from None
+        except Exception as problem:  # whatever the module of somebody else does
+            raise InvalidOption(f"{self.what} {name!r} cannot be loaded: {raised(problem)}") from problem
+
+    def factory(self, name: str) -> Callable[..., Any]:
+        """The function or class behind a name, or behind ``module:Name``.
+
+        Raises
+        ------
+        UnknownName
+            See :meth:`load`, or it is no function or class.
+        InvalidOption
+            The module cannot be imported.
+        """
+        made = self.load(name)
+        if not callable(made):
+            raise UnknownName(f"{self.what} {name!r} is {made!r}; it must be a function or class that makes one")
+        return made  # type: ignore[no-any-return]
+
+    def make(self, name: str, settings: Mapping[str, Any]) -> Any:
+        """The callable of that name with these settings; see :func:`fitting` for what may stand for a setting.
+
+        Raises
+        ------
+        UnknownName
+            See :meth:`factory`.
+        InvalidOption
+            A setting that it does not have, or does not accept.
+        """
+        made, called = self.factory(name), f"{self.what} {name!r}"
+        known = parameters(made)
+        for key in settings:
+            if key not in known:
+                raise InvalidOption(f"{called} has no setting {key!r}; {choices(key, known)}")
+        try:
+            fit = fitting(made, settings, called)
+            if self.includes(made):
+                return partial(made, **fit) if fit else made
+            result = made(**fit)
+        except HetoptError:
+            raise
+        except Exception as problem:  # whatever the code of somebody else does
+            raise InvalidOption(f"{called} cannot be made with {dict(settings)}: {raised(problem)}") from problem
+        if self.method and not callable(getattr(result, self.method, None)):
+            wanted = ("" if self.method == "__call__" else f".{self.method}") + f"({', '.join(self.parameters)})"
+            raise InvalidOption(f"{name!r} makes {type(result).__name__}, which is not a {self.what}{wanted}")
+        return result
+
+    def includes(self, made: Callable[..., object]) -> bool:
+        """Whether ``made`` is itself of this kind, rather than makes one."""
+        if self.method != "__call__":
+            return False  # a name stands for what makes one
+        first, second = [*parameters(made).values(), None, None][:2]
+        if first is None or first.default is not inspect.Parameter.empty:
+            return False
+        return first.name == self.parameters[0] or (second is not None and second.name == self.parameters[1])
+
+    def description(self, name: str) -> str:
+        """First sentence of the docstring behind a name."""
+        text = inspect.getdoc(self.factory(name)) or ""
+        return text.split("\n\n")[0].replace("\n", " ")
+
+    def descriptions(self) -> dict[str, str]:
+        """Announced name -> :meth:`description`."""
+        return {name: self.description(name) for name in self.points}
+
+
+def parameters(made: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
+    """Name -> parameter; none for callables written in C that tell nothing."""
+    try:
+        return inspect.signature(made).parameters
+    except ValueError:
+        return {}
+
+
+def fitting(made: Callable[..., object], settings: Mapping[str, Any], called: str) -> dict[str, Any]:
+    """The settings as ``made`` annotates them.
+
+    Of text it makes a member of an enum, a mapper or a predictor; of a mapping a dataclass.
+
+    Raises
+    ------
+    InvalidOption, UnknownName
+        No such member, mapper, predictor or field; text, a number, a list or a mapping where an object of another class
+        is due.
+    """
+    try:
+        hints = get_type_hints(made)
+    except (NameError, AttributeError, TypeError, SyntaxError):  # imported for type checkers alone, or no types
+        hints = {}
+    known = parameters(made)
+    given = {key: hints.get(key, known[key].annotation) for key in settings}
+    return {key: _fitting(value, given[key], f"setting {key} of {called}") for key, value in settings.items()}
+
+
+def _fitting(value: Any, hint: Any, key: str) -> Any:
+    if hint in (bool, "bool") and not isinstance(value, bool):
+        raise InvalidOption(f"{key} is {value!r}; it must be true or false")
+    free = not isinstance(hint, type) or hint is inspect.Parameter.empty
+    if type(value) not in PLAIN or free or hint.__module__ in ("builtins", "collections.abc"):
+        return value
+    if issubclass(hint, Enum):
+        try:
+            return hint(value)
+        except ValueError:
+            raise InvalidOption(
+                f"{key} is {value!r}; it must be one of {', '.join(str(m.value) for m in hint)}"
+            ) from None
+    if is_dataclass(hint) and isinstance(value, dict):
+        names = [item.name for item in fields(hint) if item.init]
+        for name in value:
+            if name not in names:
+                raise InvalidOption(f"{key} has no field {name!r}; {choices(str(name), names)}")
+        made: Any = hint
+        return made(**fitting(made, value, key))
+    if isinstance(value, str) and (make := _made_by_name(hint)):
+        return make(value)
+    given = ", ".join(item.name for item in fields(hint) if item.init and item.repr) if is_dataclass(hint) else ""
+    raise InvalidOption(
+        f"{key} is {value!r}; it must be of class {hint.__name__}{given and f', or a mapping of its fields: {given}'}"
+    )
+
+
+def _made_by_name(hint: type) -> Callable[[str], object] | None:
+    """What makes one of that kind from its name; None where they have none."""
+    from hetopt.prediction.predictors import Predictor
+    from hetopt.stages.mapping import Mapper
+
+    return make_mapper if hint is Mapper else make_predictor if hint is Predictor else None
+
+
+def raised(problem: BaseException) -> str:
+    """What went wrong in somebody's code, and in which line."""
+    frames = traceback.extract_tb(problem.__traceback__)
+    where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+    return f"{type(problem).__name__}: {problem}{where}"
+
+
+POLICIES = Announced("policy", "hetopt.policies", ("instance", "state"))
+MAPPERS = Announced("mapping method", "hetopt.mappers", ("pipeline", "servers"))
+PREDICTORS = Announced("predictor", "hetopt.predictors", (), method="learner")
+TRACES = Announced("trace reader", "hetopt.traces", ("path", "settings"))
+SYSTEMS = Announced("system", "hetopt.systems", (), method="steps")
+GENERATORS = Announced("trace generator", "hetopt.generators", ("jobs", "seed"), method="table")
+PROGRAMS = Announced("program", "hetopt.programs", (), method="")
+INSTANCES = "hetopt.instances"
+
 ROUND_SECONDS = 300.0
 """Length of the rounds of shares that say none, as in FFT's and OEF's experiments."""
 

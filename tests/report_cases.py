@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from hetopt.experiments.environment_settings import WorldSettings
+from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.experiment import Contestant, Experiment
 from hetopt.experiments.store import Key, Outcome, Store
 from hetopt.experiments.workload import Workload
@@ -24,11 +24,11 @@ SYSTEMS = ("fft", "gavel", "oef-cooperative", "tiresias")
 
 def filled(path: Path) -> Path:
     """Two workloads, two seeds, a name to escape, and a system that refuses."""
-    store, world = Store(path), WorldSettings(restart_seconds=30.0)
+    store, environment = Store(path), EnvironmentSettings(restart_seconds=30.0)
     trace = (*(Contestant(name) for name in SYSTEMS), Contestant("srtf", label=NAME))
-    Experiment((TRACE,), trace, (0, 1), world).run(store)
+    Experiment((TRACE,), trace, (0, 1), environment).run(store)
     mix = tuple(Contestant(name) for name in ("fft", "hadar", "hadare", "gandiva-fair"))
-    Experiment((MIX,), mix, (0,), world).run(store)
+    Experiment((MIX,), mix, (0,), environment).run(store)
     return path
 
 

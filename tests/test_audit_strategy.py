@@ -40,7 +40,7 @@ def gain(verdict, instance, liar):
 
 def true_rate_of_u1(policy, instance, report):
     """u1's rate at its true speeds when it reports ``report``."""
-    told = auditing.Reports(instance, "tenants").apply(auditing.Report("over", {0: report}))
+    told = auditing.ReportGenerator(instance, "tenants").apply(auditing.Report("over", {0: report}))
     return float(instance.entities().speed[0] @ hetopt.solve(policy, told).x[0])
 
 
@@ -73,7 +73,7 @@ def test_under_reports_pay_under_noncooperative_oef():
 def test_a_raw_over_report_of_the_slowest_type_is_an_under_report():
     """[THEOREMS, Theorem 5.4]: (5,5) is over (1,5), and after normalising it is (1,1)."""
     instance = market()
-    reports = auditing.Reports(instance, "tenants", "divided")
+    reports = auditing.ReportGenerator(instance, "tenants", "divided")
     told = reports.apply(auditing.Report("over", {1: (5.0, 5.0)}))
     assert told.entities().speed[1].tolist() == [1, 1]
     divided = auditing.strategy_proof(instance, oef.noncooperative(), kinds=("over",), liars=("u2",), scale="divided")
@@ -92,7 +92,7 @@ def test_a_raw_over_report_of_the_slowest_type_is_an_under_report():
 @given(tenant_instances(tenants=(2, 4), types=(2, 3), weighted=True), st.sampled_from(["kept", "raw"]))
 def test_over_reports_and_coalitions_of_them_never_pay_under_noncooperative_oef(instance, scale):
     """[OEF, Theorem 5.4] as [THEOREMS] states it, whatever the optimum that the solver picks."""
-    reports = auditing.Reports(instance, "tenants", scale)
+    reports = auditing.ReportGenerator(instance, "tenants", scale)
     people = tuple(range(len(instance.tenants)))
     speed = instance.entities().speed
     honest = hetopt.solve(oef.noncooperative(), instance).rate.to_numpy()
@@ -119,7 +119,7 @@ def test_the_search_finds_no_over_report_that_pays_under_noncooperative_oef(inst
 def test_a_fake_job_type_pays_under_noncooperative_oef():
     """[THEOREMS, false job types]: u1 adds (1,1), 15/7 -> 41/19, its GPUs all used by its true jobs."""
     instance = market()
-    told = auditing.Reports(instance, "tenants").apply(auditing.Report("job type", {}, (1.0, 1.0), 0))
+    told = auditing.ReportGenerator(instance, "tenants").apply(auditing.Report("job type", {}, (1.0, 1.0), 0))
     result = hetopt.solve(oef.noncooperative(), told)
     assert result.entities.names == ("u1/jobs", "u1/fake", "u2")
     assert result.entities.weight.tolist() == [0.5, 0.5, 1]
@@ -134,7 +134,7 @@ def test_a_fake_job_type_pays_under_noncooperative_oef():
 @FEW
 @given(tenant_instances(tenants=(2, 3), types=(2, 3)))
 def test_over_reporting_fakes_never_pay_under_noncooperative_oef(instance):
-    reports, speed = auditing.Reports(instance, "tenants"), instance.entities().speed
+    reports, speed = auditing.ReportGenerator(instance, "tenants"), instance.entities().speed
     honest = hetopt.solve(oef.noncooperative(), instance).rate.to_numpy()
     for report in reports.all(("job type",), (0,)):
         if direction(np.array(report.fake), speed[0]) == "over":
@@ -158,7 +158,7 @@ def test_a_policy_that_listens_to_nobody_is_not_refuted_and_not_proven():
     assert verdict.holds is None
     assert verdict.word == "not refuted"
     assert verdict.slack == pytest.approx(0)
-    assert set(verdict.searched) == set(auditing.KINDS)
+    assert set(verdict.searched) == set(auditing.DEFAULT_KINDS)
     assert sum(verdict.searched.values()) < 300
     assert "proves nothing" in verdict.explain()
 
@@ -259,7 +259,7 @@ def test_an_impossible_allocation_is_no_profit():
 def test_what_is_held_stays_with_the_true_job_type():
     """A fake job type renames the tenant's entity; its GPUs held now must follow."""
     instance = market(held=[[0, 1], [1, 0]])
-    told = auditing.Reports(instance, "tenants").apply(auditing.Report("job type", {}, (1.0, 3.0), 0))
+    told = auditing.ReportGenerator(instance, "tenants").apply(auditing.Report("job type", {}, (1.0, 3.0), 0))
     assert told.entities().held.tolist() == [[0, 1], [0, 0], [1, 0]]
     policy = oef.noncooperative() + switching.SwitchingCost(0.5)
     assert sum(auditing.strategy_proof(instance, policy, kinds=("job type",), budget=20).searched.values()) == 19

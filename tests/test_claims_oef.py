@@ -14,7 +14,7 @@ from ledger_cases import cases
 
 import hetopt
 from hetopt.auditing import adjacent_types, envy_free, pareto_efficient, sharing_incentive
-from hetopt.decisions.rounders import AsPrinted
+from hetopt.decisions.rounders import PrintedWholeGPUs
 from hetopt.models import baselines, gavel, oef
 from hetopt.models.gandiva_fair import GandivaFair
 from hetopt.models.gavel.parts import TimeFraction
@@ -275,7 +275,7 @@ def test_the_printed_rounding_is_that_of_the_library(drawn: tuple[object, rounds
     given_ = baselines.by_rule(case.instance.entities("tenants"), x, "shares", 0.0)
     state, made = None, []
     for _ in range(8):
-        plan, state = AsPrinted(starvation_rule=False)(given_, case.instance, state)
+        plan, state = PrintedWholeGPUs(starvation_rule=False)(given_, case.instance, state)
         made.append(tuple(int(v) for v in plan.x[:, 0]))
     ours = case.printed(starve=False)[:8]
     halves = any(

@@ -162,10 +162,10 @@ def test_ratios_of_the_mixes_are_means_over_them(made: Made) -> None:
 
 def test_latency(made: Made) -> None:
     """Four messages of each copy are late in each round, and nothing else differs."""
-    usual = next(part for part in made.parts if part.name == "slot-90").experiment.world
+    usual = next(part for part in made.parts if part.name == "slot-90").experiment.environment
     for latency in LATENCIES:
         (part,) = (part for part in made.parts if part.name == f"latency-{latency}us")
-        assert part.experiment.world == replace(usual, merge_seconds=2.0 + 4 * latency / 10**6)
+        assert part.experiment.environment == replace(usual, merge_seconds=2.0 + 4 * latency / 10**6)
         assert {w.name for w in part.experiment.workloads} <= set(LAB)
         rises = []
         for name in ("hadar/lab-m3", "hadar/lab-m5"):

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Cluster, GPUType, Instance, InvalidInstance, InvalidPlan, Job, Overheads, Placement, Plan, Server
-from hetopt.simulation.job_states import Copy, Forked, Running
+from hetopt.decisions.system import Copy
+from hetopt.simulation.job_states import RunningCopies, RunningCopy
 from hetopt.tolerances import EQUAL, PROVEN
 
 NODES = Cluster(
@@ -143,12 +144,12 @@ def test_forked_and_plain_rounds_against_a_plain_loop(sets: list[set[str]], plai
 
 
 copies = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 20), st.integers(0, 5)), min_size=1, max_size=4).map(
-    lambda rows: Forked(tuple(Running(Copy(f"s{i}", {"A": 1}, v, w), r) for i, (v, w, r) in enumerate(rows)))
+    lambda rows: RunningCopies(tuple(RunningCopy(Copy(f"s{i}", {"A": 1}, v, w), r) for i, (v, w, r) in enumerate(rows)))
 )
 
 
 @given(copies, st.fractions(0, 1, max_denominator=20))
-def test_when_is_the_inverse_of_by(forked: Forked, part: Fraction) -> None:
+def test_when_is_the_inverse_of_by(forked: RunningCopies, part: Fraction) -> None:
     everything = sum(c.copy.work for c in forked.copies)
     work = float(part * everything)
     time = forked.when(work)
@@ -156,7 +157,7 @@ def test_when_is_the_inverse_of_by(forked: Forked, part: Fraction) -> None:
     assert work == 0 or forked.by(time - 0.01) < work
     assert forked.when(everything * 1.01) == np.inf
     assert forked.when(everything) == max(c.end for c in forked.copies)
-    assert Forked(()).when(1.0) == np.inf
+    assert RunningCopies(()).when(1.0) == np.inf
 
 
 def plan_with(**placement: Any) -> Any:

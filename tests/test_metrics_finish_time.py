@@ -18,7 +18,7 @@ from hetopt import Cluster, Instance, Job, Log, simulate
 from hetopt.errors import UnknownName
 from hetopt.metrics import finish_time_fairness, summary
 from hetopt.metrics.finish_time import IDEALS, mean_present, pace_alone
-from hetopt.metrics.log_reading import lives
+from hetopt.metrics.log_reading import job_times
 from hetopt.tolerances import PROVEN
 
 
@@ -173,7 +173,7 @@ def test_twenty_thousand_jobs_take_seconds() -> None:
     means = {name: finish_time_fairness(log, instance, name)["rho"].mean() for name in IDEALS}
     assert time.perf_counter() - began < 20
     assert means["exclusive"] > max(means["themis"], means["gavel"])
-    number = mean_present(lives(log, instance))
+    number = mean_present(job_times(log, instance))
     for i in range(0, n, n // 8):
         overlap = np.minimum(finish, finish[i]) - np.maximum(arrival, arrival[i])
         assert number[i] == pytest.approx(np.maximum(overlap, 0).sum() / (finish[i] - arrival[i]), rel=PROVEN)

@@ -233,7 +233,7 @@ def test_settings_out_of_range_are_refused() -> None:
         Cluster.of({"3070": 1}), half, tuple(Job(f"{t.name}1", {"3070": 1.0}, 1e5, tenant=t.name) for t in half)
     )
     with pytest.raises(InvalidPlan, match="uses 2 GPUs of '3070'; there are 1"):
-        simulate(oef.cooperative(), one, round_seconds=MINUTE, rounder=hetopt.AsPrinted())
+        simulate(oef.cooperative(), one, round_seconds=MINUTE, rounder=hetopt.PrintedWholeGPUs())
 
 
 @pytest.mark.parametrize("policy", [gavel.fifo(), gavel.shortest_job_first(), gavel.max_min_fairness()], ids=str)

@@ -11,7 +11,7 @@ import pytest
 
 from hetopt import InvalidOption, Job
 from hetopt.decisions.speed_models import FAMILIES, MEASURED, Spread
-from hetopt.experiments.environment_settings import WorldSettings
+from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.traces.catalogues import FFT, OEF
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -51,7 +51,9 @@ def test_a_table_of_ones_own_has_the_families_that_it_knows() -> None:
 def test_worlds_slow_down_the_models_of_the_catalogues() -> None:
     from hetopt import Cluster
 
-    speeds = WorldSettings(spread=True, spread_otherwise=0.5).world(Cluster.of({"G": 8}, gpus_per_server=4), 0).speeds
+    speeds = (
+        EnvironmentSettings(spread=True, spread_otherwise=0.5).build(Cluster.of({"G": 8}, gpus_per_server=4), 0).speeds
+    )
     assert isinstance(speeds, Spread)
     assert [factor(m, 4, 2, speeds) for m in ("VGG-16", "GPT-2-large")] == [0.576, 0.5]
 

@@ -4,9 +4,9 @@ from hetopt.auditing.audit import Audit, audit
 from hetopt.auditing.fairness import envy_free, envy_matrix, sharing_incentive
 from hetopt.auditing.feasibility import adjacent_types, within_capacity
 from hetopt.auditing.holdings import Holdings, Level, Result, holdings
-from hetopt.auditing.misreports import Lie, Report, Reports, Scale
+from hetopt.auditing.misreports import MisreportKind, Report, ReportGenerator, ReportScale
 from hetopt.auditing.pareto import pareto_efficient
-from hetopt.auditing.strategy_proofness import KINDS, strategy_proof
+from hetopt.auditing.strategy_proofness import DEFAULT_KINDS, strategy_proof
 from hetopt.auditing.verdict import Verdict
 from hetopt.auditing.witnesses import (
     BelowFairPart,
@@ -20,7 +20,7 @@ from hetopt.auditing.witnesses import (
 )
 
 __all__ = [
-    "KINDS",
+    "DEFAULT_KINDS",
     "Audit",
     "BelowFairPart",
     "Dominated",
@@ -28,13 +28,13 @@ __all__ = [
     "Gap",
     "Holdings",
     "Level",
-    "Lie",
     "Misreport",
+    "MisreportKind",
     "Overused",
     "Report",
-    "Reports",
+    "ReportGenerator",
+    "ReportScale",
     "Result",
-    "Scale",
     "SupportingPrices",
     "Verdict",
     "Witness",

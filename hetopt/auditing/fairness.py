@@ -13,10 +13,8 @@ from hetopt.auditing.verdict import Verdict, judged
 from hetopt.auditing.witnesses import BelowFairPart, Envy
 from hetopt.data.entities import Numbers
 from hetopt.data.instance import Instance
+from hetopt.data.worth import cluster_envy, row_blocks
 from hetopt.tolerances import EQUAL
-
-BLOCK = 2_000_000
-"""Pairs of entities compared at once, so that 100,000 tenants fit in memory."""
 
 
 def envy_free(
@@ -55,7 +53,7 @@ def envy_free(
         envious=held.names[e],
         envied=held.names[o],
         rate=_plain(held.rate[e]),
-        tempting_rate=_plain(held.tempting([e])[0, o]),
+        tempting_rate=_plain(held.cross_rates([e])[0, o]),
         own=held.bundle(e),
         other=held.bundle(o),
         weight_ratio=_plain(ratio),
@@ -71,38 +69,38 @@ def envy_matrix(
     exact: bool = False,
     time_limited: bool | None = None,
 ) -> pd.DataFrame:
-    """(n, n) by how much the rate of the row would rise with the GPUs of the column, weights reckoned in.
+    """(n, n) :func:`~hetopt.data.worth.cluster_envy` of the row's entity towards the column's; above 0: envy.
 
-    Above 0: envy. In parts of the row's rate with the whole cluster: minus the slacks of :func:`envy_free`.
+    Each entry is the gain in rate with the other's GPUs (per weight) as a part of the row's rate with the whole
+    cluster: minus the slacks of :func:`envy_free`. Comparisons of policies show the same gain relative to the own rate,
+    :func:`~hetopt.data.worth.relative_envy`.
     """
     held = holdings(instance, result, level=level, exact=exact, time_limited=time_limited)
-    matrix = np.concatenate([-slack for _, slack in _slacks(held)])
+    matrix = np.concatenate([envy for _, envy in _envy_blocks(held)])
     names = pd.Index(held.names, name="envious")
     return pd.DataFrame(matrix, index=names, columns=pd.Index(held.names, name="envied"))
 
 
-def _slacks(held: Holdings) -> Iterator[tuple[int, Numbers]]:
-    """Blocks of rows of the (n, n) slacks, each with the position of its first row."""
-    n = len(held.names)
-    step = max(1, BLOCK // n)
-    for start in range(0, n, step):
-        rows = slice(start, min(n, start + step))
-        yield start, (held.rate[rows, None] - held.tempting(rows)) / held.whole[rows, None]
+def _envy_blocks(held: Holdings) -> Iterator[tuple[int, Numbers]]:
+    """Blocks of rows of the (n, n) cluster envy, each with the position of its first row."""
+    for rows in row_blocks(len(held.names)):
+        yield rows.start, cluster_envy(held.rate[rows, None], held.cross_rates(rows), held.whole[rows, None])
 
 
 def _worst_pair(held: Holdings) -> tuple[int, int, Any]:
+    """(envious, envied, slack) of the pair with the largest envy."""
     if len(held.names) == 1:
         return 0, 0, held.rate[0] / held.whole[0]
     worst: tuple[int, int, Any] | None = None
-    for start, slack in _slacks(held):
-        block = slack.copy()
-        positions = np.arange(len(block))
-        block[positions, start + positions] = np.inf  # nobody envies itself
-        e, o = divmod(int(block.argmin()), block.shape[1])
-        if worst is None or block[e, o] < worst[2]:
-            worst = (start + e, o, block[e, o])
+    for start, envy in _envy_blocks(held):
+        positions = np.arange(len(envy))
+        envy[positions, start + positions] = -np.inf  # an entity does not envy itself
+        e, o = divmod(int(envy.argmax()), envy.shape[1])
+        if worst is None or envy[e, o] > worst[2]:
+            worst = (start + e, o, envy[e, o])
     assert worst is not None
-    return worst
+    e, o, most = worst
+    return e, o, 0 - most
 
 
 def sharing_incentive(

@@ -15,7 +15,7 @@ from hetopt.checks import expect
 from hetopt.data.entities import Entities, Numbers
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import fractions
-from hetopt.data.worth import most_at_once, tempting, worth
+from hetopt.data.worth import cross_rates, most_at_once, worth
 from hetopt.errors import InvalidInstance, InvalidOption, InvalidPlan
 from hetopt.results.allocation import Allocation, Plan
 
@@ -83,9 +83,9 @@ class Holdings:
         """(n,) rate of each with its row of ``gpus`` (n, k), or with the same (k,)."""
         return worth(self.value, gpus, self.most)
 
-    def tempting(self, rows: slice | list[int]) -> Numbers:
+    def cross_rates(self, rows: slice | list[int]) -> Numbers:
         """(len(rows), n) rate of the row's entity with the column's GPUs, times the ratio of their weights."""
-        return tempting(self.value, self.gpus, self.weight, self.most, rows)
+        return cross_rates(self.value, self.gpus, self.weight, self.most, rows)
 
     @property
     def one(self) -> Any:

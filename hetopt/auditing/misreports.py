@@ -1,4 +1,4 @@
-"""Rows of speeds that one entity may report instead of its true row."""
+"""CandidateRows of speeds that one entity may report instead of its true row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hetopt.tolerances import NUDGE
 
 Row: TypeAlias = tuple[float, ...]
 
-Scale = Literal["kept", "divided", "raw"]
+ReportScale = Literal["kept", "divided", "raw"]
 """What reports look like and what the policy sees of them.
 
 ``"kept"``
@@ -44,7 +44,7 @@ def direction(reported: Floats, true: Floats) -> Literal["over", "under", "mixed
     return "over" if above else "under" if below else None
 
 
-class Rows:
+class CandidateRows:
     """What each of ``entities`` may report, in a fixed order.
 
     Parameters
@@ -52,10 +52,10 @@ class Rows:
     entities:
         The truth.
     scale:
-        See :data:`Scale`.
+        See :data:`ReportScale`.
     """
 
-    def __init__(self, entities: Entities, scale: Scale = "kept") -> None:
+    def __init__(self, entities: Entities, scale: ReportScale = "kept") -> None:
         self.entities, self.scale = entities, scale
 
     @cached_property
@@ -112,7 +112,7 @@ class Rows:
             yield np.full(len(true), true.max())
 
     def _others(self, e: int) -> list[Floats]:
-        """Rows of the others, scaled to the same speed on the slowest type of ``e``; each once."""
+        """CandidateRows of the others, scaled to the same speed on the slowest type of ``e``; each once."""
         s, speed = self.slowest[e], self.entities.speed
         rows = speed[(speed[:, s] > 0) & (np.arange(len(speed)) != e)]
         return list(np.unique(rows / rows[:, [s]] * speed[e, s], axis=0)) if len(rows) else []
@@ -140,7 +140,7 @@ class Rows:
         return sorted(found)
 
 
-Lie = Literal["over", "under", "mixed", "coalition", "job type", "tenant"]
+MisreportKind = Literal["over", "under", "mixed", "coalition", "job type", "tenant"]
 """Kinds of misreports.
 
 ``"over"``, ``"under"``
@@ -156,7 +156,7 @@ Lie = Literal["over", "under", "mixed", "coalition", "job type", "tenant"]
 """
 
 ROWS_IN_PAIRS = 6
-"""Rows that each member of a coalition tries, in each direction."""
+"""CandidateRows that each member of a coalition tries, in each direction."""
 
 T = TypeVar("T")
 
@@ -165,7 +165,7 @@ T = TypeVar("T")
 class Report:
     """One misreport: changed rows by entity, and perhaps a fake row in the name of tenant ``faker``."""
 
-    kind: Lie
+    kind: MisreportKind
     rows: Mapping[int, Row]
     fake: Row | None = None
     faker: int = -1
@@ -175,7 +175,7 @@ class Report:
         return self.kind == "tenant", tuple(sorted(self.rows.items())), self.fake, self.faker
 
 
-class Reports:
+class ReportGenerator:
     """All that liars in ``instance`` may report.
 
     Parameters
@@ -185,13 +185,13 @@ class Reports:
     kind:
         Whether tenants or jobs report.
     scale:
-        See :data:`Scale`.
+        See :data:`ReportScale`.
     """
 
-    def __init__(self, instance: Instance, kind: Kind, scale: Scale = "kept") -> None:
+    def __init__(self, instance: Instance, kind: Kind, scale: ReportScale = "kept") -> None:
         self.instance = instance
         self.entities: Entities = instance.entities(kind)
-        self.rows = Rows(self.entities, scale)
+        self.rows = CandidateRows(self.entities, scale)
 
     # -- what the policy sees ------------------------------------------------------------------------------------
 
@@ -235,11 +235,11 @@ class Reports:
 
     # -- what is tried -------------------------------------------------------------------------------------------
 
-    def all(self, kinds: tuple[Lie, ...], liars: tuple[int, ...]) -> Iterator[Report]:
+    def all(self, kinds: tuple[MisreportKind, ...], liars: tuple[int, ...]) -> Iterator[Report]:
         """Candidates of all kinds in turn, within a kind of all liars (or pairs of liars) in turn."""
         return in_turn([in_turn(self._streams(kind, liars)) for kind in kinds])
 
-    def _streams(self, kind: Lie, liars: tuple[int, ...]) -> list[Iterator[Report]]:
+    def _streams(self, kind: MisreportKind, liars: tuple[int, ...]) -> list[Iterator[Report]]:
         if kind == "coalition":
             return [self._pairs(liars)]
         if kind in ("job type", "tenant"):
@@ -247,10 +247,10 @@ class Reports:
         return [self._single(person, kind) for person in liars]
 
     def rows_of(self, person: int) -> list[int]:
-        """Rows of entities that belong to a tenant (or the job itself)."""
+        """CandidateRows of entities that belong to a tenant (or the job itself)."""
         return np.flatnonzero(self.entities.owner == person).tolist()
 
-    def _single(self, person: int, kind: Lie) -> Iterator[Report]:
+    def _single(self, person: int, kind: MisreportKind) -> Iterator[Report]:
         for e in self.rows_of(person):
             for row in self.rows.candidates(e):
                 if direction(np.array(row), self.entities.speed[e]) == kind:
@@ -271,7 +271,7 @@ class Reports:
                 if i < len(choices(a, way)) and j < len(choices(b, way)):
                     yield Report("coalition", dict((choices(a, way)[i], choices(b, way)[j])))
 
-    def _fakes(self, person: int, kind: Lie) -> Iterator[Report]:
+    def _fakes(self, person: int, kind: MisreportKind) -> Iterator[Report]:
         e = self.rows_of(person)[0]
         for row in self.rows.candidates(e):
             yield Report(kind, {}, row, person)

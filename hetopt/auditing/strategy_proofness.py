@@ -11,7 +11,7 @@ import numpy as np
 
 from hetopt.auditing.feasibility import capacity_verdict
 from hetopt.auditing.holdings import bundle, holdings
-from hetopt.auditing.misreports import Lie, Report, Reports, Row, Scale, direction
+from hetopt.auditing.misreports import MisreportKind, Report, ReportGenerator, ReportScale, Row, direction
 from hetopt.auditing.verdict import PART, Verdict, undecided
 from hetopt.auditing.witnesses import Misreport
 from hetopt.checks import at_least
@@ -28,11 +28,11 @@ from hetopt.tolerances import EQUAL
 NAME = "strategy_proof"
 
 
-Worth = Literal["free reuse", "as allocated"]
+GPUUse = Literal["free reuse", "as allocated"]
 """How a liar uses its GPUs: see :func:`~hetopt.auditing.strategy_proofness.strategy_proof`."""
 
 
-KINDS: tuple[Lie, ...] = ("over", "under", "mixed", "coalition", "job type")
+DEFAULT_KINDS: tuple[MisreportKind, ...] = ("over", "under", "mixed", "coalition", "job type")
 """What is tried unless the user says otherwise."""
 
 
@@ -48,11 +48,11 @@ def strategy_proof(
     instance: Instance,
     policy: Policy,
     *,
-    kinds: tuple[Lie, ...] = KINDS,
+    kinds: tuple[MisreportKind, ...] = DEFAULT_KINDS,
     budget: int = 400,
     liars: tuple[str, ...] | None = None,
-    scale: Scale = "kept",
-    worth: Worth = "free reuse",
+    scale: ReportScale = "kept",
+    worth: GPUUse = "free reuse",
     tolerance: float = EQUAL,
     time_limit: float | None = None,
     time_limited: bool | None = None,
@@ -72,13 +72,13 @@ def strategy_proof(
         Anything callable as ``policy(instance, state=None) -> (Allocation | Plan, state)``; each report is answered
         from the policy's beginning.
     kinds:
-        Kinds of lies to try, see :data:`~hetopt.auditing.misreports.Lie`.
+        Kinds of lies to try, see :data:`~hetopt.auditing.misreports.MisreportKind`.
     budget:
         How often the policy may be asked.
     liars:
         Names of the tenants (or jobs) that may lie; all by default.
     scale:
-        Whether reports are normalised, see :data:`~hetopt.auditing.misreports.Scale`.
+        Whether reports are normalised, see :data:`~hetopt.auditing.misreports.ReportScale`.
     worth:
         ``"free reuse"``: each GPU of a tenant is worth its fastest true job type. ``"as allocated"``: each true job
         type uses what it was given, and what a fake is given is worth nothing. The same for one job type and no fake.
@@ -103,25 +103,25 @@ def strategy_proof(
     check_policy(policy)
     _check(kinds, scale, worth, budget)
     seconds = math.inf if time_limit is None else at_least(time_limit, "time_limit", 0.0, InvalidOption)
-    search = Search(instance, policy, int(budget), scale, worth, seconds, time_limited)
+    search = MisreportSearch(instance, policy, int(budget), scale, worth, seconds, time_limited)
     search.run(kinds, search.positions(liars))
     return search.verdict(tolerance)
 
 
-def _check(kinds: tuple[Lie, ...], scale: str, worth: str, budget: float) -> None:
+def _check(kinds: tuple[MisreportKind, ...], scale: str, worth: str, budget: float) -> None:
     at_least(budget, "budget", 2, InvalidOption)
     if isinstance(kinds, str):
         raise InvalidOption(f"kinds is {kinds!r}; it must be a sequence, e.g. ({kinds!r},)")
     for value, known, key in (
-        *((kind, Lie, "kinds") for kind in kinds),
-        (scale, Scale, "scale"),
-        (worth, Worth, "worth"),
+        *((kind, MisreportKind, "kinds") for kind in kinds),
+        (scale, ReportScale, "scale"),
+        (worth, GPUUse, "worth"),
     ):
         if value not in get_args(known):
             raise InvalidOption(f"{key} has {value!r}; it must be one of {', '.join(get_args(known))}")
 
 
-class Search:
+class MisreportSearch:
     """The state of one search: what was asked and what it brought."""
 
     def __init__(
@@ -129,8 +129,8 @@ class Search:
         instance: Instance,
         policy: Policy,
         budget: int,
-        scale: Scale,
-        worth: Worth,
+        scale: ReportScale,
+        worth: GPUUse,
         seconds: float = math.inf,
         time_limited: bool | None = None,
     ) -> None:
@@ -138,7 +138,7 @@ class Search:
         self.instance, self.policy, self.left, self.worth = instance, policy, budget - 1, worth
         self.honest = ask(policy, instance)[0]
         holdings(instance, self.honest)  # refuses a result about others
-        self.reports = Reports(instance, self.honest.entities.kind, scale)
+        self.reports = ReportGenerator(instance, self.honest.entities.kind, scale)
         self.truth = self.reports.entities
         self.most = most_at_once(self.truth, time_limited)
         self.people = self._people()
@@ -215,7 +215,7 @@ class Search:
 
     # -- the search ----------------------------------------------------------------------------------------------
 
-    def run(self, kinds: tuple[Lie, ...], liars: tuple[int, ...]) -> None:
+    def run(self, kinds: tuple[MisreportKind, ...], liars: tuple[int, ...]) -> None:
         """Structured reports with two thirds of the budget, then a pattern search around the best."""
         reserve = self.left // 3
         for report in self.reports.all(kinds, liars):

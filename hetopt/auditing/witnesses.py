@@ -217,7 +217,7 @@ class Misreport(_Plain):
         ``"over"``, ``"under"``, ``"mixed"``, ``"coalition"``, ``"job type"`` (an added fake job type) or
         ``"tenant"`` (an added fake tenant).
     true, reported:
-        Rows of speeds that the lie changes: entity -> GPU type -> speed, in the instance's unit. A fake job
+        CandidateRows of speeds that the lie changes: entity -> GPU type -> speed, in the instance's unit. A fake job
         type or tenant stands only in ``reported``.
     before, after:
         The liars' rates at their true speeds, honest and lying.

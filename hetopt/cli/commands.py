@@ -36,7 +36,7 @@ from hetopt.solving.options import Options
 
 if TYPE_CHECKING:
     from hetopt.decisions.first_round import FirstRound
-    from hetopt.stages.mapping import Mapped
+    from hetopt.stages.mapping import MappedJobs
 
 app = new_app()
 
@@ -185,7 +185,7 @@ def _first_round(policy: Formulation | Policy, instance: Instance, file: str, na
             return place(instance, result)
 
 
-def _draw_mappings(mapped: Mapped, plot: Path, title: str, quiet: bool) -> None:
+def _draw_mappings(mapped: MappedJobs, plot: Path, title: str, quiet: bool) -> None:
     from hetopt.presentation.allocation_pictures import save_figure
     from hetopt.presentation.job_graph_pictures import draw_mapping
 

@@ -12,7 +12,7 @@ from hetopt.checks import FrozenDict, at_least, is_text, shown
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, Parallelism
 from hetopt.errors import InvalidOption, InvalidPlan
-from hetopt.results.allocation import Placement, Plan
+from hetopt.results.allocation import Placement, Plan, WaitReason
 
 Seats = dict[str, int]
 """Server -> GPUs of one type."""
@@ -67,7 +67,7 @@ class HierarchicalPlacer:
         def rank(job: Job, gpus: int) -> tuple[int, ...]:
             return int(job.parallelism == Parallelism.PIPELINE), -gpus
 
-        return Packing(plan, instance, self.whole).run(rank, self.sticky, self.consolidate)
+        return PlacementRun(plan, instance, self.whole).run(rank, self.sticky, self.consolidate)
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class MoreWorkersFirst:
 
     def __call__(self, plan: Plan, instance: Instance) -> Placement:
         """The servers of the plan's jobs."""
-        return Packing(plan, instance, self.whole).run(lambda _, gpus: (-gpus,), self.sticky, False)
+        return PlacementRun(plan, instance, self.whole).run(lambda _, gpus: (-gpus,), self.sticky, False)
 
 
 def _kinds(whole: Iterable[str]) -> tuple[Parallelism, ...]:
@@ -141,11 +141,31 @@ def _tightest(gpus: int, free: Mapping[str, int], near: set[str]) -> str | None:
     return found
 
 
+@dataclass(frozen=True)
+class NoServerFits:
+    """No single server has room for a job that is not to be spread over several.
+
+    Attributes
+    ----------
+    gpus, gpu_type:
+        What the job needs.
+    parallelism:
+        Why it is not spread.
+    """
+
+    gpus: int
+    gpu_type: str
+    parallelism: Parallelism
+
+    def __str__(self) -> str:
+        return f"no single server has {self.gpus} free GPUs of {self.gpu_type!r} for a {self.parallelism} job"
+
+
 Chooser = Callable[[Job, int, Mapping[str, int], Iterable[str]], Seats | None]
 """(job, GPUs, free GPUs by server, servers where it is) -> its seats, or None where there is not enough room."""
 
 
-class Packing:
+class PlacementRun:
     """One run of a placer over the jobs of a plan, type by type.
 
     Parameters
@@ -179,7 +199,7 @@ class Packing:
         self.placed = dict(instance.placed)
         self._was: dict[tuple[str, str], Seats] = {}
         self.hosts: dict[str, dict[str, Seats]] = {}  # job -> GPU type -> server -> GPUs
-        self.waiting: dict[str, str] = {}
+        self.waiting: dict[str, WaitReason] = {}
 
     def run(self, rank: Callable[[Job, int], tuple[int, ...]], sticky: bool, consolidate: bool) -> Placement:
         """Keep, pack in the order of ``rank``, consolidate."""
@@ -227,9 +247,7 @@ class Packing:
         if job.parallelism in self.whole and len({*seats, *self._servers(job.name)}) > 1:
             for other in list(self.hosts.get(job.name, {})):
                 self._release(job.name, other)
-            self.waiting[job.name] = (
-                f"no single server has {gpus} free GPUs of {gpu_type!r} for a {job.parallelism} job"
-            )
+            self.waiting[job.name] = NoServerFits(gpus, gpu_type, job.parallelism)
             return
         self._take(job.name, gpu_type, seats)
 
@@ -337,7 +355,7 @@ class TensorSkew:
         def seats(job: Job, gpus: int, free: Mapping[str, int], near: Iterable[str]) -> Seats | None:
             return pack(gpus, free, near) if self.skewed(job) else taken(gpus, free)
 
-        return Packing(plan, instance, seats=seats).run(rank, self.sticky, False)
+        return PlacementRun(plan, instance, seats=seats).run(rank, self.sticky, False)
 
 
 @dataclass(frozen=True)
@@ -362,7 +380,7 @@ class FirstFree:
 
     def __call__(self, plan: Plan, instance: Instance) -> Placement:
         """The servers of the plan's jobs."""
-        return Packing(plan, instance, seats=_first).run(lambda *_: (), self.sticky, False)
+        return PlacementRun(plan, instance, seats=_first).run(lambda *_: (), self.sticky, False)
 
 
 def taken(gpus: int, free: Mapping[str, int]) -> Seats | None:

@@ -337,7 +337,7 @@ def earliest_deadline(due: Ints, share: Ints, seats: int) -> Ints:
 
 
 @dataclass(frozen=True)
-class AsPrinted:
+class PrintedWholeGPUs:
     """OEF's rule as printed, for study: round(share + deviation), and nothing below the smallest demand.
 
     It keeps every deviation within 1/2 (without the starvation rule) but not the capacity: two tenants with half of

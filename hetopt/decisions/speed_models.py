@@ -19,11 +19,14 @@ from hetopt.stages.servers import Servers, bandwidths
 Hosts: TypeAlias = Mapping[str, Mapping[str, int]]
 """Server -> GPU type -> GPUs."""
 
+HeldGPUs: TypeAlias = Mapping[tuple[str, str], float]
+"""(server, GPU type) -> GPUs that a job holds; the server is "" where jobs are not placed on servers."""
+
 Rate: TypeAlias = Callable[[Job, Hosts, Mapping[str, tuple[int, ...]]], float]
 """(job, hosts, server -> replicas of each stage) -> work per second of the whole gang."""
 
 
-class Speeds(Protocol):
+class SpeedModel(Protocol):
     """The physics of a simulation."""
 
     def on(self, cluster: Cluster) -> Rate:
@@ -134,7 +137,7 @@ class Spread:
     otherwise:
         Relative speed on several servers of jobs that the table does not know.
     base:
-        Speeds without the spread.
+        SpeedModel without the spread.
 
     Raises
     ------
@@ -145,7 +148,7 @@ class Spread:
     table: Factors = field(default_factory=lambda: MEASURED)
     families: Mapping[str, str] | None = None
     otherwise: float = 1.0
-    base: Speeds = field(default_factory=StageSpeeds)
+    base: SpeedModel = field(default_factory=StageSpeeds)
 
     def __post_init__(self) -> None:
         _factor(self.otherwise, "Spread.otherwise")
@@ -201,7 +204,7 @@ class Variability:
         Server -> seconds of an iteration there relative to what the job's throughput says (1.2: 20 % longer), for all
         models or by model; servers and models that are missing have 1.
     base:
-        Speeds without it.
+        SpeedModel without it.
 
     Raises
     ------
@@ -210,7 +213,7 @@ class Variability:
     """
 
     slowdown: Mapping[str, float | Mapping[str, float]]
-    base: Speeds = field(default_factory=StageSpeeds)
+    base: SpeedModel = field(default_factory=StageSpeeds)
 
     def __post_init__(self) -> None:
         for server, value in _mapping(self.slowdown, "Variability.slowdown").items():

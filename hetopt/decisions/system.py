@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,16 +18,42 @@ from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
-from hetopt.decisions.online import Online
+from hetopt.decisions.online import OnlinePolicy
 from hetopt.decisions.placers import Placer
 from hetopt.decisions.rounders import ByKind, Rounder
 from hetopt.decisions.selection import LongestStarved, Selection
-from hetopt.decisions.speed_models import Speeds, StageSpeeds
+from hetopt.decisions.speed_models import HeldGPUs, SpeedModel, StageSpeeds
 from hetopt.errors import InvalidOption, InvalidPlan
 from hetopt.results.allocation import Allocation, Placement, Plan
-from hetopt.simulation.job_states import Copy
 from hetopt.solving.policies import Policy, ask, check_policy
 from hetopt.tolerances import FEASIBILITY, INTEGRAL
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy as a decision has it.
+
+    Attributes
+    ----------
+    server:
+        Where it runs.
+    gpus:
+        GPU type -> GPUs there.
+    rate:
+        Work per second.
+    work:
+        What it is to do.
+    """
+
+    server: str
+    gpus: Mapping[str, int]
+    rate: float
+    work: float
+
+    @cached_property
+    def seats(self) -> HeldGPUs:
+        """(server, GPU type) -> GPUs."""
+        return {(self.server, t): n for t, n in sorted(self.gpus.items()) if n}
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +91,7 @@ class Decision:
 
 
 @dataclass(frozen=True)
-class Pipeline:
+class DecisionSteps:
     """A policy with everything that comes after it; ``pipeline(instance, state) -> (Decision, state)``.
 
     Parameters
@@ -88,12 +115,12 @@ class Pipeline:
     placer: Placer | None = None
     rounds: bool = True
     fluid: bool = False
-    speeds: Speeds = field(default_factory=StageSpeeds)
+    speeds: SpeedModel = field(default_factory=StageSpeeds)
 
     @property
     def places(self) -> bool:
         """Whether jobs get servers."""
-        return self.placer is not None or isinstance(self.policy, Online) or getattr(self.policy, "places", False)
+        return self.placer is not None or isinstance(self.policy, OnlinePolicy) or getattr(self.policy, "places", False)
 
     @property
     def mixes(self) -> bool:
@@ -371,10 +398,10 @@ class System:
         own = getattr(self.policy, "round_seconds", None) if self.round_seconds is None else self.round_seconds
         return None if own is None else at_least(own, "round_seconds", 0.0, InvalidOption, strict=True)
 
-    def pipeline(self, speeds: Speeds) -> Pipeline:
+    def steps(self, speeds: SpeedModel) -> DecisionSteps:
         """The policy and its steps, for jobs as fast as ``speeds`` say."""
         steps = (self.rounder or ByKind(), self.selection or LongestStarved(), self.placer)
-        return Pipeline(self.policy, *steps, rounds=self.seconds is not None, fluid=self.fluid, speeds=speeds)
+        return DecisionSteps(self.policy, *steps, rounds=self.seconds is not None, fluid=self.fluid, speeds=speeds)
 
     @classmethod
     def of(cls, what: Policy | System, **settings: Any) -> System:
@@ -386,7 +413,7 @@ class System:
 
 
 @dataclass(frozen=True)
-class Kept:
+class CachedResult:
     """What :class:`OnChange` remembers: for whom and on what the result was found, the result, the policy's state."""
 
     names: tuple[str, ...]
@@ -431,14 +458,14 @@ class OnChange:
         else:
             at_least(self.round_seconds, "OnChange.round_seconds", 0.0, InvalidOption, strict=True)
 
-    def __call__(self, instance: Instance, state: Kept | None = None) -> tuple[Allocation | Plan, Kept]:
+    def __call__(self, instance: Instance, state: CachedResult | None = None) -> tuple[Allocation | Plan, CachedResult]:
         """The policy's result, new or kept."""
         now = instance.entities("jobs" if instance.jobs else "tenants")
         same = state is not None and state.cluster == instance.cluster and state.names == now.names
         if state is not None and same and self._alike(state.speed, now.speed):
             return state.result, state
         result, own = ask(self.policy, instance, None if state is None else state.state)
-        kept = Kept(now.names, instance.cluster, now.speed, result, own)
+        kept = CachedResult(now.names, instance.cluster, now.speed, result, own)
         return result, kept
 
     def _alike(self, before: Floats, after: Floats) -> bool:

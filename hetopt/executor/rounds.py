@@ -17,6 +17,7 @@ from hetopt.executor import tables
 from hetopt.executor.complaints import Complaints
 from hetopt.executor.deciding import Decider, Scene, Target, fitted
 from hetopt.executor.evidence import Evidence
+from hetopt.executor.leases import is_tried_again
 from hetopt.executor.reconciling import write_targets
 from hetopt.executor.store import StateStore
 from hetopt.executor.switching import restart_seconds
@@ -118,7 +119,7 @@ class Rounds:
             self.next = float(self.store.fact(connection, "next_round") or 0.0)
             if {key: self.store.fact(connection, key) for key in chosen} != chosen:
                 self.next = 0.0
-            mixes = "yes" if self.decider.pipeline.mixes else "no"  # for who hands in jobs
+            mixes = "yes" if self.decider.steps.mixes else "no"  # for who hands in jobs
             for key, value in {**chosen, "mixes": mixes}.items():
                 self.store.say(connection, key, value)
             query = select(tables.memories.c.state).where(tables.memories.c.policy == self.policy)
@@ -201,7 +202,7 @@ class Rounds:
         targets, decision, took = self.decider.decide(instance, ids)
         unable = waits
         if decision.placement is not None:
-            waits = {**waits, **{ids[name]: why for name, why in decision.placement.waiting.items()}}
+            waits = {**waits, **{ids[name]: str(why) for name, why in decision.placement.waiting.items()}}
         return Answer(targets, self.decider.remembered(), waits, unable, int(decision.gpus.sum()), took)
 
     def _keep(self, scene: Scene, answer: Answer) -> None:
@@ -228,7 +229,7 @@ class Rounds:
             connection.execute(insert(tables.rounds).values(row))
             self.store.note(connection, "round", **row)
             for job in scene.jobs:
-                if job["id"] not in placed and not (job["failures"] and (job["reason"] or "").startswith("failed ")):
+                if job["id"] not in placed and not is_tried_again(job):
                     why = answer.waits.get(job["id"], "others come first this round" if placed else "the policy waits")
                     if why != job["reason"]:
                         connection.execute(update(tables.jobs).where(tables.jobs.c.id == job["id"]).values(reason=why))

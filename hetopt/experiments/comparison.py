@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -15,7 +14,7 @@ import pandas as pd
 from hetopt.auditing import pareto_efficient
 from hetopt.data.entities import Entities, Floats, members
 from hetopt.data.instance import Instance
-from hetopt.data.worth import largest_envy, most_at_once, worth
+from hetopt.data.worth import largest_relative_envy, most_at_once, worth
 from hetopt.decisions.first_round import FirstRound, place
 from hetopt.errors import HetoptError
 from hetopt.formulations.formulation import Formulation
@@ -27,7 +26,7 @@ COLUMNS = {
     "total": "total normalised throughput: speedups of tenants; of jobs, relative to the slowest type that runs them",
     "least": "least normalised throughput per weight",
     "sharing": "least rate / rate with the fair part of every GPU type; 1 or more: the sharing incentive holds",
-    "envy": "largest gain that someone would have with another's GPUs; 0: envy-free",
+    "envy": "largest gain with another's GPUs, relative to the own rate (relative envy); 0: envy-free",
     "pareto": "gains possible without loss to others, in parts of a rate with the whole cluster; 0: Pareto-efficient",
     "gpus": "GPUs in use, on average over time",
     "seconds": "wall time from the instance to the result",
@@ -119,10 +118,10 @@ def _renamed(values: Mapping[str, T], names: Mapping[str, str]) -> dict[str, T]:
 
 
 def by_reason(refused: Mapping[str, str]) -> dict[str, list[str]]:
-    """Reason -> the policies that it holds for; a reason that begins with the policy's own name is told without it."""
+    """Reason -> the policies that it holds for."""
     reasons: dict[str, list[str]] = {}
     for name, why in refused.items():
-        reasons.setdefault(re.sub(r"^.* (?=is about \w+, and the instance)", "", why), []).append(name)
+        reasons.setdefault(why, []).append(name)
     return reasons
 
 
@@ -164,7 +163,7 @@ def compare(
             rows[name] = {**judge(instance, result), "seconds": seconds}
             results[name] = result
         except HetoptError as problem:
-            refused[name] = str(problem)
+            refused[name] = problem.reason
             continue
         try:
             if instance.jobs:
@@ -172,7 +171,7 @@ def compare(
                 placed[name] = judge_placed(first, rows[name]["total"])
                 rounds[name] = first
         except HetoptError as problem:
-            unplaced[name] = str(problem)
+            unplaced[name] = problem.reason
     return Comparison(instance, results, _frame(rows, COLUMNS), refused, rounds, _frame(placed, PLACED), unplaced)
 
 
@@ -210,7 +209,7 @@ def judge(instance: Instance, result: Allocation | Plan) -> dict[str, float]:
         "total": float(rate.sum()),
         "least": float((rate / entities.weight).min()),
         "sharing": float((rate / fair).min()),
-        "envy": largest_envy(entities, gpus),
+        "envy": largest_relative_envy(entities, gpus),
         "pareto": max(0.0, -pareto_efficient(instance, plan).slack),
         "gpus": float(gpus.sum()),
     }

@@ -1,4 +1,4 @@
-"""The world of a simulation as plain values: what a command line or a stored file can say."""
+"""The environment of a simulation as plain values: what a command line or a stored file can say."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from hetopt.data.instance import Instance
 from hetopt.decisions.speed_models import Spread
 from hetopt.errors import InvalidOption
 from hetopt.simulation.datasets import LocalDisks
-from hetopt.simulation.environment import World
-from hetopt.simulation.estimate_errors import Beliefs
+from hetopt.simulation.environment import Environment
+from hetopt.simulation.estimate_errors import EstimateErrors
 from hetopt.simulation.overheads import Overheads
 from hetopt.simulation.profiling import Profiling
 from hetopt.simulation.server_changes import ServerChange, failures
 
 
 @dataclass(frozen=True)
-class WorldSettings:
-    """A :class:`~hetopt.simulation.environment.World` in numbers; zero (or no) leaves a part out.
+class EnvironmentSettings:
+    """A :class:`~hetopt.simulation.environment.Environment` in numbers; zero (or no) leaves a part out.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class WorldSettings:
     profiling_seconds:
         Length of a profiling run; 0 for none.
     throughput_error, work_error:
-        Of what policies believe, see :class:`~hetopt.simulation.estimate_errors.Beliefs`.
+        Of what policies believe, see :class:`~hetopt.simulation.estimate_errors.EstimateErrors`.
     mtbf_hours, mttr_hours:
         Mean time until a server fails, and until it is repaired; 0: none fails.
     failing_hours:
@@ -98,7 +98,7 @@ class WorldSettings:
             )
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> WorldSettings:
+    def of(cls, settings: Mapping[str, Any]) -> EnvironmentSettings:
         """The settings by name.
 
         Raises
@@ -109,13 +109,13 @@ class WorldSettings:
         known = [item.name for item in fields(cls)]
         for key in settings:
             if key not in known:
-                raise InvalidOption(f"there is no world setting {key!r}; {choices(key, known)}")
+                raise InvalidOption(f"there is no environment setting {key!r}; {choices(key, known)}")
         made = cls(**settings)
-        made.world(Cluster.of({"GPU": 1}), 0)  # refuses what the parts refuse
+        made.build(Cluster.of({"GPU": 1}), 0)  # refuses what the parts refuse
         return made
 
-    def world(self, cluster: Cluster, seed: int) -> World:
-        """The world for a cluster; the seed is that of errors and failures."""
+    def build(self, cluster: Cluster, seed: int) -> Environment:
+        """The environment for a cluster; the seed is that of errors and failures."""
         overheads = Overheads(
             self.restart_seconds,
             self.resume_seconds,
@@ -132,14 +132,14 @@ class WorldSettings:
             hour = 3600.0
             changes = failures(cluster, self.mtbf_hours * hour, self.mttr_hours * hour, self.failing_hours * hour, seed)
         slower = self.spread or self.spread_otherwise != 1.0
-        return World(
+        return Environment(
             overheads=overheads,
             speeds=Spread(otherwise=self.spread_otherwise) if slower else None,
             datasets=LocalDisks(source, self.evict_seconds, self.proactive) if self.local_disks else None,
             profiling=Profiling(self.profiling_seconds) if self.profiling_seconds else None,
             changes=changes,
             checkpoint_seconds=self.checkpoint_seconds or None,
-            beliefs=Beliefs(self.throughput_error, self.work_error, seed, lies) if wrong else None,
+            estimate_errors=EstimateErrors(self.throughput_error, self.work_error, seed, lies) if wrong else None,
         )
 
     def check(self, instance: Instance) -> None:
@@ -150,9 +150,9 @@ class WorldSettings:
         InvalidOption
             A liar who is no tenant; servers that fail too often to be simulated.
         """
-        world = self.world(instance.cluster, 0)
-        if world.beliefs is not None:
-            world.beliefs.of(instance)
+        environment = self.build(instance.cluster, 0)
+        if environment.estimate_errors is not None:
+            environment.estimate_errors.of(instance)
 
     def on(self, cluster: Cluster) -> Cluster:
         """The cluster with disks of the size that is asked for."""
@@ -162,5 +162,5 @@ class WorldSettings:
 
     def changed(self) -> dict[str, Any]:
         """Settings that are not the default."""
-        plain = asdict(WorldSettings())
+        plain = asdict(EnvironmentSettings())
         return {key: value for key, value in asdict(self).items() if value != plain[key]}

@@ -12,7 +12,7 @@ from hetopt import __version__
 from hetopt.checks import FrozenDict, at_least, whole
 from hetopt.decisions.system import System
 from hetopt.errors import HetoptError, InvalidOption, InvalidPlan
-from hetopt.experiments.environment_settings import WorldSettings
+from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.origins import digests
 from hetopt.experiments.store import Key, Outcome, Store
 from hetopt.experiments.workload import AnyWorkload
@@ -71,7 +71,7 @@ class Experiment:
         All pairs are run.
     seeds:
         Each pair is run with each: of the trace, of the models drawn, of errors and failures.
-    world:
+    environment:
         What happens to jobs, for all the same.
     until:
         Seconds after which every run is cut off; None: until all jobs are finished.
@@ -85,7 +85,7 @@ class Experiment:
     workloads: tuple[AnyWorkload, ...]
     contestants: tuple[Contestant, ...]
     seeds: tuple[int, ...] = (0,)
-    world: WorldSettings = field(default_factory=WorldSettings)
+    environment: EnvironmentSettings = field(default_factory=EnvironmentSettings)
     until: float | None = None
 
     def __post_init__(self) -> None:
@@ -113,7 +113,7 @@ class Experiment:
         for workload in self.workloads:
             for seed in self.seeds:
                 for contestant in self.contestants:
-                    yield Task(workload, contestant, seed, self.world, self.until)
+                    yield Task(workload, contestant, seed, self.environment, self.until)
 
     def check(self, jobs: int = 1) -> None:
         """Refuse what no run can be made with, before anything is run or written.
@@ -194,7 +194,7 @@ class Task:
     workload: AnyWorkload
     contestant: Contestant
     seed: int
-    world: WorldSettings
+    environment: EnvironmentSettings
     until: float | None = None
 
     @property
@@ -214,7 +214,7 @@ class Task:
             "system_files": digests([self.contestant.name, own]),
             "round_seconds": self.contestant.round_seconds,
             "seed": self.seed,
-            "world": self.world.changed(),
+            "world": self.environment.changed(),
             "until": self.until,
         }
 
@@ -227,19 +227,21 @@ class Task:
             The policy failed, or gave a plan that cannot be carried out.
         """
         instance = self.workload.instance(self.seed)
-        instance = instance.replace(cluster=self.world.on(instance.cluster)) if self.world.disk_bytes else instance
+        instance = (
+            instance.replace(cluster=self.environment.on(instance.cluster)) if self.environment.disk_bytes else instance
+        )
         capacity = float(sum(instance.cluster.capacity.values()))
-        world = self.world.world(instance.cluster, self.seed)
+        environment = self.environment.build(instance.cluster, self.seed)
         told = False if watch is None else lambda done, all_: watch(self.key, done / (all_ + 1))
         until = float("inf") if self.until is None else instance.time + self.until
         system = self.workload.prepared(self.contestant.system(), self.seed)
         began = time.perf_counter()
         try:
-            log = simulate(system, instance, world=world, until=until, progress=told)
+            log = simulate(system, instance, environment=environment, until=until, progress=told)
         except InvalidPlan as problem:
             raise InvalidPlan(f"{self.key}: {problem}") from None
         except HetoptError as problem:
-            seconds, refused = time.perf_counter() - began, " ".join(str(problem).split())
+            seconds, refused = time.perf_counter() - began, " ".join(problem.reason.split())
             return Outcome(self.key, self.said(), {}, seconds, refused, capacity, instance.source, system.seconds), None
         except (Exception, SystemExit) as problem:
             raise InvalidPlan(f"{self.key}: the policy failed: {raised(problem)}") from problem

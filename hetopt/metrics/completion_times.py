@@ -11,7 +11,7 @@ import pandas as pd
 
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
-from hetopt.metrics.log_reading import Lives, lives
+from hetopt.metrics.log_reading import JobTimes, job_times
 from hetopt.metrics.step_functions import merged
 from hetopt.simulation.log import Log
 
@@ -22,7 +22,7 @@ def counts(log: Log, instance: Instance) -> pd.Series[int]:
     ``jobs`` arrived with work to do; of these ``started``, ``finished``, ``unfinished``. Apart from them:
     ``done_before`` had no work left when the log began, ``not_arrived`` come after its end.
     """
-    jobs = lives(log, instance)
+    jobs = job_times(log, instance)
     done, began = int(jobs.finished.sum()), int((~np.isnan(jobs.start)).sum())
     return pd.Series(
         {
@@ -48,7 +48,7 @@ def completion(log: Log, instance: Instance) -> pd.DataFrame:
         finish without), ``starvation`` (first start - arrival, [FFT, section 6.1.5]). Of jobs that did not finish
         (start), queueing (starvation) lasts until the end of the log. Nothing is known to be held before its beginning.
     """
-    jobs = lives(log, instance)
+    jobs = job_times(log, instance)
     stay, held = jobs.leaves - jobs.arrival, _held(log, jobs)
     return pd.DataFrame(
         {
@@ -64,7 +64,7 @@ def completion(log: Log, instance: Instance) -> pd.DataFrame:
     )
 
 
-def _held(log: Log, jobs: Lives) -> Floats:
+def _held(log: Log, jobs: JobTimes) -> Floats:
     """(n,) seconds with GPUs; copies at the same time count once."""
     who = jobs.names.get_indexer(pd.Index(log.spans["job"]))
     begins, ends = log.spans["start"].to_numpy(dtype=float), log.spans["end"].to_numpy(dtype=float)
@@ -79,7 +79,7 @@ def jct(log: Log, instance: Instance) -> pd.Series[float]:
     In seconds; NaN where none finished. ``finished`` and ``unfinished`` say over how many. Between two jobs quantiles
     are interpolated.
     """
-    jobs = lives(log, instance)
+    jobs = job_times(log, instance)
     found = describe((jobs.finish - jobs.arrival)[jobs.finished])
     return pd.Series(
         {**found, "finished": float(jobs.finished.sum()), "unfinished": float((~jobs.finished).sum())}, name="jct"
@@ -99,7 +99,7 @@ def jct_cdf(log: Log, instance: Instance) -> pd.Series[float]:
 
     Of all that arrived, so that it ends below 1 where some did not finish.
     """
-    jobs = lives(log, instance)
+    jobs = job_times(log, instance)
     return cdf((jobs.finish - jobs.arrival)[jobs.finished], len(jobs.names), "jct")
 
 
@@ -108,7 +108,7 @@ def finished_over_time(log: Log, instance: Instance) -> pd.Series[float]:
 
     Of all that arrived. Hadar's median time duration is the first second with a share of one half.
     """
-    jobs = lives(log, instance)
+    jobs = job_times(log, instance)
     return cdf(jobs.finish[jobs.finished], len(jobs.names), "time")
 
 
@@ -125,7 +125,7 @@ def totals(log: Log, instance: Instance) -> pd.Series[float]:
     same where the first job arrives at 0. ``total_completion``: sum of the finish times, the objective of
     [ASRPT, eq. 8]. ``total_flow``: sum of finish - arrival, [ASRPT, section V-A].
     """
-    jobs = lives(log, instance)
+    jobs = job_times(log, instance)
     if not (jobs.complete and len(jobs.names)):
         return pd.Series(dict.fromkeys(("makespan", "total_completion", "total_flow"), np.nan), name="seconds")
     return pd.Series(

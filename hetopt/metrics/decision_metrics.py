@@ -10,7 +10,7 @@ from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption, UnknownName
 from hetopt.metrics.completion_times import describe
-from hetopt.metrics.log_reading import lives, places, types_of
+from hetopt.metrics.log_reading import job_times, places, types_of
 from hetopt.metrics.step_functions import Positions
 from hetopt.simulation.log import Log
 
@@ -50,7 +50,7 @@ def changes(log: Log, instance: Instance) -> pd.DataFrame:
         server failed. That a finished job frees its GPUs is no change. Gangs count as on the same GPUs where they have
         as many of each type on each server (in a log without ``seats``: the same types, servers and number of GPUs).
     """
-    jobs, spans = lives(log, instance), log.spans
+    jobs, spans = job_times(log, instance), log.spans
     starts = log.rounds["start"].to_numpy(dtype=float)
     first, last = stretches(log)
     place = spans.groupby(["job", *places(log)], sort=False).ngroup().to_numpy()
@@ -80,7 +80,7 @@ def stragglers(log: Log, instance: Instance) -> pd.DataFrame:
         A row per decision; index ``start``. ``gangs``: how many such gangs run from then on; ``workers``: their GPUs.
         In a fluid run they are jobs that run on several types in turns.
     """
-    lives(log, instance)
+    job_times(log, instance)
     mixed = np.array([len(kinds) > 1 for kinds in types_of(log, instance)], dtype=bool)
     first, last = (at[mixed] for at in stretches(log))
     gpus = log.spans["gpus"].to_numpy(dtype=float)[mixed]

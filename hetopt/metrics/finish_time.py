@@ -15,7 +15,7 @@ from hetopt.checks import lookup
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
 from hetopt.data.worth import worth
-from hetopt.metrics.log_reading import Lives, lives
+from hetopt.metrics.log_reading import JobTimes, job_times
 from hetopt.metrics.step_functions import present_over_time, range_sums, reach
 from hetopt.simulation.log import Log
 
@@ -57,7 +57,7 @@ def finish_time_fairness(log: Log, instance: Instance, definition: str = "themis
         There is no such definition.
     """
     ideal = lookup(IDEALS, definition, "definition of finish-time fairness")
-    jobs = lives(log, instance)
+    jobs = job_times(log, instance)
     shared = jobs.finish - jobs.arrival
     seconds = ideal(jobs, instance.entities("jobs"))
     return pd.DataFrame({"shared": shared, "ideal": seconds, "rho": shared / seconds}, index=jobs.names)
@@ -84,11 +84,11 @@ def _seconds(work: Floats, rate: Floats) -> Floats:
         return np.asarray(work / rate)
 
 
-def _exclusive(jobs: Lives, entities: Entities) -> Floats:
+def _exclusive(jobs: JobTimes, entities: Entities) -> Floats:
     return _seconds(entities.source.job_array("work")[jobs.at], pace_alone(entities)[jobs.at])
 
 
-def _themis(jobs: Lives, entities: Entities) -> Floats:
+def _themis(jobs: JobTimes, entities: Entities) -> Floats:
     number = np.full(len(jobs.at), np.nan)
     done = jobs.finished
     number[done] = mean_present(jobs)[done]
@@ -98,12 +98,12 @@ def _themis(jobs: Lives, entities: Entities) -> Floats:
     return _seconds(entities.source.job_array("work")[jobs.at], rate)
 
 
-def _present(jobs: Lives) -> tuple[Floats, Floats]:
+def _present(jobs: JobTimes) -> tuple[Floats, Floats]:
     """Times at which a job comes or goes, and how many are present from then on."""
     return present_over_time(jobs.arrival, np.where(jobs.finished, jobs.finish, np.inf))
 
 
-def mean_present(jobs: Lives) -> Floats:
+def mean_present(jobs: JobTimes) -> Floats:
     """(n,) number of jobs present on average over the stay of each job that finished; NaN of the others."""
     times, present = _present(jobs)
     first = np.searchsorted(times, jobs.arrival)
@@ -113,7 +113,7 @@ def mean_present(jobs: Lives) -> Floats:
     return np.where(jobs.finished, mean, np.nan)
 
 
-def _gavel(jobs: Lives, entities: Entities) -> Floats:
+def _gavel(jobs: JobTimes, entities: Entities) -> Floats:
     times, present = _present(jobs)
     demand, scale = entities.demand[jobs.at], (_paces(entities) @ entities.capacity)[jobs.at]
     need = _seconds(entities.source.job_array("work")[jobs.at], scale)
@@ -148,7 +148,7 @@ class _Isolated:
         return end
 
 
-IDEALS: dict[str, Callable[[Lives, Entities], Floats]] = {
+IDEALS: dict[str, Callable[[JobTimes, Entities], Floats]] = {
     "exclusive": _exclusive,
     "themis": _themis,
     "gavel": _gavel,

@@ -20,7 +20,7 @@ from hetopt.simulation.log import Log
 
 
 @dataclass(frozen=True, eq=False)
-class Lives:
+class JobTimes:
     """The n jobs that arrived with work to do. All times in seconds on the clock of the instance.
 
     Attributes
@@ -64,7 +64,7 @@ class Lives:
         return bool(self.finished.all()) and not self.not_arrived
 
 
-def lives(log: Log, instance: Instance) -> Lives:
+def job_times(log: Log, instance: Instance) -> JobTimes:
     """The jobs of ``log``, which is one of ``instance``.
 
     Raises
@@ -86,7 +86,7 @@ def lives(log: Log, instance: Instance) -> Lives:
             raise InvalidInstance(f"log.spans has job {name!r}, which log.jobs does not have")
     idle = (log.jobs["done"] >= log.jobs["work"]) & log.jobs["finish"].isna()
     jobs = log.jobs[~idle]
-    return Lives(
+    return JobTimes(
         names=jobs.index,
         at=np.array([position[name] for name in jobs.index], dtype=np.intp),
         arrival=jobs["arrival"].to_numpy(dtype=float),

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from hetopt.data.instance import Instance
-from hetopt.metrics.log_reading import column, lives, places, types_of
+from hetopt.metrics.log_reading import column, job_times, places, types_of
 from hetopt.simulation.log import Log
 
 HOUR = 3600.0
@@ -65,7 +65,7 @@ def moves(log: Log, instance: Instance) -> pd.DataFrame:
         new types, [FFT, Fig. 10a]; copies of a forked job count together). A gang that is only divided
         otherwise among its servers moves, too, where the log has ``seats``. Jobs of a fluid run do not move.
     """
-    lives(log, instance)
+    job_times(log, instance)
     rows = []
     for before, stop in pairwise(_stops(log, instance)):
         if before.job != stop.job or stop.places <= before.places:
@@ -89,7 +89,7 @@ def migrations(log: Log, instance: Instance) -> pd.DataFrame:
         ``present`` (seconds from arrival to finish or end of the log), ``running`` (seconds on GPUs, of copies each),
         ``lost`` (of these, seconds of starting and moving).
     """
-    jobs, changes = lives(log, instance), moves(log, instance)
+    jobs, changes = job_times(log, instance), moves(log, instance)
     between = changes[changes["between_types"]].groupby("job")["beneficial"].agg(["size", "sum"])
     spans = log.spans.assign(length=log.spans["end"] - log.spans["start"]).groupby("job")[["length", "lost"]].sum()
     table = pd.DataFrame(index=jobs.names)
@@ -138,7 +138,7 @@ def wasted_share(log: Log, instance: Instance) -> pd.Series[float]:
     UnknownName
         The log does not tell.
     """
-    jobs = lives(log, instance)
+    jobs = job_times(log, instance)
     lost = column(log, "jobs", "wasted").reindex(jobs.names)
     trained = log.jobs["done"].reindex(jobs.names) + lost
     share: pd.Series[float] = (lost / trained.where(trained > 0)).fillna(0.0)

@@ -13,9 +13,10 @@ import pandas as pd
 
 from hetopt.data.entities import Entities, Floats, owner_of, owners
 from hetopt.data.instance import Instance
+from hetopt.data.worth import cluster_envy, cross_rates
 from hetopt.errors import InvalidInstance, UnknownName
 from hetopt.metrics.decision_metrics import per_decision, stretches
-from hetopt.metrics.log_reading import by_type, lives
+from hetopt.metrics.log_reading import by_type, job_times
 from hetopt.metrics.step_functions import Positions
 from hetopt.simulation.log import Log
 
@@ -23,7 +24,7 @@ TOTAL = "total"
 
 
 @dataclass(frozen=True, eq=False)
-class Shares:
+class TenantShares:
     """Who was present and who had what, at each of r decisions, for n tenants on k GPU types.
 
     Attributes
@@ -52,15 +53,15 @@ class Shares:
         return np.asarray(part * (self.entities.per_gpu @ self.entities.capacity))
 
 
-def shares(log: Log, instance: Instance) -> Shares:
-    """The :class:`Shares` of a log.
+def tenant_shares(log: Log, instance: Instance) -> TenantShares:
+    """The :class:`TenantShares` of a log.
 
     Raises
     ------
     InvalidInstance
         The instance has no tenants.
     """
-    jobs, entities = lives(log, instance), instance.entities("tenants")
+    jobs, entities = job_times(log, instance), instance.entities("tenants")
     start, stop = (log.rounds[key].to_numpy(dtype=float) for key in ("start", "end"))
     owner = _tenant_of(instance, entities)
     shape = len(start), *entities.shape
@@ -81,7 +82,7 @@ def shares(log: Log, instance: Instance) -> Shares:
         for k in range(shape[2]):
             gpus[:, e, k] = per_decision(begin[own], end[own], np.nan_to_num(split[own, k]), len(start))
         gpus[per_decision(begin[unknown], end[unknown], np.ones(int(unknown.sum())), len(start)) > 0, e] = np.nan
-    return Shares(entities, start, stop - start, _weights(entities, present), gpus)
+    return TenantShares(entities, start, stop - start, _weights(entities, present), gpus)
 
 
 def _tenant_of(instance: Instance, entities: Entities) -> Positions:
@@ -115,7 +116,7 @@ def estimated_and_actual(log: Log, instance: Instance) -> pd.DataFrame:
     InvalidInstance
         It has none for some of its decisions, or tables of other tenants.
     """
-    lives(log, instance)
+    job_times(log, instance)
     if log.estimated.empty:
         raise UnknownName(
             "log.estimated is empty, which this metric needs; it tells what a policy that shares among tenants promised"
@@ -173,7 +174,7 @@ def sharing_over_time(log: Log, instance: Instance) -> pd.DataFrame:
         A row per decision, for the time until the next; index ``start``. A column per tenant; NaN while it is not
         present.
     """
-    own = shares(log, instance)
+    own = tenant_shares(log, instance)
     actual = _side_by_side(log, instance, {"actual": log.throughput})["actual"][list(own.entities.names)]
     fair = own.fair_rate
     ratio = np.divide(actual.to_numpy(), fair, out=np.full(fair.shape, np.nan), where=fair > 0)
@@ -182,7 +183,7 @@ def sharing_over_time(log: Log, instance: Instance) -> pd.DataFrame:
 
 def sharing(log: Log, instance: Instance) -> pd.Series[float]:
     """The same over the whole time in which a tenant was present: mean throughput / mean of that with its own part."""
-    own = shares(log, instance)
+    own = tenant_shares(log, instance)
     actual = _side_by_side(log, instance, {"actual": log.throughput})["actual"][list(own.entities.names)].to_numpy()
     had = own.length @ actual
     fair = own.length @ own.fair_rate
@@ -205,15 +206,15 @@ def envy_over_time(log: Log, instance: Instance) -> pd.DataFrame:
         gain), ``gain`` (above 0: envy). None and NaN where nobody else is present, or the log does not tell how the
         gangs are divided among GPU types.
     """
-    own = shares(log, instance)
-    whole = own.entities.per_gpu @ own.entities.capacity
+    own = tenant_shares(log, instance)
+    whole = (own.entities.per_gpu @ own.entities.capacity)[:, None]
     rows: list[tuple[float, str, str | None, float]] = []
     for r in range(len(own.start)):
         there = np.flatnonzero(own.weight[r] > 0)
         if not len(there):
             continue
-        rate = _rates(own, r)
-        gain = np.where(own.weight[r] > 0, (rate - np.diag(rate)[:, None]) / whole[:, None], np.nan)
+        cross = _cross_rates(own, r)
+        gain = np.where(own.weight[r] > 0, cluster_envy(np.diag(cross)[:, None], cross, whole), np.nan)
         whom, most = _worst(gain, there, own.entities.names)
         names = [own.entities.names[e] for e in there.tolist()]
         rows += zip([float(own.start[r])] * len(there), names, whom, most, strict=True)
@@ -231,29 +232,31 @@ def envy(log: Log, instance: Instance) -> pd.DataFrame:
     DataFrame
         A row per tenant: ``envied``, ``gain`` as in :func:`envy_over_time`.
     """
-    own = shares(log, instance)
+    own = tenant_shares(log, instance)
     n = len(own.entities.names)
     whole, had, time = own.entities.per_gpu @ own.entities.capacity, np.zeros((n, n)), np.zeros(n)
     met = np.zeros((n, n), dtype=bool)
     for r, seconds in enumerate(own.length.tolist()):
         there = own.weight[r] > 0
-        had[there] += seconds * _rates(own, r)[there]
+        had[there] += seconds * _cross_rates(own, r)[there]
         time[there] += seconds
         met |= there[:, None] & there
     with np.errstate(divide="ignore", invalid="ignore"):
-        gain = np.where(met, (had - np.diag(had)[:, None]) / (whole * time)[:, None], np.nan)
+        gain = np.where(met, cluster_envy(np.diag(had)[:, None], had, (whole * time)[:, None]), np.nan)
     whom, most = _worst(gain, np.arange(n), own.entities.names)
     index = pd.Index(own.entities.names, name="tenant")
     return pd.DataFrame({"envied": whom, "gain": most}, index=index)
 
 
-def _rates(own: Shares, r: int) -> Floats:
-    """(n, n) normalised throughput of the row's tenant with the column's GPUs (per weight) at decision r."""
-    weight = own.weight[r]
-    there = weight > 0
-    per_weight = np.zeros_like(own.gpus[r])
-    per_weight[there] = own.gpus[r][there] / weight[there, None]
-    return np.asarray((own.entities.per_gpu @ per_weight.T) * weight[:, None])
+def _cross_rates(own: TenantShares, r: int) -> Floats:
+    """(n, n) normalised throughput of the row's tenant with the column's GPUs (per weight) at decision r.
+
+    0 where the row's or the column's tenant is not present.
+    """
+    there = np.flatnonzero(own.weight[r] > 0)
+    rates = np.zeros((len(own.weight[r]), len(own.weight[r])))
+    rates[np.ix_(there, there)] = cross_rates(own.entities.per_gpu[there], own.gpus[r][there], own.weight[r][there])
+    return rates
 
 
 def _worst(gain: Floats, rows: Positions, names: tuple[str, ...]) -> tuple[list[str | None], list[float]]:

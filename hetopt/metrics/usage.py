@@ -11,7 +11,7 @@ import pandas as pd
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidOption
-from hetopt.metrics.log_reading import by_type, lives, servers_of
+from hetopt.metrics.log_reading import by_type, job_times, servers_of
 from hetopt.metrics.step_functions import merged
 from hetopt.simulation.log import Log, integrals
 
@@ -36,7 +36,7 @@ def gru(log: Log, instance: Instance) -> float:
     so does what preemption costs, since it says of YARN-CS that it is best for having none. Relative to the time in
     which each job runs, idle GPUs would not show.
     """
-    jobs = lives(log, instance)
+    jobs = job_times(log, instance)
     if not len(jobs.names):
         return np.nan
     begins, ends = _training(log)
@@ -55,7 +55,7 @@ def cru_per_round(log: Log, instance: Instance) -> pd.Series[float]:
     InvalidOption
         The log does not say on which servers jobs ran.
     """
-    lives(log, instance)
+    job_times(log, instance)
     hosts = servers_of(log, instance)
     if any(not own for own in hosts):
         raise InvalidOption(
@@ -96,7 +96,7 @@ def cru(log: Log, instance: Instance) -> float:
 
 def _gpus(log: Log, instance: Instance) -> dict[str, tuple[Floats, float]]:
     """Column -> (spans,) GPUs, and how many GPUs there are: all, of each type, and in gangs of unknown make-up."""
-    lives(log, instance)
+    job_times(log, instance)
     split, total = by_type(log, instance), log.spans["gpus"].to_numpy(dtype=float)
     unknown = np.isnan(split).any(axis=1)
     columns: dict[str, tuple[Floats, float]] = {"all": (total, log.capacity)}

@@ -15,7 +15,7 @@ from hetopt.data.instance import Instance
 from hetopt.presentation.console import OUT, bold, readable, rounded, say, show_frame, show_table, significant
 from hetopt.presentation.formatting import spell_bytes, spell_seconds
 from hetopt.results.allocation import Allocation, Plan
-from hetopt.stages.mapping import GPUMapping, Mapped
+from hetopt.stages.mapping import GPUMapping, MappedJobs
 
 if TYPE_CHECKING:
     from hetopt.auditing import Audit
@@ -141,7 +141,7 @@ def show_placement(first: FirstRound, policy: str, iteration: Mapping[str, str] 
     title = f"{policy}: jobs on servers in the first round"
     show_table(title, ["job", "GPUs", "servers", *more], rows, sentences=2 + len(more))
     if first.waiting:
-        show_table("waiting", ["job", "why"], first.waiting.items(), sentences=1)
+        show_table("waiting", ["job", "why"], [(job, str(why)) for job, why in first.waiting.items()], sentences=1)
     used, there = first.decision.gpus.sum(), first.decision.entities.capacity.sum()
     say(f"{len(rows)} of {len(first.instance.jobs)} jobs run, on {used:.0f} of {there:.0f} GPUs")
     lost = [f"{what} {rounded(float(amount))}" for what, amount in first.decision.given_up.items() if amount]
@@ -180,7 +180,7 @@ MOST_SERVERS = 10
 """Columns of servers that fit beside each other; more are listed in a sentence for each stage."""
 
 
-def show_mappings(mapped: Mapped) -> None:
+def show_mappings(mapped: MappedJobs) -> None:
     """For each job the replicas of its stages on servers, and what an iteration takes; then who has no mapping."""
     for name, mapping in mapped.mappings.items():
         _show_replicas(f"{name}: replicas of its stages on servers with {mapped.gpu_type[name]}", mapping)
@@ -233,7 +233,7 @@ def _facts(mapping: GPUMapping) -> dict[str, str]:
     }
 
 
-def iterations(mapped: Mapped) -> dict[str, str]:
+def iterations(mapped: MappedJobs) -> dict[str, str]:
     """Job -> seconds of an iteration, as people read them."""
     return {name: spell_seconds(own.iteration_seconds) for name, own in mapped.mappings.items()}
 
@@ -244,7 +244,7 @@ def _limits(mapping: GPUMapping) -> tuple[float, float]:
     return float(mapping.timing.least(pipeline, servers)), float(mapping.timing.most(pipeline, servers))
 
 
-def mappings_json(mapped: Mapped, method: str) -> dict[str, Any]:
+def mappings_json(mapped: MappedJobs, method: str) -> dict[str, Any]:
     """Plain data; gaps are parts of what the method minimises, replicas are listed stage by stage."""
     jobs = {name: {"gpu_type": mapped.gpu_type[name], **_json(own)} for name, own in mapped.mappings.items()}
     return {"method": method, "mappings": jobs, "not_mapped": dict(mapped.refused)}

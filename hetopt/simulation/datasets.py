@@ -19,8 +19,8 @@ class LocalDisks:
     The servers of a job fetch side by side; the slowest decides. Who needs what is just being fetched waits for the
     rest of it, and a fetch for which nobody waits any more is given up. A dataset in use is never evicted. Where all
     else is evicted and there is still no room, the dataset is fetched and not kept, so that it must be fetched again.
-    Without this part of the world (the default), datasets lie on shared storage, and samples are read ahead while the
-    job computes: nothing is lost.
+    Without this part of the environment (the default), datasets lie on shared storage, and samples are read ahead while
+    the job computes: nothing is lost.
 
     Parameters
     ----------

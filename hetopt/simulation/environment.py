@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hetopt.checks import at_least, expect
-from hetopt.decisions.speed_models import Speeds
+from hetopt.decisions.speed_models import SpeedModel
 from hetopt.errors import InvalidOption
 from hetopt.simulation.datasets import LocalDisks
-from hetopt.simulation.estimate_errors import Beliefs
+from hetopt.simulation.estimate_errors import EstimateErrors
 from hetopt.simulation.overheads import Overhead, Overheads
 from hetopt.simulation.profiling import Profiling
 from hetopt.simulation.server_changes import ServerChange
 
 
 @dataclass(frozen=True)
-class World:
-    """The physics of a simulation; every policy meets the same.
+class Environment:
+    """The model of a simulation; every policy meets the same.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class World:
         Training jobs write a checkpoint every so many seconds; what they did since is lost when a server fails (and
         counted as ``wasted``); of a job in copies, what the copy there did since the last decision. None: nothing is
         lost. A job that is stopped in order loses nothing either.
-    beliefs:
+    estimate_errors:
         Errors of what policies are told about jobs.
 
     Raises
@@ -45,20 +45,22 @@ class World:
     """
 
     overheads: Overhead = field(default_factory=Overheads)
-    speeds: Speeds | None = None
+    speeds: SpeedModel | None = None
     datasets: LocalDisks | None = None
     profiling: Profiling | None = None
     changes: tuple[ServerChange, ...] = ()
     checkpoint_seconds: float | None = None
-    beliefs: Beliefs | None = None
+    estimate_errors: EstimateErrors | None = None
 
     def __post_init__(self) -> None:
-        for key, kind in (("datasets", LocalDisks), ("profiling", Profiling), ("beliefs", Beliefs)):
+        for key, kind in (("datasets", LocalDisks), ("profiling", Profiling), ("estimate_errors", EstimateErrors)):
             if getattr(self, key) is not None:
-                expect(kind, getattr(self, key), f"World.{key}", InvalidOption)
+                expect(kind, getattr(self, key), f"Environment.{key}", InvalidOption)
         for key in ("overheads", "speeds"):
             if isinstance(made := getattr(self, key), type):
-                raise InvalidOption(f"World.{key} is the class {made.__name__}; give one of it: {made.__name__}()")
+                raise InvalidOption(
+                    f"Environment.{key} is the class {made.__name__}; give one of it: {made.__name__}()"
+                )
         object.__setattr__(self, "changes", tuple(self.changes))
         if self.checkpoint_seconds is not None:
-            at_least(self.checkpoint_seconds, "World.checkpoint_seconds", 0.0, InvalidOption, strict=True)
+            at_least(self.checkpoint_seconds, "Environment.checkpoint_seconds", 0.0, InvalidOption, strict=True)

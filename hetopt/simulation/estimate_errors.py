@@ -14,11 +14,11 @@ from hetopt.data.workload import Tenant
 from hetopt.errors import InvalidOption
 
 OVERRUN = 0.05
-"""A job that has done all the work that it was said to have is believed to have this part of it left."""
+"""A job that has done all the work that it was said to have is estimated to have this part of it left."""
 
 
 @dataclass(frozen=True)
-class Beliefs:
+class EstimateErrors:
     """Relative errors, each drawn evenly from ``-error`` to ``error`` and then kept.
 
     The jobs run as the instance says; policies see the instance with errors. The work that a job has done is known.
@@ -50,13 +50,19 @@ class Beliefs:
 
     def __post_init__(self) -> None:
         for key in ("throughput", "work"):
-            value = at_least(getattr(self, key), f"Beliefs.{key}", 0.0, InvalidOption)
+            value = at_least(getattr(self, key), f"EstimateErrors.{key}", 0.0, InvalidOption)
             if value >= 1:
-                raise InvalidOption(f"Beliefs.{key} is {value!r}; it must be below 1: 0.2 stands for 20 % more or less")
-        whole(self.seed, "Beliefs.seed", 0)
+                raise InvalidOption(
+                    f"EstimateErrors.{key} is {value!r}; it must be below 1: 0.2 stands for 20 % more or less"
+                )
+        whole(self.seed, "EstimateErrors.seed", 0)
         if not isinstance(self.lies, Mapping) or not all(map(is_text, self.lies)):
-            raise InvalidOption(f"Beliefs.lies is {shown(self.lies)}; it must be a mapping from tenants to numbers")
-        lies = {name: at_least(v, f"Beliefs.lies[{name!r}]", 0.0, InvalidOption) for name, v in self.lies.items()}
+            raise InvalidOption(
+                f"EstimateErrors.lies is {shown(self.lies)}; it must be a mapping from tenants to numbers"
+            )
+        lies = {
+            name: at_least(v, f"EstimateErrors.lies[{name!r}]", 0.0, InvalidOption) for name, v in self.lies.items()
+        }
         object.__setattr__(self, "lies", FrozenDict(lies))
 
     def of(self, instance: Instance) -> Instance:
@@ -64,7 +70,7 @@ class Beliefs:
         names = [tenant.name for tenant in instance.tenants]
         for name in self.lies:
             if name not in names:
-                raise InvalidOption(f"Beliefs.lies names {name!r}, which is no tenant; {choices(name, names)}")
+                raise InvalidOption(f"EstimateErrors.lies names {name!r}, which is no tenant; {choices(name, names)}")
         k = len(instance.cluster.type_names)
         speed, work, tenant = (np.random.default_rng([self.seed, part]) for part in range(3))
         factor = _factors(speed, self.throughput, (len(instance.jobs), k))
@@ -103,6 +109,6 @@ def _times(speeds: dict[str, float], factors: Floats, types: tuple[str, ...]) ->
     return {t: speeds[t] * float(f) for t, f in zip(types, factors, strict=True)}
 
 
-def believed_left(said: Floats, done: Floats) -> Floats:
-    """(n,) work that jobs are believed to have left, of ``said`` in all, when they have ``done`` so much."""
+def estimated_left(said: Floats, done: Floats) -> Floats:
+    """(n,) work that jobs are estimated to have left, of ``said`` in all, when they have ``done`` so much."""
     return np.asarray(np.where(done < said, said - done, OVERRUN * said))

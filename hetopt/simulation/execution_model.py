@@ -1,4 +1,4 @@
-"""The world of a simulation at work: how fast a job is where it is now, and what it loses by coming there."""
+"""The environment of a simulation at work: how fast a job is where it is now, and what it loses by coming there."""
 
 from __future__ import annotations
 
@@ -12,20 +12,18 @@ import numpy as np
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
-from hetopt.decisions.speed_models import Rate, Speeds
-from hetopt.decisions.system import Decision
-from hetopt.simulation.environment import World
-from hetopt.simulation.job_states import Copy
-from hetopt.simulation.overheads import Where
+from hetopt.decisions.speed_models import HeldGPUs, Rate, SpeedModel
+from hetopt.decisions.system import Copy, Decision
+from hetopt.simulation.environment import Environment
 from hetopt.tolerances import WORK
 
 
 @dataclass(frozen=True)
-class Place:
+class JobPlacement:
     """What a decision gives to one job: GPUs by type, and by server where it is placed."""
 
     gpus: Floats
-    where: Where
+    where: HeldGPUs
     hosts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     replicas: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
@@ -35,20 +33,20 @@ class Place:
         return tuple(np.flatnonzero(self.gpus > 0).tolist())
 
 
-class Physics:
-    """Speeds and losses of jobs, by their position in the instance."""
+class ExecutionModel:
+    """SpeedModel and losses of jobs, by their position in the instance."""
 
-    def __init__(self, instance: Instance, world: World, speeds: Speeds, fluid: bool) -> None:
+    def __init__(self, instance: Instance, environment: Environment, speeds: SpeedModel, fluid: bool) -> None:
         self.cluster: Cluster = instance.cluster
         self.jobs, self.entities = instance.jobs, instance.entities("jobs")
-        self.world, self.fluid = world, fluid
+        self.environment, self.fluid = environment, fluid
         self.rate_of: Rate = speeds.on(instance.cluster)
-        self.merge_seconds: float = getattr(world.overheads, "merge_seconds", 0.0)
-        self.disks = None if world.datasets is None else world.datasets.on(instance.cluster)
-        self._places: dict[bytes, Place] = {}
+        self.merge_seconds: float = getattr(environment.overheads, "merge_seconds", 0.0)
+        self.disks = None if environment.datasets is None else environment.datasets.on(instance.cluster)
+        self._places: dict[bytes, JobPlacement] = {}
         self._type = {t: k for k, t in enumerate(self.entities.types)}
 
-    def place(self, decision: Decision, row: int) -> Place:
+    def place(self, decision: Decision, row: int) -> JobPlacement:
         """What the job in that row of the decision gets."""
         gpus = decision.gpus[row]
         if decision.placement is None:
@@ -56,20 +54,20 @@ class Physics:
         name = decision.entities.names[row]
         hosts = decision.placement.hosts[name]
         where = {(server, t): n for server, own in sorted(hosts.items()) for t, n in own.items() if n}
-        return Place(gpus, where, hosts, decision.placement.replicas.get(name, {}))
+        return JobPlacement(gpus, where, hosts, decision.placement.replicas.get(name, {}))
 
-    def _by_type(self, gpus: Floats) -> Place:
+    def _by_type(self, gpus: Floats) -> JobPlacement:
         """GPU types as places, where there are no servers."""
         key = gpus.tobytes()
         if key not in self._places:
             pairs = [(self.entities.types[k], float(gpus[k])) for k in np.flatnonzero(gpus).tolist()]
-            place = Place(gpus.copy(), {("", t): int(n) if n.is_integer() else n for t, n in pairs})
+            place = JobPlacement(gpus.copy(), {("", t): int(n) if n.is_integer() else n for t, n in pairs})
             if self.fluid:  # there is no end of these
                 return place
             self._places[key] = place
         return self._places[key]
 
-    def rate(self, i: int, place: Place) -> float:
+    def rate(self, i: int, place: JobPlacement) -> float:
         """Work per second of job i there."""
         speed = self.entities.task_speed
         if self.fluid:
@@ -83,24 +81,24 @@ class Physics:
         speed = self.entities.task_speed[i]
         return float(min(speed[self._type[t]] for t, n in copy.gpus.items() if n))
 
-    def lost(self, i: int, before: Where | None, place: Where, time: float) -> float:
+    def lost(self, i: int, before: HeldGPUs | None, place: HeldGPUs, time: float) -> float:
         """Seconds after ``time`` until job i trains there, and its dataset is in use on those servers."""
         if self.fluid:
             return 0.0
         job = self.jobs[i]
-        seconds = self.world.overheads(job, before, place, self.cluster)
+        seconds = self.environment.overheads(job, before, place, self.cluster)
         if self.disks is not None:
             seconds += self.disks.enter(job, {server for server, _ in place}, time + seconds)
         return seconds
 
-    def left(self, i: int, place: Where, time: float) -> None:
+    def left(self, i: int, place: HeldGPUs, time: float) -> None:
         """Job i does not run there any more."""
         if self.disks is not None:
             self.disks.leave(self.jobs[i], {server for server, _ in place}, time)
 
     def undone(self, rate: float, trained: float) -> float:
         """Work lost by a job that trained so many seconds at that rate when one of its servers fails."""
-        every = self.world.checkpoint_seconds
+        every = self.environment.checkpoint_seconds
         if every is None:
             return 0.0
         written = math.floor(trained / every * (1 + WORK))  # also one that is due now, whatever rounding says

@@ -1,4 +1,4 @@
-"""The book of a simulation: what every job has done, and on what it runs, as arrays over all jobs.
+"""The states of a simulation: what every job has done, and on what it runs, as arrays over all jobs.
 
 Progress is booked when a job starts, stops or finishes; in between it follows from the rate. So time that passes costs
 nothing for the jobs that go on as they were. Work left is what is counted; work done is work asked minus work left.
@@ -7,9 +7,7 @@ nothing for the jobs that go on as they were. Work left is what is counted; work
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from heapq import heapify, heappop, heappush
 from typing import Any, TypeAlias
 
@@ -19,41 +17,15 @@ from numpy.typing import NDArray
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
-from hetopt.simulation.overheads import Where
+from hetopt.decisions.speed_models import HeldGPUs
+from hetopt.decisions.system import Copy
 from hetopt.tolerances import WORK
 
 Positions: TypeAlias = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
-class Copy:
-    """A copy as a decision has it.
-
-    Attributes
-    ----------
-    server:
-        Where it runs.
-    gpus:
-        GPU type -> GPUs there.
-    rate:
-        Work per second.
-    work:
-        What it is to do.
-    """
-
-    server: str
-    gpus: Mapping[str, int]
-    rate: float
-    work: float
-
-    @cached_property
-    def seats(self) -> Where:
-        """(server, GPU type) -> GPUs."""
-        return {(self.server, t): n for t, n in sorted(self.gpus.items()) if n}
-
-
-@dataclass(frozen=True)
-class Running:
+class RunningCopy:
     """A copy that trains from second ``ready`` on."""
 
     copy: Copy
@@ -70,10 +42,10 @@ class Running:
 
 
 @dataclass(frozen=True)
-class Forked:
+class RunningCopies:
     """The copies of one job from a decision to the next."""
 
-    copies: tuple[Running, ...]
+    copies: tuple[RunningCopy, ...]
 
     @property
     def over(self) -> float:
@@ -100,7 +72,7 @@ class Forked:
         return before
 
 
-class Book:
+class JobStates:
     """The n jobs of an instance. Times in seconds, work in the unit of ``Job.work``, rates in work per second.
 
     Attributes
@@ -136,9 +108,9 @@ class Book:
         # Only ever looked at job by job, which lists are quicker for.
         self.start, self.finish, self.lost, self.wasted = [math.nan] * n, [math.nan] * n, [0.0] * n, [0.0] * n
         self.switches, self.first_round, self.rounds = [0] * n, [0] * n, [-1] * n
-        self.where: list[Where | None] = [None] * n
+        self.where: list[HeldGPUs | None] = [None] * n
         self.failed: set[int] = set()
-        self.forked: dict[int, Forked] = {}
+        self.forked: dict[int, RunningCopies] = {}
         self.ready_on: dict[int, dict[str, float]] = {}
         self._ending: list[tuple[float, int, int]] = []
         self._stamp = [0] * n  # what is in the heap with an older stamp is void

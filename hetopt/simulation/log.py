@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 
 from hetopt.data.entities import Floats
-from hetopt.simulation.overheads import Where
+from hetopt.decisions.speed_models import HeldGPUs
 
 
-class Kind(IntEnum):
+class EventKind(IntEnum):
     """Kinds of events, in the order in which they are handled at the same second."""
 
     FINISH = 0
@@ -109,7 +109,7 @@ class _Span:
     job: str
     tenant: str | None
     start: float
-    where: Where
+    where: HeldGPUs
     end: float = 0.0
     lost: float = 0.0
     work: float = 0.0
@@ -147,7 +147,7 @@ class Recorder:
         self._round: tuple[Any, ...] | None = None
         self._promise: Mapping[str, float] | None = None
 
-    def event(self, time: float, kind: Kind, job: str | None = None) -> None:
+    def event(self, time: float, kind: EventKind, job: str | None = None) -> None:
         """Note an event."""
         self.events.append((time, NAMES[kind], job))
 
@@ -171,7 +171,7 @@ class Recorder:
             if self._promise is not None:
                 self.promises.append((start, self._promise))
 
-    def start(self, time: float, job: str, tenant: str | None, where: Where, key: Key | None = None) -> None:
+    def start(self, time: float, job: str, tenant: str | None, where: HeldGPUs, key: Key | None = None) -> None:
         """``job`` begins on ``where``; ``key``: what tells one of its copies from the others."""
         self._open[job if key is None else key] = _Span(job, tenant, time, where)
 
@@ -270,6 +270,6 @@ def integrals(begins: Floats, ends: Floats, rates: Floats, starts: Floats, stops
     return found
 
 
-NAMES = {kind: kind.name.lower() for kind in Kind}
+NAMES = {kind: kind.name.lower() for kind in EventKind}
 SPANS = ["job", "tenant", "start", "end", "gpu_type", "servers", "gpus", "seats", "lost", "work"]
 ROUNDS = ["start", "end", "present", "running", "held", "trained", "utilisation", "given_up"]

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from hetopt.checks import at_least
 from hetopt.data.cluster import Cluster
 from hetopt.data.workload import Job
+from hetopt.decisions.speed_models import HeldGPUs
 from hetopt.errors import InvalidOption
-
-Where: TypeAlias = Mapping[tuple[str, str], float]
-"""(server, GPU type) -> GPUs; the server is "" where jobs are not placed on servers."""
 
 
 class Overhead(Protocol):
     """Seconds that a job loses before it trains on new GPUs."""
 
-    def __call__(self, job: Job, before: Where | None, now: Where, cluster: Cluster) -> float:
+    def __call__(self, job: Job, before: HeldGPUs | None, now: HeldGPUs, cluster: Cluster) -> float:
         """Seconds lost when ``job``, which last ran on ``before``, starts on ``now``.
 
         ``before`` is None if it never ran, and empty if it lost its GPUs with a server that failed.
@@ -68,7 +65,7 @@ class Overheads:
         for key in ("restart_seconds", "resume_seconds", "start_seconds", "merge_seconds", "save_seconds"):
             at_least(getattr(self, key), f"Overheads.{key}", 0.0, InvalidOption)
 
-    def __call__(self, job: Job, before: Where | None, now: Where, cluster: Cluster) -> float:
+    def __call__(self, job: Job, before: HeldGPUs | None, now: HeldGPUs, cluster: Cluster) -> float:
         """Seconds lost when ``job``, which last ran on ``before`` (None: never), starts on ``now``."""
         if before is None:
             return self.start_seconds
@@ -78,7 +75,7 @@ class Overheads:
         return moving + (transfer_seconds(job, before, now, cluster) if self.transfer else 0.0)
 
 
-def transfer_seconds(job: Job, before: Where, now: Where, cluster: Cluster) -> float:
+def transfer_seconds(job: Job, before: HeldGPUs, now: HeldGPUs, cluster: Cluster) -> float:
     """Seconds in which the job's checkpoint goes from ``before`` to ``now``."""
     if not job.checkpoint_bytes:
         return 0.0
@@ -90,7 +87,7 @@ def transfer_seconds(job: Job, before: Where, now: Where, cluster: Cluster) -> f
     return job.checkpoint_bytes / slowest
 
 
-def _servers(where: Where, cluster: Cluster) -> set[str]:
+def _servers(where: HeldGPUs, cluster: Cluster) -> set[str]:
     """The servers in ``where``; without servers, all that have GPUs of its types."""
     named = {server for server, _ in where if server}
     types = {t for server, t in where if not server}

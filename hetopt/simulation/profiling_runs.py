@@ -6,13 +6,13 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hetopt.simulation.dispatcher import Floor
-from hetopt.simulation.log import Kind
+from hetopt.simulation.dispatcher import Dispatcher
+from hetopt.simulation.log import EventKind
 from hetopt.simulation.profiling import fewest
 
 
 @dataclass(eq=False)
-class Trial:
+class ProfilingRun:
     """A job runs on GPUs of one type until ``end``, while those in ``paused`` wait."""
 
     end: float
@@ -20,7 +20,7 @@ class Trial:
     paused: set[int]
 
 
-class Trials:
+class ProfilingRuns:
     """The profiling runs of new jobs.
 
     A run has GPUs of its own: those that nobody holds, and those of jobs that pause for it. Where other runs have so
@@ -31,7 +31,7 @@ class Trials:
     ----------
     seconds:
         Of a run.
-    floor:
+    dispatcher:
         Where jobs are delayed.
     capacity:
         GPU type -> GPUs that are there now.
@@ -46,17 +46,17 @@ class Trials:
     def __init__(
         self,
         seconds: float,
-        floor: Floor,
+        dispatcher: Dispatcher,
         capacity: Callable[[str], int],
         present: dict[int, None],
         plan: Callable[[float, Callable[[], None]], None],
         arrive: Callable[[int], None],
     ) -> None:
-        self.seconds, self.floor, self.capacity, self.present = seconds, floor, capacity, present
+        self.seconds, self.dispatcher, self.capacity, self.present = seconds, dispatcher, capacity, present
         self.plan, self.arrive = plan, arrive
         self.number = 0
         """Jobs that are being profiled."""
-        self._running: defaultdict[int, list[Trial]] = defaultdict(list)
+        self._running: defaultdict[int, list[ProfilingRun]] = defaultdict(list)
         self._waiting: defaultdict[int, deque[tuple[int, Sequence[str]]]] = defaultdict(deque)
 
     def come(self, i: int, types: Sequence[str]) -> None:
@@ -69,7 +69,7 @@ class Trials:
             self.number -= 1
             self.arrive(i)
             return
-        k = self.floor.physics.entities.types.index(types[0])
+        k = self.dispatcher.model.entities.types.index(types[0])
         self._waiting[k].append((i, types))
         self._begin(k)
 
@@ -78,8 +78,8 @@ class Trials:
         queue = self._waiting[k]
         while queue:
             i, types = queue[0]
-            there, need = self.capacity(types[0]), self.floor.book.jobs[i].demand
-            lent = sum(trial.gpus for trial in self._running[k])
+            there, need = self.capacity(types[0]), self.dispatcher.states.jobs[i].demand
+            lent = sum(run.gpus for run in self._running[k])
             if need <= there < lent + need:
                 return
             queue.popleft()
@@ -89,39 +89,39 @@ class Trials:
                 self._run(i, k, types, there - lent)
 
     def _run(self, i: int, k: int, types: Sequence[str], left: float) -> None:
-        time, job = self.floor.time, self.floor.book.jobs[i]
-        self.floor.record.event(time, Kind.PROFILE, job.name)
+        time, job = self.dispatcher.time, self.dispatcher.states.jobs[i]
+        self.dispatcher.record.event(time, EventKind.PROFILE, job.name)
         busy = self._busy(k)
         paused = fewest(job.demand - (left - sum(n for _, n in busy)), busy)
         for j in paused:
-            self.floor.delay(j, self.seconds)
-        trial = Trial(time + self.seconds, job.demand, set(paused))
-        self._running[k].append(trial)
-        self.plan(trial.end, lambda: self._over(i, k, trial, types[1:]))
+            self.dispatcher.delay(j, self.seconds)
+        run = ProfilingRun(time + self.seconds, job.demand, set(paused))
+        self._running[k].append(run)
+        self.plan(run.end, lambda: self._over(i, k, run, types[1:]))
 
-    def _over(self, i: int, k: int, trial: Trial, types: Sequence[str]) -> None:
-        self._running[k].remove(trial)
+    def _over(self, i: int, k: int, run: ProfilingRun, types: Sequence[str]) -> None:
+        self._running[k].remove(run)
         self._begin(k)
         self._next(i, types)
 
     def _busy(self, k: int) -> list[tuple[int, float]]:
         """(job, GPUs) of those that train on the type, or will before all of its runs are over."""
-        book = self.floor.book
-        holders = [(j, float(book.held[j, k])) for j in self.present if book.held[j, k] > 0]
-        return [(j, n) for j, n in holders if not any(self._waits(j, trial) for trial in self._running[k])]
+        states = self.dispatcher.states
+        holders = [(j, float(states.held[j, k])) for j in self.present if states.held[j, k] > 0]
+        return [(j, n) for j, n in holders if not any(self._waits(j, run) for run in self._running[k])]
 
-    def _waits(self, j: int, trial: Trial) -> bool:
-        return j in trial.paused and float(self.floor.book.ready[j]) >= trial.end
+    def _waits(self, j: int, run: ProfilingRun) -> bool:
+        return j in run.paused and float(self.dispatcher.states.ready[j]) >= run.end
 
     def make_way(self) -> None:
         """Jobs that have just been put on GPUs of a run begin when it is over."""
-        book, time = self.floor.book, self.floor.time
-        for k, trials in self._running.items():
-            if not trials:
+        states, time = self.dispatcher.states, self.dispatcher.time
+        for k, profiling_runs in self._running.items():
+            if not profiling_runs:
                 continue
-            busy, last = self._busy(k), max(trials, key=lambda trial: trial.end)
-            there = self.capacity(self.floor.physics.entities.types[k])
-            over = sum(n for _, n in busy) + sum(trial.gpus for trial in trials) - there
-            for j in fewest(over, [(j, n) for j, n in busy if book.since[j] == time]):
-                self.floor.delay(j, last.end - time)
+            busy, last = self._busy(k), max(profiling_runs, key=lambda run: run.end)
+            there = self.capacity(self.dispatcher.model.entities.types[k])
+            over = sum(n for _, n in busy) + sum(run.gpus for run in profiling_runs) - there
+            for j in fewest(over, [(j, n) for j, n in busy if states.since[j] == time]):
+                self.dispatcher.delay(j, last.end - time)
                 last.paused.add(j)

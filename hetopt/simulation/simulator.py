@@ -18,22 +18,22 @@ from rich.progress import Progress
 from hetopt.checks import at_least, expect
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
-from hetopt.decisions.online import Online, Start
+from hetopt.decisions.online import JobStart, OnlinePolicy
 from hetopt.decisions.placers import Placer
 from hetopt.decisions.rounders import Rounder
 from hetopt.decisions.selection import Selection
-from hetopt.decisions.speed_models import Speeds, StageSpeeds
-from hetopt.decisions.system import Pipeline, System, check_replicas
+from hetopt.decisions.speed_models import SpeedModel, StageSpeeds
+from hetopt.decisions.system import DecisionSteps, System, check_replicas
 from hetopt.errors import InvalidOption, InvalidPlan, Stalled
-from hetopt.simulation.dispatcher import Floor
-from hetopt.simulation.environment import World
-from hetopt.simulation.execution_model import Physics, Place
+from hetopt.simulation.dispatcher import Dispatcher
+from hetopt.simulation.environment import Environment
+from hetopt.simulation.execution_model import ExecutionModel, JobPlacement
 from hetopt.simulation.job_states import Positions
-from hetopt.simulation.log import Kind, Log, Recorder
+from hetopt.simulation.log import EventKind, Log, Recorder
 from hetopt.simulation.overheads import Overhead
-from hetopt.simulation.profiling_runs import Trials
+from hetopt.simulation.profiling_runs import ProfilingRuns
 from hetopt.simulation.server_changes import ServerChange, checked, there_at
-from hetopt.simulation.view import View
+from hetopt.simulation.view import InstanceView
 from hetopt.solving.policies import Policy
 
 
@@ -47,8 +47,8 @@ def simulate(
     selection: Selection | None = None,
     placer: Placer | None = None,
     overheads: Overhead | None = None,
-    speeds: Speeds | None = None,
-    world: World | None = None,
+    speeds: SpeedModel | None = None,
+    environment: Environment | None = None,
     until: float = math.inf,
     max_rounds: int | None = None,
     patience: int = 1000,
@@ -74,11 +74,11 @@ def simulate(
     rounder, selection, placer:
         What makes whole jobs of shares (default :class:`~hetopt.decisions.rounders.ByKind`), jobs of tenants' GPUs
         (:class:`~hetopt.decisions.selection.LongestStarved`), servers of GPU types (none: jobs get GPU types alone).
-    world:
+    environment:
         What happens to jobs whatever the policy believes: costs, speeds, datasets, profiling, servers that fail, wrong
-        profiles. Default :class:`~hetopt.simulation.environment.World`: the transfer of checkpoints alone.
+        profiles. Default :class:`~hetopt.simulation.environment.Environment`: the transfer of checkpoints alone.
     overheads, speeds:
-        These parts of the world, in place of its own.
+        These parts of the environment, in place of its own.
     until, max_rounds:
         Stop at this second, or after so many decisions; what is unfinished has no finish time.
     patience:
@@ -116,7 +116,7 @@ def simulate(
     at_least(patience, "patience", 1, InvalidOption)
     if until != math.inf and not at_least(until, "until", 0.0, InvalidOption) > instance.time:
         raise InvalidOption(f"until is {until!r} s; it must be later than instance.time = {instance.time:g} s")
-    engine = _engine(system, instance, _world(world, overheads, speeds), patience)
+    engine = _engine(system, instance, _environment(environment, overheads, speeds), patience)
     with Progress(disable=progress is not True, transient=True) as bar:
         task, told = bar.add_task("jobs finished", total=len(instance.jobs)), -1
         while engine.step(until, limit):
@@ -130,109 +130,113 @@ def simulate(
     return engine.log()
 
 
-def _world(world: World | None, overheads: Overhead | None, speeds: Speeds | None) -> World:
-    world = World() if world is None else expect(World, world, "world", InvalidOption)
-    overheads, speeds = overheads or world.overheads, speeds or world.speeds
-    return replace(world, overheads=overheads, speeds=speeds)
+def _environment(environment: Environment | None, overheads: Overhead | None, speeds: SpeedModel | None) -> Environment:
+    environment = (
+        Environment() if environment is None else expect(Environment, environment, "environment", InvalidOption)
+    )
+    overheads, speeds = overheads or environment.overheads, speeds or environment.speeds
+    return replace(environment, overheads=overheads, speeds=speeds)
 
 
-def _engine(system: System, instance: Instance, world: World, patience: int) -> Engine:
+def _engine(system: System, instance: Instance, environment: Environment, patience: int) -> Simulator:
     """The clockwork that suits the policy, and what it is asked for."""
     policy, seconds = system.policy, system.seconds
-    speeds = world.speeds or getattr(policy, "speeds", None) or StageSpeeds()
-    pipeline = system.pipeline(speeds)
-    if world.datasets is not None and not pipeline.places:
-        raise InvalidOption("World.datasets needs servers, and this policy chooses none: give a placer")
-    if isinstance(policy, Online) and seconds is None and not instance.held and not system.fluid:
-        if world.changes or world.beliefs is not None:
+    speeds = environment.speeds or getattr(policy, "speeds", None) or StageSpeeds()
+    steps = system.steps(speeds)
+    if environment.datasets is not None and not steps.places:
+        raise InvalidOption("Environment.datasets needs servers, and this policy chooses none: give a placer")
+    if isinstance(policy, OnlinePolicy) and seconds is None and not instance.held and not system.fluid:
+        if environment.changes or environment.estimate_errors is not None:
             raise InvalidOption(
-                f"{type(policy).__name__} starts jobs for good and is told of each event once; World.changes and "
-                "World.beliefs are for policies that decide anew: give round_seconds"
+                f"{type(policy).__name__} starts jobs for good and is told of each event once; Environment.changes and "
+                "Environment.estimate_errors are for policies that decide anew: give round_seconds"
             )
-        return OnlineEngine(policy, instance, pipeline, world)
-    return Engine(instance, pipeline, world, seconds, patience)
+        return OnlineSimulator(policy, instance, steps, environment)
+    return Simulator(instance, steps, environment, seconds, patience)
 
 
-class Engine:
+class Simulator:
     """A simulation between two events; the policy is asked with all that is present."""
 
     def __init__(
-        self, instance: Instance, pipeline: Pipeline, world: World, seconds: float | None, patience: int
+        self, instance: Instance, steps: DecisionSteps, environment: Environment, seconds: float | None, patience: int
     ) -> None:
         self.began, self.time, self.seconds, self.patience = instance.time, instance.time, seconds, patience
-        self.pipeline, self.world, self.whole = pipeline, world, instance.cluster
+        self.steps, self.environment, self.whole = steps, environment, instance.cluster
         self.memory: tuple[Any, Any, Any] | None = None
         self.round, self.decisions, self.quiet, self.changed = 0, 0, 0, False
         self.asked = -math.inf  # when the policy was asked last
         self.wake = math.inf  # when it wants to be asked again if nothing happens before
-        self.view = View(instance, instance if world.beliefs is None else world.beliefs.of(instance))
+        self.view = InstanceView(
+            instance, instance if environment.estimate_errors is None else environment.estimate_errors.of(instance)
+        )
         self.record = Recorder(float(sum(instance.cluster.capacity.values())), self.view.column)
-        physics = Physics(instance, world, pipeline.speeds, pipeline.fluid)
-        self.floor = Floor(instance, self.view, self.record, physics, rounds=seconds is not None)
-        self.book = self.floor.book
-        self.ready = np.full(len(self.book.jobs), np.nan)  # as it was before the last decision
-        self.agenda: list[tuple[float, Kind, int, Callable[[], None]]] = []  # what comes besides arrivals and ends
+        model = ExecutionModel(instance, environment, steps.speeds, steps.fluid)
+        self.dispatcher = Dispatcher(instance, self.view, self.record, model, rounds=seconds is not None)
+        self.states = self.dispatcher.states
+        self.ready = np.full(len(self.states.jobs), np.nan)  # as it was before the last decision
+        self.agenda: list[tuple[float, EventKind, int, Callable[[], None]]] = []  # what comes besides arrivals and ends
         self._counter = count()
-        changes = checked(world.changes, self.whole)
+        changes = checked(environment.changes, self.whole)
         self.up = there_at(self.time, changes, self.whole)
         self.cluster = self._servers()
         for change in changes:
             if change.time >= self.time:
-                self._plan(change.time, Kind.UP if change.up else Kind.DOWN, partial(self._change, change))
-        unfinished = np.flatnonzero(self.book.left > 0)
-        self.finished = len(self.book.jobs) - len(unfinished)
+                self._plan(change.time, EventKind.UP if change.up else EventKind.DOWN, partial(self._change, change))
+        unfinished = np.flatnonzero(self.states.left > 0)
+        self.finished = len(self.states.jobs) - len(unfinished)
         arrival = instance.job_array("arrival")
         self.coming = deque(unfinished[np.argsort(arrival[unfinished], kind="stable")].tolist())
         self.present: dict[int, None] = {}  # in order of arrival
         self._who: Positions | None = None
-        self.trials = Trials(
-            0.0 if world.profiling is None else world.profiling.seconds,
-            self.floor,
+        self.profiling_runs = ProfilingRuns(
+            0.0 if environment.profiling is None else environment.profiling.seconds,
+            self.dispatcher,
             lambda t: 0 if self.cluster is None else self.cluster.capacity[t],
             self.present,
-            lambda time, what: self._plan(time, Kind.PROFILE, what),
+            lambda time, what: self._plan(time, EventKind.PROFILE, what),
             self._arrive,
         )
         for i in unfinished.tolist():
-            self.floor.found(instance, i, pipeline.places)
+            self.dispatcher.found(instance, i, steps.places)
 
     # -- time
 
     def step(self, until: float, limit: float) -> bool:
         """Go to the next event and handle all that happens then; False when the simulation is over."""
-        if not self.coming and not self.present and not self.trials.number:
+        if not self.coming and not self.present and not self.profiling_runs.number:
             return self._close(self.time if self.seconds is None else min(self._next_decision(), until))
-        arrival = max(self.time, self.book.jobs[self.coming[0]].arrival) if self.coming else math.inf
+        arrival = max(self.time, self.states.jobs[self.coming[0]].arrival) if self.coming else math.inf
         planned = self.agenda[0][0] if self.agenda else math.inf
-        time = min(arrival, planned, self.book.next_end, self._next_decision())
+        time = min(arrival, planned, self.states.next_end, self._next_decision())
         if math.isinf(time):
             raise Stalled(f"at {self.time:g} s nothing runs and nothing more arrives; {self._waiting()}")
         if time > until:
             return self._close(until)
-        self.time = self.floor.time = time
-        while (i := self.book.pop_finished(time)) is not None:
+        self.time = self.dispatcher.time = time
+        while (i := self.states.pop_finished(time)) is not None:
             self._finish(i)
-        self._keep_appointments(Kind.ARRIVE)
-        while self.coming and self.book.jobs[self.coming[0]].arrival <= time:
+        self._keep_appointments(EventKind.ARRIVE)
+        while self.coming and self.states.jobs[self.coming[0]].arrival <= time:
             self._comes(self.coming.popleft())
-        self._keep_appointments(Kind.DECIDE)
+        self._keep_appointments(EventKind.DECIDE)
         if self._next_decision() == time:
             if time == until or (self.decisions >= limit and self.present):
                 return self._close(time)
             self._decide()
         return True
 
-    def _plan(self, time: float, kind: Kind, what: Callable[[], None]) -> None:
+    def _plan(self, time: float, kind: EventKind, what: Callable[[], None]) -> None:
         heappush(self.agenda, (time, kind, next(self._counter), what))
 
-    def _keep_appointments(self, before: Kind) -> None:
+    def _keep_appointments(self, before: EventKind) -> None:
         """What is due now and is of an earlier kind."""
         while self.agenda and self.agenda[0][:2] < (self.time, before):
             heappop(self.agenda)[3]()
 
     def _next_decision(self) -> float:
         if self.seconds is None:
-            return self.time if self.changed else max(self.time, min(self.wake, self.floor.wake))
+            return self.time if self.changed else max(self.time, min(self.wake, self.dispatcher.wake))
         return self.began + self.round * self.seconds
 
     def _round_at(self, time: float) -> int:
@@ -245,10 +249,10 @@ class Engine:
         return number
 
     def _waiting(self) -> str:
-        names = [self.book.jobs[i].name for i in self.present]
+        names = [self.states.jobs[i].name for i in self.present]
         listed = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
         why = "The policy gives them nothing that they can run on"
-        if moved := int(self.book.running[list(self.present)].sum()):
+        if moved := int(self.states.running[list(self.present)].sum()):
             why = f"The policy moves the {moved} that run before they have restarted, so that no work is done"
         return f"{len(names)} jobs are unfinished: {listed}. {why}"
 
@@ -256,25 +260,25 @@ class Engine:
 
     def _comes(self, i: int) -> None:
         """A job has been submitted; it is profiled first where that is asked for."""
-        job, profiling = self.book.jobs[i], self.world.profiling
-        self.record.event(self.time, Kind.ARRIVE, job.name)
+        job, profiling = self.states.jobs[i], self.environment.profiling
+        self.record.event(self.time, EventKind.ARRIVE, job.name)
         types = () if profiling is None or self.cluster is None else profiling.types(job, self.cluster)
-        if types and not self.book.running[i]:
-            self._plan(self.time, Kind.PROFILE, lambda: self.trials.come(i, types))
+        if types and not self.states.running[i]:
+            self._plan(self.time, EventKind.PROFILE, lambda: self.profiling_runs.come(i, types))
         else:
             self._arrive(i)
 
     def _arrive(self, i: int) -> None:
         """From now on policies see the job."""
         self.present[i] = None
-        self.book.first_round[i] = self._round_at(self.time)
+        self.states.first_round[i] = self._round_at(self.time)
         self._who, self.changed, self.quiet = None, True, 0
 
     def _finish(self, i: int) -> None:
-        self.floor.finish(i)
+        self.dispatcher.finish(i)
         if self.seconds is not None:
-            self.book.rounds[i] = self.round - self.book.first_round[i]
-        self.record.event(self.time, Kind.FINISH, self.book.jobs[i].name)
+            self.states.rounds[i] = self.round - self.states.first_round[i]
+        self.record.event(self.time, EventKind.FINISH, self.states.jobs[i].name)
         del self.present[i]
         self._who, self.changed, self.quiet, self.finished = None, True, 0, self.finished + 1
 
@@ -289,26 +293,28 @@ class Engine:
 
     def _change(self, change: ServerChange) -> None:
         """A server comes or goes; with one that goes its jobs stop."""
-        self.record.event(self.time, Kind.UP if change.up else Kind.DOWN, change.server)
+        self.record.event(self.time, EventKind.UP if change.up else EventKind.DOWN, change.server)
         (self.up.add if change.up else self.up.discard)(change.server)
         self.cluster = self._servers()
         self._who, self.changed, self.quiet = None, True, 0
         if change.up:
             return
-        if self.floor.physics.disks is not None:
-            self.floor.physics.disks.lose(change.server)
+        if self.dispatcher.model.disks is not None:
+            self.dispatcher.model.disks.lose(change.server)
         for i in self.present:
-            if self.book.running[i] and any(server == change.server for server, _ in self.book.where[i] or {}):
-                self.floor.fail(i, change.server)
+            if self.states.running[i] and any(server == change.server for server, _ in self.states.where[i] or {}):
+                self.dispatcher.fail(i, change.server)
         self._shrink()
 
     def _shrink(self) -> None:
         """Where jobs have GPU types but no servers, those that started last lose their GPUs until all fit."""
-        for k, t in enumerate(self.floor.physics.entities.types):
+        for k, t in enumerate(self.dispatcher.model.entities.types):
             there = 0 if self.cluster is None else self.cluster.capacity[t]
-            holders = sorted((i for i in self.present if self.book.held[i, k] > 0), key=lambda i: self.book.since[i])
-            while sum(float(self.book.held[i, k]) for i in holders) > there:
-                self.floor.fail(holders.pop())
+            holders = sorted(
+                (i for i in self.present if self.states.held[i, k] > 0), key=lambda i: self.states.since[i]
+            )
+            while sum(float(self.states.held[i, k]) for i in holders) > there:
+                self.dispatcher.fail(holders.pop())
 
     # -- decisions
 
@@ -317,72 +323,76 @@ class Engine:
         if self._who is None:
             who = np.fromiter(self.present, dtype=np.intp, count=len(self.present))
             if self.cluster is not self.whole:
-                jobs = self.floor.physics.entities
+                jobs = self.dispatcher.model.entities
                 there = [0 if self.cluster is None else self.cluster.capacity[t] for t in jobs.types]
                 runs_on = jobs.task_speed[who] > 0
                 room = np.where(runs_on, there, 0)
-                enough = room.sum(axis=1) if self.pipeline.mixes else room.max(axis=1, initial=0)
+                enough = room.sum(axis=1) if self.steps.mixes else room.max(axis=1, initial=0)
                 who = who[enough >= jobs.demand[who]]
             who.flags.writeable = False
             self._who = who
         return self._who
 
     def _decide(self) -> None:
-        """Book what copies did, ask the policy, and let the jobs run as it says."""
+        """JobStates what copies did, ask the policy, and let the jobs run as it says."""
         who = self._shown()
-        moved = self.floor.trained_since(who, self.asked) or self.floor.waits_still(who, self.asked, self.ready)
-        self.ready = self.book.ready.copy()
-        self.floor.settle_copies()
+        moved = self.dispatcher.trained_since(who, self.asked) or self.dispatcher.waits_still(
+            who, self.asked, self.ready
+        )
+        self.ready = self.states.ready.copy()
+        self.dispatcher.settle_copies()
         self.record.end_round(self.time)
-        self.changed, self.wake, self.floor.wake = False, math.inf, math.inf
+        self.changed, self.wake, self.dispatcher.wake = False, math.inf, math.inf
         if self.cluster is None or not len(who):
             self._skip()
             return
         self.quiet = 0 if moved or not self.decisions else self.quiet + 1
         if self.quiet >= self.patience:
             raise Stalled(f"no progress in {self.quiet} decisions up to {self.time:g} s; {self._waiting()}")
-        self.record.event(self.time, Kind.DECIDE)
+        self.record.event(self.time, EventKind.DECIDE)
         began = clock.perf_counter()
-        decision, self.memory = self.pipeline(self.view.instance(self.time, who, self.cluster, self.book), self.memory)
+        decision, self.memory = self.steps(self.view.instance(self.time, who, self.cluster, self.states), self.memory)
         took = clock.perf_counter() - began
         self.decisions, self.round, self.asked = self.decisions + 1, self.round + 1, self.time
         self.wake = math.inf if decision.wake is None else decision.wake
-        self.floor.carry_out(who, decision)
-        if self.trials.number:
-            self.trials.make_way()
-        running, held = int(self.book.running[who].sum()), float(decision.gpus.sum())
+        self.dispatcher.carry_out(who, decision)
+        if self.profiling_runs.number:
+            self.profiling_runs.make_way()
+        running, held = int(self.states.running[who].sum()), float(decision.gpus.sum())
         self.record.begin_round(self.time, len(self.present), running, held, decision.given_up, took)
         self.record.promise(decision.promised)
 
     def _skip(self) -> None:
         """Nobody is there, or no servers for those who are: go on with the round in which that may change."""
-        if not self.present and not self.coming and not self.trials.number:
+        if not self.present and not self.coming and not self.profiling_runs.number:
             return
         planned = self.agenda[0][0] if self.agenda else math.inf
-        arrival = self.book.jobs[self.coming[0]].arrival if self.coming else math.inf
+        arrival = self.states.jobs[self.coming[0]].arrival if self.coming else math.inf
         if math.isinf(soon := min(planned, arrival)):
             raise Stalled(f"at {self.time:g} s too few servers are left, and none comes back; {self._waiting()}")
         self.round = self._round_at(soon)
 
     def _close(self, time: float) -> bool:
         """The end: book what was done until then."""
-        self.time = self.floor.time = time
+        self.time = self.dispatcher.time = time
         for i in self.present:
-            if self.book.running[i]:
-                self.floor.stop(i)
+            if self.states.running[i]:
+                self.dispatcher.stop(i)
         self.record.end_round(time)
         return False
 
     def log(self) -> Log:
         """The tables."""
-        return self.record.log(self.book.rows(self.time), self.time)
+        return self.record.log(self.states.rows(self.time), self.time)
 
 
-class OnlineEngine(Engine):
+class OnlineSimulator(Simulator):
     """A simulation between two events; the scheduler is told of each. No job may run at the beginning."""
 
-    def __init__(self, policy: Online, instance: Instance, pipeline: Pipeline, world: World) -> None:
-        super().__init__(instance, pipeline, world, None, 1)
+    def __init__(
+        self, policy: OnlinePolicy, instance: Instance, steps: DecisionSteps, environment: Environment
+    ) -> None:
+        super().__init__(instance, steps, environment, None, 1)
         self.scheduler = policy.online(instance)
         self.free = {(s.name, t): n for s in instance.cluster.servers for t, n in s.gpus.items()}
         self.position = {job.name: i for i, job in enumerate(instance.jobs)}
@@ -391,11 +401,11 @@ class OnlineEngine(Engine):
 
     def _arrive(self, i: int) -> None:
         super()._arrive(i)
-        self.scheduler.arrive(self.time, self.book.jobs[i])
+        self.scheduler.arrive(self.time, self.states.jobs[i])
 
     def _finish(self, i: int) -> None:
-        job = self.book.jobs[i]
-        for where, n in (self.book.where[i] or {}).items():
+        job = self.states.jobs[i]
+        for where, n in (self.states.where[i] or {}).items():
             self.free[where] += int(n)
         super()._finish(i)
         self.running -= 1
@@ -408,7 +418,7 @@ class OnlineEngine(Engine):
         self.changed, self.wake = False, math.inf
         if not self.present:
             return
-        self.record.event(self.time, Kind.DECIDE)
+        self.record.event(self.time, EventKind.DECIDE)
         self.decisions += 1
         began = clock.perf_counter()
         starts = self.scheduler.decide(self.time)
@@ -418,18 +428,18 @@ class OnlineEngine(Engine):
         self.wake = self.scheduler.wake
         self.record.begin_round(self.time, len(self.present), self.running, float(self.held), {}, took)
 
-    def _known(self, start: Start) -> int:
+    def _known(self, start: JobStart) -> int:
         i = self.position.get(start.job, -1)
-        runs = i in self.present and bool(self.book.running[i])
+        runs = i in self.present and bool(self.states.running[i])
         if i not in self.present or runs:
             raise InvalidPlan(f"the policy starts job {start.job!r}, which {'runs' if runs else 'is not there'}")
         gpus = sum(n for there in start.hosts.values() for n in there.values())
-        if gpus != (demand := self.book.jobs[i].demand):
+        if gpus != (demand := self.states.jobs[i].demand):
             raise InvalidPlan(f"the policy starts job {start.job!r} on {gpus} GPUs; it runs on {demand}")
         return i
 
-    def _begin(self, i: int, start: Start) -> None:
-        job = self.book.jobs[i]
+    def _begin(self, i: int, start: JobStart) -> None:
+        job = self.states.jobs[i]
         where = {(server, t): n for server, gpus in start.hosts.items() for t, n in gpus.items() if n}
         held = np.zeros(len(self.type))
         for (server, t), n in where.items():
@@ -441,6 +451,6 @@ class OnlineEngine(Engine):
             held[self.type[t]] += n
         if start.replicas:
             check_replicas(job, start.hosts, start.replicas)
-        self.floor.run(i, Place(held, where, start.hosts, start.replicas))
+        self.dispatcher.run(i, JobPlacement(held, where, start.hosts, start.replicas))
         self.running += 1
         self.held += job.demand

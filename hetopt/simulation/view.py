@@ -18,9 +18,10 @@ from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities, Floats, Owner, owner_of, owners
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, Tenant
-from hetopt.simulation.estimate_errors import believed_left
-from hetopt.simulation.job_states import Book, Copy, Positions
-from hetopt.simulation.overheads import Where
+from hetopt.decisions.speed_models import HeldGPUs
+from hetopt.decisions.system import Copy
+from hetopt.simulation.estimate_errors import estimated_left
+from hetopt.simulation.job_states import JobStates, Positions
 
 Value = TypeVar("Value")
 
@@ -28,7 +29,7 @@ COLUMNS = ("arrival", "work", "weight", "checkpoint_bytes")
 """Numbers of jobs that policies read in every round."""
 
 
-def where_at_first(instance: Instance, job: Job, on_servers: bool) -> Where | None:
+def where_at_first(instance: Instance, job: Job, on_servers: bool) -> HeldGPUs | None:
     """The GPUs on which the instance says that the job runs: by server where that is wanted and known, else by type."""
     placed = instance.placed.get(job.name, {})
     if placed and on_servers:
@@ -40,7 +41,7 @@ def where_at_first(instance: Instance, job: Job, on_servers: bool) -> Where | No
     return held or None
 
 
-class Late(Mapping[str, Value]):
+class LazyMapping(Mapping[str, Value]):
     """A mapping that is made when somebody first looks into it."""
 
     def __init__(self, make: Callable[[], dict[str, Value]]) -> None:
@@ -66,17 +67,17 @@ class Late(Mapping[str, Value]):
         return dict, (self._made,)
 
 
-class Crowd:
+class VisibleJobs:
     """The jobs that are shown, as long as no one comes or goes and the servers stay the same."""
 
-    def __init__(self, view: View, who: Positions, cluster: Cluster) -> None:
-        whole, believed = view.entities, view.believed
+    def __init__(self, view: InstanceView, who: Positions, cluster: Cluster) -> None:
+        whole, estimated = view.entities, view.estimated
         self.who, self.cluster = who, cluster
-        self.jobs = tuple(believed.jobs[i] for i in who.tolist())
+        self.jobs = tuple(estimated.jobs[i] for i in who.tolist())
         self.names = tuple(whole.names[i] for i in who.tolist())
         self.by_name = {job.name: job for job in self.jobs}
         self.position = {name: i for i, name in enumerate(self.names)}
-        self.columns = {key: _read_only(believed.job_array(key)[who]) for key in COLUMNS}
+        self.columns = {key: _read_only(estimated.job_array(key)[who]) for key in COLUMNS}
         any_type = _read_only(whole.task_speed[who])
         demand = _read_only(whole.demand[who])
         capacity = _read_only(np.array([cluster.capacity[t] for t in whole.types], dtype=float))
@@ -95,20 +96,20 @@ class Crowd:
         self.tenants, self.entity_of = view.tenants(self.owners)
 
 
-class View:
+class InstanceView:
     """Makes the instance that a policy sees at some time.
 
     Parameters
     ----------
     instance:
         What is simulated.
-    believed:
+    estimated:
         The same as policies believe it to be.
     """
 
-    def __init__(self, instance: Instance, believed: Instance) -> None:
-        self.believed = believed
-        self.true, self.entities = instance.entities("jobs"), believed.entities("jobs")
+    def __init__(self, instance: Instance, estimated: Instance) -> None:
+        self.estimated = estimated
+        self.true, self.entities = instance.entities("jobs"), estimated.entities("jobs")
         tenants = {t.name: t for t in instance.tenants}
         self.owner: dict[str, Owner] = {
             j.name: owner_of(j, tenants) for j in instance.jobs if tenants and j.tenant is not None
@@ -120,60 +121,60 @@ class View:
             for t in instance.tenants
             for kind in t.job_types
         }
-        self._crowd: Crowd | None = None
+        self._visible: VisibleJobs | None = None
         self._shown: tuple[frozenset[Owner], tuple[Tenant, ...], dict[Owner, str]] = (frozenset(), (), {})
 
     def tenants(self, present: frozenset[Owner]) -> tuple[tuple[Tenant, ...], dict[Owner, str]]:
         """The tenants with the job types ``present``, and the entity name of each."""
         if present != self._shown[0]:
-            kinds = {t: tuple(k for k in t.job_types if (t.name, k.name) in present) for t in self.believed.tenants}
+            kinds = {t: tuple(k for k in t.job_types if (t.name, k.name) in present) for t in self.estimated.tenants}
             tenants = tuple(replace(t, job_types=own) for t, own in kinds.items() if own)
-            names = owners(Instance(self.believed.cluster, tenants=tenants))
+            names = owners(Instance(self.estimated.cluster, tenants=tenants))
             self._shown = present, tenants, {owner: name for name, owner in names.items()}
         return self._shown[1:]
 
-    def instance(self, time: float, who: Positions, cluster: Cluster, book: Book) -> Instance:
+    def instance(self, time: float, who: Positions, cluster: Cluster, states: JobStates) -> Instance:
         """The instance with the jobs ``who`` and with those tenants and job types that have one of them.
 
         ``held`` stays empty (unknown) until the first job has run; from then on it tells what everyone has. The same
         array ``who`` stands for the same jobs.
         """
-        crowd = self._crowd
-        if crowd is None or crowd.who is not who or crowd.cluster is not cluster:
-            crowd = self._crowd = Crowd(self, who, cluster)
-        said = crowd.columns["work"]
-        left = _read_only(believed_left(said, book.work[who] - book.left_at(time, who)))
-        ran = [i for i in who.tolist() if book.where[i] is not None]
+        visible = self._visible
+        if visible is None or visible.who is not who or visible.cluster is not cluster:
+            visible = self._visible = VisibleJobs(self, who, cluster)
+        said = visible.columns["work"]
+        left = _read_only(estimated_left(said, states.work[who] - states.left_at(time, who)))
+        ran = [i for i in who.tolist() if states.where[i] is not None]
         instance = object.__new__(Instance)
         instance.__dict__.update(
             cluster=cluster,
-            tenants=crowd.tenants,
-            jobs=crowd.jobs,
+            tenants=visible.tenants,
+            jobs=visible.jobs,
             time=time,
-            held=Late(lambda: self._held(crowd, ran, where, running)) if ran else {},
-            done=Late(lambda: dict(zip(crowd.names, (said - left).tolist(), strict=True))),
-            placed=Late(lambda: _placed([self.entities.names[i] for i in ran], where, running)) if ran else {},
-            name=self.believed.name,
-            source=self.believed.source,
-            job=crowd.by_name,
-            _job_arrays={**crowd.columns, "work_left": left},
+            held=LazyMapping(lambda: self._held(visible, ran, where, running)) if ran else {},
+            done=LazyMapping(lambda: dict(zip(visible.names, (said - left).tolist(), strict=True))),
+            placed=LazyMapping(lambda: _placed([self.entities.names[i] for i in ran], where, running)) if ran else {},
+            name=self.estimated.name,
+            source=self.estimated.source,
+            job=visible.by_name,
+            _job_arrays={**visible.columns, "work_left": left},
         )
-        where, running = [book.where[i] for i in ran], book.running[ran].tolist()
-        held = _read_only(book.held[who]) if ran else None
-        jobs = Entities(**crowd.arrays, held=held, instance=instance)
-        jobs.__dict__["position"] = crowd.position
+        where, running = [states.where[i] for i in ran], states.running[ran].tolist()
+        held = _read_only(states.held[who]) if ran else None
+        jobs = Entities(**visible.arrays, held=held, instance=instance)
+        jobs.__dict__["position"] = visible.position
         instance.__dict__["_jobs"] = jobs
         return instance
 
     def _held(
-        self, crowd: Crowd, ran: list[int], where: list[Where | None], running: list[bool]
+        self, visible: VisibleJobs, ran: list[int], where: list[HeldGPUs | None], running: list[bool]
     ) -> dict[str, Mapping[str, float]]:
         held: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
         for i, gpus, runs in zip(ran, where, running, strict=True):
             name = self.entities.names[i]
             rows = [held[name]]
             if name in self.owner:
-                rows.append(held[crowd.entity_of[self.owner[name]]])
+                rows.append(held[visible.entity_of[self.owner[name]]])
             for (_, t), n in (gpus or {}).items() if runs else ():
                 for row in rows:
                     row[t] += n
@@ -194,7 +195,7 @@ class View:
 
 
 def _placed(
-    names: list[str], where: list[Where | None], running: list[bool]
+    names: list[str], where: list[HeldGPUs | None], running: list[bool]
 ) -> dict[str, Mapping[str, Mapping[str, int]]]:
     placed: dict[str, dict[str, dict[str, int]]] = {}
     for name, gpus, runs in zip(names, where, running, strict=True):

@@ -28,7 +28,7 @@ from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Numbers, Servers
 
 
-class Parts(NamedTuple):
+class IterationParts(NamedTuple):
     """(..., S, M) seconds of an iteration of each stage on each server; all zero where it has no replica there."""
 
     forward: Numbers
@@ -91,7 +91,7 @@ class Asynchronous:
         """Seconds that no placement can fall below."""
         return self._slowest(together(pipeline, servers))[()]
 
-    def _slowest(self, part: Parts) -> Numbers:
+    def _slowest(self, part: IterationParts) -> Numbers:
         part = _weighted(part, self.backward, self.reduce)
         return np.asarray((part.forward + part.backward + part.exchange + part.reduce).max(axis=(-2, -1)))
 
@@ -145,7 +145,7 @@ class Synchronous:
         """Seconds that no placement can fall below."""
         return self._flow(together(pipeline, servers))[()]
 
-    def _flow(self, part: Parts) -> Numbers:
+    def _flow(self, part: IterationParts) -> Numbers:
         q, part = self.micro_batches, _weighted(part, self.backward, self.reduce)
         half: Any = Fraction(1, 2) if part.forward.dtype == object else 0.5  # 0 / 2 would be a float among fractions
         forward = (part.forward + part.exchange * half).max(axis=-1)
@@ -163,14 +163,14 @@ def _fraction(value: float, key: str) -> None:
         raise InvalidOption(f"{key} is {value!r}; it must lie between 0 and 1")
 
 
-def _weighted(part: Parts, backward: float, reduce: float) -> Parts:
+def _weighted(part: IterationParts, backward: float, reduce: float) -> IterationParts:
     """The parts that count; where they are fractions, the coefficients are, too."""
     if part.forward.dtype == object:
         return part._replace(backward=part.backward * Fraction(backward), reduce=part.reduce * Fraction(reduce))
     return part._replace(backward=part.backward * backward, reduce=part.reduce * reduce)
 
 
-def parts(pipeline: Pipeline, x: ArrayLike, servers: Servers) -> Parts:
+def parts(pipeline: Pipeline, x: ArrayLike, servers: Servers) -> IterationParts:
     """What an iteration consists of, for (..., S, M) replicas of the stages on the servers.
 
     Raises
@@ -193,9 +193,9 @@ def parts(pipeline: Pipeline, x: ArrayLike, servers: Servers) -> Parts:
     return _where(here, pipeline, exchange + _slicing(pipeline, servers), reduce)
 
 
-def _where(here: Any, pipeline: Pipeline, exchange: Numbers, reduce: Numbers) -> Parts:
+def _where(here: Any, pipeline: Pipeline, exchange: Numbers, reduce: Numbers) -> IterationParts:
     forward, backward = pipeline.forward[:, None], pipeline.backward[:, None]
-    return Parts(*(np.where(here, value, 0) for value in (forward, backward, exchange, reduce)))
+    return IterationParts(*(np.where(here, value, 0) for value in (forward, backward, exchange, reduce)))
 
 
 def _slicing(pipeline: Pipeline, servers: Servers) -> Numbers:
@@ -205,7 +205,7 @@ def _slicing(pipeline: Pipeline, servers: Servers) -> Numbers:
     return np.asarray(bytes_sent[:, None] / servers.intra)
 
 
-def scattered(pipeline: Pipeline, servers: Servers) -> Parts:
+def scattered(pipeline: Pipeline, servers: Servers) -> IterationParts:
     """(S, 1) the parts with every replica alone on the slowest of the servers."""
     worst = (pipeline.slices * servers.nic.min())[:, None]
     alone = (pipeline.exchanged - pipeline.tokens)[:, None] / worst
@@ -213,7 +213,7 @@ def scattered(pipeline: Pipeline, servers: Servers) -> Parts:
     return _where(True, pipeline, alone + slicing, pipeline.reduced[:, None] / worst)
 
 
-def together(pipeline: Pipeline, servers: Servers) -> Parts:
+def together(pipeline: Pipeline, servers: Servers) -> IterationParts:
     """(S, 1) less than the parts of any placement: all at the best bandwidth that there is."""
     t, k = pipeline.slices, pipeline.replicas
     best = max(servers.intra.max(), servers.nic.max())

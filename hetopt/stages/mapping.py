@@ -170,7 +170,7 @@ class Stopwatch:
 
 
 @dataclass(frozen=True, eq=False)
-class Mapped:
+class MappedJobs:
     """What becomes of each job.
 
     Attributes
@@ -196,7 +196,7 @@ def map_jobs(
     gpu_type: str | None = None,
     hosts: Placed | None = None,
     step: Callable[[str], None] = lambda _: None,
-) -> Mapped:
+) -> MappedJobs:
     """Map the stages of jobs to GPUs, every job as if it were the only one that comes.
 
     A job that is placed keeps its GPUs, and its stages are mapped within them; another may go to all that are free.
@@ -238,7 +238,7 @@ def map_jobs(
     if not mappings and hosts is None:
         raise InvalidInstance(f"none of {len(refused)} jobs can be mapped; the first: {next(iter(refused.values()))}")
     gpu_types = {name: kinds[name] for name in mappings}
-    return Mapped(FrozenDict(mappings), FrozenDict(gpu_types), FrozenDict(refused))
+    return MappedJobs(FrozenDict(mappings), FrozenDict(gpu_types), FrozenDict(refused))
 
 
 def check_stages(instance: Instance, job: str | None = None) -> tuple[Job, ...]:

@@ -22,16 +22,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hetopt.experiments.environment_settings import WorldSettings
+from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.experiment import Contestant, Experiment
 from hetopt.experiments.workload import Workload
 from hetopt.proofs.evaluations.evaluation import Evaluation, Finding, Part, Scale, times
 from hetopt.proofs.evaluations.fft_findings import FIRST_FREE, GAVEL, PAL, SKEW, TIRESIAS, findings
 
 ROUND = 300.0
-WORLD = WorldSettings(restart_seconds=34.0, spread=True, spread_otherwise=0.55)
+WORLD = EnvironmentSettings(restart_seconds=34.0, spread=True, spread_otherwise=0.55)
 DISKS = replace(WORLD, local_disks=True, disk_bytes=256e9, evict_seconds=60.0)
-PROFILED = WorldSettings(transfer=False, spread=True, spread_otherwise=WORLD.spread_otherwise, profiling_seconds=30.0)
+PROFILED = EnvironmentSettings(
+    transfer=False, spread=True, spread_otherwise=WORLD.spread_otherwise, profiling_seconds=30.0
+)
 """Nothing but profiling makes jobs lose time, so that what they lose is what it costs."""
 
 SETTINGS = {"round_seconds": ROUND, "restart_seconds": WORLD.restart_seconds}
@@ -54,8 +56,10 @@ def parts(scale: Scale) -> tuple[Part, ...]:
     contended = tuple(workload for workload in many if workload.trace in ("fft-trace-6", "fft-trace-7"))
     wrong = replace(WORLD, work_error=0.3)
 
-    def of(workloads: tuple[Workload, ...], who: tuple[Contestant, ...], world: WorldSettings = WORLD) -> Experiment:
-        return Experiment(workloads, who, seeds, world)
+    def of(
+        workloads: tuple[Workload, ...], who: tuple[Contestant, ...], environment: EnvironmentSettings = WORLD
+    ) -> Experiment:
+        return Experiment(workloads, who, seeds, environment)
 
     return (
         Part("testbed-1", "sections 6.2.1 to 6.2.3, Trace 1", of((one,), (FFT, *OTHERS, Contestant("allox")))),

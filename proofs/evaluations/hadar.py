@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import nan
 
-from hetopt.experiments.environment_settings import WorldSettings
+from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.experiment import Contestant, Experiment
 from hetopt.experiments.paper_claims import AWS, LAB
 from hetopt.experiments.workload import Workload
@@ -30,7 +30,7 @@ from hetopt.proofs.evaluations.hadar_findings import EXAMPLE, LATENCIES, SLOTS, 
 from hetopt.proofs.evaluations.hadar_trace import HadarTrace
 
 ROUND = 360.0
-WORLD = WorldSettings(restart_seconds=10.0, resume_seconds=10.0, start_seconds=10.0, transfer=False)
+WORLD = EnvironmentSettings(restart_seconds=10.0, resume_seconds=10.0, start_seconds=10.0, transfer=False)
 MERGE, MESSAGES = 2.0, 4
 FORKED = replace(WORLD, merge_seconds=MERGE)
 SECOND = 1_000_000

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hetopt.experiments.environment_settings import WorldSettings
+from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.experiment import Contestant, Experiment
 from hetopt.experiments.workload import Workload
 from hetopt.proofs.evaluations.evaluation import Evaluation, Finding, Part, Scale
@@ -39,7 +39,7 @@ from hetopt.traces.oef import JOBS_EACH, JOBS_OF_FIFTY, MINUTE_40, USERS
 
 HOUR = 3600.0
 CLUSTER = "oef/cluster"
-WORLD = WorldSettings(spread=True)
+WORLD = EnvironmentSettings(spread=True)
 FIRST_FREE = {"placer": "first-free", "mix": True}
 OEF = tuple(Contestant(name, {"mix": True}, label=name) for name in (COOPERATIVE, NONCOOPERATIVE))
 BASELINES = tuple(Contestant(name, FIRST_FREE, label=name) for name in ("gavel-tenants", "gandiva-fair"))
@@ -58,9 +58,9 @@ def parts(scale: Scale) -> tuple[Part, ...]:
     shared = tuple(Contestant(name) for name in (COOPERATIVE, EQUAL))
     hours = max(HOUR, 8 * HOUR * scale.jobs)
 
-    def of(workload: Workload, who: tuple[Contestant, ...], until: float | None, **world: object) -> Experiment:
+    def of(workload: Workload, who: tuple[Contestant, ...], until: float | None, **environment: object) -> Experiment:
         one = (0,) if workload.trace == four.trace else seeds  # nothing is drawn for the four users
-        return Experiment((workload,), who, one, replace(WORLD, **world), until)  # type: ignore[arg-type]
+        return Experiment((workload,), who, one, replace(WORLD, **environment), until)  # type: ignore[arg-type]
 
     lies = [
         Part(name, f"Fig. 4(b), User-1 overstates by {lie:.0%}", of(four, equal, 2 * MINUTE_40, liar="User-1", lie=lie))

@@ -20,7 +20,7 @@ from hetopt.experiments.store import Store
 from hetopt.models import oef
 from hetopt.proofs.evaluations.evaluation import Finding, Stores, times
 from hetopt.proofs.evaluations.measures import ran, ratios, values
-from hetopt.simulation.estimate_errors import Beliefs
+from hetopt.simulation.estimate_errors import EstimateErrors
 
 COOPERATIVE, NONCOOPERATIVE, EQUAL = "oef-cooperative", "oef-noncooperative", "equal-split-tenants"
 BADLY_PLACED = "oef-cooperative, first free GPUs"
@@ -105,7 +105,7 @@ def largest_loss(instance: Instance, liar: str) -> float:
         found = hetopt.solve(oef.noncooperative(), told)
         return float(instance.entities("tenants").rate(found.x).sum())
 
-    return 1 - min(total(Beliefs(lies={liar: lie}).of(instance)) for lie in ANY_LIES) / total(instance)
+    return 1 - min(total(EstimateErrors(lies={liar: lie}).of(instance)) for lie in ANY_LIES) / total(instance)
 
 
 def promised(store: Store, system: str) -> pd.Series[float]:

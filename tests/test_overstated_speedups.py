@@ -8,17 +8,17 @@ import pytest
 
 import hetopt
 from hetopt import InvalidOption, instances
-from hetopt.experiments.environment_settings import WorldSettings
+from hetopt.experiments.environment_settings import EnvironmentSettings
 from hetopt.experiments.workload import Workload
 from hetopt.models import oef
-from hetopt.simulation.environment import World
-from hetopt.simulation.estimate_errors import Beliefs
+from hetopt.simulation.environment import Environment
+from hetopt.simulation.estimate_errors import EstimateErrors
 
 FOUR = Workload("oef-four-users", "oef/cluster", count=8, tenants="users").instance()
 
 
 def test_only_the_liar_is_told_otherwise_and_only_its_faster_types() -> None:
-    told = Beliefs(lies={"User-1": 0.5}).of(FOUR)
+    told = EstimateErrors(lies={"User-1": 0.5}).of(FOUR)
     for true, said in zip(FOUR.tenants, told.tenants, strict=True):
         speed, claimed = dict(true.job_types[0].speedup), dict(said.job_types[0].speedup)
         if true.name == "User-1":
@@ -28,13 +28,13 @@ def test_only_the_liar_is_told_otherwise_and_only_its_faster_types() -> None:
     assert [job.throughput == other.throughput for job, other in zip(FOUR.jobs, told.jobs, strict=True)] == [
         job.tenant != "User-1" for job in FOUR.jobs
     ]
-    assert Beliefs().of(FOUR).tenants == FOUR.tenants
+    assert EstimateErrors().of(FOUR).tenants == FOUR.tenants
 
 
 def test_equal_2_of_the_paper_is_a_lie() -> None:
     """[OEF, section 2.4]: u1's speedup of 2 told as 2.8 is a lie of 40 %."""
     eq1 = instances.load("oef/eq1")
-    told = Beliefs(lies={"u1": 0.4}).of(eq1).tenants[0].job_types[0].speedup
+    told = EstimateErrors(lies={"u1": 0.4}).of(eq1).tenants[0].job_types[0].speedup
     assert told == pytest.approx(dict(instances.load("oef/eq1-lie").tenants[0].job_types[0].speedup))
 
 
@@ -45,7 +45,7 @@ def test_a_lie_changes_what_policies_give_and_not_how_fast_jobs_run() -> None:
         FOUR,
         round_seconds=300.0,
         max_rounds=1,
-        world=World(beliefs=Beliefs(lies={"User-1": 1.0})),
+        environment=Environment(estimate_errors=EstimateErrors(lies={"User-1": 1.0})),
     )
     speed = {job.name: job.throughput for job in FOUR.jobs}
     for tenant, own in log.spans.groupby("tenant"):
@@ -58,13 +58,16 @@ def test_a_lie_changes_what_policies_give_and_not_how_fast_jobs_run() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Beliefs(lies={"User-1": -0.5}), r"Beliefs\.lies\['User-1'\] is -0\.5"),
-        (lambda: Beliefs(lies=3), r"Beliefs\.lies is 3; it must be a mapping"),  # type: ignore[arg-type]
-        (lambda: Beliefs(lies={"": 1.0}), r"Beliefs\.lies is"),
-        (lambda: Beliefs(lies={"User-5": 1.0}).of(FOUR), r"lies names 'User-5', which is no tenant; did you mean"),
-        (lambda: WorldSettings(liar="User-1"), r"liar and lie are 'User-1' and 0\.0; give both"),
-        (lambda: WorldSettings(lie=0.5), "give both: who lies, and by how much"),
-        (lambda: WorldSettings(liar=3, lie=0.5), "world setting liar is 3; it must be a tenant's name"),  # type: ignore[arg-type]
+        (lambda: EstimateErrors(lies={"User-1": -0.5}), r"EstimateErrors\.lies\['User-1'\] is -0\.5"),
+        (lambda: EstimateErrors(lies=3), r"EstimateErrors\.lies is 3; it must be a mapping"),  # type: ignore[arg-type]
+        (lambda: EstimateErrors(lies={"": 1.0}), r"EstimateErrors\.lies is"),
+        (
+            lambda: EstimateErrors(lies={"User-5": 1.0}).of(FOUR),
+            r"lies names 'User-5', which is no tenant; did you mean",
+        ),
+        (lambda: EnvironmentSettings(liar="User-1"), r"liar and lie are 'User-1' and 0\.0; give both"),
+        (lambda: EnvironmentSettings(lie=0.5), "give both: who lies, and by how much"),
+        (lambda: EnvironmentSettings(liar=3, lie=0.5), "world setting liar is 3; it must be a tenant's name"),  # type: ignore[arg-type]
     ],
 )
 def test_lies_that_are_none(make: Any, message: str) -> None:
@@ -73,6 +76,6 @@ def test_lies_that_are_none(make: Any, message: str) -> None:
 
 
 def test_worlds_can_be_told_of_a_liar() -> None:
-    world = WorldSettings.of({"liar": "User-1", "lie": 0.25}).world(FOUR.cluster, 7)
-    assert world.beliefs == Beliefs(seed=7, lies={"User-1": 0.25})
-    assert WorldSettings(liar="User-1", lie=0.25).changed() == {"liar": "User-1", "lie": 0.25}
+    environment = EnvironmentSettings.of({"liar": "User-1", "lie": 0.25}).build(FOUR.cluster, 7)
+    assert environment.estimate_errors == EstimateErrors(seed=7, lies={"User-1": 0.25})
+    assert EnvironmentSettings(liar="User-1", lie=0.25).changed() == {"liar": "User-1", "lie": 0.25}

@@ -15,8 +15,8 @@ from hetopt.decisions.speed_models import Spread, Variability
 from hetopt.errors import Stalled
 from hetopt.models import asrpt, gavel
 from hetopt.simulation.datasets import LocalDisks
-from hetopt.simulation.environment import World
-from hetopt.simulation.estimate_errors import Beliefs
+from hetopt.simulation.environment import Environment
+from hetopt.simulation.estimate_errors import EstimateErrors
 from hetopt.simulation.profiling import Profiling, fewest
 from hetopt.simulation.server_changes import ServerChange, checked, failures, there_at
 
@@ -39,8 +39,10 @@ class First:
         return Plan(jobs, x), None
 
 
-def run(jobs: tuple[Job, ...], cluster: Cluster, world: World, **options: Any) -> hetopt.Log:
-    return hetopt.simulate(options.pop("policy", First()), Instance(cluster, jobs=jobs), world=world, **options)
+def run(jobs: tuple[Job, ...], cluster: Cluster, environment: Environment, **options: Any) -> hetopt.Log:
+    return hetopt.simulate(
+        options.pop("policy", First()), Instance(cluster, jobs=jobs), environment=environment, **options
+    )
 
 
 # -- checkpoints
@@ -50,7 +52,7 @@ def test_the_checkpoint_is_written_before_a_job_pauses_or_moves() -> None:
     """Paused at 16 by a shorter job of 4 s: resumes at 20, 2 s for the old save, 1 s to resume."""
     jobs = (Job("long", {"G": 1.0}, 32.0), Job("short", {"G": 1.0}, 4.0, arrival=16.0))
     costs = hetopt.Overheads(resume_seconds=1.0, save_seconds=2.0)
-    log = run(jobs, Cluster.of({"G": 1}), World(costs), policy=Shortest())
+    log = run(jobs, Cluster.of({"G": 1}), Environment(costs), policy=Shortest())
     assert log.jobs["finish"].tolist() == [39.0, 20.0]
     assert log.jobs["lost"].tolist() == [3.0, 0.0]
 
@@ -61,10 +63,10 @@ def test_the_checkpoint_is_written_before_a_job_pauses_or_moves() -> None:
 def test_datasets_are_fetched_once_per_server() -> None:
     """100 bytes at 10 bytes/s: 10 s for the first job on the server, none for the second, again on the other server."""
     jobs = tuple(Job(name, {"G": 1.0}, 20.0, dataset="d", dataset_bytes=100.0) for name in "abc")
-    log = run(jobs, TWO, World(datasets=LocalDisks(10.0)), placer=HierarchicalPlacer())
+    log = run(jobs, TWO, Environment(datasets=LocalDisks(10.0)), placer=HierarchicalPlacer())
     assert log.jobs["finish"].tolist() == [30.0, 30.0, 50.0]
     assert log.jobs["lost"].tolist() == [10.0, 10.0, 0.0]
-    without = run(jobs, TWO, World(), placer=HierarchicalPlacer())
+    without = run(jobs, TWO, Environment(), placer=HierarchicalPlacer())
     assert without.jobs["finish"].tolist() == [20.0, 20.0, 40.0]
 
 
@@ -106,7 +108,7 @@ def test_what_fits_on_no_disk_is_fetched_each_time() -> None:
 
 def test_datasets_need_servers() -> None:
     with pytest.raises(InvalidOption, match="needs servers, and this policy chooses none: give a placer"):
-        run((Job("a", {"G": 1.0}, 1.0),), TWO, World(datasets=LocalDisks()))
+        run((Job("a", {"G": 1.0}, 1.0),), TWO, Environment(datasets=LocalDisks()))
     with pytest.raises(InvalidOption, match=r"LocalDisks\.source_bytes_per_s"):
         LocalDisks(0.0)
 
@@ -118,9 +120,9 @@ def test_gangs_on_several_servers_are_slower() -> None:
     """Two GPUs on two servers at half the speed; alone on one server at full speed."""
     spread = Spread({"net": {2: {2: 0.5}}}, {"mine": "net"})
     job = Job("a", {"G": 1.0}, 8.0, 2, model="mine")
-    assert run((job,), TWO, World(speeds=spread), placer=HierarchicalPlacer()).jobs.loc["a", "finish"] == 16.0
+    assert run((job,), TWO, Environment(speeds=spread), placer=HierarchicalPlacer()).jobs.loc["a", "finish"] == 16.0
     one = Cluster.of({"G": 2})
-    assert run((job,), one, World(speeds=spread), placer=HierarchicalPlacer()).jobs.loc["a", "finish"] == 8.0
+    assert run((job,), one, Environment(speeds=spread), placer=HierarchicalPlacer()).jobs.loc["a", "finish"] == 8.0
 
 
 def test_numbers_that_were_not_measured() -> None:
@@ -137,11 +139,11 @@ def test_slow_servers() -> None:
     """s2 takes twice as long for this model: a gang over both goes at its pace."""
     uneven = Variability({"s2": {"net": 2.0}})
     both, alone = Job("a", {"G": 1.0}, 8.0, 2, model="net"), Job("b", {"G": 1.0}, 8.0, 2, model="other")
-    world = World(speeds=uneven)
-    assert run((both,), TWO, world, placer=HierarchicalPlacer()).jobs.loc["a", "finish"] == 16.0
-    assert run((alone,), TWO, world, placer=HierarchicalPlacer()).jobs.loc["b", "finish"] == 8.0
+    environment = Environment(speeds=uneven)
+    assert run((both,), TWO, environment, placer=HierarchicalPlacer()).jobs.loc["a", "finish"] == 16.0
+    assert run((alone,), TWO, environment, placer=HierarchicalPlacer()).jobs.loc["b", "finish"] == 8.0
     with pytest.raises(InvalidOption, match="names 's3', which is no server of the cluster"):
-        run((both,), TWO, World(speeds=Variability({"s3": 2.0})), placer=HierarchicalPlacer())
+        run((both,), TWO, Environment(speeds=Variability({"s3": 2.0})), placer=HierarchicalPlacer())
 
 
 @pytest.mark.parametrize(
@@ -171,7 +173,7 @@ def test_new_jobs_are_profiled_first() -> None:
         Job("a", {"A": 0.0, "B": 1.0}, 40.0),
         Job("b", {"A": 1.0, "B": 1.0}, 10.0, arrival=10.0, memory_bytes=4.0),
     )
-    log = run(jobs, cluster, World(profiling=Profiling(4.0)))
+    log = run(jobs, cluster, Environment(profiling=Profiling(4.0)))
     # a itself is profiled from 0 to 4 and runs from then on, but for b's run from 10 to 14: 4 + 40 + 4.
     assert log.jobs["start"].tolist() == [4.0, 18.0]
     assert log.jobs["finish"].tolist() == [48.0, 28.0]
@@ -198,7 +200,7 @@ def test_the_fewest_jobs_that_make_room() -> None:
 
 def test_profiles_are_made_in_rounds_too() -> None:
     """Known at 4 s, the job waits for the round at 10."""
-    log = run((Job("a", {"G": 1.0}, 5.0),), TWO, World(profiling=Profiling(4.0)), policy=First(10.0))
+    log = run((Job("a", {"G": 1.0}, 5.0),), TWO, Environment(profiling=Profiling(4.0)), policy=First(10.0))
     assert log.jobs.loc["a", ["start", "finish"]].tolist() == [10.0, 15.0]
 
 
@@ -208,12 +210,14 @@ def test_profiles_are_made_in_rounds_too() -> None:
 def test_a_failed_server_takes_what_was_not_saved() -> None:
     """Checkpoints every 8 s: after 20 s of training, 16 are saved. Restart on s2 takes 2 s."""
     job = Job("a", {"G": 1.0}, 40.0)
-    world = World(hetopt.Overheads(restart_seconds=2.0), changes=(ServerChange(20.0, "s1"),), checkpoint_seconds=8.0)
-    log = run((job,), TWO, world, placer=HierarchicalPlacer())
+    environment = Environment(
+        hetopt.Overheads(restart_seconds=2.0), changes=(ServerChange(20.0, "s1"),), checkpoint_seconds=8.0
+    )
+    log = run((job,), TWO, environment, placer=HierarchicalPlacer())
     assert log.jobs.loc["a", ["finish", "wasted", "done"]].tolist() == [46.0, 4.0, 40.0]
     assert log.spans["work"].tolist() == [20.0, 24.0]
     assert log.events["kind"].tolist() == ["arrive", "decide", "down", "decide", "finish"]
-    saved = run((job,), TWO, World(changes=(ServerChange(20.0, "s1"),)), placer=HierarchicalPlacer())
+    saved = run((job,), TWO, Environment(changes=(ServerChange(20.0, "s1"),)), placer=HierarchicalPlacer())
     assert saved.jobs.loc["a", ["finish", "wasted"]].tolist() == [40.0, 0.0]
 
 
@@ -222,10 +226,10 @@ def test_nobody_runs_while_no_server_is_there() -> None:
     name = one.servers[0].name
     away = (ServerChange(10.0, name), ServerChange(50.0, name, up=True))
     for policy, finish in ((First(), 70.0), (First(20.0), 80.0)):  # with rounds, the one at 60 is the first with it
-        log = run((Job("a", {"G": 1.0}, 30.0),), one, World(changes=away), policy=policy)
+        log = run((Job("a", {"G": 1.0}, 30.0),), one, Environment(changes=away), policy=policy)
         assert log.jobs.loc["a", "finish"] == finish
     with pytest.raises(Stalled, match="too few servers are left, and none comes back"):
-        run((Job("a", {"G": 1.0}, 30.0),), one, World(changes=away[:1]), policy=First(20.0))
+        run((Job("a", {"G": 1.0}, 30.0),), one, Environment(changes=away[:1]), policy=First(20.0))
 
 
 def test_servers_may_be_added() -> None:
@@ -233,7 +237,7 @@ def test_servers_may_be_added() -> None:
     log = run(
         (Job("a", {"G": 1.0}, 8.0, 2), Job("b", {"G": 1.0}, 16.0)),
         TWO,
-        World(changes=(ServerChange(10.0, "s2", up=True),)),
+        Environment(changes=(ServerChange(10.0, "s2", up=True),)),
         placer=HierarchicalPlacer(),
     )
     assert log.jobs["start"].tolist() == [10.0, 0.0]
@@ -242,7 +246,7 @@ def test_servers_may_be_added() -> None:
 
 def test_without_servers_the_latest_jobs_lose_their_gpus() -> None:
     jobs = (Job("a", {"G": 1.0}, 16.0), Job("b", {"G": 1.0}, 16.0, arrival=1.0))
-    log = run(jobs, TWO, World(changes=(ServerChange(9.0, "s2"),)))
+    log = run(jobs, TWO, Environment(changes=(ServerChange(9.0, "s2"),)))
     assert log.jobs["finish"].tolist() == [16.0, 24.0]
 
 
@@ -269,10 +273,10 @@ def test_random_failures_are_as_often_as_asked() -> None:
 
 def test_policies_that_start_jobs_for_good_refuse_failures() -> None:
     with pytest.raises(InvalidOption, match="ASRPT starts jobs for good"):
-        run((Job("a", {"G": 1.0}, 1.0),), TWO, World(changes=(ServerChange(1.0, "s1"),)), policy=asrpt.ASRPT())
+        run((Job("a", {"G": 1.0}, 1.0),), TWO, Environment(changes=(ServerChange(1.0, "s1"),)), policy=asrpt.ASRPT())
 
 
-# -- wrong beliefs
+# -- wrong estimate_errors
 
 
 def test_policies_see_wrong_numbers_and_jobs_run_by_the_right_ones() -> None:
@@ -287,10 +291,10 @@ def test_policies_see_wrong_numbers_and_jobs_run_by_the_right_ones() -> None:
             return First()(instance)
 
     job = Job("a", {"G": 2.0}, 100.0)
-    world = World(beliefs=Beliefs(throughput=0.5, work=0.5, seed=3))
-    log = run((job,), Cluster.of({"G": 1}), world, policy=Watching())
+    environment = Environment(estimate_errors=EstimateErrors(throughput=0.5, work=0.5, seed=3))
+    log = run((job,), Cluster.of({"G": 1}), environment, policy=Watching())
     assert log.jobs.loc["a", "finish"] == 50.0
-    believed = world.beliefs.of(Instance(Cluster.of({"G": 1}), jobs=(job,))).jobs[0]
+    believed = environment.estimate_errors.of(Instance(Cluster.of({"G": 1}), jobs=(job,))).jobs[0]
     assert believed.throughput["G"] != 2.0
     assert seen[0].jobs[0] == believed
     left = [float(i.job_array("work_left")[0]) for i in seen]
@@ -303,31 +307,31 @@ def test_policies_see_wrong_numbers_and_jobs_run_by_the_right_ones() -> None:
 
 def test_errors_are_within_bounds_and_repeat() -> None:
     instance = hetopt.instances.load("lab36/jobs")
-    beliefs = Beliefs(throughput=0.2, work=0.3, seed=1)
-    wrong = beliefs.of(instance)
+    estimate_errors = EstimateErrors(throughput=0.2, work=0.3, seed=1)
+    wrong = estimate_errors.of(instance)
     ratio = wrong.job_array("work") / instance.job_array("work")
     assert ratio.min() >= 0.7
     assert ratio.max() <= 1.3
     assert len(set(ratio.tolist())) == len(ratio)
-    assert wrong == beliefs.of(instance)
-    assert (Beliefs(work=0.3, seed=1).of(instance).job_array("work") == wrong.job_array("work")).all()
-    with pytest.raises(InvalidOption, match=r"Beliefs\.work is 1\.0; it must be below 1"):
-        Beliefs(work=1.0)
+    assert wrong == estimate_errors.of(instance)
+    assert (EstimateErrors(work=0.3, seed=1).of(instance).job_array("work") == wrong.job_array("work")).all()
+    with pytest.raises(InvalidOption, match=r"EstimateErrors\.work is 1\.0; it must be below 1"):
+        EstimateErrors(work=1.0)
 
 
 def test_beliefs_do_not_change_fluid_rates() -> None:
     """Gavel believes both types equal; the job runs at the true 3 on one and 1 on the other."""
     instance = Instance.from_jobs([[4, 2], [4, 2]], 1, [64, 64], [1, 1], round_seconds=1.0)
-    world = World(beliefs=Beliefs(throughput=0.1, seed=0))
-    log = hetopt.simulate(gavel.total_throughput(), instance, world=world, fluid=True)
+    environment = Environment(estimate_errors=EstimateErrors(throughput=0.1, seed=0))
+    log = hetopt.simulate(gavel.total_throughput(), instance, environment=environment, fluid=True)
     assert log.spans.groupby("job")["work"].sum().to_dict() == pytest.approx({"j1": 64.0, "j2": 64.0})
     assert log.spans["work"].iloc[0] == pytest.approx(64.0)
 
 
 def test_a_world_of_wrong_parts_is_refused() -> None:
-    with pytest.raises(InvalidOption, match=r"World\.datasets"):
-        World(datasets=3)  # type: ignore[arg-type]
-    with pytest.raises(InvalidOption, match=r"World\.overheads is the class Overheads"):
-        World(overheads=hetopt.Overheads)  # type: ignore[arg-type]
-    with pytest.raises(InvalidOption, match=r"World\.checkpoint_seconds"):
-        World(checkpoint_seconds=0.0)
+    with pytest.raises(InvalidOption, match=r"Environment\.datasets"):
+        Environment(datasets=3)  # type: ignore[arg-type]
+    with pytest.raises(InvalidOption, match=r"Environment\.overheads is the class Overheads"):
+        Environment(overheads=hetopt.Overheads)  # type: ignore[arg-type]
+    with pytest.raises(InvalidOption, match=r"Environment\.checkpoint_seconds"):
+        Environment(checkpoint_seconds=0.0)

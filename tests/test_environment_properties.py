@@ -1,4 +1,4 @@
-"""Random worlds, jobs and policies: what must hold whatever happens."""
+"""Random environments, jobs and policies: what must hold whatever happens."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from hetopt.decisions.rounders import ByPriority
 from hetopt.decisions.system import OnChange, System
 from hetopt.errors import Stalled
 from hetopt.models import gavel
-from hetopt.simulation import dispatcher as floor
+from hetopt.simulation import dispatcher
 from hetopt.simulation.datasets import LocalDisks
-from hetopt.simulation.environment import World
-from hetopt.simulation.estimate_errors import Beliefs
+from hetopt.simulation.environment import Environment
+from hetopt.simulation.estimate_errors import EstimateErrors
 from hetopt.simulation.log import Log
 from hetopt.simulation.profiling import Profiling
 from hetopt.simulation.server_changes import ServerChange
@@ -43,7 +43,7 @@ def outages(draw: st.DrawFn, instance: Instance) -> tuple[ServerChange, ...]:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> tuple[Instance, World]:
+def environments(draw: st.DrawFn) -> tuple[Instance, Environment]:
     instance = draw(cases())
     jobs = [
         replace(
@@ -54,7 +54,7 @@ def worlds(draw: st.DrawFn) -> tuple[Instance, World]:
     disk = draw(st.sampled_from([None, 6e10, 1e10]))
     servers = tuple(replace(server, disk_bytes=disk) for server in instance.cluster.servers)
     instance = replace(instance, jobs=tuple(jobs), cluster=replace(instance.cluster, servers=servers))
-    world = World(
+    environment = Environment(
         overheads=Overheads(draw(SECONDS), draw(SECONDS), draw(SECONDS), save_seconds=draw(SECONDS)),
         datasets=draw(
             st.sampled_from([None, LocalDisks(), LocalDisks(1e9, 2.0), LocalDisks(1e9, 2.0, proactive=True)])
@@ -62,12 +62,12 @@ def worlds(draw: st.DrawFn) -> tuple[Instance, World]:
         profiling=draw(st.sampled_from([None, Profiling(16.0)])),
         changes=draw(outages(instance)),
         checkpoint_seconds=draw(st.sampled_from([None, 64.0, 1e6])),
-        beliefs=draw(st.sampled_from([None, Beliefs(0.3, 0.3, 1)])),
+        estimate_errors=draw(st.sampled_from([None, EstimateErrors(0.3, 0.3, 1)])),
     )
-    return instance, world
+    return instance, environment
 
 
-def check(log: Log, instance: Instance, world: World) -> None:
+def check(log: Log, instance: Instance, environment: Environment) -> None:
     """Work is conserved, capacity and gangs are kept, nobody runs before it came or on a server that is away."""
     jobs, spans = log.jobs, log.spans
     worked = spans.groupby("job")["work"].sum().reindex(jobs.index).fillna(0.0)
@@ -80,11 +80,11 @@ def check(log: Log, instance: Instance, world: World) -> None:
     assert (spans["lost"] <= (spans["end"] - spans["start"]) * (1 + EQUAL)).all()
     lost = spans.groupby("job")["lost"].sum().reindex(jobs.index).fillna(0.0)
     assert np.allclose(lost, jobs["lost"], rtol=EQUAL, atol=EQUAL)
-    if world.checkpoint_seconds is None:
+    if environment.checkpoint_seconds is None:
         assert (jobs["wasted"] == 0).all()
     away = {
         server: [(c.time, back.time) for c, back in zip(own[::2], own[1::2], strict=True)]
-        for server, own in _by_server(world.changes).items()
+        for server, own in _by_server(environment.changes).items()
     }
     changes: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     for row in spans.itertuples():
@@ -103,56 +103,62 @@ def _by_server(changes: tuple[ServerChange, ...]) -> dict[str, list[ServerChange
     return found
 
 
-@given(worlds(), st.integers(0, 99), st.sampled_from([HierarchicalPlacer(), MoreWorkersFirst()]))
+@given(environments(), st.integers(0, 99), st.sampled_from([HierarchicalPlacer(), MoreWorkersFirst()]))
 @settings(max_examples=100, deadline=None)
 @pytest.mark.parametrize("seconds", [None, 300.0])
-def test_random_worlds(seconds: float | None, case: tuple[Instance, World], seed: int, placer: Any) -> None:
+def test_random_worlds(seconds: float | None, case: tuple[Instance, Environment], seed: int, placer: Any) -> None:
     """Twice the same, once with jobs that stop booked one by one and once all in arrays."""
-    instance, world = case
+    instance, environment = case
     logs = []
     for many in (1_000, 1):
         try:
-            with patch.object(floor, "MANY", many):
-                logs.append(simulate(Random(seed, seconds), instance, world=world, placer=placer, patience=50))
+            with patch.object(dispatcher, "MANY", many):
+                logs.append(
+                    simulate(Random(seed, seconds), instance, environment=environment, placer=placer, patience=50)
+                )
         except Stalled:  # it moves jobs faster than they restart
             logs.append(None)
     if logs[0] is None:
         assert logs[1] is None
         return
-    check(logs[0], instance, world)
+    check(logs[0], instance, environment)
     assert logs[0].jobs["finish"].notna().all()
     for name in ("jobs", "spans", "rounds", "events", "throughput"):
         pd.testing.assert_frame_equal(getattr(logs[0], name), getattr(logs[1], name))
 
 
-@given(worlds())
+@given(environments())
 @settings(max_examples=60, deadline=None)
-def test_gavel_in_random_worlds(case: tuple[Instance, World]) -> None:
+def test_gavel_in_random_worlds(case: tuple[Instance, Environment]) -> None:
     """The same for shares that are kept while nobody comes or goes, and rounded by priority."""
-    instance, world = case
+    instance, environment = case
     system = System(OnChange(gavel.max_min_fairness()), 300.0, ByPriority(), placer=MoreWorkersFirst(sticky=True))
-    log = simulate(system, instance, world=world, patience=50)
-    check(log, instance, world)
+    log = simulate(system, instance, environment=environment, patience=50)
+    check(log, instance, environment)
 
 
-@given(worlds(), st.randoms(use_true_random=False))
+@given(environments(), st.randoms(use_true_random=False))
 @settings(max_examples=60, deadline=None)
 def test_the_order_of_jobs_that_come_together_and_are_alike_does_not_matter(
-    case: tuple[Instance, World], dice: Any
+    case: tuple[Instance, Environment], dice: Any
 ) -> None:
     """Jobs under other names, in another order: the same finish times as a multiset, where all jobs are the same."""
-    instance, world = case
+    instance, environment = case
     base = instance.jobs[0]
     alike = [replace(base, name=f"x{i}", arrival=job.arrival) for i, job in enumerate(instance.jobs)]
     shuffled = list(alike)
     dice.shuffle(shuffled)
-    world = replace(world, beliefs=None)
+    environment = replace(environment, estimate_errors=None)
     logs = []
     for jobs in (alike, shuffled):
         case_ = replace(instance, jobs=tuple(jobs), done={}, held={}, placed={})
         logs.append(
             simulate(
-                gavel.fifo(), case_, world=replace(world, datasets=None), round_seconds=300.0, rounder=ByPriority()
+                gavel.fifo(),
+                case_,
+                environment=replace(environment, datasets=None),
+                round_seconds=300.0,
+                rounder=ByPriority(),
             )
         )
     assert sorted(logs[0].jobs["finish"]) == pytest.approx(sorted(logs[1].jobs["finish"]))
