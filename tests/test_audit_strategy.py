@@ -33,7 +33,7 @@ def gain(verdict, instance, liar):
     row = entities.speed[entities.position[liar]]
     lying, honest = (
         table.loc[[name for name in table.index if name.split("/")[0] == liar]].reindex(columns=list(entities.types))
-        for table in (verdict.witness.lying_table, verdict.witness.honest_table)
+        for table in (verdict.witness.untruthful_table, verdict.witness.truthful_table)
     )
     return float(row @ lying.fillna(0).sum().to_numpy() - row @ honest.fillna(0).sum().to_numpy())
 
@@ -49,7 +49,7 @@ def test_over_reports_pay_under_cooperative_oef(row, report, rate):
     """[THEOREMS, Theorems 3.2, 3.3]: 3/2 -> 7/4 and 3/2 -> 5/3; the search finds at least as much."""
     instance = market([[1, 2], row])
     assert true_rate_of_u1(oef.cooperative(), instance, report) == pytest.approx(rate)
-    verdict = auditing.strategy_proof(instance, oef.cooperative(), kinds=("over",), liars=("u1",), budget=150)
+    verdict = auditing.strategy_proof(instance, oef.cooperative(), kinds=("over",), misreporting=("u1",), budget=150)
     assert verdict.holds is False
     assert verdict.witness.before == pytest.approx({"u1": 3 / 2})
     assert verdict.witness.gains["u1"] >= rate - 3 / 2 - EQUAL
@@ -63,7 +63,7 @@ def test_under_reports_pay_under_noncooperative_oef():
     instance = market()
     verdict = auditing.strategy_proof(instance, oef.noncooperative(), kinds=("under",))
     assert verdict.holds is False
-    assert verdict.witness.liars == ("u2",)
+    assert verdict.witness.misreporting == ("u2",)
     assert verdict.witness.before["u2"] == pytest.approx(15 / 7)
     assert verdict.witness.after["u2"] >= 8 / 3 - EQUAL
     assert direction(np.array(list(verdict.witness.reported["u2"].values())), np.array([1, 5])) == "under"
@@ -76,14 +76,18 @@ def test_a_raw_over_report_of_the_slowest_type_is_an_under_report():
     reports = auditing.ReportGenerator(instance, "tenants", "divided")
     told = reports.apply(auditing.Report("over", {1: (5.0, 5.0)}))
     assert told.entities().speed[1].tolist() == [1, 1]
-    divided = auditing.strategy_proof(instance, oef.noncooperative(), kinds=("over",), liars=("u2",), scale="divided")
+    divided = auditing.strategy_proof(
+        instance, oef.noncooperative(), kinds=("over",), misreporting=("u2",), scale="divided"
+    )
     assert divided.holds is False
     assert divided.witness.after["u2"] >= 8 / 3 - EQUAL
     for scale in ("kept", "raw"):
-        kept = auditing.strategy_proof(instance, oef.noncooperative(), kinds=("over",), liars=("u2",), scale=scale)
+        kept = auditing.strategy_proof(
+            instance, oef.noncooperative(), kinds=("over",), misreporting=("u2",), scale=scale
+        )
         assert kept.holds is None
     raw = auditing.strategy_proof(
-        instance, oef.noncooperative(), kinds=("under",), liars=("u2",), scale="raw", budget=60
+        instance, oef.noncooperative(), kinds=("under",), misreporting=("u2",), scale="raw", budget=60
     )
     assert raw.holds is False  # to report a quarter of all speeds brings four times the GPUs
 
@@ -124,7 +128,9 @@ def test_a_fake_job_type_pays_under_noncooperative_oef():
     assert result.entities.names == ("u1/jobs", "u1/fake", "u2")
     assert result.entities.weight.tolist() == [0.5, 0.5, 1]
     assert float(np.array([1, 2]) @ result.x[:2].sum(axis=0)) == pytest.approx(41 / 19)
-    verdict = auditing.strategy_proof(instance, oef.noncooperative(), kinds=("job type",), liars=("u1",), budget=100)
+    verdict = auditing.strategy_proof(
+        instance, oef.noncooperative(), kinds=("job type",), misreporting=("u1",), budget=100
+    )
     assert verdict.holds is False
     assert verdict.witness.after["u1"] >= 41 / 19 - EQUAL
     assert verdict.witness.gains["u1"] == pytest.approx(gain(verdict, instance, "u1"))
@@ -165,7 +171,7 @@ def test_a_policy_that_listens_to_nobody_is_not_refuted_and_not_proven():
 
 def test_a_fake_tenant_pays_under_equal_parts_when_asked_for():
     """By hand: two of three equal parts instead of one of two; 2/3 of the cluster's rate 3 instead of 1/2."""
-    verdict = auditing.strategy_proof(market(), Equal(), kinds=("tenant",), liars=("u1",), budget=5)
+    verdict = auditing.strategy_proof(market(), Equal(), kinds=("tenant",), misreporting=("u1",), budget=5)
     assert verdict.holds is False
     assert verdict.witness.after == pytest.approx({"u1": 2})
     as_allocated = auditing.strategy_proof(market(), Equal(), kinds=("tenant",), budget=5, worth="as allocated")
@@ -187,7 +193,7 @@ class Peak:
 
 @pytest.mark.parametrize("best", [2.63, 7.77, 1.1234])
 def test_the_pattern_search_climbs_to_a_peak_between_the_grid(best):
-    verdict = auditing.strategy_proof(market(), Peak(best), kinds=("over", "under"), liars=("u1",))
+    verdict = auditing.strategy_proof(market(), Peak(best), kinds=("over", "under"), misreporting=("u1",))
     found = verdict.witness.reported["u1"]["GPU2"]
     assert found == pytest.approx(best, rel=2 * auditing.strategy_proofness.STEPS[-1])
 
@@ -207,7 +213,7 @@ def test_a_coalition_pays_only_if_both_gain():
     assert auditing.strategy_proof(instance, Together(), kinds=("over", "under", "mixed")).holds is None
     verdict = auditing.strategy_proof(instance, Together(), kinds=("coalition",))
     assert verdict.holds is False
-    assert verdict.witness.liars == ("u1", "u2")
+    assert verdict.witness.misreporting == ("u1", "u2")
     assert verdict.witness.gains == pytest.approx({"u1": 0.5, "u2": 0.7})
 
 
@@ -242,7 +248,7 @@ def test_reports_that_a_policy_turns_away_gain_nothing():
     verdict = auditing.strategy_proof(market(), picky, budget=20)
     assert verdict.holds is None
     assert math.isnan(verdict.slack)
-    assert "turned away" in verdict.why
+    assert "rejected" in verdict.why
 
 
 def test_an_impossible_allocation_is_no_profit():
@@ -297,7 +303,7 @@ def test_a_lie_for_gpus_that_a_job_cannot_use_pays_nothing():
         ({"kinds": ("false",)}, "kinds has 'false'"),
         ({"scale": "odd"}, "scale has 'odd'"),
         ({"worth": "odd"}, "worth has 'odd'"),
-        ({"liars": ("u9",)}, "liars has 'u9'; it must be one of u1, u2"),
+        ({"misreporting": ("u9",)}, "misreporting has 'u9'; it must be one of u1, u2"),
         ({"budget": 1}, "budget is 1"),
         ({"time_limit": -1}, "time_limit is -1"),
     ],

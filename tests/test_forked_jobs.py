@@ -188,10 +188,10 @@ TWO = {"n1": {"fast": 1}, "n2": {"fast": 1}}
         ({"hosts": {"j": TWO}, "dispatch": {"j": {"n1": 1.0}}}, "gives job 'j' 2 GPUs; it runs on 1"),
         (
             {"hosts": {"j": TWO}, "dispatch": {"j": {"n1": 1.0, "n3": 1.0}}},
-            r"placed on servers \['n1', 'n2'\], and has work for \['n1', 'n3'\]",
+            r"placed on servers \['n1', 'n2'\], and has work on \['n1', 'n3'\]",
         ),
-        ({"hosts": {"j": TWO}, "dispatch": {"j": {"n1": 1.0, "n2": 0.0}}}, "on server 'n2' is to do 0; it must be > 0"),
-        ({"hosts": {"j": TWO}, "dispatch": {"j": {"n1": 1.0, "n2": np.nan}}}, "is to do nan"),
+        ({"hosts": {"j": TWO}, "dispatch": {"j": {"n1": 1.0, "n2": 0.0}}}, "on server 'n2' has work 0; it must be > 0"),
+        ({"hosts": {"j": TWO}, "dispatch": {"j": {"n1": 1.0, "n2": np.nan}}}, "has work nan"),
         (
             {"hosts": {"j": TWO}, "dispatch": {"k": {"n1": 1.0, "n2": 1.0}}},
             "forks job 'k', which the plan does not have",

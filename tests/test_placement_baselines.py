@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt import Cluster, GPUType, Instance, InvalidOption, Job, Placement, Plan, Server, UnknownName
-from hetopt.decisions.placers import LARGEST_TENSOR, PACK_LIMIT, FirstFree, Placer, TensorSkew, pack, taken
+from hetopt.decisions.placers import LARGEST_TENSOR, PACK_LIMIT, FirstFree, Placer, TensorSkew, first_seats, pack
 from hetopt.decisions.system import check_placement
 from hetopt.models.systems import PLACERS
 from hetopt.registry import make_system
@@ -136,7 +136,7 @@ def test_a_skewed_job_alone_takes_the_fewest_servers(instance: Instance) -> None
 def test_the_first_seats_are_counted_through(free: list[int], gpus: int) -> None:
     """Against a list of all free seats in order."""
     seats = [f"s{i}" for i, n in enumerate(free) for _ in range(n)]
-    found = taken(gpus, {f"s{i}": n for i, n in enumerate(free)})
+    found = first_seats(gpus, {f"s{i}": n for i, n in enumerate(free)})
     if gpus > len(seats):
         assert found is None
     else:

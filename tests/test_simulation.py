@@ -182,7 +182,7 @@ def test_policies_see_what_everyone_holds() -> None:
     [
         (Fixed(((1.0, 0.0), (1.0, 0.0))), InvalidPlan, r"uses 2 GPUs of 'GPU1'; there are 1"),
         (Fixed(((0.5, 0.0), (0.0, 1.0))), InvalidPlan, r"gives job 'j1' 0.5 GPUs; it runs on 1 or on none"),
-        (Fixed(((-1.0, 0.0), (0.0, 1.0))), InvalidPlan, r"'j1' -1 GPUs of 'GPU1', fewer than none"),
+        (Fixed(((-1.0, 0.0), (0.0, 1.0))), InvalidPlan, r"'j1' -1 GPUs of 'GPU1', fewer than 0"),
         (Fixed(((np.nan, 0.0), (0.0, 1.0))), InvalidPlan, "NaN"),
         (Nothing(), Stalled, "nothing runs and nothing more arrives; 2 jobs are unfinished: j1, j2"),
         (Equal(), InvalidOption, "needs rounds"),

@@ -1,13 +1,13 @@
-"""Audits: ``(Instance, Allocation) -> Verdict``, at any time and without the model that made the allocation."""
+"""Audits: ``(Instance, Allocation) -> Verdict``, without the model that made the allocation."""
 
 from hetopt.auditing.audit import Audit, audit
 from hetopt.auditing.fairness import envy_free, envy_matrix, sharing_incentive
 from hetopt.auditing.feasibility import adjacent_types, within_capacity
-from hetopt.auditing.holdings import Holdings, Level, Result, holdings
+from hetopt.auditing.holdings import Holdings, Result, holdings
 from hetopt.auditing.misreports import MisreportKind, Report, ReportGenerator, ReportScale
 from hetopt.auditing.pareto import pareto_efficient
 from hetopt.auditing.strategy_proofness import DEFAULT_KINDS, strategy_proof
-from hetopt.auditing.verdict import Verdict
+from hetopt.auditing.verdict import Level, Property, Verdict
 from hetopt.auditing.witnesses import (
     BelowFairPart,
     Dominated,
@@ -31,6 +31,7 @@ __all__ = [
     "Misreport",
     "MisreportKind",
     "Overused",
+    "Property",
     "Report",
     "ReportGenerator",
     "ReportScale",

@@ -1,4 +1,4 @@
-"""Envy-freeness and the sharing incentive, recomputed from arrays."""
+"""Envy-freeness and the sharing incentive of an allocation."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hetopt.auditing.holdings import Holdings, Level, Result, bundle, holdings
-from hetopt.auditing.verdict import Verdict, judged
+from hetopt.auditing.holdings import Holdings, Result, bundle, holdings
+from hetopt.auditing.verdict import Level, Property, Verdict, judged
 from hetopt.auditing.witnesses import BelowFairPart, Envy
 from hetopt.data.entities import Numbers
 from hetopt.data.instance import Instance
@@ -26,25 +26,25 @@ def envy_free(
     tolerance: float = EQUAL,
     time_limited: bool | None = None,
 ) -> Verdict:
-    """Would nobody rather have the GPUs of another? [OEF, section 2.3.1 (2); weighted: section 4.2.3].
+    """Does no entity prefer the GPUs of another? [OEF, section 2.3.1 (2); weighted: section 4.2.3].
 
-    With v[e](x) the rate of e with GPUs x and pi the weights, for all e != o:
-    ``v[e](x[e]) >= v[e](pi[e]/pi[o] x[o])``. Slack: the smallest difference as a part of ``v[e](m)``, e's rate with
-    the whole cluster m. For a tenant v[e](x) is the linear ``w[e].x``; for a job it ends where the gang runs all
-    the time.
+    With v[e](x) the rate of e with GPUs x and pi the weights, for all e != o: ``v[e](x[e]) >= v[e](pi[e]/pi[o] x[o])``.
+    Slack: minus the largest :func:`~hetopt.data.worth.cluster_envy`, a part of ``v[e](m)``, e's rate with the whole
+    cluster m. For a tenant v[e](x) is the linear ``w[e].x``; the rate of a job is limited to that of its gang running
+    all the time.
 
     Parameters
     ----------
     instance, result, level, exact, time_limited:
         As in :func:`~hetopt.auditing.holdings.holdings`.
     tolerance:
-        Slack that still counts as none; exact verdicts need none.
+        The property holds down to a slack of minus this; exact verdicts need no tolerance.
 
     Returns
     -------
     Verdict
-        Its witness is the worst :class:`~hetopt.auditing.witnesses.Envy`. With one entity alone the slack is what
-        it has itself.
+        Its witness is the worst :class:`~hetopt.auditing.witnesses.Envy`. With a single entity the slack is its own
+        rate.
     """
     held = holdings(instance, result, level=level, exact=exact, time_limited=time_limited)
     e, o, slack = _worst_pair(held)
@@ -58,7 +58,7 @@ def envy_free(
         other=held.bundle(o),
         weight_ratio=_plain(ratio),
     )
-    return judged("envy_free", slack, witness, tolerance=tolerance)
+    return judged(Property.ENVY_FREE, slack, witness, tolerance=tolerance, level=level)
 
 
 def envy_matrix(
@@ -112,7 +112,7 @@ def sharing_incentive(
     tolerance: float = EQUAL,
     time_limited: bool | None = None,
 ) -> Verdict:
-    """Does everyone have at least the rate of a cluster of its own, its part of every type? [OEF, section 2.3.1 (3)].
+    """Does each entity have at least the rate of its fair part of every GPU type? [OEF, section 2.3.1 (3)].
 
     For all e: ``v[e](x[e]) >= v[e](pi[e] / sum(pi) m)``. Slack: the smallest difference as a part of ``v[e](m)``,
     e's rate with the whole cluster m. Rates v as in :func:`envy_free`.
@@ -139,7 +139,7 @@ def sharing_incentive(
         own=held.bundle(e),
         fair=bundle(held.types, part[e] * held.capacity),
     )
-    return judged("sharing_incentive", slack[e], witness, tolerance=tolerance)
+    return judged(Property.SHARING_INCENTIVE, slack[e], witness, tolerance=tolerance, level=level)
 
 
 def _plain(value: Any) -> Any:

@@ -1,4 +1,26 @@
-"""Pareto efficiency against all allocations, by a linear program of its own (floats) or by trades (rationals)."""
+"""Pareto efficiency against all allocations: by a linear program in floats, and by two methods in rational numbers.
+
+Where time is not limited, without any solver. An allocation x of divisible GPUs with rates ``v[e].x[e]`` is
+Pareto-efficient iff three things are impossible:
+
+1. give an unused GPU of some type to an entity that can use it; 2. take GPUs from an entity to which they are worth
+nothing, for one to which they are worth something; 3. trade in a ring: holder e of type k gives some for type k', worth
+``v[e, k'] / v[e, k]`` as much to it, and so on around
+   types with a product of ratios above 1; then all keep their rates and the last one gains.
+
+Let ``r[k, k']`` be the largest ratio among the holders of k. Without a ring above 1 the largest products of ratios
+``p[k']`` over all paths to k' are finite, and they are prices: ``p[k'] >= p[k] v[e, k'] / v[e, k]`` for each holder e
+of k. With ``weights[e] = min_k p[k] / v[e, k]`` the allocation maximises the weighted sum of rates, all weights being
+positive, so no allocation dominates it. This is weak duality; the three cases show the converse.
+
+Where gangs run at most all the time, by a linear program. With g[e] >= 0 the gain of e beyond its present rate,
+maximise ``sum_e c[e] g[e]``, c > 0, subject to
+
+    sum_k v[e, k] x[e, k] - g[e] >= rate[e],   sum_e x[e, k] <= m[k],   sum_k x[e, k] <= most[e],   x >= 0.
+
+All numbers of the rows are fractions, and so is the optimum: 0 proves that no entity can gain without a loss to others,
+whatever c is. A positive optimum is a witness.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +33,8 @@ import numpy as np
 from scipy import sparse
 
 from hetopt.auditing.feasibility import capacity_verdict
-from hetopt.auditing.holdings import Holdings, Level, Result, bundle, holdings
-from hetopt.auditing.verdict import Verdict, judged, undecided
+from hetopt.auditing.holdings import Holdings, Result, bundle, holdings
+from hetopt.auditing.verdict import Level, Property, Verdict, judged, undecided
 from hetopt.auditing.witnesses import Dominated, SupportingPrices
 from hetopt.data.entities import Floats, Numbers
 from hetopt.data.instance import Instance
@@ -24,8 +46,6 @@ from hetopt.solving.options import Options
 from hetopt.solving.rational_program import ExactRow, ratio
 from hetopt.tolerances import EQUAL
 
-NAME = "pareto_efficient"
-
 
 def pareto_efficient(
     instance: Instance,
@@ -36,23 +56,22 @@ def pareto_efficient(
     tolerance: float = EQUAL,
     time_limited: bool | None = None,
 ) -> Verdict:
-    """Is there no allocation at all that takes from nobody and gives to some? [OEF, section 2.3.1 (4)].
+    """Does no allocation give some entities more and none less? [OEF, section 2.3.1 (4)].
 
-    With y[e, k] the part of type k that e would get and a[e, k] = w[e, k] m[k] / (w[e].m) (so w[e].m is e's rate
-    with the whole cluster), maximise the total gain
+    With y[e, k] the part of type k that e would get and a[e, k] = w[e, k] m[k] / (w[e].m), where w[e].m is e's rate
+    with the whole cluster, maximise the total gain
 
         sum_ek a[e, k] y[e, k] - sum_e rate[e] / (w[e].m)
         subject to  sum_k a[e, k] y[e, k] >= rate[e] / (w[e].m),   sum_e y[e, k] <= 1,   y >= 0.
 
-    Slack: minus that gain, so 0 at best. Nothing of the policy that made the result limits y but, for jobs, that no
-    gang runs more than all the time, ``sum_k m[k] y[e, k] <= demand[e]``.
+    Slack: minus that gain, so at most 0. The policy that made the result does not limit y; a gang runs at most all the
+    time, ``sum_k m[k] y[e, k] <= demand[e]``.
 
     Parameters
     ----------
     instance, result, exact, tolerance, time_limited:
-        As in :func:`~hetopt.auditing.fairness.envy_free`. In exact mode the answer is a proof either way (see
-        :mod:`hetopt.auditing.pareto` and, where time is limited, :mod:`hetopt.auditing.pareto`), and a negative slack
-        is the gain of the trade found, not of the best.
+        As in :func:`~hetopt.auditing.fairness.envy_free`. In exact mode the answer is a proof either way, and a
+        negative slack is the gain of the trade found, not of the best.
     level:
         ``"job type"`` or ``"free reuse"``; after an even split a rate is no longer a function of the GPUs held.
 
@@ -60,7 +79,7 @@ def pareto_efficient(
     -------
     Verdict
         Its witness is a :class:`~hetopt.auditing.witnesses.Dominated`. Undecided where the audited result itself
-        uses more than there is, so that it cannot be compared with allocations that do not.
+        exceeds the capacity, so that it cannot be compared with allocations that do not.
 
     Raises
     ------
@@ -70,30 +89,34 @@ def pareto_efficient(
     if level == "even split":
         raise InvalidOption("Pareto efficiency is judged at level 'job type' or 'free reuse', not 'even split'")
     held = holdings(instance, result, level=level, exact=exact, time_limited=time_limited)
+    return replace(_judged(held, tolerance), level=level)
+
+
+def _judged(held: Holdings, tolerance: float) -> Verdict:
     capacity = capacity_verdict(held, tolerance)
     if not capacity.holds:
-        return undecided(NAME, f"the allocation itself is not possible: {capacity.explain()}")
-    if not (held.whole_or_none > 0).any():  # nothing is worth anything to anybody
-        return judged(NAME, held.zero, Dominated({}, {}, {}), tolerance=tolerance)
-    if exact:
+        return undecided(Property.PARETO_EFFICIENT, f"the allocation itself is not possible: {capacity.explain()}")
+    if not (held.whole_or_none > 0).any():  # no GPU is worth anything to any entity
+        return judged(Property.PARETO_EFFICIENT, held.zero, Dominated({}, {}, {}), tolerance=tolerance)
+    if held.exact:
         return exact_efficiency(held) if held.most is None else exact_efficiency_in_time(held)
     held = _shrunk(held)
     try:
-        y = _best_reply(held)
+        y = _largest_gain(held)
     except NotSolved as problem:
-        return undecided(NAME, f"its linear program was not solved: {problem}")
+        return undecided(Property.PARETO_EFFICIENT, f"its linear program was not solved: {problem}")
     return judged_by_gain(held, y * held.capacity, tolerance)
 
 
 def _shrunk(held: Holdings) -> Holdings:
-    """Overuse within the tolerance taken back, so that the audited allocation is feasible for the program."""
+    """The holdings without overuse within the tolerance, so that they are feasible for the program."""
     gpus: Numbers = np.maximum(held.gpus, 0)
     used = gpus.sum(axis=0)
     gpus = gpus * np.where(used > held.capacity, held.capacity / np.where(used > 0, used, 1), 1)
     return replace(held, gpus=gpus, rate=held.worth(gpus))
 
 
-def _best_reply(held: Holdings) -> Floats:
+def _largest_gain(held: Holdings) -> Floats:
     """(n, k) parts of types in the allocation with the largest total gain."""
     n, k = held.value.shape
     worth = held.value * held.capacity / held.whole[:, None]
@@ -125,16 +148,16 @@ def judged_by_gain(held: Holdings, gpus: Numbers, tolerance: float = 0.0) -> Ver
         before=dict(zip(held.names, held.rate.tolist(), strict=True)),
         after=dict(zip(held.names, np.maximum(after, held.rate).tolist(), strict=True)),
     )
-    return judged(NAME, -gain, witness, tolerance=tolerance)
+    return judged(Property.PARETO_EFFICIENT, -gain, witness, tolerance=tolerance)
 
 
 def exact_efficiency_in_time(held: Holdings) -> Verdict:
-    """Decide Pareto efficiency of holdings in Fractions that respect capacity; ``held.most`` is not None."""
+    """Decide Pareto efficiency of holdings in Fractions that respect capacity, where ``held.most`` is not None."""
     program = _program(held)
     try:
         optimum = exact_optimum(Session(program, Options(method="simplex")).solve(), known=_ExactRates(held))
     except NotSolved as problem:
-        return undecided(NAME, f"its linear program was not solved: {problem}")
+        return undecided(Property.PARETO_EFFICIENT, f"its linear program was not solved: {problem}")
     assert optimum.share is not None
     return judged_by_gain(held, optimum.share)
 
@@ -188,13 +211,13 @@ def exact_efficiency(held: Holdings) -> Verdict:
     if better is None:
         prices = _prices(held)
         if isinstance(prices, SupportingPrices):
-            return judged(NAME, Fraction(0), prices, proof=prices)
+            return judged(Property.PARETO_EFFICIENT, Fraction(0), prices, proof=prices)
         better = _trade(held, prices)
     return judged_by_gain(held, better)
 
 
 def _handed_out(held: Holdings) -> Any:
-    """The allocation with leftovers and useless GPUs given to those who gain most by them; None if there are none."""
+    """The allocation with unused and useless GPUs given to the entities that gain most by them; None without any."""
     better, found = held.gpus.copy(), False
     for k in range(len(held.types)):
         worth = held.value[:, k] / held.whole
@@ -228,12 +251,12 @@ def _prices(held: Holdings) -> SupportingPrices | list[tuple[int, int]]:
         return [(i, holder[i][j]) for i, j in _ring(before, changed)]
     for j in range(k):
         if not (held.value[:, j] > 0).any():
-            price[j] = Fraction(0)  # worth nothing to anybody
-    return _proof(held, price)
+            price[j] = Fraction(0)  # worth nothing to any entity
+    return _supporting_prices(held, price)
 
 
 def _ratios(held: Holdings) -> tuple[list[list[Fraction]], list[list[int]]]:
-    """ratio[i][j]: the largest v[e, j] / v[e, i] among holders e of type i (0: nobody); holder[i][j]: that e."""
+    """ratio[i][j]: the largest v[e, j] / v[e, i] among holders e of type i (0: none); holder[i][j]: that e."""
     k = len(held.types)
     ratio, holder = [[Fraction(0)] * k for _ in range(k)], [[-1] * k for _ in range(k)]
     for e, i in np.argwhere((held.gpus > 0) & (held.value > 0)).tolist():
@@ -271,9 +294,9 @@ def _trade(held: Holdings, ring: list[tuple[int, int]]) -> Any:
     return better
 
 
-def _proof(held: Holdings, price: list[Fraction]) -> SupportingPrices:
+def _supporting_prices(held: Holdings, price: list[Fraction]) -> SupportingPrices:
     weights = {}
     for e, name in enumerate(held.names):
         bids = [price[k] / v for k, v in enumerate(held.value[e].tolist()) if v > 0]
-        weights[name] = min(bids, default=Fraction(1))  # to whom nothing is worth anything, any weight will do
+        weights[name] = min(bids, default=Fraction(1))  # any weight serves for an entity without use for GPUs
     return SupportingPrices(dict(zip(held.types, price, strict=True)), weights)

@@ -1,4 +1,4 @@
-"""The search behind strategy-proofness: structured misreports first, then a pattern search around the best."""
+"""Strategy-proofness: a search for profitable misreports among structured ones, and around the best of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from hetopt.auditing.feasibility import capacity_verdict
 from hetopt.auditing.holdings import bundle, holdings
 from hetopt.auditing.misreports import MisreportKind, Report, ReportGenerator, ReportScale, Row, direction
-from hetopt.auditing.verdict import PART, Verdict, undecided
+from hetopt.auditing.verdict import PART, Property, Verdict, undecided
 from hetopt.auditing.witnesses import Misreport
 from hetopt.checks import at_least
 from hetopt.data.entities import Floats
@@ -25,15 +25,12 @@ from hetopt.results.allocation import Allocation, Plan
 from hetopt.solving.policies import Policy, ask, check_policy
 from hetopt.tolerances import EQUAL
 
-NAME = "strategy_proof"
-
-
 GPUUse = Literal["free reuse", "as allocated"]
-"""How a liar uses its GPUs: see :func:`~hetopt.auditing.strategy_proofness.strategy_proof`."""
+"""How a misreporting tenant uses its GPUs, see :func:`strategy_proof`."""
 
 
 DEFAULT_KINDS: tuple[MisreportKind, ...] = ("over", "under", "mixed", "coalition", "job type")
-"""What is tried unless the user says otherwise."""
+"""Kinds of misreports that are tried by default."""
 
 
 STEPS = tuple(2.0**-i for i in range(1, 9))
@@ -41,7 +38,7 @@ STEPS = tuple(2.0**-i for i in range(1, 9))
 
 
 STARTS = 6
-"""How many of the best structured reports the pattern search starts from."""
+"""Structured reports from which the pattern search starts, the best ones."""
 
 
 def strategy_proof(
@@ -50,61 +47,61 @@ def strategy_proof(
     *,
     kinds: tuple[MisreportKind, ...] = DEFAULT_KINDS,
     budget: int = 400,
-    liars: tuple[str, ...] | None = None,
+    misreporting: tuple[str, ...] | None = None,
     scale: ReportScale = "kept",
     worth: GPUUse = "free reuse",
     tolerance: float = EQUAL,
     time_limit: float | None = None,
     time_limited: bool | None = None,
 ) -> Verdict:
-    """Search for a misreport that pays under ``policy``. **A search: it can refute, never prove.**
+    """Search for a profitable misreport under ``policy``. **A search: it can refute, never prove.**
 
-    ``holds`` is False with the best lie found as witness, or None ("not refuted"): no lie that was tried pays, which
-    is no proof that none exists. ``searched`` says how many of each kind were tried. The search is deterministic:
-    structured reports first (rows and ratios of the others and values just beside them, multiples, flat and steep
-    rows), drawn in turn from all kinds and liars, then a pattern search around the best.
+    ``holds`` is False with the best misreport found as witness, or None ("not refuted"): no misreport that was tried is
+    profitable, which is no proof that none is. ``searched`` counts the misreports of each kind. The search is
+    deterministic: structured reports first (rows and ratios of other entities and values just beside them, multiples,
+    flat and steep rows), in turn of all kinds and entities, then a pattern search around the best.
 
     Parameters
     ----------
     instance:
-        The truth.
+        With the true speeds.
     policy:
-        Anything callable as ``policy(instance, state=None) -> (Allocation | Plan, state)``; each report is answered
-        from the policy's beginning.
+        Any callable ``policy(instance, state=None) -> (Allocation | Plan, state)``; each call begins without a state.
     kinds:
-        Kinds of lies to try, see :data:`~hetopt.auditing.misreports.MisreportKind`.
+        Kinds of misreports to try, see :data:`~hetopt.auditing.misreports.MisreportKind`.
     budget:
-        How often the policy may be asked.
-    liars:
-        Names of the tenants (or jobs) that may lie; all by default.
+        Most calls of the policy.
+    misreporting:
+        Names of the tenants (or jobs) that may misreport; all by default.
     scale:
         Whether reports are normalised, see :data:`~hetopt.auditing.misreports.ReportScale`.
     worth:
-        ``"free reuse"``: each GPU of a tenant is worth its fastest true job type. ``"as allocated"``: each true job
-        type uses what it was given, and what a fake is given is worth nothing. The same for one job type and no fake.
+        ``"free reuse"``: each GPU of a tenant runs its fastest true job type. ``"as allocated"``: each true job type
+        uses its own GPUs, and those of a fake are worth nothing. Both are the same for a single job type without a
+        fake.
     tolerance:
-        A gain up to this part of the rate with the whole cluster is noise.
+        A gain up to this part of the rate with the whole cluster counts as none.
     time_limit:
-        Seconds after which no further report is tried, or None. Only with a limit may two runs differ.
+        Seconds after which no further report is tried; None: no limit. Two runs may differ only with a limit.
     time_limited:
-        What GPUs are worth to a liar, as in :func:`~hetopt.auditing.holdings.holdings`.
+        As in :func:`~hetopt.auditing.holdings.holdings`.
 
     Returns
     -------
     Verdict
-        Slack: minus the largest gain over all lies tried, in parts of the liar's rate with the whole cluster (of a
-        coalition: the gain of the member that gains least).
+        Slack: minus the largest gain over all misreports tried, as a part of the entity's rate with the whole cluster
+        (of a coalition: the gain of the member that gains least).
 
     Raises
     ------
     InvalidOption
-        Unknown kind, scale or liar, a budget below 2, a negative time limit.
+        Unknown kind, scale or entity, a budget below 2, a negative time limit.
     """
     check_policy(policy)
     _check(kinds, scale, worth, budget)
     seconds = math.inf if time_limit is None else at_least(time_limit, "time_limit", 0.0, InvalidOption)
     search = MisreportSearch(instance, policy, int(budget), scale, worth, seconds, time_limited)
-    search.run(kinds, search.positions(liars))
+    search.run(kinds, search.positions(misreporting))
     return search.verdict(tolerance)
 
 
@@ -122,7 +119,7 @@ def _check(kinds: tuple[MisreportKind, ...], scale: str, worth: str, budget: flo
 
 
 class MisreportSearch:
-    """The state of one search: what was asked and what it brought."""
+    """The state of one search: the reports tried and their gains."""
 
     def __init__(
         self,
@@ -136,89 +133,85 @@ class MisreportSearch:
     ) -> None:
         self.deadline = time.perf_counter() + seconds
         self.instance, self.policy, self.left, self.worth = instance, policy, budget - 1, worth
-        self.honest = ask(policy, instance)[0]
-        holdings(instance, self.honest)  # refuses a result about others
-        self.reports = ReportGenerator(instance, self.honest.entities.kind, scale)
+        self.truthful = ask(policy, instance)[0]
+        holdings(instance, self.truthful)  # refuses a result about other entities
+        self.reports = ReportGenerator(instance, self.truthful.entities.kind, scale)
         self.truth = self.reports.entities
         self.most = most_at_once(self.truth, time_limited)
-        self.people = self._people()
-        self.before = self.rates(self.honest)
+        self.owners = self._owners()
+        self.before = self.rates(self.truthful)
         self.gains: dict[tuple[object, ...], tuple[float, Report]] = {}
-        self.refused = 0
+        self.rejected = 0
         self.complete = True
 
-    def _people(self) -> tuple[str, ...]:
+    def _owners(self) -> tuple[str, ...]:
         if self.truth.kind == "jobs":
             return self.truth.names
         return tuple(t.name for t in self.instance.tenants)
 
-    def positions(self, liars: tuple[str, ...] | None) -> tuple[int, ...]:
-        """Positions of those who may lie."""
-        for name in liars or ():
-            if name not in self.people:
-                raise InvalidOption(f"liars has {name!r}; it must be one of {', '.join(self.people)}")
-        return tuple(i for i, name in enumerate(self.people) if liars is None or name in liars)
-
-    # -- what a report brings ------------------------------------------------------------------------------------
+    def positions(self, names: tuple[str, ...] | None) -> tuple[int, ...]:
+        """Positions of the owners of these names; None: all."""
+        for name in names or ():
+            if name not in self.owners:
+                raise InvalidOption(f"misreporting has {name!r}; it must be one of {', '.join(self.owners)}")
+        return tuple(i for i, name in enumerate(self.owners) if names is None or name in names)
 
     def rates(self, result: Allocation | Plan) -> Floats:
-        """(people,) rates at true speeds; GPUs of a fake tenant count for the one who made it up, see after."""
+        """(owners,) rates at true speeds; :meth:`after` adds the GPUs of a fake tenant."""
         gpus = gpus_of(result)
         if self.most is not None:
             return rate_with(self.truth.per_gpu, gpus, self.most)
-        rate = np.zeros(len(self.people))
-        for person in range(len(self.people)):
-            theirs = gpus[result.entities.owner == person]
-            true = self.truth.per_gpu[self.truth.owner == person]
+        rate = np.zeros(len(self.owners))
+        for owner in range(len(self.owners)):
+            theirs = gpus[result.entities.owner == owner]
+            true = self.truth.per_gpu[self.truth.owner == owner]
             if self.worth == "free reuse":
-                rate[person] = float(true.max(axis=0) @ theirs.sum(axis=0))
+                rate[owner] = float(true.max(axis=0) @ theirs.sum(axis=0))
             else:
-                rate[person] = float((true * theirs[: len(true)]).sum())
+                rate[owner] = float((true * theirs[: len(true)]).sum())
         return rate
 
     def after(self, report: Report) -> tuple[Allocation | Plan, Floats]:
-        """The result under a report, and everyone's true rate."""
+        """The result under a report, and the true rate of each owner."""
         result = ask(self.policy, self.reports.apply(report))[0]
         rate = self.rates(result)
         if report.kind == "tenant" and self.worth == "free reuse":
-            fake = gpus_of(result)[result.entities.owner == len(self.people)].sum(axis=0)
+            fake = gpus_of(result)[result.entities.owner == len(self.owners)].sum(axis=0)
             true = self.truth.per_gpu[self.truth.owner == report.faker]
             rate[report.faker] += float(true.max(axis=0) @ fake)
         return result, rate
 
-    def liars(self, report: Report) -> list[int]:
-        """Positions of those who lie in ``report``."""
+    def misreporting(self, report: Report) -> list[int]:
+        """Positions of the owners whose speeds ``report`` changes."""
         if report.fake is not None:
             return [report.faker]
         return sorted({int(self.truth.owner[e]) for e in report.rows})
 
-    def whole(self, person: int) -> float:
-        """A person's rate with the whole cluster."""
+    def whole(self, owner: int) -> float:
+        """An owner's rate with the whole cluster."""
         if self.most is not None:
-            return float(rate_with(self.truth.per_gpu, self.truth.capacity, self.most)[person])
-        return float(self.truth.per_gpu[self.truth.owner == person].max(axis=0) @ self.truth.capacity)
+            return float(rate_with(self.truth.per_gpu, self.truth.capacity, self.most)[owner])
+        return float(self.truth.per_gpu[self.truth.owner == owner].max(axis=0) @ self.truth.capacity)
 
     def gain(self, report: Report) -> float:
-        """Gain of the liar (of a coalition: the least), as a part of the rate with the whole cluster."""
+        """Gain of the misreporting owner (of a coalition: the least), as a part of the rate with the whole cluster."""
         key = report.key()
         if key in self.gains:
             return self.gains[key][0]
         self.left -= 1
         try:
             _, rate = self.after(report)
-            gain = min((rate[p] - self.before[p]) / (self.whole(p) or 1.0) for p in self.liars(report))
-        except (NotSolved, InvalidFormulation, InvalidInstance):  # a report that the policy turns away gains nothing
-            self.refused += 1
+            gain = min((rate[p] - self.before[p]) / (self.whole(p) or 1.0) for p in self.misreporting(report))
+        except (NotSolved, InvalidFormulation, InvalidInstance):  # a report that the policy rejects gains nothing
+            self.rejected += 1
             gain = -math.inf
         self.gains[key] = (float(gain), report)
         return float(gain)
 
-    # -- the search ----------------------------------------------------------------------------------------------
-
-    def run(self, kinds: tuple[MisreportKind, ...], liars: tuple[int, ...]) -> None:
+    def run(self, kinds: tuple[MisreportKind, ...], misreporting: tuple[int, ...]) -> None:
         """Structured reports with two thirds of the budget, then a pattern search around the best."""
         reserve = self.left // 3
-        for report in self.reports.all(kinds, liars):
+        for report in self.reports.all(kinds, misreporting):
             if self._spent(reserve):
                 self.complete = False
                 break
@@ -241,7 +234,7 @@ class MisreportSearch:
         return [*first.values(), *rest][:STARTS]
 
     def _climb(self, report: Report, budget: int) -> None:
-        """Move single entries up and down while that helps, with ever smaller steps, within the report's kind."""
+        """Move single entries up and down while the gain grows, with ever smaller steps, within the report's kind."""
         end = self.left - budget
         best = self.gain(report)
         for step in STEPS:
@@ -271,53 +264,63 @@ class MisreportSearch:
         for j in self.reports.rows.free(e):
             yield self.reports.rows.normal(e, (*row[:j], row[j] * factor, *row[j + 1 :]))
 
-    # -- the answer ----------------------------------------------------------------------------------------------
-
     def verdict(self, tolerance: float) -> Verdict:
-        """The best lie, asked once more before it is believed; else what was tried in vain."""
+        """The best misreport, verified by a second call of the policy; else the number of those tried."""
         tried: dict[str, int] = {}
         for _, report in self.gains.values():
             tried[report.kind] = tried.get(report.kind, 0) + 1
         if not tried:
-            return undecided(NAME, "there is no other report to try" if self.complete else "budget or time left no try")
+            return undecided(
+                Property.STRATEGY_PROOF,
+                "there is no other report to try" if self.complete else "budget or time ended before the first try",
+            )
         ranked = sorted((item for item in self.gains.values() if item[0] > tolerance), key=lambda item: -item[0])
         for gain, report in ranked:
             witness = self._verified(report, tolerance)
             if witness is not None:
-                return Verdict(NAME, False, -gain, witness, PART, self._told(tried), tolerance, searched=tried)
+                return Verdict(
+                    Property.STRATEGY_PROOF,
+                    False,
+                    -gain,
+                    witness,
+                    PART,
+                    self._summary(tried),
+                    tolerance,
+                    searched=tried,
+                )
         best = max((gain for gain, _ in self.gains.values()), default=-math.inf)
         slack = 0.0 - best if math.isfinite(best) else math.nan
-        why = f"no profitable misreport found, which proves nothing; {self._told(tried)}"
-        return Verdict(NAME, None, slack, None, PART, why, tolerance, searched=tried)
+        why = f"no profitable misreport found, which proves nothing; {self._summary(tried)}"
+        return Verdict(Property.STRATEGY_PROOF, None, slack, None, PART, why, tolerance, searched=tried)
 
-    def _told(self, tried: dict[str, int]) -> str:
+    def _summary(self, tried: dict[str, int]) -> str:
         listed = ", ".join(f"{count} {kind}" for kind, count in tried.items())
         rest = "" if self.complete else "; budget or time ended before all structured reports were tried"
-        away = f"; {self.refused} were turned away by the policy" if self.refused else ""
-        return f"misreports tried: {listed}{rest}{away}"
+        rejected = f"; the policy rejected {self.rejected}" if self.rejected else ""
+        return f"misreports tried: {listed}{rest}{rejected}"
 
     def _verified(self, report: Report, tolerance: float) -> Misreport | None:
-        """The witness, if a second run of the policy gives the same gain by a possible allocation."""
-        told = self.reports.apply(report)
+        """The witness, if a second call of the policy gives the same gain by a feasible allocation."""
+        seen = self.reports.apply(report)
         result, rate = self.after(report)
-        liars = self.liars(report)
-        if any(rate[p] - self.before[p] <= tolerance * self.whole(p) for p in liars):
+        owners = self.misreporting(report)
+        if any(rate[p] - self.before[p] <= tolerance * self.whole(p) for p in owners):
             return None
-        if not all(capacity_verdict(holdings(i, r)).holds for i, r in ((self.instance, self.honest), (told, result))):
+        if not all(capacity_verdict(holdings(i, r)).holds for i, r in ((self.instance, self.truthful), (seen, result))):
             return None
         names, types = self.truth.names, self.truth.types
         reported = {names[e]: dict(zip(types, row, strict=True)) for e, row in report.rows.items()}
         if report.fake is not None:
-            reported[f"fake {report.kind} of {self.people[report.faker]}"] = dict(zip(types, report.fake, strict=True))
+            reported[f"fake {report.kind} of {self.owners[report.faker]}"] = dict(zip(types, report.fake, strict=True))
         return Misreport(
             kind=report.kind,
-            liars=tuple(self.people[p] for p in liars),
+            misreporting=tuple(self.owners[p] for p in owners),
             true={names[e]: dict(zip(types, self.truth.speed[e].tolist(), strict=True)) for e in report.rows},
             reported=reported,
-            before={self.people[p]: float(self.before[p]) for p in liars},
-            after={self.people[p]: float(rate[p]) for p in liars},
-            honest=_bundles(self.honest),
-            lying=_bundles(result),
+            before={self.owners[p]: float(self.before[p]) for p in owners},
+            after={self.owners[p]: float(rate[p]) for p in owners},
+            truthful=_bundles(self.truthful),
+            untruthful=_bundles(result),
         )
 
 

@@ -1,4 +1,4 @@
-"""From any policy's result to jobs on servers in one round, and what waits and why."""
+"""From any policy's result to jobs on servers in one round, and why the other jobs wait."""
 
 from __future__ import annotations
 
@@ -107,16 +107,16 @@ def _listed(gpus: Mapping[str, int]) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class FirstRound:
-    """What becomes of a result in the first of many rounds.
+    """A result, rounded and placed for the first of many rounds.
 
     Attributes
     ----------
     instance, result:
-        What was decided for whom, by whatever policy.
+        The instance, and the policy's result for it.
     plan:
         The result in whole GPUs, over tenants or jobs.
     decision:
-        The jobs that run, their servers, and what was given up on the way.
+        The jobs that run, their servers, and the losses of each step.
     """
 
     instance: Instance
@@ -133,7 +133,7 @@ class FirstRound:
     def rows(self) -> list[tuple[str, list[str], list[str]]]:
         """(job that runs, GPUs such as ``4 T4``, servers such as ``t4-0: 3``), in the order of the instance.
 
-        Of a forked job, servers with the work of their copies until the next decision.
+        For a forked job, servers with the work of their copies until the next decision.
         """
         where, rows = self.hosts, []
         copies = {} if self.decision.placement is None else self.decision.placement.dispatch
@@ -189,9 +189,9 @@ class FirstRound:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data: job -> GPUs, servers and work per second; jobs that wait; what was given up.
+        """Plain data: job -> GPUs, servers and work per second; jobs that wait, with reasons; losses of each step.
 
-        Of a forked job also ``copies``: server -> work of the copy there until the next decision.
+        For a forked job also ``copies``: server -> work of the copy there until the next decision.
         """
         entities, where = self.decision.entities, self.hosts
         copies = {} if self.decision.placement is None else self.decision.placement.dispatch
@@ -216,11 +216,11 @@ def place(instance: Instance, result: Allocation | Plan, placer: Placer | None =
     Parameters
     ----------
     instance:
-        What the result is for; ``held`` and ``placed`` say where jobs are now.
+        The instance of the result; ``held`` and ``placed`` say where jobs are now.
     result:
-        Over tenants or jobs, by whatever policy.
+        Over tenants or jobs, of any policy.
     placer:
-        Default: :class:`~hetopt.HierarchicalPlacer`, the same for all policies.
+        Default: :class:`~hetopt.HierarchicalPlacer` for all policies.
 
     Raises
     ------

@@ -19,7 +19,7 @@ from hetopt.data.workload import Job
 
 @dataclass(frozen=True)
 class JobStart:
-    """A job that starts now and keeps its GPUs until it is finished.
+    """A job that starts now and keeps its GPUs until it finishes.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class JobStart:
     hosts:
         Server -> GPU type -> GPUs.
     replicas:
-        Server -> replicas of each stage; empty where stages are not known.
+        Server -> replicas of each stage; empty for jobs without stages.
     """
 
     job: str
@@ -44,16 +44,16 @@ class OnlineScheduler(Protocol):
         ...
 
     def finish(self, time: float, job: Job) -> None:
-        """``job`` is done, and its GPUs are free."""
+        """``job`` has finished, and its GPUs are free."""
         ...
 
     def decide(self, time: float) -> Sequence[JobStart]:
-        """Asked once all arrivals and completions of that second have been told."""
+        """The jobs that start now; called after all arrivals and completions of that second."""
         ...
 
     @property
     def wake(self) -> float:
-        """When it wants to be asked again if nothing happens before; infinity for never."""
+        """Second of the next decision if nothing happens before; infinity for never."""
         ...
 
 
@@ -62,7 +62,7 @@ class OnlinePolicy(Protocol):
     """A policy that can also decide event by event."""
 
     def online(self, instance: Instance) -> OnlineScheduler:
-        """A scheduler for the cluster of ``instance``, which knows none of its jobs but those that are placed."""
+        """A scheduler for the cluster of ``instance``; of its jobs it knows only those that are placed."""
         ...
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""From a plan over jobs to servers: placers, and what packing had to give up."""
+"""Placers: from a plan over jobs to servers, with the losses of packing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Placer(Protocol):
     """Chooses servers for the jobs of a plan."""
 
     def __call__(self, plan: Plan, instance: Instance) -> Placement:
-        """The servers of every job that can be placed, and the reason for those that cannot."""
+        """The servers of each job that can be placed, and the reason for each that cannot."""
         ...
 
 
@@ -32,15 +32,15 @@ class HierarchicalPlacer:
 
     1. A job that keeps its GPU type keeps its servers.
     2. Of the others, tensor- and data-parallel jobs are packed first, larger ones first, each into as few servers
-       as possible; pipeline-parallel jobs, which bear network hops better, after them.
-    3. Jobs that keep their servers but are spread over several move into a single one where there is room, those
-       with the cheapest migration (checkpoint bytes over the slowest of their network cards) first. Room appears
-       when jobs come and go, so this happens at churn events only.
+       as possible; then pipeline-parallel jobs, which lose less by network hops.
+    3. Jobs that keep their servers but are spread over several move into a single one with room, those with the
+       cheapest migration (checkpoint bytes over the slowest of their network cards) first. Room appears when jobs
+       arrive and finish, so this happens at churn events only.
 
     Parameters
     ----------
     sticky:
-        Step 1; without it every job is placed anew each time.
+        Step 1; without it every job is placed anew in each round.
     consolidate:
         Step 3.
     whole:
@@ -77,8 +77,8 @@ class MoreWorkersFirst:
     Parameters
     ----------
     sticky:
-        Jobs that keep their GPU type keep their servers. OEF does not say so; a server that a job sits on is
-        preferred in any case, where it has room.
+        Jobs that keep their GPU type keep their servers. OEF does not say so; a job's present server is preferred in
+        any case, where it has room.
     whole:
         Kinds of parallelism whose jobs wait rather than be spread over several servers.
 
@@ -109,11 +109,11 @@ def _kinds(whole: Iterable[str]) -> tuple[Parallelism, ...]:
 
 
 def pack(gpus: int, free: Mapping[str, int], near: Iterable[str] = ()) -> Seats | None:
-    """``gpus`` seats on as few of the servers as possible, or None where there is not enough room.
+    """Seats for ``gpus`` GPUs on as few of the servers as possible, or None where there is not enough room.
 
-    If one server has room, that of ``near`` with least room to spare, else any with least room to spare (large holes
-    are kept for large gangs). Otherwise the emptiest server is filled and the rest packed in the same way, which
-    takes the fewest servers. Ties go to the first server.
+    If a single server has room: the tightest fit among ``near``, else the tightest fit among all, which leaves large
+    holes to large gangs. Otherwise the emptiest server is filled and the rest packed in the same way, which takes the
+    fewest servers. Ties go to the first server.
     """
     near = set(near)
     if gpus and (tight := _tightest(gpus, free, near)) is not None:
@@ -133,7 +133,7 @@ def pack(gpus: int, free: Mapping[str, int], near: Iterable[str] = ()) -> Seats 
 
 
 def _tightest(gpus: int, free: Mapping[str, int], near: set[str]) -> str | None:
-    """The server where so many GPUs fit: one of ``near`` if possible, with least room to spare."""
+    """The tightest fit for so many GPUs, among ``near`` if possible; None where no server has room."""
     found, best = None, (True, 0)
     for server, n in free.items():
         if n >= gpus and (found is None or (server not in near, n) < best):
@@ -162,7 +162,7 @@ class NoServerFits:
 
 
 Chooser = Callable[[Job, int, Mapping[str, int], Iterable[str]], Seats | None]
-"""(job, GPUs, free GPUs by server, servers where it is) -> its seats, or None where there is not enough room."""
+"""(job, GPUs, free GPUs by server, present servers) -> its seats, or None where there is not enough room."""
 
 
 class PlacementRun:
@@ -202,7 +202,7 @@ class PlacementRun:
         self.waiting: dict[str, WaitReason] = {}
 
     def run(self, rank: Callable[[Job, int], tuple[int, ...]], sticky: bool, consolidate: bool) -> Placement:
-        """Keep, pack in the order of ``rank``, consolidate."""
+        """Keep the servers of jobs that stay, pack the others in the order of ``rank``, consolidate."""
         parts = [
             (self.instance.job[self.entities.names[i]], self.entities.types[k], int(self.x[i, k]))
             for i, k in np.argwhere(self.x).tolist()
@@ -255,7 +255,7 @@ class PlacementRun:
         return {server for seats in self.hosts.get(job, {}).values() for server in seats}
 
     def _consolidate(self, stayed: list[tuple[Job, str, int]]) -> None:
-        """Move spread jobs into one server where there is room, the cheapest migration first."""
+        """Move spread jobs into a single server with room, the cheapest migration first."""
 
         def seconds(part: tuple[Job, str, int]) -> float:
             cards = [self.servers[s].nic_bytes_per_s for s in self.hosts[part[0].name][part[1]]]
@@ -288,7 +288,7 @@ class PlacementRun:
         return Placement(hosts, self.waiting, given_up)
 
     def _fewest(self, gpu_type: str, seats: Seats) -> int:
-        """Servers that so many GPUs need in an empty cluster."""
+        """The fewest servers for so many GPUs in an empty cluster."""
         empty = {s.name: s.gpus[gpu_type] for s in self.instance.cluster.servers if s.gpus.get(gpu_type, 0)}
         return len(pack(sum(seats.values()), empty) or {})
 
@@ -306,11 +306,11 @@ PACK_LIMIT = 0.5
 
 @dataclass(frozen=True)
 class TensorSkew:
-    """Tiresias' placer, as FFT compares with it: only jobs with one large tensor are consolidated [FFT, section 6.2.4].
+    """Tiresias' placer, as FFT's baseline: only jobs with one large tensor are consolidated [FFT, section 6.2.4].
 
     Jobs of models whose largest tensor has more than ``limit`` of the parameters come first, larger ones first, each on
     as few servers as possible. All others, in the order of the plan, take the first free GPUs, as under
-    :class:`FirstFree`. How a job communicates (``Job.parallelism``) is not looked at.
+    :class:`FirstFree`. ``Job.parallelism`` is ignored.
 
     Parameters
     ----------
@@ -353,17 +353,17 @@ class TensorSkew:
             return (0, -gpus) if self.skewed(job) else (1, 0)
 
         def seats(job: Job, gpus: int, free: Mapping[str, int], near: Iterable[str]) -> Seats | None:
-            return pack(gpus, free, near) if self.skewed(job) else taken(gpus, free)
+            return pack(gpus, free, near) if self.skewed(job) else first_seats(gpus, free)
 
         return PlacementRun(plan, instance, seats=seats).run(rank, self.sticky, False)
 
 
 @dataclass(frozen=True)
 class FirstFree:
-    """No thought of servers: each job, in the order of the plan, takes the first free GPUs of its type.
+    """Placement without optimisation: each job, in the order of the plan, takes the first free GPUs of its type.
 
-    GPUs are counted through server by server, as a list of workers is. FFT says of Gavel and AlloX [FFT, section
-    6.2.4], and OEF of Gavel and Gandiva_fair [OEF, section 6.3.1], that they do not optimise placement.
+    GPUs are numbered server by server, as in a list of workers. According to FFT, Gavel and AlloX [FFT, section 6.2.4],
+    and according to OEF, Gavel and Gandiva_fair [OEF, section 6.3.1] do not optimise placement.
 
     Parameters
     ----------
@@ -383,7 +383,7 @@ class FirstFree:
         return PlacementRun(plan, instance, seats=_first).run(lambda *_: (), self.sticky, False)
 
 
-def taken(gpus: int, free: Mapping[str, int]) -> Seats | None:
+def first_seats(gpus: int, free: Mapping[str, int]) -> Seats | None:
     """The first ``gpus`` free seats, server by server in the order of ``free``; None where there are not so many."""
     seats: Seats = {}
     for server, room in free.items():
@@ -394,7 +394,7 @@ def taken(gpus: int, free: Mapping[str, int]) -> Seats | None:
 
 
 def _first(_job: Job, gpus: int, free: Mapping[str, int], _near: Iterable[str]) -> Seats | None:
-    return taken(gpus, free)
+    return first_seats(gpus, free)
 
 
 def _part(value: float, key: str) -> float:

@@ -1,4 +1,8 @@
-"""From fractional shares to whole GPUs, round after round, so that what is withheld now is repaid later."""
+"""Rounders: from fractional shares to whole GPUs in each round, with deviations that later rounds repay.
+
+Deviations, the GPUs that rounding owes, are kept in integers (ticks), so that they sum to zero exactly after any number
+of rounds. Tenants get whole GPUs (:class:`WholeGPUs`), jobs run or wait (:class:`WholeJobs`, :class:`ByPriority`).
+"""
 
 from __future__ import annotations
 
@@ -34,16 +38,16 @@ Ledger: TypeAlias = Mapping[tuple[str, ...], int]
 
 
 IDLE = ""
-"""Stands for nobody, who gets the GPUs that are left idle. No entity can have this name."""
+"""Row of the idle GPUs in a ledger. No entity can have this name."""
 
 
 def to_ticks(gpus: Floats) -> Ints:
-    """Shares in ticks; what is below zero by a solver's tolerance is zero."""
+    """Shares in ticks; negative shares, within a solver's tolerance, count as 0."""
     return np.asarray(np.rint(np.maximum(gpus, 0.0) * TICKS), dtype=np.int64)
 
 
 def promised_ticks(gpus: Floats, capacity: Floats, types: Sequence[str]) -> Ints:
-    """(n + 1, k) ticks promised per round, the last row to nobody, so that each type sums to its capacity exactly.
+    """(n + 1, k) ticks promised per round; the last row, of idle GPUs, makes each type sum to its capacity exactly.
 
     Parameters
     ----------
@@ -57,7 +61,7 @@ def promised_ticks(gpus: Floats, capacity: Floats, types: Sequence[str]) -> Ints
     Raises
     ------
     InvalidPlan
-        More is promised than there is, by more than a solver's tolerance.
+        The shares exceed the capacity by more than a solver's tolerance.
     """
     table = np.vstack([to_ticks(gpus), np.zeros((1, len(capacity)), dtype=np.int64)])
     for k, name in enumerate(types):
@@ -71,9 +75,9 @@ def promised_ticks(gpus: Floats, capacity: Floats, types: Sequence[str]) -> Ints
 
 
 def settled_to_zero(owed: Ints) -> Ints:
-    """``owed`` made to sum to zero by shrinking the entries of the heavier sign in proportion; no entry grows.
+    """``owed`` with the entries of the heavier sign shrunk in proportion, so that the sum is zero; no entry grows.
 
-    Needed where someone leaves with a deviation: what it was owed falls away, and with it what the others were ahead.
+    Needed when an entity leaves with a deviation, so that the deviations of the others no longer sum to zero.
     """
     total = int(owed.sum())
     if total == 0:
@@ -82,7 +86,7 @@ def settled_to_zero(owed: Ints) -> Ints:
     cut = side * (abs(total) / abs(int(side.sum())))
     cut = np.where(side > 0, np.floor(cut), np.ceil(cut)).astype(np.int64)
     rest = total - int(cut.sum())
-    for i in np.argsort(-np.abs(side), kind="stable"):  # the few ticks that rounding the cuts has left over
+    for i in np.argsort(-np.abs(side), kind="stable"):  # the few ticks that rounding leaves
         take = int(np.sign(total)) * min(abs(rest), abs(int(side[i] - cut[i])))
         cut[i] += take
         rest -= take
@@ -92,14 +96,14 @@ def settled_to_zero(owed: Ints) -> Ints:
 
 
 def read_ledger(ledger: Ledger | None, keys: Sequence[tuple[str, ...]], types: Sequence[str]) -> Ints:
-    """(len(keys), k) ticks owed; those who are new are owed nothing."""
+    """(len(keys), k) ticks owed; 0 for new entities."""
     if not ledger:
         return np.zeros((len(keys), len(types)), dtype=np.int64)
     return np.array([[ledger.get((*key, t), 0) for t in types] for key in keys], dtype=np.int64)
 
 
 def write_ledger(owed: Ints, keys: Sequence[tuple[str, ...]], types: Sequence[str]) -> Ledger:
-    """The ledger that :func:`read_ledger` reads; those who are owed nothing are left out."""
+    """The ledger that :func:`read_ledger` reads; zeros are left out."""
     return FrozenDict({(*keys[i], types[k]): int(owed[i, k]) for i, k in np.argwhere(owed).tolist()})
 
 
@@ -126,7 +130,7 @@ def demands(entities: Entities, instance: Instance) -> list[list[list[int]]]:
 
 
 def at_least_the_smallest(demand: Sequence[int], most: int) -> Ints:
-    """No GPUs, or enough for the smallest gang: OEF's starvation rule. Without any gang everything is usable."""
+    """0, and all numbers from the smallest gang on: OEF's starvation rule. Without gangs every number is usable."""
     return np.array([0, *range(min(demand), most + 1)] if demand else range(most + 1), dtype=np.int64)
 
 
@@ -144,9 +148,9 @@ def nearest(target: Floats, sizes: Sequence[Ints], seats: int) -> Ints:
     Parameters
     ----------
     target:
-        (n + 1,) GPUs due now (they may be negative); the last entry is nobody's, for whom every number is possible.
+        (n + 1,) GPUs due now (possibly negative); the last entry is that of idle GPUs, where every number is possible.
     sizes:
-        n arrays of possible numbers of GPUs, each with 0.
+        n arrays of possible numbers of GPUs, each including 0.
     seats:
         GPUs of the type.
 
@@ -184,7 +188,7 @@ Usable = Literal["any", "smallest", "sums"]
 
 
 class Rounder(Protocol):
-    """Turns shares into whole GPUs and remembers what it owes."""
+    """Turns shares into whole GPUs and keeps the deviations as its state."""
 
     def __call__(self, allocation: Allocation, instance: Instance, state: Any = None) -> tuple[Plan, Any]:
         """The plan of this round, and the state for the next."""
@@ -193,25 +197,25 @@ class Rounder(Protocol):
 
 @dataclass(frozen=True)
 class WholeGPUs:
-    """Tenants' shares in whole GPUs, never more than there are: [OEF, section 4.3] made to respect capacity.
+    """Tenants' shares in whole GPUs, at most the capacity: the rounding of [OEF, section 4.3], which can exceed it.
 
-    Every round and type, what is due to a tenant is its share plus what it is owed. GPUs that the allocation gives
-    to nobody are due to nobody, who is treated like a tenant; so all GPUs of a type are handed out and the
-    deviations (nobody's included) sum to zero, exactly.
+    In each round and for each type, a tenant is due its share plus its deviation. GPUs that the allocation leaves idle
+    are due to an idle row, which is treated like a tenant; so all GPUs of a type are assigned and the deviations
+    (with that of the idle row) sum to zero exactly.
 
-    Where every number of GPUs is usable, the next GPU goes to the one whose next whole GPU falls due first
-    (earliest deadline; Tijdeman's and Pfair schedules), and to none before it is due in part. Every deviation is
-    above -1; for shares that have been the same since nobody was owed anything, also below 1. Where gangs need
-    several GPUs, the nearest usable point is taken (:func:`nearest`); deviations then grow at most like sqrt(rounds),
-    and none is let beyond twice the GPUs of the type: what no gang could ever use would otherwise pile up and be
-    repaid at the cost of those who come later.
+    Where every number of GPUs is usable, the next GPU goes to the tenant whose next whole GPU has the earliest deadline
+    (Tijdeman's and Pfair schedules), and to none before a part of it is due. Every deviation is above -1, and for
+    shares that have been constant since all deviations were zero also below 1. Where gangs need several GPUs, the
+    nearest usable point is taken (:func:`nearest`); deviations then grow at most like sqrt(rounds), and are limited to
+    twice the GPUs of the type: GPUs that no gang can use would otherwise pile up and be repaid at the cost of tenants
+    that arrive later.
 
     Parameters
     ----------
     usable:
         ``"smallest"`` (default): no GPUs, or at least what the tenant's smallest job needs (OEF's starvation rule).
         ``"sums"``: only numbers that some of the tenant's jobs fill exactly. ``"any"``: every number.
-        Where the instance has no jobs at all, every number is usable; else a tenant without jobs can use none.
+        Every number is usable in an instance without jobs; else a tenant without jobs can use none.
 
     Raises
     ------
@@ -230,7 +234,7 @@ class WholeGPUs:
             raise InvalidOption(f"usable is {self.usable!r}; it must be one of {', '.join(get_args(Usable))}")
 
     def __call__(self, allocation: Allocation, instance: Instance, state: Ledger | None = None) -> tuple[Plan, Ledger]:
-        """Whole GPUs of this round, and what is owed from now on."""
+        """Whole GPUs of this round, and the new deviations."""
         entities = _tenants(allocation)
         types, capacity = entities.types, np.rint(entities.capacity).astype(np.int64)
         names = [*keys(entities, instance), (IDLE,)]
@@ -238,7 +242,7 @@ class WholeGPUs:
         sizes = self._sizes(allocation, instance, capacity)
         unusable = _cut(share, sizes)
         before = read_ledger(state, names, types)
-        owed = _owed_now(before, sizes)
+        owed = _owed_to_users(before, sizes)
         forgiven = np.abs(before - owed).sum()
         x = np.zeros_like(share)
         for k, seats in enumerate(capacity.tolist()):
@@ -255,7 +259,7 @@ class WholeGPUs:
         return plan, write_ledger(kept, names, types)
 
     def _sizes(self, allocation: Allocation, instance: Instance, capacity: Ints) -> list[list[Ints]]:
-        """For each type and tenant the numbers of GPUs that are usable."""
+        """For each type and tenant the usable numbers of GPUs."""
         if self.usable == "any" or not instance.jobs:
             return [[np.arange(most + 1) for _ in allocation.entities.names] for most in capacity.tolist()]
         demand = demands(allocation.entities, instance)
@@ -269,8 +273,8 @@ def _tenants(allocation: Allocation) -> Entities:
     return allocation.entities
 
 
-def _owed_now(owed: Ints, sizes: list[list[Ints]]) -> Ints:
-    """Deviations that sum to zero per type, none of a tenant that can use nothing of the type."""
+def _owed_to_users(owed: Ints, sizes: list[list[Ints]]) -> Ints:
+    """Deviations that sum to zero per type, 0 for tenants that cannot use the type."""
     owed = owed.copy()
     for k, possible in enumerate(sizes):
         owed[:-1, k][[len(size) == 1 for size in possible]] = 0
@@ -279,12 +283,12 @@ def _owed_now(owed: Ints, sizes: list[list[Ints]]) -> Ints:
 
 
 def _usable(rule: Any, demand: list[int], most: int) -> Ints:
-    """Nothing is usable on a type on which none of the tenant's jobs runs."""
+    """The numbers that are usable by ``rule``; only 0 on a type on which none of the tenant's jobs runs."""
     return np.asarray(rule(demand, most)) if demand else np.zeros(1, dtype=np.int64)
 
 
 def _cut(share: Ints, sizes: list[list[Ints]]) -> float:
-    """Hand to nobody what is promised above the largest usable number, in place; the ticks cut."""
+    """Move shares above the largest usable number to the idle row, in place; returns the ticks moved."""
     total = 0
     for k, possible in enumerate(sizes):
         most = np.array([size[-1] for size in possible], dtype=np.int64) * TICKS
@@ -296,12 +300,12 @@ def _cut(share: Ints, sizes: list[list[Ints]]) -> float:
 
 
 def earliest_deadline(due: Ints, share: Ints, seats: int) -> Ints:
-    """Give each of ``seats`` GPUs to the one whose next whole GPU falls due first.
+    """Give each of ``seats`` GPUs to the entity whose next whole GPU has the earliest deadline.
 
     Parameters
     ----------
     due:
-        (n,) ticks due now: owed before plus the share of this round. They sum to ``seats`` GPUs.
+        (n,) ticks due now: deviation plus share of this round. They sum to ``seats`` GPUs.
     share:
         (n,) ticks per round.
 
@@ -312,16 +316,16 @@ def earliest_deadline(due: Ints, share: Ints, seats: int) -> Ints:
 
     Notes
     -----
-    The c-th GPU of e may be given once more than c - 1 are due (release) and falls due after ceil((c - due) / share)
-    more rounds (deadline). Unit jobs with whole release times and deadlines on identical machines: earliest deadline
+    The c-th GPU of e may be given once more than c - 1 are due (release), and its deadline is ceil((c - due) / share)
+    rounds later. These are unit jobs with integer release times and deadlines on identical machines: earliest deadline
     first meets all deadlines if any schedule does, and for constant shares one does (the fractional shares are a flow
-    with these bounds, so a whole one exists). Released GPUs never run out, since ``due`` sums to ``seats``.
+    with these bounds, so an integer one exists). Released GPUs never run out, since ``due`` sums to ``seats``.
     """
     x = np.zeros(len(due), dtype=np.int64)
     part = share.tolist()
 
     def rank(e: int, missing: int) -> tuple[int, int, int]:
-        """(rounds until due, ticks missing until due, position); what is overdue goes by how much."""
+        """(rounds until the deadline, ticks missing until then, position); overdue ones by how much."""
         if missing <= 0:
             return 0, missing, e
         return -(-missing // part[e]) if part[e] else TICKS, missing, e
@@ -338,15 +342,15 @@ def earliest_deadline(due: Ints, share: Ints, seats: int) -> Ints:
 
 @dataclass(frozen=True)
 class PrintedWholeGPUs:
-    """OEF's rule as printed, for study: round(share + deviation), and nothing below the smallest demand.
+    """OEF's rule as printed, for study: round(share + deviation), and 0 below the smallest demand.
 
-    It keeps every deviation within 1/2 (without the starvation rule) but not the capacity: two tenants with half of
-    one GPU each get one each. The simulator refuses such a plan.
+    It keeps every deviation within 1/2 (without the starvation rule) but can exceed the capacity: two tenants with half
+    a GPU each get one GPU each. The simulator refuses such a plan.
 
     Parameters
     ----------
     starvation_rule:
-        Nothing instead of less than the tenant's smallest job needs, [OEF, section 4.3].
+        Give 0 instead of fewer GPUs than the tenant's smallest job needs, [OEF, section 4.3].
     """
 
     starvation_rule: bool = True
@@ -370,23 +374,23 @@ class PrintedWholeGPUs:
 class WholeJobs:
     """Jobs' shares of time as rounds: each job runs on one GPU type or waits, gangs whole, capacity kept.
 
-    Of the jobs that something is due to (share plus what is owed), those are run that together have the most GPUs
-    due: max sum_jk demand[j]·due[j,k]·x[j,k]. As long as the shares are an average of packings, what is owed grows
-    at most like sqrt(rounds): the packing chosen has at least the due GPUs of that average. (Gavel fills rounds
-    greedily by share over rounds received, [Gavel, section 5]; this is the exact counterpart.)
+    Of the jobs with a positive due (share plus deviation), the packing with the most due GPUs runs:
+    max sum_jk demand[j]·due[j,k]·x[j,k]. As long as the shares are an average of packings, deviations grow at most like
+    sqrt(rounds): the chosen packing has at least the due GPUs of that average. This is the exact counterpart of Gavel's
+    greedy rule, :class:`ByPriority`.
 
     Parameters
     ----------
     most_owed:
-        Rounds that a job can be owed at most per GPU type; more is forgiven. Shares that no sequence of packings
-        reaches (two jobs of three GPUs on four) would pile up and be repaid at the cost of those who come later.
+        Most rounds that a job can be owed per GPU type; more is forgiven. Shares that no sequence of packings reaches
+        (two jobs of three GPUs on four) would pile up and be repaid at the cost of jobs that arrive later.
     time_limit:
-        Seconds for the search, after which the best packing found is taken; None: until one is proven best.
+        Seconds for the search, which then returns the best packing found; None: until it is proven optimal.
 
     Raises
     ------
     InvalidOption
-        ``most_owed`` is below 1; a time limit that is not positive.
+        ``most_owed`` is below 1, or the time limit is not positive.
     """
 
     most_owed: float = 4.0
@@ -394,10 +398,10 @@ class WholeJobs:
 
     def __post_init__(self) -> None:
         at_least(self.most_owed, "WholeJobs.most_owed", 1, InvalidOption)
-        Options(time_limit=self.time_limit)  # refuses what is no limit
+        Options(time_limit=self.time_limit)  # checks the limit
 
     def __call__(self, allocation: Allocation, instance: Instance, state: Ledger | None = None) -> tuple[Plan, Ledger]:
-        """The jobs that run now, and what is owed from now on."""
+        """The jobs that run now, and the new deviations."""
         entities = allocation.entities
         if entities.kind != "jobs":
             raise InvalidOption("WholeJobs rounds shares of jobs; for those of tenants take hetopt.WholeGPUs")
@@ -416,7 +420,7 @@ class WholeJobs:
 
 
 def most_due(entities: Entities, due: Floats, options: Options) -> Floats:
-    """(n, k) zeros and ones: the packing, one GPU type per job, with the most due GPUs; only where something is due.
+    """(n, k) zeros and ones: the packing, one GPU type per job, with the most due GPUs; only where due is positive.
 
     Parameters
     ----------
@@ -451,7 +455,7 @@ Positions: TypeAlias = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class Received:
-    """What :class:`ByPriority` remembers of the shares that are being given.
+    """State of :class:`ByPriority`: the shares, and the rounds that each job has received of them.
 
     Attributes
     ----------
@@ -464,7 +468,7 @@ class Received:
     rounds:
         (m,) rounds that each has run since these shares hold.
     number:
-        Rounds since then.
+        Rounds since these shares hold.
     """
 
     allocation: Allocation
@@ -476,7 +480,7 @@ class Received:
 
     @classmethod
     def of(cls, allocation: Allocation) -> Received:
-        """Nothing has been given yet."""
+        """The state for new shares."""
         job, kind = np.nonzero((allocation.x > 0) & allocation.entities.allowed)
         share = allocation.x[job, kind]
         order = np.lexsort((kind, job, -share))
@@ -488,10 +492,10 @@ class ByPriority:
     """Jobs' shares of time as rounds, greedily by priority: Gavel's mechanism.
 
     The priority of job j on type k is ``x[j, k] / f[j, k]``, with f the part of the rounds in which j ran on k since
-    the shares hold (infinite where it has not run there yet; the larger share first among equal priorities, then the
-    earlier job, then the earlier type). In that order, jobs that do not run in this round yet and whose gang fits get
-    their type. Types on which a job has no share are given to nobody: GPUs may stay idle. A new allocation starts the
-    count anew. :class:`~hetopt.decisions.rounders.WholeJobs` is the exact counterpart, which searches each round.
+    the shares hold; infinite where it has not run there yet [Gavel, section 5]. Ties go to the larger share, then to
+    the earlier job, then to the earlier type. In that order each job whose gang fits gets a type, and at most one. A
+    job does not run on types on which it has no share, so GPUs may stay idle. A new allocation starts the count anew.
+    :class:`WholeJobs` is the exact counterpart.
 
     Raises
     ------
@@ -502,7 +506,7 @@ class ByPriority:
     def __call__(
         self, allocation: Allocation, instance: Instance, state: Received | None = None
     ) -> tuple[Plan, Received]:
-        """The jobs that run now, and what they have received with that."""
+        """The jobs that run now, and the rounds received with this one."""
         entities = allocation.entities
         if entities.kind != "jobs":
             raise InvalidOption("ByPriority rounds shares of jobs; for those of tenants take hetopt.WholeGPUs")
@@ -521,7 +525,7 @@ class ByPriority:
 
 
 def _greedy(job: Positions, kind: Positions, entities: Entities) -> list[int]:
-    """Positions of the pairs, in order, whose job is not there yet and that fit."""
+    """Positions of the pairs that run: in order, each that fits and whose job does not run yet."""
     free, taken, chosen = entities.capacity.tolist(), set[int](), []
     left = sum(free)
     for i, (j, k, need) in enumerate(zip(job.tolist(), kind.tolist(), entities.demand[job].tolist(), strict=True)):
@@ -537,7 +541,7 @@ def _greedy(job: Positions, kind: Positions, entities: Entities) -> list[int]:
 
 @dataclass(frozen=True)
 class ByKind:
-    """Tenants' allocations by one rounder, jobs' by another: the simulator's default.
+    """One rounder for allocations over tenants, one for those over jobs: the simulator's default.
 
     Parameters
     ----------
@@ -561,11 +565,11 @@ class Rounded:
     Parameters
     ----------
     policy:
-        A formulation or any policy; what already is a plan is passed on.
+        A formulation or any policy; plans are passed on.
     rounder:
         How to round.
     round_seconds:
-        Length of a round in seconds; None: what ``policy`` says, if it says anything.
+        Length of a round in seconds; None: that of ``policy``, if it has one.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How much work per second a job does on the GPUs that it has, and where a gang sits."""
+"""Work per second of a job, by its GPUs and by the servers of its gang."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Rate: TypeAlias = Callable[[Job, Hosts, Mapping[str, tuple[int, ...]]], float]
 
 
 class SpeedModel(Protocol):
-    """The physics of a simulation."""
+    """Rates of jobs in a simulation, by their GPUs and servers."""
 
     def on(self, cluster: Cluster) -> Rate:
         """Rates on the servers of ``cluster``."""
@@ -36,12 +36,12 @@ class SpeedModel(Protocol):
 
 @dataclass(frozen=True)
 class StageSpeeds:
-    """Jobs whose stages are mapped to servers do one unit of work per iteration; the slowest GPU type sets the others'.
+    """Jobs with mapped stages do one unit of work per iteration; the slowest GPU type sets the rate of all other jobs.
 
     Parameters
     ----------
     timing:
-        What an iteration takes.
+        Time of an iteration.
     """
 
     timing: Timing = field(default_factory=Asynchronous)
@@ -52,7 +52,7 @@ class StageSpeeds:
 
 
 class _Rates:
-    """Remembers what an iteration takes for each pipeline and pattern."""
+    """Caches the time of an iteration for each pipeline and mapping."""
 
     def __init__(self, cluster: Cluster, timing: Timing) -> None:
         self.timing = timing
@@ -85,12 +85,12 @@ class _Rates:
         slower = max(job.throughput.values()) / job.throughput[gpu_type]
         key = (id(job.stages), slower)  # hashing stages takes long
         if key not in self.pipelines:
-            self.pipelines[key] = job.stages, Pipeline.of(job, gpu_type)  # kept so that no other stages get their id
+            self.pipelines[key] = job.stages, Pipeline.of(job, gpu_type)  # holding the stages keeps their id unique
         return self.pipelines[key][1]
 
 
 Factors = Mapping[str, Mapping[int, Mapping[int, float]]]
-"""Model -> GPUs of the gang -> servers that it is spread over -> speed relative to one server."""
+"""Model -> GPUs of the gang -> servers over which it is spread -> speed relative to one server."""
 
 MEASURED: Factors = FrozenDict(
     {
@@ -103,8 +103,8 @@ MEASURED: Factors = FrozenDict(
         "Transformer": {2: {2: 0.627}, 4: {4: 0.549}, 8: {8: 0.343}},
     }
 )
-"""Data-parallel training, three digits, at most 1. Pictures: what Chronus (Gao et al., SoCC 2021) measured, from its
-public artifact (MIT licence). Language: what Gavel measured on V100s, each on a server of its own, from its public
+"""Data-parallel training, three digits, at most 1. Image models: measured by Chronus (Gao et al., SoCC 2021), from its
+public artifact (MIT licence). Language models: measured by Gavel on V100s, each on a server of its own, from its public
 simulator (MIT licence); medians over batch sizes."""
 
 FAMILIES: Mapping[str, str] = FrozenDict(
@@ -115,34 +115,34 @@ FAMILIES: Mapping[str, str] = FrozenDict(
 )
 """Model of :mod:`hetopt.traces.catalogues` -> the row of :data:`MEASURED` that stands for it. VGG-19 has 4 % more
 parameters than VGG-16. DenseNets compute at least as much for each byte of gradients as ResNet-101, and so lose no
-more. An RNN is the language model with simpler cells, so that it loses no less. Chronus measured with pictures of
-ImageNet's size; with smaller ones a gang computes less for each byte, and loses more. Not here, since nobody published
-what they lose: Bark, BERT, GPT, OPT."""
+more. An RNN is the language model with simpler cells, so that it loses no less. Chronus measured with images of
+ImageNet's size; with smaller ones a gang computes less for each byte, and loses more. Bark, BERT, GPT and OPT are
+missing, for lack of published measurements."""
 
 
 @dataclass(frozen=True)
 class Spread:
     """A gang on several servers is slower than on one, by a factor of its model.
 
-    Jobs whose stages are mapped to servers keep the speed that ``base`` says: it knows their communication.
+    Jobs with mapped stages keep the speed of ``base``, which includes their communication.
 
     Parameters
     ----------
     table:
-        Model -> GPUs -> servers -> relative speed in (0, 1]. Numbers that are missing take those of the next smaller
-        one that is there (for GPUs: else the smallest).
+        Model -> GPUs -> servers -> relative speed in (0, 1]. A missing number takes the value of the next smaller one
+        (of GPUs: else of the smallest).
     families:
-        What a job trains (:attr:`hetopt.Job.model`) -> the row of ``table`` that stands for it; other models stand for
-        themselves. None: :data:`FAMILIES`, as far as the table has their rows.
+        Model of a job (:attr:`hetopt.Job.model`) -> the row of ``table`` that stands for it; other models use their own
+        row. None: :data:`FAMILIES`, as far as the table has their rows.
     otherwise:
-        Relative speed on several servers of jobs that the table does not know.
+        Relative speed on several servers of jobs whose model is not in the table.
     base:
         SpeedModel without the spread.
 
     Raises
     ------
     InvalidOption
-        A factor that is not in (0, 1], a family that the table does not know.
+        A factor outside (0, 1], or a family that is not in the table.
     """
 
     table: Factors = field(default_factory=lambda: MEASURED)
@@ -196,13 +196,13 @@ class Spread:
 
 @dataclass(frozen=True)
 class Variability:
-    """Servers of the same GPU type that are not equally fast; a gang goes at the pace of its slowest server.
+    """Servers with the same GPU type are not equally fast; the slowest server of a gang sets its rate.
 
     Parameters
     ----------
     slowdown:
-        Server -> seconds of an iteration there relative to what the job's throughput says (1.2: 20 % longer), for all
-        models or by model; servers and models that are missing have 1.
+        Server -> seconds of an iteration there relative to the job's throughput (1.2: 20 % longer), for all models or
+        by model; 1 for servers and models that are missing.
     base:
         SpeedModel without it.
 
@@ -219,7 +219,7 @@ class Variability:
         for server, value in _mapping(self.slowdown, "Variability.slowdown").items():
             key = f"Variability.slowdown[{server!r}]"
             if not is_text(server):
-                raise InvalidOption(f"{key} has no server's name")
+                raise InvalidOption(f"{key} needs the name of a server")
             for name, own in value.items() if isinstance(value, Mapping) else [("", value)]:
                 at_least(own, f"{key}[{name!r}]" if name else key, 0.0, InvalidOption, strict=True)
 

@@ -1,7 +1,7 @@
-"""One decision: from a policy's result to jobs on GPU types, and on servers.
+"""Systems: a policy with the steps from its result to jobs on GPU types and servers.
 
-``Allocation --rounder--> Plan --selection--> jobs' Plan --placer--> Placement``, checked at the end, so that whatever
-drives a cluster (the simulator, an executor) never has to carry out what cannot be.
+``Allocation --rounder--> Plan --selection--> jobs' Plan --placer--> Placement``. Each decision is checked, so that the
+simulator and the executor only get decisions that the cluster can carry out.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from hetopt.tolerances import FEASIBILITY, INTEGRAL
 
 @dataclass(frozen=True)
 class Copy:
-    """A copy as a decision has it.
+    """One copy of a forked job: a whole gang on one server, with its part of the work until the next decision.
 
     Attributes
     ----------
     server:
-        Where it runs.
+        Server on which it runs.
     gpus:
-        GPU type -> GPUs there.
+        GPU type -> GPUs on that server.
     rate:
         Work per second.
     work:
-        What it is to do.
+        Work until the next decision (unit of ``Job.work``).
     """
 
     server: str
@@ -58,7 +58,7 @@ class Copy:
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """What every job gets until the next decision.
+    """The GPUs, servers and rate of each job until the next decision.
 
     Attributes
     ----------
@@ -69,15 +69,15 @@ class Decision:
     rate:
         (n,) work per second.
     placement:
-        Servers, where a placer was given.
+        Servers; None where jobs only get GPU types.
     given_up:
-        What rounding, selection and placement lost, by name.
+        Losses of rounding, selection and placement, by name.
     wake:
-        Second at which the policy wants to be asked again if nothing happens before; None for no wish.
+        Second at which the policy asks for another decision if nothing happens before; None: it does not.
     copies:
         Forked job -> its copies; their rates sum to its ``rate``.
     promised:
-        Entity of the tenants' table -> rate that the allocation promises; None where it is not about tenants.
+        Tenant (or its job type) -> rate in the allocation, before rounding; None for policies over jobs.
     """
 
     entities: Entities
@@ -92,7 +92,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class DecisionSteps:
-    """A policy with everything that comes after it; ``pipeline(instance, state) -> (Decision, state)``.
+    """A policy with the steps after it; ``steps(instance, state) -> (Decision, state)``.
 
     Parameters
     ----------
@@ -102,9 +102,9 @@ class DecisionSteps:
         The steps that follow; without a placer jobs get GPU types, but no servers. A policy that places jobs itself
         needs none.
     rounds:
-        Whether decisions come in rounds of equal length; only then can shares be rounded.
+        Whether decisions are made in rounds of equal length, as rounding requires.
     fluid:
-        Run an allocation over jobs as rates, without rounding.
+        Run the shares of jobs as rates, without rounding.
     speeds:
         Work per second where stages are mapped to servers.
     """
@@ -128,14 +128,14 @@ class DecisionSteps:
         return bool(getattr(self.policy, "mixes", False) or getattr(self.selection, "mix", False))
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Decision, tuple[Any, Any, Any]]:
-        """The decision now, and the states of policy, rounder and selection.
+        """The decision, and the states of policy, rounder and selection.
 
         Raises
         ------
         InvalidPlan
             The result cannot be carried out.
         InvalidOption
-            Shares of GPUs where there are neither rounds nor ``fluid``, or fluid shares of tenants.
+            Fractional shares without rounds and without ``fluid``, or fluid shares of tenants.
         """
         own, owed, starved = state if state is not None else (None, None, None)
         result, own = ask(self.policy, instance, own)
@@ -160,7 +160,7 @@ class DecisionSteps:
         if self.rounds:
             return self.rounder(result, instance, owed)
         gpus = result.entities.gpus(result.x)
-        if np.abs(result.x - np.rint(result.x)).max(initial=0.0) > INTEGRAL:  # gangs (and tenants' GPUs) whole
+        if np.abs(result.x - np.rint(result.x)).max(initial=0.0) > INTEGRAL:  # gangs and tenants' GPUs are not whole
             raise InvalidOption(
                 f"{type(self.policy).__name__} shares GPUs in time, which needs rounds: give round_seconds (--round; "
                 "the papers take 300), or fluid=True to run shares of jobs as rates"
@@ -196,7 +196,7 @@ def _promised(result: Allocation) -> Mapping[str, float] | None:
 
 
 def _copies(jobs: Entities, placement: Placement) -> dict[str, tuple[Copy, ...]]:
-    """The copies of forked jobs; each is as fast as its slowest GPU."""
+    """The copies of forked jobs; the slowest GPU of each sets its rate."""
     types = {t: k for k, t in enumerate(jobs.types)}
     result = {}
     for name, dispatch in placement.dispatch.items():
@@ -221,13 +221,13 @@ def _fluid(result: Allocation) -> Decision:
 
 
 def gang_rate(jobs: Entities, gpus: Floats) -> Floats:
-    """(n,) work per second of each whole gang; the slowest of its GPU types sets the pace, [OEF, section 4.4]."""
+    """(n,) work per second of each whole gang; its slowest GPU type sets the rate, [OEF, section 4.4]."""
     slowest = np.where(gpus > 0, jobs.task_speed, np.inf).min(axis=1)
     return np.asarray(np.where(gpus.any(axis=1), slowest, 0.0))
 
 
 def check_capacity(entities: Entities, gpus: Floats) -> None:
-    """Raise :class:`InvalidPlan` unless (n, k) ``gpus`` are >= 0, where allowed, and at most the capacity."""
+    """Raise :class:`InvalidPlan` unless (n, k) ``gpus`` are >= 0, on allowed types, and at most the capacity."""
     if gpus.shape != entities.shape or not np.isfinite(gpus).all():
         raise InvalidPlan(f"the plan has shape {gpus.shape} or holds NaN; it must be finite, of shape {entities.shape}")
     slack = FEASIBILITY * float(entities.capacity.max())
@@ -235,7 +235,7 @@ def check_capacity(entities: Entities, gpus: Floats) -> None:
     for e, k in np.argwhere(wrong).tolist() if wrong.any() else ():
         raise InvalidPlan(
             f"the plan gives {entities.names[e]!r} {gpus[e, k]:g} GPUs of {entities.types[k]!r}, "
-            + ("fewer than none" if gpus[e, k] < 0 else "on which it cannot run")
+            + ("fewer than 0" if gpus[e, k] < 0 else "on which it cannot run")
         )
     used = gpus.sum(axis=0)
     over = used > entities.capacity + slack
@@ -246,12 +246,12 @@ def check_capacity(entities: Entities, gpus: Floats) -> None:
 
 
 def check_gangs(entities: Entities, gpus: Floats, copies: Mapping[str, int] | None = None) -> None:
-    """Raise :class:`InvalidPlan` unless every job has all the whole GPUs that it demands, or none.
+    """Raise :class:`InvalidPlan` unless every job has all the GPUs that it demands, or none.
 
     Parameters
     ----------
     copies:
-        Forked job -> number of its copies, each of which has the demand.
+        Forked job -> number of its copies, each of which has the job's demand.
     """
     check_capacity(entities, gpus)
     total, gangs = gpus.sum(axis=1), np.ones(len(entities.names))
@@ -272,7 +272,7 @@ def check_gangs(entities: Entities, gpus: Floats, copies: Mapping[str, int] | No
 
 
 def check_replicas(job: Job, hosts: Mapping[str, Mapping[str, int]], replicas: Mapping[str, Sequence[int]]) -> None:
-    """Raise :class:`InvalidPlan` unless all replicas of the job's stages are placed, on just the GPUs that it has.
+    """Raise :class:`InvalidPlan` unless all replicas of the job's stages are placed, and use exactly its GPUs.
 
     Parameters
     ----------
@@ -301,7 +301,7 @@ def check_replicas(job: Job, hosts: Mapping[str, Mapping[str, int]], replicas: M
 
 
 def check_placement(plan: Plan, placement: Placement, instance: Instance) -> None:
-    """Raise :class:`InvalidPlan` unless every planned job is placed as planned, or waits, and no server is overfull."""
+    """Raise :class:`InvalidPlan` unless every planned job is placed as planned or waits, and no server is overused."""
     jobs, used = plan.entities, dict[tuple[str, str], int]()
     for name in {**placement.hosts, **placement.replicas}:
         if name not in jobs.position:
@@ -343,23 +343,23 @@ def _check_dispatch(placement: Placement, instance: Instance) -> None:
         hosts, demand = placement.hosts.get(name, {}), instance.job[name].demand
         if dispatch.keys() != hosts.keys():
             raise InvalidPlan(
-                f"forked job {name!r} is placed on servers {sorted(hosts)}, and has work for {sorted(dispatch)}"
+                f"forked job {name!r} is placed on servers {sorted(hosts)}, and has work on {sorted(dispatch)}"
             )
         for server, work in dispatch.items():
             if not 0 < work < np.inf:
-                raise InvalidPlan(f"the copy of job {name!r} on server {server!r} is to do {work:g}; it must be > 0")
+                raise InvalidPlan(f"the copy of job {name!r} on server {server!r} has work {work:g}; it must be > 0")
             if (gpus := sum(hosts[server].values())) != demand:
                 raise InvalidPlan(f"the copy of job {name!r} on server {server!r} has {gpus} GPUs; a gang has {demand}")
 
 
 @dataclass(frozen=True)
 class System:
-    """What a paper calls a scheduler: who decides, how often, and how the decision becomes jobs on servers.
+    """A scheduler: the policy, how often it decides, and the steps from its decision to jobs on servers.
 
     Parameters
     ----------
     policy:
-        Decides.
+        The policy.
     round_seconds:
         Length of a round; None: the policy's attribute of that name, else decisions at arrivals and completions.
     rounder, selection, placer:
@@ -370,7 +370,7 @@ class System:
     Raises
     ------
     InvalidOption
-        What is no policy, or a length that is not positive.
+        ``policy`` is not a policy, or the length of a round is not positive.
     """
 
     policy: Policy
@@ -386,15 +386,15 @@ class System:
             at_least(self.round_seconds, "System.round_seconds", 0.0, InvalidOption, strict=True)
         for key in ("rounder", "selection", "placer"):
             if isinstance(step := getattr(self, key), type):
-                raise InvalidOption(f"{key} is the class {step.__name__}; give one of it: {step.__name__}()")
+                raise InvalidOption(f"{key} is the class {step.__name__}; give an instance: {step.__name__}()")
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Allocation | Plan, Any]:
-        """What its policy decides, before the steps that follow."""
+        """The policy's result, before the steps that follow."""
         return ask(self.policy, instance, state)
 
     @property
     def seconds(self) -> float | None:
-        """Length of a round, the policy's where there is no own; None: at events."""
+        """Length of a round, by default the policy's; None: decisions at arrivals and completions."""
         own = getattr(self.policy, "round_seconds", None) if self.round_seconds is None else self.round_seconds
         return None if own is None else at_least(own, "round_seconds", 0.0, InvalidOption, strict=True)
 
@@ -404,17 +404,17 @@ class System:
         return DecisionSteps(self.policy, *steps, rounds=self.seconds is not None, fluid=self.fluid, speeds=speeds)
 
     @classmethod
-    def of(cls, what: Policy | System, **settings: Any) -> System:
-        """``what`` as a system; settings that are not None (and ``fluid=True``) override its own."""
+    def of(cls, policy: Policy | System, **settings: Any) -> System:
+        """A policy or system as a system; settings that are not None (and ``fluid=True``) override its own."""
         given = {key: value for key, value in settings.items() if value is not None and value is not False}
-        if isinstance(what, System):
-            return replace(what, **given)
-        return cls(what, **given)
+        if isinstance(policy, System):
+            return replace(policy, **given)
+        return cls(policy, **given)
 
 
 @dataclass(frozen=True)
 class CachedResult:
-    """What :class:`OnChange` remembers: for whom and on what the result was found, the result, the policy's state."""
+    """State of :class:`OnChange`: the last result, for which entities, cluster and speeds, and the policy's state."""
 
     names: tuple[str, ...]
     cluster: Cluster
@@ -425,24 +425,24 @@ class CachedResult:
 
 @dataclass(frozen=True)
 class OnChange:
-    """Ask a policy again only when someone has come or gone, or the cluster has changed, as Gavel does.
+    """Call a policy only when an entity has arrived or left, or the cluster has changed, as Gavel does.
 
-    In the rounds between, its last result holds; a rounder goes on sharing it in time. What changes without anyone
-    coming or going (the work left, the time) is not seen until then; on which GPU types who can run is.
+    In the rounds between, its last result holds, and a rounder continues to share it in time. The policy does not see
+    the work left and the time until then. A change of the GPU types on which an entity can run calls it, too.
 
     Parameters
     ----------
     policy:
         A formulation or any policy.
     round_seconds:
-        Length of a round in seconds; None: what ``policy`` says, if it says anything.
+        Length of a round in seconds; None: that of ``policy``, if it has one.
     factor:
-        Ask again, too, when a speed has become so many times what it was, or that part of it; None: never.
+        Also call it when a speed has changed by this factor, up or down; None: never.
 
     Raises
     ------
     InvalidOption
-        What is no policy.
+        ``policy`` is not a policy, or a number is out of its range.
     """
 
     policy: Policy
@@ -459,14 +459,14 @@ class OnChange:
             at_least(self.round_seconds, "OnChange.round_seconds", 0.0, InvalidOption, strict=True)
 
     def __call__(self, instance: Instance, state: CachedResult | None = None) -> tuple[Allocation | Plan, CachedResult]:
-        """The policy's result, new or kept."""
+        """The policy's result, new or cached."""
         now = instance.entities("jobs" if instance.jobs else "tenants")
         same = state is not None and state.cluster == instance.cluster and state.names == now.names
         if state is not None and same and self._alike(state.speed, now.speed):
             return state.result, state
         result, own = ask(self.policy, instance, None if state is None else state.state)
-        kept = CachedResult(now.names, instance.cluster, now.speed, result, own)
-        return result, kept
+        cached = CachedResult(now.names, instance.cluster, now.speed, result, own)
+        return result, cached
 
     def _alike(self, before: Floats, after: Floats) -> bool:
         if np.array_equal(before, after):

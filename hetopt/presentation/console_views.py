@@ -94,8 +94,9 @@ def show_audit(verdicts: Audit, policy: str) -> None:
     for i, (unit, names) in enumerate(measured.items()):
         of = f" of {', '.join(map(str, names))}" if i else ", below 0 if violated"
         say("  ", bold("slack"), f"{of}: {unit}")
+    shown = {str(key) for _, verdict in verdicts for key in (verdict.name, verdict.level)}
     for name, text in PROPERTIES.items():
-        if any(name in str(key) for key in table.index):
+        if name in shown:
             say("  ", bold(name), f": {text}")
 
 
