@@ -18,7 +18,7 @@ from hetopt.simulation.datasets import LocalDisks
 from hetopt.simulation.environment import Environment
 from hetopt.simulation.estimate_errors import EstimateErrors
 from hetopt.simulation.profiling import Profiling, fewest
-from hetopt.simulation.server_changes import ServerChange, checked, failures, there_at
+from hetopt.simulation.server_changes import ServerChange, check_changes, failures, servers_up_at
 
 TWO = Cluster((GPUType("G"),), (Server("s1", {"G": 1}), Server("s2", {"G": 1})))
 
@@ -228,7 +228,7 @@ def test_nobody_runs_while_no_server_is_there() -> None:
     for policy, finish in ((First(), 70.0), (First(20.0), 80.0)):  # with rounds, the one at 60 is the first with it
         log = run((Job("a", {"G": 1.0}, 30.0),), one, Environment(changes=away), policy=policy)
         assert log.jobs.loc["a", "finish"] == finish
-    with pytest.raises(Stalled, match="too few servers are left, and none comes back"):
+    with pytest.raises(Stalled, match="too few servers are up, and none comes back"):
         run((Job("a", {"G": 1.0}, 30.0),), one, Environment(changes=away[:1]), policy=First(20.0))
 
 
@@ -251,12 +251,12 @@ def test_without_servers_the_latest_jobs_lose_their_gpus() -> None:
 
 
 def test_changes_of_a_server_alternate() -> None:
-    with pytest.raises(InvalidInstance, match="server 's1' goes at 2 s, as it did before"):
-        checked([ServerChange(1.0, "s1"), ServerChange(2.0, "s1")], TWO)
+    with pytest.raises(InvalidInstance, match="server 's1' goes down at 2 s, as it did before"):
+        check_changes([ServerChange(1.0, "s1"), ServerChange(2.0, "s1")], TWO)
     with pytest.raises(InvalidInstance, match="names server 's9', which does not exist"):
-        checked([ServerChange(1.0, "s9")], TWO)
-    changes = checked([ServerChange(5.0, "s2", up=True), ServerChange(3.0, "s1")], TWO)
-    assert [there_at(t, changes, TWO) for t in (3.0, 4.0, 6.0)] == [{"s1"}, set(), {"s2"}]
+        check_changes([ServerChange(1.0, "s9")], TWO)
+    changes = check_changes([ServerChange(5.0, "s2", up=True), ServerChange(3.0, "s1")], TWO)
+    assert [servers_up_at(t, changes, TWO) for t in (3.0, 4.0, 6.0)] == [{"s1"}, set(), {"s2"}]
 
 
 def test_random_failures_are_as_often_as_asked() -> None:
@@ -264,15 +264,15 @@ def test_random_failures_are_as_often_as_asked() -> None:
     cluster = Cluster.of({"G": 50})
     found = failures(cluster, 90.0, 10.0, 20_000.0, seed=1)
     assert found == failures(cluster, 90.0, 10.0, 20_000.0, seed=1)
-    at_once = checked(failures(cluster, 2.0**-40, 3600.0, 200_000.0), cluster)
+    at_once = check_changes(failures(cluster, 2.0**-40, 3600.0, 200_000.0), cluster)
     assert len(at_once) > 50, "it fails as soon as it is back"
-    assert checked(found, cluster)
+    assert check_changes(found, cluster)
     down = sum(c.time if c.up else -c.time for c in found) / len(cluster.servers)
     assert down / 20_000.0 == pytest.approx(0.1, rel=0.1)
 
 
 def test_policies_that_start_jobs_for_good_refuse_failures() -> None:
-    with pytest.raises(InvalidOption, match="ASRPT starts jobs for good"):
+    with pytest.raises(InvalidOption, match="ASRPT decides event by event"):
         run((Job("a", {"G": 1.0}, 1.0),), TWO, Environment(changes=(ServerChange(1.0, "s1"),)), policy=asrpt.ASRPT())
 
 

@@ -152,12 +152,12 @@ copies = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 20), st.integers(0
 def test_when_is_the_inverse_of_by(forked: RunningCopies, part: Fraction) -> None:
     everything = sum(c.copy.work for c in forked.copies)
     work = float(part * everything)
-    time = forked.when(work)
-    assert forked.by(time) == pytest.approx(work, abs=EQUAL)
-    assert work == 0 or forked.by(time - 0.01) < work
-    assert forked.when(everything * 1.01) == np.inf
-    assert forked.when(everything) == max(c.end for c in forked.copies)
-    assert RunningCopies(()).when(1.0) == np.inf
+    time = forked.time_of(work)
+    assert forked.work_done(time) == pytest.approx(work, abs=EQUAL)
+    assert work == 0 or forked.work_done(time - 0.01) < work
+    assert forked.time_of(everything * 1.01) == np.inf
+    assert forked.time_of(everything) == max(c.end for c in forked.copies)
+    assert RunningCopies(()).time_of(1.0) == np.inf
 
 
 def plan_with(**placement: Any) -> Any:

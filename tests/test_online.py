@@ -129,7 +129,7 @@ def test_no_server_gives_fewer_than_no_gpus(policy: Any) -> None:
         (JobStart("j", {"gpu-0": {"GPU": 3}, "gpu-1": {"GPU": -1}}), "on 3 GPUs 'GPU' of 'gpu-0'; 2 are free"),
         (JobStart("j", {"nowhere": {"GPU": 2}}), "on 2 GPUs 'GPU' of 'nowhere'; 0 are free"),
         (JobStart("j", {"gpu-0": {"GPU": 1}}), "'j' on 1 GPUs; it runs on 2"),
-        (JobStart("k", {"gpu-0": {"GPU": 2}}), "'k', which is not there"),
+        (JobStart("k", {"gpu-0": {"GPU": 2}}), "'k', which is not present"),
     ],
 )
 def test_gpus_must_be_there(start: JobStart, message: str) -> None:

@@ -18,7 +18,7 @@ FOUR = Workload("oef-four-users", "oef/cluster", count=8, tenants="users").insta
 
 
 def test_only_the_liar_is_told_otherwise_and_only_its_faster_types() -> None:
-    told = EstimateErrors(lies={"User-1": 0.5}).of(FOUR)
+    told = EstimateErrors(overstated={"User-1": 0.5}).of(FOUR)
     for true, said in zip(FOUR.tenants, told.tenants, strict=True):
         speed, claimed = dict(true.job_types[0].speedup), dict(said.job_types[0].speedup)
         if true.name == "User-1":
@@ -34,7 +34,7 @@ def test_only_the_liar_is_told_otherwise_and_only_its_faster_types() -> None:
 def test_equal_2_of_the_paper_is_a_lie() -> None:
     """[OEF, section 2.4]: u1's speedup of 2 told as 2.8 is a lie of 40 %."""
     eq1 = instances.load("oef/eq1")
-    told = EstimateErrors(lies={"u1": 0.4}).of(eq1).tenants[0].job_types[0].speedup
+    told = EstimateErrors(overstated={"u1": 0.4}).of(eq1).tenants[0].job_types[0].speedup
     assert told == pytest.approx(dict(instances.load("oef/eq1-lie").tenants[0].job_types[0].speedup))
 
 
@@ -45,7 +45,7 @@ def test_a_lie_changes_what_policies_give_and_not_how_fast_jobs_run() -> None:
         FOUR,
         round_seconds=300.0,
         max_rounds=1,
-        environment=Environment(estimate_errors=EstimateErrors(lies={"User-1": 1.0})),
+        environment=Environment(estimate_errors=EstimateErrors(overstated={"User-1": 1.0})),
     )
     speed = {job.name: job.throughput for job in FOUR.jobs}
     for tenant, own in log.spans.groupby("tenant"):
@@ -58,12 +58,12 @@ def test_a_lie_changes_what_policies_give_and_not_how_fast_jobs_run() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: EstimateErrors(lies={"User-1": -0.5}), r"EstimateErrors\.lies\['User-1'\] is -0\.5"),
-        (lambda: EstimateErrors(lies=3), r"EstimateErrors\.lies is 3; it must be a mapping"),  # type: ignore[arg-type]
-        (lambda: EstimateErrors(lies={"": 1.0}), r"EstimateErrors\.lies is"),
+        (lambda: EstimateErrors(overstated={"User-1": -0.5}), r"EstimateErrors\.overstated\['User-1'\] is -0\.5"),
+        (lambda: EstimateErrors(overstated=3), r"EstimateErrors\.overstated is 3; it must be a mapping"),  # type: ignore[arg-type]
+        (lambda: EstimateErrors(overstated={"": 1.0}), r"EstimateErrors\.overstated is"),
         (
-            lambda: EstimateErrors(lies={"User-5": 1.0}).of(FOUR),
-            r"lies names 'User-5', which is no tenant; did you mean",
+            lambda: EstimateErrors(overstated={"User-5": 1.0}).of(FOUR),
+            r"overstated names 'User-5', which is no tenant; did you mean",
         ),
         (lambda: EnvironmentSettings(liar="User-1"), r"liar and lie are 'User-1' and 0\.0; give both"),
         (lambda: EnvironmentSettings(lie=0.5), "give both: who lies, and by how much"),
@@ -77,5 +77,5 @@ def test_lies_that_are_none(make: Any, message: str) -> None:
 
 def test_worlds_can_be_told_of_a_liar() -> None:
     environment = EnvironmentSettings.of({"liar": "User-1", "lie": 0.25}).build(FOUR.cluster, 7)
-    assert environment.estimate_errors == EstimateErrors(seed=7, lies={"User-1": 0.25})
+    assert environment.estimate_errors == EstimateErrors(seed=7, overstated={"User-1": 0.25})
     assert EnvironmentSettings(liar="User-1", lie=0.25).changed() == {"liar": "User-1", "lie": 0.25}

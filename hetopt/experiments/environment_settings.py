@@ -126,7 +126,7 @@ class EnvironmentSettings:
         )
         source = self.source_bytes_per_s or float("inf")
         wrong = self.throughput_error or self.work_error or self.lie
-        lies = {self.liar: self.lie} if self.liar else {}
+        overstated = {self.liar: self.lie} if self.liar else {}
         changes: tuple[ServerChange, ...] = ()
         if self.mtbf_hours:
             hour = 3600.0
@@ -139,7 +139,7 @@ class EnvironmentSettings:
             profiling=Profiling(self.profiling_seconds) if self.profiling_seconds else None,
             changes=changes,
             checkpoint_seconds=self.checkpoint_seconds or None,
-            estimate_errors=EstimateErrors(self.throughput_error, self.work_error, seed, lies) if wrong else None,
+            estimate_errors=EstimateErrors(self.throughput_error, self.work_error, seed, overstated) if wrong else None,
         )
 
     def check(self, instance: Instance) -> None:

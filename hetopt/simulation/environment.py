@@ -1,4 +1,4 @@
-"""What happens to jobs whatever the policy believes: costs of moving, speeds, disks, profiling, servers that fail."""
+"""The environment of a simulation: costs of moving, speeds, disks, profiling, server failures, wrong estimates."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from hetopt.simulation.server_changes import ServerChange
 
 @dataclass(frozen=True)
 class Environment:
-    """The model of a simulation; every policy meets the same.
+    """What happens to jobs in a simulation, the same for every policy.
 
     Parameters
     ----------
     overheads:
         Seconds lost by starting, resuming and moving.
     speeds:
-        Work per second of jobs on the servers that they have. Default: the policy's attribute of that name, else
+        Work per second of jobs on their servers. Default: the policy's attribute of that name, else
         :class:`~hetopt.decisions.speed_models.StageSpeeds`.
     datasets:
-        Datasets on local disks; None: on shared storage, which costs nothing.
+        Datasets on local disks; None: on shared storage, without cost.
     profiling:
         Short runs of new jobs; None: throughputs are known at arrival.
     changes:
-        Servers that fail, come back or are added.
+        Servers that go down, come back or are added.
     checkpoint_seconds:
-        Training jobs write a checkpoint every so many seconds; what they did since is lost when a server fails (and
-        counted as ``wasted``); of a job in copies, what the copy there did since the last decision. None: nothing is
-        lost. A job that is stopped in order loses nothing either.
+        Training jobs write a checkpoint every so many seconds; the work since then is lost when a server fails (and
+        counted as ``wasted``); of a forked job, the work of the copy there since the last decision. None: nothing is
+        lost. A decision that stops a job loses no work.
     estimate_errors:
-        Errors of what policies are told about jobs.
+        Errors of the estimates that policies get of jobs.
 
     Raises
     ------
     InvalidOption
-        A part of another kind, or a number out of its range.
+        A part of the wrong type, or a number out of its range.
     """
 
     overheads: Overhead = field(default_factory=Overheads)
@@ -59,7 +59,7 @@ class Environment:
         for key in ("overheads", "speeds"):
             if isinstance(made := getattr(self, key), type):
                 raise InvalidOption(
-                    f"Environment.{key} is the class {made.__name__}; give one of it: {made.__name__}()"
+                    f"Environment.{key} is the class {made.__name__}; give an instance: {made.__name__}()"
                 )
         object.__setattr__(self, "changes", tuple(self.changes))
         if self.checkpoint_seconds is not None:

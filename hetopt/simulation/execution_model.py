@@ -1,4 +1,4 @@
-"""The environment of a simulation at work: how fast a job is where it is now, and what it loses by coming there."""
+"""Rates of jobs on their GPUs, and the time and work that they lose by starting, moving and failures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hetopt.tolerances import WORK
 
 @dataclass(frozen=True)
 class JobPlacement:
-    """What a decision gives to one job: GPUs by type, and by server where it is placed."""
+    """The GPUs of one job by a decision: by type, and by server where it is placed."""
 
     gpus: Floats
     where: HeldGPUs
@@ -34,7 +34,7 @@ class JobPlacement:
 
 
 class ExecutionModel:
-    """SpeedModel and losses of jobs, by their position in the instance."""
+    """Rates and losses of jobs, by their position in the instance."""
 
     def __init__(self, instance: Instance, environment: Environment, speeds: SpeedModel, fluid: bool) -> None:
         self.cluster: Cluster = instance.cluster
@@ -47,7 +47,7 @@ class ExecutionModel:
         self._type = {t: k for k, t in enumerate(self.entities.types)}
 
     def place(self, decision: Decision, row: int) -> JobPlacement:
-        """What the job in that row of the decision gets."""
+        """The GPUs of the job in that row of the decision."""
         gpus = decision.gpus[row]
         if decision.placement is None:
             return self._by_type(gpus)
@@ -57,12 +57,12 @@ class ExecutionModel:
         return JobPlacement(gpus, where, hosts, decision.placement.replicas.get(name, {}))
 
     def _by_type(self, gpus: Floats) -> JobPlacement:
-        """GPU types as places, where there are no servers."""
+        """GPUs by type, without servers; the server is ""."""
         key = gpus.tobytes()
         if key not in self._places:
             pairs = [(self.entities.types[k], float(gpus[k])) for k in np.flatnonzero(gpus).tolist()]
             place = JobPlacement(gpus.copy(), {("", t): int(n) if n.is_integer() else n for t, n in pairs})
-            if self.fluid:  # there is no end of these
+            if self.fluid:  # fluid shares hardly repeat
                 return place
             self._places[key] = place
         return self._places[key]
@@ -77,12 +77,12 @@ class ExecutionModel:
         return min([speed.item(i, k) for k in place.kinds])
 
     def pace(self, i: int, copy: Copy) -> float:
-        """Work per second of one copy of job i; its slowest GPU sets it."""
+        """Work per second of one copy of job i, that of its slowest GPU."""
         speed = self.entities.task_speed[i]
         return float(min(speed[self._type[t]] for t, n in copy.gpus.items() if n))
 
-    def lost(self, i: int, before: HeldGPUs | None, place: HeldGPUs, time: float) -> float:
-        """Seconds after ``time`` until job i trains there, and its dataset is in use on those servers."""
+    def start_seconds(self, i: int, before: HeldGPUs | None, place: HeldGPUs, time: float) -> float:
+        """Seconds after ``time`` until job i trains on these GPUs; marks its dataset as used on their servers."""
         if self.fluid:
             return 0.0
         job = self.jobs[i]
@@ -91,15 +91,15 @@ class ExecutionModel:
             seconds += self.disks.enter(job, {server for server, _ in place}, time + seconds)
         return seconds
 
-    def left(self, i: int, place: HeldGPUs, time: float) -> None:
-        """Job i does not run there any more."""
+    def leave(self, i: int, place: HeldGPUs, time: float) -> None:
+        """Job i leaves these GPUs: its dataset is not used there any more."""
         if self.disks is not None:
             self.disks.leave(self.jobs[i], {server for server, _ in place}, time)
 
     def undone(self, rate: float, trained: float) -> float:
-        """Work lost by a job that trained so many seconds at that rate when one of its servers fails."""
+        """Work since the last checkpoint of a job that trained so many seconds at that rate."""
         every = self.environment.checkpoint_seconds
         if every is None:
             return 0.0
-        written = math.floor(trained / every * (1 + WORK))  # also one that is due now, whatever rounding says
+        written = math.floor(trained / every * (1 + WORK))  # with one that is due now, despite rounding
         return rate * max(0.0, trained - written * every)

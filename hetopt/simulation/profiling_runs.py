@@ -1,4 +1,4 @@
-"""Profiling runs as they happen: whose turn it is on which GPU type, who pauses meanwhile, who waits for GPUs."""
+"""The profiling runs of a simulation: which job runs on which GPU type, and which jobs pause or wait for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hetopt.simulation.profiling import fewest
 
 @dataclass(eq=False)
 class ProfilingRun:
-    """A job runs on GPUs of one type until ``end``, while those in ``paused`` wait."""
+    """A job runs on GPUs of one type until ``end``, while the jobs in ``paused`` wait."""
 
     end: float
     gpus: float
@@ -23,24 +23,23 @@ class ProfilingRun:
 class ProfilingRuns:
     """The profiling runs of new jobs.
 
-    A run has GPUs of its own: those that nobody holds, and those of jobs that pause for it. Where other runs have so
-    many that a gang is not left, the next waits, first come, first served. A job that a decision puts on GPUs that a
-    run has begins when the run is over.
+    A run uses idle GPUs, and those of jobs that pause for it. Where other runs leave too few GPUs for its gang, it
+    waits, first come, first served. A job that a decision places on the GPUs of a run begins after the run.
 
     Parameters
     ----------
     seconds:
-        Of a run.
+        Length of a run.
     dispatcher:
-        Where jobs are delayed.
+        Delays jobs.
     capacity:
-        GPU type -> GPUs that are there now.
+        GPU type -> GPUs that are up now.
     present:
         The jobs that may hold GPUs.
     plan:
-        ``plan(time, what)``: have something done then.
+        ``plan(time, what)``: schedules a call.
     arrive:
-        Told of a job that has been profiled.
+        Called with a job that has been profiled.
     """
 
     def __init__(
@@ -55,12 +54,12 @@ class ProfilingRuns:
         self.seconds, self.dispatcher, self.capacity, self.present = seconds, dispatcher, capacity, present
         self.plan, self.arrive = plan, arrive
         self.number = 0
-        """Jobs that are being profiled."""
+        """Jobs that are being profiled or wait for it."""
         self._running: defaultdict[int, list[ProfilingRun]] = defaultdict(list)
         self._waiting: defaultdict[int, deque[tuple[int, Sequence[str]]]] = defaultdict(deque)
 
-    def come(self, i: int, types: Sequence[str]) -> None:
-        """Job i is to run on each of these types, one after another."""
+    def submit(self, i: int, types: Sequence[str]) -> None:
+        """Profile job i on each of these types, one after another."""
         self.number += 1
         self._next(i, types)
 
@@ -74,19 +73,19 @@ class ProfilingRuns:
         self._begin(k)
 
     def _begin(self, k: int) -> None:
-        """Begin the runs on a type whose turn it is, while there are GPUs for them."""
+        """Begin the next runs on a type while there are GPUs for them."""
         queue = self._waiting[k]
         while queue:
             i, types = queue[0]
             there, need = self.capacity(types[0]), self.dispatcher.states.jobs[i].demand
-            lent = sum(run.gpus for run in self._running[k])
-            if need <= there < lent + need:
+            taken = sum(run.gpus for run in self._running[k])
+            if need <= there < taken + need:
                 return
             queue.popleft()
-            if there < need:  # servers are gone
+            if there < need:  # servers are down
                 self._next(i, types[1:])
             else:
-                self._run(i, k, types, there - lent)
+                self._run(i, k, types, there - taken)
 
     def _run(self, i: int, k: int, types: Sequence[str], left: float) -> None:
         time, job = self.dispatcher.time, self.dispatcher.states.jobs[i]
@@ -97,15 +96,15 @@ class ProfilingRuns:
             self.dispatcher.delay(j, self.seconds)
         run = ProfilingRun(time + self.seconds, job.demand, set(paused))
         self._running[k].append(run)
-        self.plan(run.end, lambda: self._over(i, k, run, types[1:]))
+        self.plan(run.end, lambda: self._end(i, k, run, types[1:]))
 
-    def _over(self, i: int, k: int, run: ProfilingRun, types: Sequence[str]) -> None:
+    def _end(self, i: int, k: int, run: ProfilingRun, types: Sequence[str]) -> None:
         self._running[k].remove(run)
         self._begin(k)
         self._next(i, types)
 
     def _busy(self, k: int) -> list[tuple[int, float]]:
-        """(job, GPUs) of those that train on the type, or will before all of its runs are over."""
+        """(job, GPUs) of the jobs that train on the type, or will before the end of all of its runs."""
         states = self.dispatcher.states
         holders = [(j, float(states.held[j, k])) for j in self.present if states.held[j, k] > 0]
         return [(j, n) for j, n in holders if not any(self._waits(j, run) for run in self._running[k])]
@@ -114,7 +113,7 @@ class ProfilingRuns:
         return j in run.paused and float(self.dispatcher.states.ready[j]) >= run.end
 
     def make_way(self) -> None:
-        """Jobs that have just been put on GPUs of a run begin when it is over."""
+        """Jobs that have just been placed on the GPUs of a run begin after it."""
         states, time = self.dispatcher.states, self.dispatcher.time
         for k, profiling_runs in self._running.items():
             if not profiling_runs:

@@ -1,4 +1,4 @@
-"""Run a policy on an instance through time."""
+"""Run a policy on an instance through time: events, and the decisions between them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from hetopt.simulation.job_states import Positions
 from hetopt.simulation.log import EventKind, Log, Recorder
 from hetopt.simulation.overheads import Overhead
 from hetopt.simulation.profiling_runs import ProfilingRuns
-from hetopt.simulation.server_changes import ServerChange, checked, there_at
+from hetopt.simulation.server_changes import ServerChange, check_changes, servers_up_at
 from hetopt.simulation.view import InstanceView
 from hetopt.solving.policies import Policy
 
@@ -59,32 +59,32 @@ def simulate(
     Parameters
     ----------
     policy:
-        A formulation or policy over tenants or jobs, or a :class:`~hetopt.decisions.system.System`, whose steps those
-        given here override. It sees the jobs that have arrived and are unfinished, their
-        tenants and job types, the time, the work done, the GPUs held and the servers; what it remembers is the state
-        that it returns.
+        A formulation or policy over tenants or jobs, or a :class:`~hetopt.decisions.system.System`; steps given here
+        override the system's. The policy sees the unfinished jobs that have arrived, their tenants and job types, the
+        time, the work done, the GPUs held and the servers; its only memory is the state that it returns.
     instance:
         The jobs, with their arrivals; time starts at ``instance.time``. Jobs that hold GPUs or are placed then, run.
     round_seconds:
-        Length of a round: decisions at each round's start, jobs that arrive in between wait, and a job that finishes
-        frees its GPUs at the round's end. Default: the policy's attribute of that name. Without one, there is a
-        decision at each arrival and at each completion.
+        Length of a round: decisions at the start of each round, jobs that arrive in between wait, and a job that
+        finishes frees its GPUs at the end of the round. Default: the policy's attribute of that name. Without one,
+        there is a decision at each arrival and at each completion.
     fluid:
         Run shares of jobs as rates, without rounding and restarts.
     rounder, selection, placer:
-        What makes whole jobs of shares (default :class:`~hetopt.decisions.rounders.ByKind`), jobs of tenants' GPUs
-        (:class:`~hetopt.decisions.selection.LongestStarved`), servers of GPU types (none: jobs get GPU types alone).
+        From shares to whole GPUs or jobs (default :class:`~hetopt.decisions.rounders.ByKind`), from tenants' GPUs to
+        jobs (:class:`~hetopt.decisions.selection.LongestStarved`), from GPU types to servers (default: jobs get GPU
+        types only).
     environment:
-        What happens to jobs whatever the policy believes: costs, speeds, datasets, profiling, servers that fail, wrong
-        profiles. Default :class:`~hetopt.simulation.environment.Environment`: the transfer of checkpoints alone.
+        Costs, speeds, datasets, profiling, server failures and wrong estimates, the same for every policy. Default
+        :class:`~hetopt.simulation.environment.Environment`: only the transfer of checkpoints takes time.
     overheads, speeds:
-        These parts of the environment, in place of its own.
+        Replace these parts of the environment.
     until, max_rounds:
-        Stop at this second, or after so many decisions; what is unfinished has no finish time.
+        Stop at this second, or after so many decisions; unfinished jobs have no finish time.
     patience:
-        Decisions in a row without any progress after which the simulation counts as stalled.
+        Successive decisions without progress after which the simulation counts as stalled.
     progress:
-        Show a progress bar; or a function that is told how many jobs are finished, and how many there are.
+        True: show a progress bar. A function: called with the number of finished jobs and of all jobs.
 
     Returns
     -------
@@ -95,7 +95,7 @@ def simulate(
     Stalled
         No job makes progress any more.
     InvalidPlan
-        The policy, rounder or placer returned what the cluster cannot carry out.
+        The policy, rounder or placer returned a result that the cluster cannot carry out.
     InvalidInstance, InvalidOption
         No jobs, or settings out of range.
 
@@ -116,18 +116,18 @@ def simulate(
     at_least(patience, "patience", 1, InvalidOption)
     if until != math.inf and not at_least(until, "until", 0.0, InvalidOption) > instance.time:
         raise InvalidOption(f"until is {until!r} s; it must be later than instance.time = {instance.time:g} s")
-    engine = _engine(system, instance, _environment(environment, overheads, speeds), patience)
+    simulator = _simulator(system, instance, _environment(environment, overheads, speeds), patience)
     with Progress(disable=progress is not True, transient=True) as bar:
-        task, told = bar.add_task("jobs finished", total=len(instance.jobs)), -1
-        while engine.step(until, limit):
-            if progress is False or engine.finished == told:
+        task, shown = bar.add_task("jobs finished", total=len(instance.jobs)), -1
+        while simulator.step(until, limit):
+            if progress is False or simulator.finished == shown:
                 continue
-            told = engine.finished
+            shown = simulator.finished
             if progress is True:
-                bar.update(task, completed=told)
+                bar.update(task, completed=shown)
             else:
-                progress(told, len(instance.jobs))
-    return engine.log()
+                progress(shown, len(instance.jobs))
+    return simulator.log()
 
 
 def _environment(environment: Environment | None, overheads: Overhead | None, speeds: SpeedModel | None) -> Environment:
@@ -138,8 +138,8 @@ def _environment(environment: Environment | None, overheads: Overhead | None, sp
     return replace(environment, overheads=overheads, speeds=speeds)
 
 
-def _engine(system: System, instance: Instance, environment: Environment, patience: int) -> Simulator:
-    """The clockwork that suits the policy, and what it is asked for."""
+def _simulator(system: System, instance: Instance, environment: Environment, patience: int) -> Simulator:
+    """The simulator for the policy: event by event for an online policy without rounds, else the general one."""
     policy, seconds = system.policy, system.seconds
     speeds = environment.speeds or getattr(policy, "speeds", None) or StageSpeeds()
     steps = system.steps(speeds)
@@ -148,15 +148,19 @@ def _engine(system: System, instance: Instance, environment: Environment, patien
     if isinstance(policy, OnlinePolicy) and seconds is None and not instance.held and not system.fluid:
         if environment.changes or environment.estimate_errors is not None:
             raise InvalidOption(
-                f"{type(policy).__name__} starts jobs for good and is told of each event once; Environment.changes and "
-                "Environment.estimate_errors are for policies that decide anew: give round_seconds"
+                f"{type(policy).__name__} decides event by event and never stops a job; Environment.changes and "
+                "Environment.estimate_errors need decisions in rounds: give round_seconds"
             )
         return OnlineSimulator(policy, instance, steps, environment)
     return Simulator(instance, steps, environment, seconds, patience)
 
 
 class Simulator:
-    """A simulation between two events; the policy is asked with all that is present."""
+    """Handles events in the order (time, kind, counter), and calls the policy with all present jobs between them.
+
+    A decision costs the time of the policy, some operations on arrays of the present jobs, and the handling of the jobs
+    whose GPUs change; jobs that stay as they are cost nothing more.
+    """
 
     def __init__(
         self, instance: Instance, steps: DecisionSteps, environment: Environment, seconds: float | None, patience: int
@@ -164,9 +168,9 @@ class Simulator:
         self.began, self.time, self.seconds, self.patience = instance.time, instance.time, seconds, patience
         self.steps, self.environment, self.whole = steps, environment, instance.cluster
         self.memory: tuple[Any, Any, Any] | None = None
-        self.round, self.decisions, self.quiet, self.changed = 0, 0, 0, False
-        self.asked = -math.inf  # when the policy was asked last
-        self.wake = math.inf  # when it wants to be asked again if nothing happens before
+        self.round, self.decisions, self.decisions_without_progress, self.changed = 0, 0, 0, False
+        self.asked = -math.inf  # time of the last decision
+        self.wake = math.inf  # time of the next decision that the policy asks for
         self.view = InstanceView(
             instance, instance if environment.estimate_errors is None else environment.estimate_errors.of(instance)
         )
@@ -174,63 +178,65 @@ class Simulator:
         model = ExecutionModel(instance, environment, steps.speeds, steps.fluid)
         self.dispatcher = Dispatcher(instance, self.view, self.record, model, rounds=seconds is not None)
         self.states = self.dispatcher.states
-        self.ready = np.full(len(self.states.jobs), np.nan)  # as it was before the last decision
-        self.agenda: list[tuple[float, EventKind, int, Callable[[], None]]] = []  # what comes besides arrivals and ends
+        self.ready = np.full(len(self.states.jobs), np.nan)  # of the jobs, before the last decision
+        self.agenda: list[
+            tuple[float, EventKind, int, Callable[[], None]]
+        ] = []  # events besides arrivals and completions
         self._counter = count()
-        changes = checked(environment.changes, self.whole)
-        self.up = there_at(self.time, changes, self.whole)
-        self.cluster = self._servers()
+        changes = check_changes(environment.changes, self.whole)
+        self.up = servers_up_at(self.time, changes, self.whole)
+        self.cluster = self._available_cluster()
         for change in changes:
             if change.time >= self.time:
-                self._plan(change.time, EventKind.UP if change.up else EventKind.DOWN, partial(self._change, change))
+                self._schedule(
+                    change.time, EventKind.UP if change.up else EventKind.DOWN, partial(self._change, change)
+                )
         unfinished = np.flatnonzero(self.states.left > 0)
         self.finished = len(self.states.jobs) - len(unfinished)
         arrival = instance.job_array("arrival")
         self.coming = deque(unfinished[np.argsort(arrival[unfinished], kind="stable")].tolist())
         self.present: dict[int, None] = {}  # in order of arrival
-        self._who: Positions | None = None
+        self._visible_jobs: Positions | None = None
         self.profiling_runs = ProfilingRuns(
             0.0 if environment.profiling is None else environment.profiling.seconds,
             self.dispatcher,
             lambda t: 0 if self.cluster is None else self.cluster.capacity[t],
             self.present,
-            lambda time, what: self._plan(time, EventKind.PROFILE, what),
+            lambda time, what: self._schedule(time, EventKind.PROFILE, what),
             self._arrive,
         )
         for i in unfinished.tolist():
-            self.dispatcher.found(instance, i, steps.places)
-
-    # -- time
+            self.dispatcher.start_held(instance, i, steps.places)
 
     def step(self, until: float, limit: float) -> bool:
-        """Go to the next event and handle all that happens then; False when the simulation is over."""
+        """Advance to the next event and handle all events of that time; False at the end of the simulation."""
         if not self.coming and not self.present and not self.profiling_runs.number:
             return self._close(self.time if self.seconds is None else min(self._next_decision(), until))
         arrival = max(self.time, self.states.jobs[self.coming[0]].arrival) if self.coming else math.inf
         planned = self.agenda[0][0] if self.agenda else math.inf
         time = min(arrival, planned, self.states.next_end, self._next_decision())
         if math.isinf(time):
-            raise Stalled(f"at {self.time:g} s nothing runs and nothing more arrives; {self._waiting()}")
+            raise Stalled(f"at {self.time:g} s no job runs and no more jobs arrive; {self._waiting()}")
         if time > until:
             return self._close(until)
         self.time = self.dispatcher.time = time
         while (i := self.states.pop_finished(time)) is not None:
             self._finish(i)
-        self._keep_appointments(EventKind.ARRIVE)
+        self._handle_events(EventKind.ARRIVE)
         while self.coming and self.states.jobs[self.coming[0]].arrival <= time:
-            self._comes(self.coming.popleft())
-        self._keep_appointments(EventKind.DECIDE)
+            self._submit(self.coming.popleft())
+        self._handle_events(EventKind.DECIDE)
         if self._next_decision() == time:
             if time == until or (self.decisions >= limit and self.present):
                 return self._close(time)
             self._decide()
         return True
 
-    def _plan(self, time: float, kind: EventKind, what: Callable[[], None]) -> None:
+    def _schedule(self, time: float, kind: EventKind, what: Callable[[], None]) -> None:
         heappush(self.agenda, (time, kind, next(self._counter), what))
 
-    def _keep_appointments(self, before: EventKind) -> None:
-        """What is due now and is of an earlier kind."""
+    def _handle_events(self, before: EventKind) -> None:
+        """Handle the scheduled events of now and of kinds before this one."""
         while self.agenda and self.agenda[0][:2] < (self.time, before):
             heappop(self.agenda)[3]()
 
@@ -251,28 +257,26 @@ class Simulator:
     def _waiting(self) -> str:
         names = [self.states.jobs[i].name for i in self.present]
         listed = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
-        why = "The policy gives them nothing that they can run on"
+        why = "The policy gives them no GPUs that they can run on"
         if moved := int(self.states.running[list(self.present)].sum()):
-            why = f"The policy moves the {moved} that run before they have restarted, so that no work is done"
+            why = f"The policy moves the {moved} running jobs before they have restarted, so that no work is done"
         return f"{len(names)} jobs are unfinished: {listed}. {why}"
 
-    # -- jobs come and go
-
-    def _comes(self, i: int) -> None:
-        """A job has been submitted; it is profiled first where that is asked for."""
+    def _submit(self, i: int) -> None:
+        """A job is submitted; it is profiled first where the environment says so."""
         job, profiling = self.states.jobs[i], self.environment.profiling
         self.record.event(self.time, EventKind.ARRIVE, job.name)
         types = () if profiling is None or self.cluster is None else profiling.types(job, self.cluster)
         if types and not self.states.running[i]:
-            self._plan(self.time, EventKind.PROFILE, lambda: self.profiling_runs.come(i, types))
+            self._schedule(self.time, EventKind.PROFILE, lambda: self.profiling_runs.submit(i, types))
         else:
             self._arrive(i)
 
     def _arrive(self, i: int) -> None:
-        """From now on policies see the job."""
+        """The job becomes visible to the policy."""
         self.present[i] = None
         self.states.first_round[i] = self._round_at(self.time)
-        self._who, self.changed, self.quiet = None, True, 0
+        self._visible_jobs, self.changed, self.decisions_without_progress = None, True, 0
 
     def _finish(self, i: int) -> None:
         self.dispatcher.finish(i)
@@ -280,23 +284,26 @@ class Simulator:
             self.states.rounds[i] = self.round - self.states.first_round[i]
         self.record.event(self.time, EventKind.FINISH, self.states.jobs[i].name)
         del self.present[i]
-        self._who, self.changed, self.quiet, self.finished = None, True, 0, self.finished + 1
+        self._visible_jobs, self.changed, self.decisions_without_progress, self.finished = (
+            None,
+            True,
+            0,
+            self.finished + 1,
+        )
 
-    # -- servers come and go
-
-    def _servers(self) -> Cluster | None:
-        """The cluster of the servers that are there; None where no GPU is."""
+    def _available_cluster(self) -> Cluster | None:
+        """The cluster of the servers that are up; None if they have no GPU."""
         if len(self.up) == len(self.whole.servers):
             return self.whole
         servers = tuple(server for server in self.whole.servers if server.name in self.up)
         return Cluster(self.whole.gpu_types, servers) if any(any(s.gpus.values()) for s in servers) else None
 
     def _change(self, change: ServerChange) -> None:
-        """A server comes or goes; with one that goes its jobs stop."""
+        """A server comes up, or goes down and its jobs lose their GPUs."""
         self.record.event(self.time, EventKind.UP if change.up else EventKind.DOWN, change.server)
         (self.up.add if change.up else self.up.discard)(change.server)
-        self.cluster = self._servers()
-        self._who, self.changed, self.quiet = None, True, 0
+        self.cluster = self._available_cluster()
+        self._visible_jobs, self.changed, self.decisions_without_progress = None, True, 0
         if change.up:
             return
         if self.dispatcher.model.disks is not None:
@@ -307,7 +314,7 @@ class Simulator:
         self._shrink()
 
     def _shrink(self) -> None:
-        """Where jobs have GPU types but no servers, those that started last lose their GPUs until all fit."""
+        """Without servers, the jobs that started last lose their GPUs until the others fit the capacity."""
         for k, t in enumerate(self.dispatcher.model.entities.types):
             there = 0 if self.cluster is None else self.cluster.capacity[t]
             holders = sorted(
@@ -316,11 +323,9 @@ class Simulator:
             while sum(float(self.states.held[i, k]) for i in holders) > there:
                 self.dispatcher.fail(holders.pop())
 
-    # -- decisions
-
-    def _shown(self) -> Positions:
-        """The jobs that policies see: those present, but for gangs for which too few servers are left."""
-        if self._who is None:
+    def _visible(self) -> Positions:
+        """The jobs that the policy sees: those present, without gangs that do not fit on the servers that are up."""
+        if self._visible_jobs is None:
             who = np.fromiter(self.present, dtype=np.intp, count=len(self.present))
             if self.cluster is not self.whole:
                 jobs = self.dispatcher.model.entities
@@ -330,13 +335,13 @@ class Simulator:
                 enough = room.sum(axis=1) if self.steps.mixes else room.max(axis=1, initial=0)
                 who = who[enough >= jobs.demand[who]]
             who.flags.writeable = False
-            self._who = who
-        return self._who
+            self._visible_jobs = who
+        return self._visible_jobs
 
     def _decide(self) -> None:
-        """JobStates what copies did, ask the policy, and let the jobs run as it says."""
-        who = self._shown()
-        moved = self.dispatcher.trained_since(who, self.asked) or self.dispatcher.waits_still(
+        """Record the work of copies, call the policy, and carry out its decision."""
+        who = self._visible()
+        moved = self.dispatcher.trained_since(who, self.asked) or self.dispatcher.still_starts(
             who, self.asked, self.ready
         )
         self.ready = self.states.ready.copy()
@@ -346,9 +351,11 @@ class Simulator:
         if self.cluster is None or not len(who):
             self._skip()
             return
-        self.quiet = 0 if moved or not self.decisions else self.quiet + 1
-        if self.quiet >= self.patience:
-            raise Stalled(f"no progress in {self.quiet} decisions up to {self.time:g} s; {self._waiting()}")
+        self.decisions_without_progress = 0 if moved or not self.decisions else self.decisions_without_progress + 1
+        if self.decisions_without_progress >= self.patience:
+            raise Stalled(
+                f"no progress in {self.decisions_without_progress} decisions up to {self.time:g} s; {self._waiting()}"
+            )
         self.record.event(self.time, EventKind.DECIDE)
         began = clock.perf_counter()
         decision, self.memory = self.steps(self.view.instance(self.time, who, self.cluster, self.states), self.memory)
@@ -363,17 +370,17 @@ class Simulator:
         self.record.promise(decision.promised)
 
     def _skip(self) -> None:
-        """Nobody is there, or no servers for those who are: go on with the round in which that may change."""
+        """No job is visible: skip to the round of the next arrival or server change."""
         if not self.present and not self.coming and not self.profiling_runs.number:
             return
         planned = self.agenda[0][0] if self.agenda else math.inf
         arrival = self.states.jobs[self.coming[0]].arrival if self.coming else math.inf
         if math.isinf(soon := min(planned, arrival)):
-            raise Stalled(f"at {self.time:g} s too few servers are left, and none comes back; {self._waiting()}")
+            raise Stalled(f"at {self.time:g} s too few servers are up, and none comes back; {self._waiting()}")
         self.round = self._round_at(soon)
 
     def _close(self, time: float) -> bool:
-        """The end: book what was done until then."""
+        """End the simulation: record the work done until then."""
         self.time = self.dispatcher.time = time
         for i in self.present:
             if self.states.running[i]:
@@ -387,7 +394,7 @@ class Simulator:
 
 
 class OnlineSimulator(Simulator):
-    """A simulation between two events; the scheduler is told of each. No job may run at the beginning."""
+    """Passes each arrival and completion to an online scheduler. No job may run at the beginning."""
 
     def __init__(
         self, policy: OnlinePolicy, instance: Instance, steps: DecisionSteps, environment: Environment
@@ -413,7 +420,7 @@ class OnlineSimulator(Simulator):
         self.scheduler.finish(self.time, job)
 
     def _decide(self) -> None:
-        """Ask the scheduler, and let the jobs that it starts run."""
+        """Call the scheduler, and start the jobs that it returns."""
         self.record.end_round(self.time)
         self.changed, self.wake = False, math.inf
         if not self.present:
@@ -432,7 +439,7 @@ class OnlineSimulator(Simulator):
         i = self.position.get(start.job, -1)
         runs = i in self.present and bool(self.states.running[i])
         if i not in self.present or runs:
-            raise InvalidPlan(f"the policy starts job {start.job!r}, which {'runs' if runs else 'is not there'}")
+            raise InvalidPlan(f"the policy starts job {start.job!r}, which {'runs' if runs else 'is not present'}")
         gpus = sum(n for there in start.hosts.values() for n in there.values())
         if gpus != (demand := self.states.jobs[i].demand):
             raise InvalidPlan(f"the policy starts job {start.job!r} on {gpus} GPUs; it runs on {demand}")
@@ -445,7 +452,7 @@ class OnlineSimulator(Simulator):
         for (server, t), n in where.items():
             left = self.free.get((server, t), 0) - n
             if n < 0 or left < 0 or not job.throughput.get(t, 0.0):
-                why = "fewer than none" if n < 0 else f"{left + n} are free" if left < 0 else "it cannot run there"
+                why = "fewer than 0" if n < 0 else f"{left + n} are free" if left < 0 else "it cannot run there"
                 raise InvalidPlan(f"the policy starts job {job.name!r} on {n} GPUs {t!r} of {server!r}; {why}")
             self.free[server, t] = left
             held[self.type[t]] += n

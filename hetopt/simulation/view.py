@@ -1,7 +1,7 @@
-"""What a policy sees of a simulation: the instance as it is now.
+"""The instance that a policy sees at some time of a simulation.
 
-The instance that is simulated has been checked as a whole, so what is shown of it is not checked again: it is put
-together from slices of its arrays. Mappings such as ``held`` are made only if somebody reads them.
+The simulated instance has been checked as a whole, so the visible part is not checked again: it is assembled from
+slices of its arrays. Mappings such as ``held`` are built only when they are read.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ COLUMNS = ("arrival", "work", "weight", "checkpoint_bytes")
 """Numbers of jobs that policies read in every round."""
 
 
-def where_at_first(instance: Instance, job: Job, on_servers: bool) -> HeldGPUs | None:
-    """The GPUs on which the instance says that the job runs: by server where that is wanted and known, else by type."""
+def held_at_start(instance: Instance, job: Job, on_servers: bool) -> HeldGPUs | None:
+    """GPUs that the job holds in the instance: by server if wanted and known, else by type; None without any."""
     placed = instance.placed.get(job.name, {})
     if placed and on_servers:
         return {(server, t): n for server, gpus in sorted(placed.items()) for t, n in gpus.items() if n}
@@ -42,7 +42,7 @@ def where_at_first(instance: Instance, job: Job, on_servers: bool) -> HeldGPUs |
 
 
 class LazyMapping(Mapping[str, Value]):
-    """A mapping that is made when somebody first looks into it."""
+    """A mapping that is built when it is first read."""
 
     def __init__(self, make: Callable[[], dict[str, Value]]) -> None:
         self._make = make
@@ -68,7 +68,7 @@ class LazyMapping(Mapping[str, Value]):
 
 
 class VisibleJobs:
-    """The jobs that are shown, as long as no one comes or goes and the servers stay the same."""
+    """The visible jobs between two changes of the jobs or servers, with their arrays."""
 
     def __init__(self, view: InstanceView, who: Positions, cluster: Cluster) -> None:
         whole, estimated = view.entities, view.estimated
@@ -97,14 +97,14 @@ class VisibleJobs:
 
 
 class InstanceView:
-    """Makes the instance that a policy sees at some time.
+    """Builds the instance that a policy sees at some time.
 
     Parameters
     ----------
     instance:
-        What is simulated.
+        The simulated instance.
     estimated:
-        The same as policies believe it to be.
+        The same with the errors of estimates, see :class:`~hetopt.simulation.estimate_errors.EstimateErrors`.
     """
 
     def __init__(self, instance: Instance, estimated: Instance) -> None:
@@ -122,28 +122,28 @@ class InstanceView:
             for kind in t.job_types
         }
         self._visible: VisibleJobs | None = None
-        self._shown: tuple[frozenset[Owner], tuple[Tenant, ...], dict[Owner, str]] = (frozenset(), (), {})
+        self._tenants_of: tuple[frozenset[Owner], tuple[Tenant, ...], dict[Owner, str]] = (frozenset(), (), {})
 
     def tenants(self, present: frozenset[Owner]) -> tuple[tuple[Tenant, ...], dict[Owner, str]]:
         """The tenants with the job types ``present``, and the entity name of each."""
-        if present != self._shown[0]:
+        if present != self._tenants_of[0]:
             kinds = {t: tuple(k for k in t.job_types if (t.name, k.name) in present) for t in self.estimated.tenants}
             tenants = tuple(replace(t, job_types=own) for t, own in kinds.items() if own)
             names = owners(Instance(self.estimated.cluster, tenants=tenants))
-            self._shown = present, tenants, {owner: name for name, owner in names.items()}
-        return self._shown[1:]
+            self._tenants_of = present, tenants, {owner: name for name, owner in names.items()}
+        return self._tenants_of[1:]
 
     def instance(self, time: float, who: Positions, cluster: Cluster, states: JobStates) -> Instance:
-        """The instance with the jobs ``who`` and with those tenants and job types that have one of them.
+        """The instance with the jobs ``who`` and the tenants and job types that have one of them.
 
-        ``held`` stays empty (unknown) until the first job has run; from then on it tells what everyone has. The same
+        ``held`` stays empty (unknown) until the first job has run; from then on it has the GPUs of all jobs. The same
         array ``who`` stands for the same jobs.
         """
         visible = self._visible
         if visible is None or visible.who is not who or visible.cluster is not cluster:
             visible = self._visible = VisibleJobs(self, who, cluster)
-        said = visible.columns["work"]
-        left = _read_only(estimated_left(said, states.work[who] - states.left_at(time, who)))
+        estimate = visible.columns["work"]
+        left = _read_only(estimated_left(estimate, states.work[who] - states.left_at(time, who)))
         ran = [i for i in who.tolist() if states.where[i] is not None]
         instance = object.__new__(Instance)
         instance.__dict__.update(
@@ -152,7 +152,7 @@ class InstanceView:
             jobs=visible.jobs,
             time=time,
             held=LazyMapping(lambda: self._held(visible, ran, where, running)) if ran else {},
-            done=LazyMapping(lambda: dict(zip(visible.names, (said - left).tolist(), strict=True))),
+            done=LazyMapping(lambda: dict(zip(visible.names, (estimate - left).tolist(), strict=True))),
             placed=LazyMapping(lambda: _placed([self.entities.names[i] for i in ran], where, running)) if ran else {},
             name=self.estimated.name,
             source=self.estimated.source,
@@ -181,7 +181,7 @@ class InstanceView:
         return dict(held)
 
     def speedup(self, i: int, gpus: Floats, rate: float) -> float:
-        """Normalised throughput of a job: GPUs times its tenant's speedups, less what holds it up."""
+        """Normalised throughput of a job: GPUs times its tenant's speedups, reduced as its rate is."""
         owner = self.owner.get(self.true.names[i])
         if owner is None:
             return 0.0

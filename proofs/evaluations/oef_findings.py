@@ -105,7 +105,7 @@ def largest_loss(instance: Instance, liar: str) -> float:
         found = hetopt.solve(oef.noncooperative(), told)
         return float(instance.entities("tenants").rate(found.x).sum())
 
-    return 1 - min(total(EstimateErrors(lies={liar: lie}).of(instance)) for lie in ANY_LIES) / total(instance)
+    return 1 - min(total(EstimateErrors(overstated={liar: lie}).of(instance)) for lie in ANY_LIES) / total(instance)
 
 
 def promised(store: Store, system: str) -> pd.Series[float]:
