@@ -334,7 +334,7 @@ def test_a_prediction_is_one_number(answer: Any) -> None:
 
 def test_a_mapper_answers_with_a_mapping() -> None:
     job = Job("j", {"GPU": 1.0}, 5, 2, stages=(Stage(2, 1, 1, 1e6),))
-    with pytest.raises(InvalidPlan, match="the mapping method has answered 3; it must return a GPUMapping"):
+    with pytest.raises(InvalidPlan, match="the mapping method returned 3; it must return a GPUMapping"):
         hetopt.simulate(ASRPT(mapper=lambda *_: 3), Instance(Cluster.of({"GPU": 2}), jobs=(job,)))  # type: ignore[arg-type, return-value]
 
 

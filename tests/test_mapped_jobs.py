@@ -130,7 +130,7 @@ def test_names_and_answers_that_are_wrong() -> None:
     def wrong(pipeline: Pipeline, servers: Servers) -> int:
         return 3
 
-    with pytest.raises(InvalidPlan, match="has answered 3; it must return a GPUMapping"):
+    with pytest.raises(InvalidPlan, match="returned 3; it must return a GPUMapping"):
         map_jobs(instance(staged("a", 1)), wrong)  # type: ignore[arg-type]
 
 

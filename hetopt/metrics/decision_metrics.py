@@ -1,4 +1,4 @@
-"""What happened from decision to decision: how long each took, whose GPUs it changed, which gangs were mixed."""
+"""Metrics of decisions: how long each took, which jobs changed GPUs, which gangs were over several GPU types."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hetopt.metrics.step_functions import Positions
 from hetopt.simulation.log import Log
 
 
-def stretches(log: Log) -> tuple[Positions, Positions]:
-    """(spans,) decisions that each span belongs to: from the first up to, not including, the second.
+def decisions_of(log: Log) -> tuple[Positions, Positions]:
+    """(spans,) decisions of each span: from the first up to, not including, the second.
 
     A job that finishes between two decisions keeps its GPUs until the next, and so does a copy that has done its work.
     """
@@ -31,7 +31,7 @@ def decision_seconds(log: Log) -> pd.Series[float]:
     Raises
     ------
     UnknownName
-        The log has decisions and does not tell how long they took.
+        The log has decisions and no durations of them.
     """
     seconds = expect(Log, log, "log", InvalidOption).decision_seconds
     if seconds.empty and len(log.rounds):
@@ -40,32 +40,32 @@ def decision_seconds(log: Log) -> pd.Series[float]:
 
 
 def changes(log: Log, instance: Instance) -> pd.DataFrame:
-    """Which decisions changed who has which GPUs, [Hadar, section IV-B].
+    """Which decisions changed the GPUs of jobs, [Hadar, section IV-B].
 
     Returns
     -------
     DataFrame
         A row per decision; index ``start``. ``changed``: a job begins on GPUs that it did not have before, or loses its
-        GPUs without being finished. ``altered``: a job of the latter kind is there, be it moved or stopped, or its
-        server failed. That a finished job frees its GPUs is no change. Gangs count as on the same GPUs where they have
-        as many of each type on each server (in a log without ``seats``: the same types, servers and number of GPUs).
+        GPUs unfinished. ``altered``: a job loses its GPUs unfinished, because it is moved or stopped or its server
+        failed. A finished job that frees its GPUs is no change. GPUs count as the same if they are as many of each type
+        on each server (in a log without ``seats``: the same types, servers and number of GPUs).
     """
     jobs, spans = job_times(log, instance), log.spans
     starts = log.rounds["start"].to_numpy(dtype=float)
-    first, last = stretches(log)
+    first, last = decisions_of(log)
     place = spans.groupby(["job", *places(log)], sort=False).ngroup().to_numpy()
     order = np.lexsort((first, place))
     place, first, last = place[order], first[order], last[order]
-    goes_on = np.zeros(len(order), dtype=bool)  # it was on the same GPUs up to this decision
-    goes_on[1:] = (place[1:] == place[:-1]) & (first[1:] == last[:-1])
-    stays = np.append(goes_on[1:], False)[: len(order)]
+    continues = np.zeros(len(order), dtype=bool)  # on the same GPUs up to this decision
+    continues[1:] = (place[1:] == place[:-1]) & (first[1:] == last[:-1])
+    stays = np.append(continues[1:], False)[: len(order)]
     who = jobs.names.get_indexer(pd.Index(spans["job"]))[order]
     until = np.where(jobs.finished, jobs.finish, np.inf)[who]
     inside = last < len(starts)
     lost = ~stays & inside
     lost[lost] = until[lost] > starts[last[lost]]
     changed, altered = (np.zeros(len(starts), dtype=bool) for _ in range(2))
-    changed[first[~goes_on & (first < len(starts))]] = True
+    changed[first[~continues & (first < len(starts))]] = True
     changed[last[lost]] = True
     altered[last[lost]] = True
     return pd.DataFrame({"changed": changed, "altered": altered}, index=pd.Index(starts, name="start"))
@@ -77,12 +77,12 @@ def stragglers(log: Log, instance: Instance) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row per decision; index ``start``. ``gangs``: how many such gangs run from then on; ``workers``: their GPUs.
-        In a fluid run they are jobs that run on several types in turns.
+        A row per decision; index ``start``. ``gangs``: number of such gangs that run from then on; ``workers``: their
+        GPUs. In a fluid run these are jobs that run on several types in turns.
     """
     job_times(log, instance)
     mixed = np.array([len(kinds) > 1 for kinds in types_of(log, instance)], dtype=bool)
-    first, last = (at[mixed] for at in stretches(log))
+    first, last = (at[mixed] for at in decisions_of(log))
     gpus = log.spans["gpus"].to_numpy(dtype=float)[mixed]
     index = pd.Index(log.rounds["start"].to_numpy(dtype=float), name="start")
     found = {"gangs": per_decision(first, last, np.ones(len(gpus)), len(index))}
@@ -91,7 +91,7 @@ def stragglers(log: Log, instance: Instance) -> pd.DataFrame:
 
 
 def per_decision(first: Positions, last: Positions, values: Floats, decisions: int) -> Floats:
-    """(decisions,) sum of the values that belong to each decision."""
+    """(decisions,) sum of the values of each decision."""
     change = np.zeros(decisions + 1)
     np.add.at(change, first, values)
     np.add.at(change, last, -values)

@@ -1,4 +1,4 @@
-"""What all metrics read of a log: the jobs that had work to do, and columns, or an error that says which is missing."""
+"""What all metrics read from a log: jobs with work to do, columns, and the GPUs of each span."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hetopt.simulation.log import Log
 
 @dataclass(frozen=True, eq=False)
 class JobTimes:
-    """The n jobs that arrived with work to do. All times in seconds on the clock of the instance.
+    """Times of the n jobs that arrived with work to do, in seconds on the clock of the instance.
 
     Attributes
     ----------
@@ -30,13 +30,13 @@ class JobTimes:
     at:
         (n,) their positions in ``instance.jobs``.
     arrival, start, finish:
-        (n,) NaN where it has not come to pass.
+        (n,) NaN where it did not happen.
     end:
         The last second of the log.
     done_before:
-        Jobs of the log that had no work left when it began; they are not among the n.
+        Jobs of the log that had no work left at its beginning; they are not among the n.
     not_arrived:
-        Jobs of the instance that the log does not reach.
+        Jobs of the instance that arrive after the end of the log.
     """
 
     names: pd.Index[Any]
@@ -55,7 +55,7 @@ class JobTimes:
 
     @cached_property
     def leaves(self) -> Floats:
-        """(n,) when it finished, or the end of the log."""
+        """(n,) finish, or the end of the log."""
         return np.where(self.finished, self.finish, self.end)
 
     @property
@@ -70,9 +70,10 @@ def job_times(log: Log, instance: Instance) -> JobTimes:
     Raises
     ------
     InvalidInstance
-        The log has a job that the instance (its spans one that its jobs) does not have; the instance has no jobs.
+        The log has a job that is not in the instance, or its spans one that is not in its jobs; the instance has no
+        jobs.
     InvalidOption
-        ``log`` is none.
+        ``log`` is not a log.
     """
     expect(Log, log, "log", InvalidOption)
     position = expect(Instance, instance, "instance").entities("jobs").position
@@ -99,7 +100,7 @@ def job_times(log: Log, instance: Instance) -> JobTimes:
 
 
 def end_of(log: Log) -> float:
-    """The last second of the log; NaN where nothing happened, and nobody says when it ended."""
+    """The last second of the log; NaN for an empty log without an end."""
     if not np.isnan(log.end):
         return log.end
     last = [log.rounds["end"].max(), log.spans["end"].max(), log.events["time"].max()]
@@ -113,7 +114,7 @@ def column(log: Log, table: str, name: str) -> pd.Series[Any]:
     Raises
     ------
     UnknownName
-        The table does not have it, because something else than this simulator wrote the log.
+        The table does not have it, because the log was not written by this simulator.
     """
     frame: pd.DataFrame = getattr(log, table)
     if name not in frame:
@@ -123,12 +124,12 @@ def column(log: Log, table: str, name: str) -> pd.Series[Any]:
     return frame[name]
 
 
-def parts(text: str, known: Collection[str]) -> tuple[str, ...]:
-    """The names that are joined in ``text`` by ``+``; none where it is no such text. Names may have a + themselves."""
+def joined_names(text: str, known: Collection[str]) -> tuple[str, ...]:
+    """The names that are joined by ``+`` in ``text``, () for any other text. Names may contain a +."""
     if text in known:
         return (text,)
     for i, letter in enumerate(text):
-        if letter == "+" and text[:i] in known and (rest := parts(text[i + 1 :], known)):
+        if letter == "+" and text[:i] in known and (rest := joined_names(text[i + 1 :], known)):
             return (text[:i], *rest)
     return ()
 
@@ -162,7 +163,7 @@ def servers_of(log: Log, instance: Instance) -> list[Names]:
 def _named(log: Log, column: str, known: Collection[str], what: str) -> list[Names]:
     seen: dict[str, Names] = {"": ()}
     for text in log.spans[column].unique().tolist():
-        seen[text] = parts(text, known)
+        seen[text] = joined_names(text, known)
         if text and not seen[text]:
             raise InvalidInstance(
                 f"log.spans has the {what} {text!r}, which the instance does not have; "
@@ -172,13 +173,13 @@ def _named(log: Log, column: str, known: Collection[str], what: str) -> list[Nam
 
 
 def by_type(log: Log, instance: Instance) -> Floats:
-    """(spans, k) GPUs of each type; a row of NaN where a gang is on several types and the log does not say how.
+    """(spans, k) GPUs of each type; a row of NaN where a gang is on several types in an unknown division.
 
-    The column ``seats`` says it. Logs of others may lack it: types, servers and the number of GPUs then determine a
-    gang on one type, and one on several where its servers leave it no choice.
+    The column ``seats`` has the division. Logs from elsewhere may lack it: types, servers and the number of GPUs then
+    determine a gang on one type, and one on several types where its servers allow only one division.
     """
     if "seats" in log.spans:
-        return _told(log, instance)
+        return _from_seats(log, instance)
     kinds, servers = types_of(log, instance), servers_of(log, instance)
     position = {t: k for k, t in enumerate(instance.cluster.type_names)}
     result = np.zeros((len(log.spans), len(position)))
@@ -196,43 +197,43 @@ def by_type(log: Log, instance: Instance) -> Floats:
 
 
 def seats_of(log: Log) -> list[Seats]:
-    """Server -> GPU type -> how many, of each span.
+    """Server -> GPU type -> GPUs, of each span.
 
     Raises
     ------
     InvalidInstance
-        The column ``seats`` holds something else.
+        The column ``seats`` has another format.
     """
-    told: dict[str, Seats] = {}
+    found: dict[str, Seats] = {}
     for text in log.spans["seats"].unique().tolist():
         try:
-            told[text] = seats_in(text)
+            found[text] = seats_in(text)
         except ValueError as problem:
             raise InvalidInstance(f"log.spans has {problem}") from None
-    return [told[text] for text in log.spans["seats"]]
+    return [found[text] for text in log.spans["seats"]]
 
 
 def seats_in(text: str) -> Seats:
-    """Server -> GPU type -> how many, as one cell of the column ``seats`` says it.
+    """Server -> GPU type -> GPUs, from one cell of the column ``seats``.
 
     Raises
     ------
     ValueError
-        It says something else.
+        It has another format.
     """
     try:
         return {server: {t: float(n) for t, n in here.items()} for server, here in dict(json.loads(text)).items()}
     except (TypeError, ValueError, AttributeError):
-        raise ValueError(f"the seats {text!r}, which are no JSON of server: type: GPUs") from None
+        raise ValueError(f"the seats {text!r}, which are not JSON of server: type: GPUs") from None
 
 
 def places(log: Log) -> list[str]:
-    """Columns of the spans that tell where a gang is; without ``seats`` they leave open how it is divided."""
+    """Columns of the spans with the GPUs of a gang; without ``seats`` they leave open how it is divided."""
     return ["seats"] if "seats" in log.spans else ["gpu_type", "servers", "gpus"]
 
 
-def _told(log: Log, instance: Instance) -> Floats:
-    servers_of(log, instance)  # refuse what the instance does not have
+def _from_seats(log: Log, instance: Instance) -> Floats:
+    servers_of(log, instance)  # refuses servers that the instance does not have
     position = {t: k for k, t in enumerate(instance.cluster.type_names)}
     result = np.zeros((len(log.spans), len(position)))
     for row, kinds, seats in zip(result, types_of(log, instance), seats_of(log), strict=True):
@@ -246,7 +247,7 @@ def _told(log: Log, instance: Instance) -> Floats:
 
 
 def _split(types: Names, servers: Names, gpus: float, instance: Instance) -> dict[str, float] | None:
-    """GPUs of each type where there is only one way to have so many of all these types on all these servers."""
+    """GPUs of each type if only one division has so many GPUs, with all of these types, on all of these servers."""
     least, most = dict.fromkeys(types, 0), dict.fromkeys(types, 0)
     for name in servers:
         here = {t: n for t, n in instance.cluster.by_name[name].gpus.items() if t in least}

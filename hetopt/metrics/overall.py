@@ -1,4 +1,4 @@
-"""All numbers of a simulation in one row, for tables that compare policies."""
+"""All metrics of a simulation in one row, for tables that compare policies."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ DEFINITIONS: dict[str, str] = {
 def summary(log: Log, instance: Instance) -> pd.Series[float]:
     """The numbers of :data:`DEFINITIONS` for one simulation.
 
-    A number that does not apply is NaN: those of tenants without tenants, of servers without a placer, sums while jobs
-    are unfinished, and what the log does not tell. Its own function says why.
+    A metric that does not apply is NaN: those of tenants without tenants, of servers without a placer, sums while jobs
+    are unfinished, and those whose columns the log lacks. The function of the metric raises the reason.
 
     Examples
     --------
@@ -116,7 +116,7 @@ _FREQUENCIES = {"job": "mean", "job_hour": "per_hour", "round": "per_round"}
 
 
 def _or_nan(compute: Callable[[], Any], otherwise: Any = np.nan) -> Any:
-    """What ``compute`` gives, or ``otherwise`` where the log does not tell."""
+    """The result of ``compute``, or ``otherwise`` where the log lacks its columns."""
     try:
         return compute()
     except (UnknownName, InvalidOption):

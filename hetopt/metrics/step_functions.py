@@ -1,7 +1,7 @@
-"""Step functions of time: how many are there when, sums over stretches of it, and when a sum is reached.
+"""Step functions of time: numbers present, sums over ranges of intervals, and when a sum is reached.
 
-Sums are taken over pairs, fours, eights … of neighbouring intervals, so that they only ever add what lies in between. A
-difference of two sums from the beginning would lose the digits of short stretches late in a long log.
+Sums are taken over pairs, fours, eights … of neighbouring intervals, so that they add only the values of a range. A
+difference of two cumulative sums would lose the digits of short ranges late in a long log.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Positions: TypeAlias = NDArray[np.intp]
 
 
 def present_over_time(begins: Floats, ends: Floats) -> tuple[Floats, Floats]:
-    """(m,) times at which somebody comes or goes, in order, and (m,) how many are there from then on.
+    """(m,) times of arrivals and departures, in order, and (m,) the number present from each on.
 
-    An end of infinity is none: who has one stays.
+    An end of infinity: never leaves.
     """
     times = np.unique(np.concatenate([begins, ends[np.isfinite(ends)]]))
     change = np.zeros(len(times))
@@ -50,14 +50,14 @@ def _pairs(level: Floats) -> Floats:
 
 
 def reach(values: Floats, first: Positions, need: Floats) -> tuple[Positions, Floats]:
-    """(q,) positions at which the sum of ``values`` from ``first`` on exceeds ``need``, and what is missing there.
+    """(q,) positions at which the sum of ``values`` from ``first`` on exceeds ``need``, and the remainder there.
 
     Parameters
     ----------
     values:
         (m,) numbers >= 0.
     first, need:
-        (q,) where to begin, and what to reach.
+        (q,) positions of the first value, and sums to reach.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def reach(values: Floats, first: Positions, need: Floats) -> tuple[Positions, Fl
         together are not more; and ``need - sum(values[first:p])``.
     """
     size = 1 << len(values).bit_length()
-    levels = [np.concatenate([values, np.full(size - len(values), np.inf)])]  # nobody gets past infinity
+    levels = [np.concatenate([values, np.full(size - len(values), np.inf)])]  # no sum passes infinity
     while len(levels[-1]) > 1:
         levels.append(_pairs(levels[-1]))
     at, rest, found = first.copy(), need.astype(float), np.full(len(first), len(levels) - 1)
@@ -91,7 +91,7 @@ def reach(values: Floats, first: Positions, need: Floats) -> tuple[Positions, Fl
 
 
 def merged(keys: Positions, begins: Floats, ends: Floats) -> tuple[Positions, Floats, Floats]:
-    """Intervals of the same key that touch or overlap, put together: keys, begins and ends, in order."""
+    """Union of intervals of the same key that touch or overlap: keys, begins and ends, in order."""
     order = np.lexsort((begins, keys))
     keys, begins, ends = keys[order], begins[order], ends[order]
     if not len(keys):

@@ -1,7 +1,8 @@
-"""What tenants got over time: estimated and actual throughput, envy, and the sharing incentive.
+"""Metrics of tenants: estimated and actual throughput, envy, and the sharing incentive over time.
 
 A tenant with several job types counts as one tenant for each, which share its weight, [OEF, section 4.2.4]. It is
-present at a decision when one of its jobs has arrived and is unfinished; who is not neither envies nor is owed a part.
+present at a decision if one of its jobs has arrived and is unfinished; an absent tenant has neither envy nor a fair
+part.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from hetopt.data.entities import Entities, Floats, owner_of, owners
 from hetopt.data.instance import Instance
 from hetopt.data.worth import cluster_envy, cross_rates
 from hetopt.errors import InvalidInstance, UnknownName
-from hetopt.metrics.decision_metrics import per_decision, stretches
+from hetopt.metrics.decision_metrics import decisions_of, per_decision
 from hetopt.metrics.log_reading import by_type, job_times
 from hetopt.metrics.step_functions import Positions
 from hetopt.simulation.log import Log
@@ -25,7 +26,7 @@ TOTAL = "total"
 
 @dataclass(frozen=True, eq=False)
 class TenantShares:
-    """Who was present and who had what, at each of r decisions, for n tenants on k GPU types.
+    """Presence and GPUs of n tenants on k GPU types at each of r decisions.
 
     Attributes
     ----------
@@ -34,9 +35,9 @@ class TenantShares:
     start, length:
         (r,) seconds.
     weight:
-        (r, n) weight of each tenant; 0 while it is not present.
+        (r, n) weight of each tenant; 0 while it is absent.
     gpus:
-        (r, n, k) GPUs that its jobs have from that decision to the next; NaN where the log does not tell.
+        (r, n, k) GPUs of its jobs from that decision to the next; NaN where the log does not say.
     """
 
     entities: Entities
@@ -47,7 +48,7 @@ class TenantShares:
 
     @property
     def fair_rate(self) -> Floats:
-        """(r, n) normalised throughput with the own part of every GPU type, by weight among those present."""
+        """(r, n) normalised throughput with the fair part of every GPU type, by weight among the present tenants."""
         whole = self.weight.sum(axis=1, keepdims=True)
         part = np.divide(self.weight, whole, out=np.zeros_like(self.weight), where=whole > 0)
         return np.asarray(part * (self.entities.per_gpu @ self.entities.capacity))
@@ -72,12 +73,12 @@ def tenant_shares(log: Log, instance: Instance) -> TenantShares:
         np.searchsorted(start, np.where(jobs.finished, jobs.finish, np.inf)),
     )
     gpus, split = np.zeros(shape), by_type(log, instance)
-    begin, end = stretches(log)
-    theirs = owner[jobs.at][jobs.names.get_indexer(pd.Index(log.spans["job"]))] if len(log.spans) else here[:0]
+    begin, end = decisions_of(log)
+    tenant = owner[jobs.at][jobs.names.get_indexer(pd.Index(log.spans["job"]))] if len(log.spans) else here[:0]
     for e in range(shape[1]):
         own = here == e
         present[:, e] = per_decision(first[own], last[own], np.ones(int(own.sum())), len(start)) > 0
-        own = theirs == e
+        own = tenant == e
         unknown = own & np.isnan(split).any(axis=1)
         for k in range(shape[2]):
             gpus[:, e, k] = per_decision(begin[own], end[own], np.nan_to_num(split[own, k]), len(start))
@@ -101,7 +102,7 @@ def _weights(entities: Entities, present: Floats) -> Floats:
 
 
 def estimated_and_actual(log: Log, instance: Instance) -> pd.DataFrame:
-    """Normalised throughput that the policy's allocation promised, and that was had, [OEF, section 6.1.4].
+    """Normalised throughput in the policy's allocations and in the simulation, [OEF, section 6.1.4].
 
     Returns
     -------
@@ -114,12 +115,12 @@ def estimated_and_actual(log: Log, instance: Instance) -> pd.DataFrame:
     UnknownName
         The log has no estimates: the policy does not share among tenants, or something else wrote the log.
     InvalidInstance
-        It has none for some of its decisions, or tables of other tenants.
+        It has none for some of its decisions, or has other tenants.
     """
     job_times(log, instance)
     if log.estimated.empty:
         raise UnknownName(
-            "log.estimated is empty, which this metric needs; it tells what a policy that shares among tenants promised"
+            "log.estimated is empty, which this metric needs; only policies that share among tenants have estimates"
         )
     starts = log.rounds["start"]
     if missing := sorted(set(starts) - set(log.estimated.index)):
@@ -163,16 +164,16 @@ def efficiency(log: Log, instance: Instance) -> pd.DataFrame:
 
 
 def sharing_over_time(log: Log, instance: Instance) -> pd.DataFrame:
-    """Actual throughput of each tenant relative to that with its own part of every GPU type, [OEF, section 2.3.1 (3)].
+    """Actual throughput of each tenant relative to that with its fair part of every GPU type, [OEF, section 2.3.1 (3)].
 
-    Its part is its weight among the tenants that are present. Below 1: it would have had more with a partition of its
-    own, if it had jobs for all of that.
+    Its fair part is its weight among the present tenants. Below 1: it would have had more with a partition of its own,
+    if it had jobs for all of that.
 
     Returns
     -------
     DataFrame
-        A row per decision, for the time until the next; index ``start``. A column per tenant; NaN while it is not
-        present.
+        A row per decision, for the time until the next; index ``start``. A column per tenant; NaN while it is
+        absent.
     """
     own = tenant_shares(log, instance)
     actual = _side_by_side(log, instance, {"actual": log.throughput})["actual"][list(own.entities.names)]
@@ -182,7 +183,7 @@ def sharing_over_time(log: Log, instance: Instance) -> pd.DataFrame:
 
 
 def sharing(log: Log, instance: Instance) -> pd.Series[float]:
-    """The same over the whole time in which a tenant was present: mean throughput / mean of that with its own part."""
+    """The same over the time in which a tenant was present: mean throughput / mean throughput with its fair part."""
     own = tenant_shares(log, instance)
     actual = _side_by_side(log, instance, {"actual": log.throughput})["actual"][list(own.entities.names)].to_numpy()
     had = own.length @ actual
@@ -192,18 +193,18 @@ def sharing(log: Log, instance: Instance) -> pd.Series[float]:
 
 
 def envy_over_time(log: Log, instance: Instance) -> pd.DataFrame:
-    """Whose GPUs each tenant would rather have, decision by decision, [OEF, section 2.3.1 (2) and 6.2.4].
+    """Cluster envy of each tenant at each decision, [OEF, section 2.3.1 (2) and 6.2.4].
 
-    From the GPUs that jobs have from a decision to the next: ``v[e](pi[e]/pi[o] x[o]) - v[e](x[e])`` as a part of
-    ``v[e](m)``, e's normalised throughput with the whole cluster m, as in
-    :func:`~hetopt.auditing.fairness.envy_matrix`. Whole GPUs in turns always leave some envy; see :func:`envy` for what
-    remains of it over time.
+    From the GPUs of jobs from a decision to the next: :func:`~hetopt.data.worth.cluster_envy`, ``v[e](pi[e]/pi[o] x[o])
+    - v[e](x[e])`` as a part of ``v[e](m)``, e's normalised throughput with the whole cluster m, as in
+    :func:`~hetopt.auditing.fairness.envy_matrix`. Whole GPUs in turns always leave some envy; :func:`envy` is the mean
+    over time.
 
     Returns
     -------
     DataFrame
         A row per decision and tenant that is present: ``start``, ``tenant``, ``envied`` (the other with the largest
-        gain), ``gain`` (above 0: envy). None and NaN where nobody else is present, or the log does not tell how the
+        gain), ``gain`` (above 0: envy). None and NaN where no other tenant is present, or the log does not say how
         gangs are divided among GPU types.
     """
     own = tenant_shares(log, instance)
@@ -222,10 +223,10 @@ def envy_over_time(log: Log, instance: Instance) -> pd.DataFrame:
 
 
 def envy(log: Log, instance: Instance) -> pd.DataFrame:
-    """The same over the whole time: what a tenant would have had with another's GPUs, while it was present itself.
+    """Cluster envy of each tenant over the time in which it was present.
 
-    ``gain``: mean normalised throughput with the other's GPUs (per weight) less the own, as a part of that with the
-    whole cluster.
+    ``gain``: mean normalised throughput with the other's GPUs (per weight) minus that with its own, as a part of that
+    with the whole cluster.
 
     Returns
     -------
@@ -260,7 +261,7 @@ def _cross_rates(own: TenantShares, r: int) -> Floats:
 
 
 def _worst(gain: Floats, rows: Positions, names: tuple[str, ...]) -> tuple[list[str | None], list[float]]:
-    """Of each of ``rows``, the other whose GPUs would gain it most, and how much; None and NaN without any."""
+    """For each of ``rows``, the other with the largest gain, and the gain; None and NaN without any."""
     gain = gain.copy()
     np.fill_diagonal(gain, np.nan)
     whom: list[str | None] = []

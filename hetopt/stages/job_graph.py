@@ -1,4 +1,7 @@
-"""Who exchanges gradients with whom in an AllReduce: rings, and the double binary trees of NCCL."""
+"""The graph of a job: replicas that exchange data, and the bytes that a placement cuts [ASRPT, section IV-B].
+
+Replicas of a stage exchange gradients in an AllReduce, over a ring or over NCCL's double binary trees.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +16,16 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hetopt.checks import require
-from hetopt.data.entities import read_only
+from hetopt.data.entities import Numbers, read_only
 from hetopt.errors import InvalidOption
 from hetopt.stages.pipeline import Pipeline
-from hetopt.stages.servers import Numbers
 
 Edge: TypeAlias = tuple[int, int]
 """Two ranks, the smaller one first."""
 
 
 class AllReduce(StrEnum):
-    """Algorithm of the AllReduce; it decides the job graph's edges, not the time of an iteration."""
+    """Algorithm of the AllReduce; it determines the edges of the job graph, not the time of an iteration."""
 
     RING = "ring"
     TREE = "tree"
@@ -36,7 +37,7 @@ def algorithm(value: str, owner: str) -> AllReduce:
     Raises
     ------
     InvalidOption
-        There is none.
+        The name is unknown.
     """
     try:
         return AllReduce(value)
@@ -54,9 +55,9 @@ def ring(ranks: int) -> list[Edge]:
 def double_binary_tree(ranks: int) -> tuple[list[Edge], list[Edge]]:
     """The two trees over which NCCL reduces half of the data each.
 
-    In the first, whose root is 0, a rank's lowest set bit says how high it stands: leaves are odd. The second is its
-    mirror image for an even number of ranks, else the first shifted by one rank, so that nearly every rank is a leaf
-    in one of them [Sanders, Speck and Träff, 2009; NCCL, ``src/graph/trees.cc``].
+    In the first, whose root is 0, the lowest set bit of a rank is its height: leaves are odd. The second is its mirror
+    image for an even number of ranks, else the first shifted by one rank, so that nearly every rank is a leaf in one of
+    them [Sanders, Speck and Träff, 2009; NCCL, ``src/graph/trees.cc``].
     """
     first = [(rank, _parent(rank, ranks)) for rank in range(1, ranks)]
     if ranks % 2:
@@ -96,9 +97,9 @@ class JobGraph:
     pipeline:
         The stages.
     stage, replica:
-        (V,) which replica of which stage a vertex is, both from 0; stage by stage.
+        (V,) stage and replica of each vertex, both from 0; ordered by stage.
     size:
-        (V,) GPUs of one server that it needs (its slices).
+        (V,) GPUs of one server that each vertex needs (its slices).
     edges:
         (E, 2) vertices, the smaller one first.
     weight:
@@ -177,12 +178,12 @@ class JobGraph:
 
 @lru_cache(maxsize=4096)
 def job_graph(pipeline: Pipeline, allreduce: AllReduce = AllReduce.RING) -> JobGraph:
-    """The graph of a pipeline's replicas; made once for each pipeline.
+    """The graph of a pipeline's replicas; cached for each pipeline.
 
     Replicas of neighbouring stages exchange activations and gradients, ``2 d_out[s] / k[s+1]`` bytes for each pair.
     Those of one stage reduce their parameters: in a ring each edge carries ``2 (k-1)/k h`` bytes, in double binary
     trees half of that per tree. Tokens of expert parallelism go between all pairs of a stage. Slices of a replica are
-    one vertex, since they must stay on one server.
+    one vertex, since they stay on one server.
 
     Parameters
     ----------
@@ -192,7 +193,7 @@ def job_graph(pipeline: Pipeline, allreduce: AllReduce = AllReduce.RING) -> JobG
     Raises
     ------
     InvalidOption
-        ``allreduce`` is neither.
+        ``allreduce`` is unknown.
     """
     kind = algorithm(allreduce, "job_graph")
     k = pipeline.replicas.tolist()

@@ -1,4 +1,4 @@
-"""Which replica goes to a GPU of which server, and what that costs."""
+"""Mappings of a job's replicas to GPUs of servers, and mapping all jobs of an instance."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ class GPUMapping:
     Attributes
     ----------
     graph, servers:
-        What is placed, and where there is room.
+        The replicas, and the servers with room.
     server:
         (V,) position of the server of each vertex.
     timing:
-        How long an iteration takes.
+        Time of an iteration.
     method:
-        Who made it.
+        Name of the mapping method.
     bound:
-        What the method has proven about its objective, seconds or bytes; None where it proves nothing.
+        Lower bound that the method has proven on its objective, seconds or bytes; None without one.
     status:
-        ``"optimal"``, ``"gap"`` or ``"time_limit"`` where something is proven, else ``"heuristic"``.
+        ``"optimal"``, ``"gap"`` or ``"time_limit"`` with a bound, else ``"heuristic"``.
     seconds:
-        Time taken to find it.
+        Wall-clock time of the method.
     minimises:
-        What the bound is about: the iteration's ``"seconds"``, or the ``"bytes"`` between servers.
+        Objective of the bound: the ``"seconds"`` of an iteration, or the ``"bytes"`` between servers.
 
     Raises
     ------
     InvalidPlan
-        A server gets more than it has free, or a vertex is on none of them.
+        A server gets more replicas than it has free GPUs for, or a vertex has no server.
     """
 
     graph: JobGraph
@@ -93,7 +93,7 @@ class GPUMapping:
 
     @property
     def gap(self) -> float | None:
-        """Part of the iteration's seconds (or of the bytes cut) that the bound leaves open; None without a bound."""
+        """Relative gap between the bound and the iteration's seconds (or the bytes cut); None without a bound."""
         if self.bound is None:
             return None
         value = float(self.iteration_seconds if self.minimises == "seconds" else self.cut_bytes)
@@ -101,7 +101,7 @@ class GPUMapping:
 
     @property
     def table(self) -> pd.DataFrame:
-        """(stages, servers) replicas; servers that get none are left out."""
+        """(stages, servers) replicas; servers without replicas are left out."""
         used = np.flatnonzero(self.replicas.any(axis=0))
         index = pd.Index(range(1, len(self.graph.pipeline) + 1), name="stage")
         columns = pd.Index([self.servers.names[m] for m in used], name="server")
@@ -127,15 +127,15 @@ class Mapper(Protocol):
         ...
 
 
-def answered(mapping: object) -> GPUMapping:
-    """What a mapper has answered; :class:`InvalidPlan` where that is no mapping."""
+def check_mapping(mapping: object) -> GPUMapping:
+    """The result of a mapper; :class:`InvalidPlan` if it is not a mapping."""
     if not isinstance(mapping, GPUMapping):
-        raise InvalidPlan(f"the mapping method has answered {shown(mapping)}; it must return a GPUMapping")
+        raise InvalidPlan(f"the mapping method returned {shown(mapping)}; it must return a GPUMapping")
     return mapping
 
 
 def check_room(pipeline: Pipeline, servers: Servers) -> None:
-    """Raise :class:`InvalidInstance` where the servers cannot have room for the job, whatever the mapping."""
+    """Raise :class:`InvalidInstance` if the servers certainly have too little room for the job."""
     if isinstance(pipeline, Job):
         raise InvalidInstance(f"the pipeline is the job {pipeline.name!r}; give Pipeline.of(job)")
     expect(Pipeline, pipeline, "the pipeline")
@@ -152,35 +152,35 @@ def check_room(pipeline: Pipeline, servers: Servers) -> None:
 
 
 def in_order(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(V,) servers for (S, M) counts: neighbours in a ring stay together, so each stage's ring is cut least."""
+    """(V,) servers for (S, M) counts: neighbours in a ring stay together, which minimises the cut of each ring."""
     servers = np.arange(counts.shape[1])
     return np.concatenate([np.repeat(servers, row) for row in counts])
 
 
 class Stopwatch:
-    """Seconds since it was made."""
+    """Wall-clock seconds since its creation."""
 
     def __init__(self) -> None:
         self._began = time.perf_counter()
 
     @property
     def seconds(self) -> float:
-        """So far."""
+        """Seconds so far."""
         return time.perf_counter() - self._began
 
 
 @dataclass(frozen=True, eq=False)
 class MappedJobs:
-    """What becomes of each job.
+    """Mappings of the jobs of an instance.
 
     Attributes
     ----------
     mappings:
-        Job -> which of its replicas is on which server.
+        Job -> servers of its replicas.
     gpu_type:
         Job -> type of its GPUs.
     refused:
-        Job without a mapping -> why.
+        Job without a mapping -> reason.
     """
 
     mappings: Mapping[str, GPUMapping]
@@ -197,20 +197,20 @@ def map_jobs(
     hosts: Placed | None = None,
     step: Callable[[str], None] = lambda _: None,
 ) -> MappedJobs:
-    """Map the stages of jobs to GPUs, every job as if it were the only one that comes.
+    """Map the stages of jobs to GPUs, each job independently of the others.
 
-    A job that is placed keeps its GPUs, and its stages are mapped within them; another may go to all that are free.
+    The stages of a placed job are mapped within its GPUs; those of another job may use all free GPUs.
 
     Parameters
     ----------
     job:
         Only this one; default: all.
     gpu_type:
-        Where to; default: the type on which a job is fastest, of those on which it fits.
+        Type of the GPUs; default: the fastest type on which the job fits.
     hosts:
-        Where jobs run, as in :attr:`hetopt.Placement.hosts`: then only these are mapped, within their GPUs.
+        GPUs of running jobs, as in :attr:`hetopt.Placement.hosts`: only these jobs are mapped, within their GPUs.
     step:
-        Called with each job's name as its turn comes.
+        Called with the name of each job before it is mapped.
 
     Raises
     ------
@@ -219,7 +219,7 @@ def map_jobs(
     UnknownName
         There is no ``job`` of that name.
     InvalidPlan
-        The mapper's answer is no :class:`GPUMapping`.
+        The mapper does not return a :class:`GPUMapping`.
     """
     chosen = check_stages(instance, job)
     mappings: dict[str, GPUMapping] = {}
@@ -230,7 +230,7 @@ def map_jobs(
             step(one.name)
             try:
                 kinds[one.name], pipeline, servers = _room(instance, one, gpu_type, hosts)
-                mappings[one.name] = answered(mapper(pipeline, servers))
+                mappings[one.name] = check_mapping(mapper(pipeline, servers))
             except InvalidInstance as problem:
                 if len(chosen) == 1 and hosts is None:
                     raise
@@ -242,7 +242,7 @@ def map_jobs(
 
 
 def check_stages(instance: Instance, job: str | None = None) -> tuple[Job, ...]:
-    """The jobs of the instance, or the one of that name; some have stages.
+    """The jobs of the instance, or the one of that name; at least one has stages.
 
     Raises
     ------
@@ -261,10 +261,10 @@ def check_stages(instance: Instance, job: str | None = None) -> tuple[Job, ...]:
 
 
 def _room(instance: Instance, job: Job, gpu_type: str | None, hosts: Placed | None) -> tuple[str, Pipeline, Servers]:
-    """Type of the GPUs, the stages there, and the servers that the job may use."""
+    """GPU type, pipeline on that type, and servers that the job may use."""
     if not job.stages:
         raise InvalidInstance(f"job {job.name!r} has no stages")
-    Pipeline.of(job)  # what is wrong with its graph is wrong on every type
+    Pipeline.of(job)  # raises errors of its graph once, not for each type
     there = (instance.placed if hosts is None else hosts).get(job.name, {})
     if any(n for gpus in there.values() for n in gpus.values()):
         kind = _only_type(job, there, gpu_type)
