@@ -341,7 +341,7 @@ def test_names_of_folders_are_plain() -> None:
     assert key.folder() == Path("my_trace_a.csv/fft_restart_seconds=30.0/seed-2")
 
 
-def test_worlds_in_numbers_are_worlds() -> None:
+def test_environment_settings_build_environments() -> None:
     """Every setting reaches the part that it is about."""
     cluster = hetopt.instances.load("lab36").cluster
     every = EnvironmentSettings(1, 2, 3, 4, 5, False, True, 0.5, True, 1e9, 1e8, 6, True, 7, 0.1, 0.2, 10, 2, 100, 8)

@@ -66,7 +66,7 @@ def test_a_lie_changes_what_policies_give_and_not_how_fast_jobs_run() -> None:
             r"overstated names 'User-5', which is no tenant; did you mean",
         ),
         (lambda: EnvironmentSettings(liar="User-1"), r"liar and lie are 'User-1' and 0\.0; give both"),
-        (lambda: EnvironmentSettings(lie=0.5), "give both: who lies, and by how much"),
+        (lambda: EnvironmentSettings(lie=0.5), "give both: the tenant, and the part by which it overstates"),
         (lambda: EnvironmentSettings(liar=3, lie=0.5), "world setting liar is 3; it must be a tenant's name"),  # type: ignore[arg-type]
     ],
 )
@@ -75,7 +75,7 @@ def test_lies_that_are_none(make: Any, message: str) -> None:
         make()
 
 
-def test_worlds_can_be_told_of_a_liar() -> None:
+def test_settings_name_a_tenant_that_overstates() -> None:
     environment = EnvironmentSettings.of({"liar": "User-1", "lie": 0.25}).build(FOUR.cluster, 7)
     assert environment.estimate_errors == EstimateErrors(seed=7, overstated={"User-1": 0.25})
     assert EnvironmentSettings(liar="User-1", lie=0.25).changed() == {"liar": "User-1", "lie": 0.25}

@@ -48,7 +48,7 @@ def test_a_table_of_ones_own_has_the_families_that_it_knows() -> None:
         Spread(families=3)  # type: ignore[arg-type]
 
 
-def test_worlds_slow_down_the_models_of_the_catalogues() -> None:
+def test_environment_settings_slow_down_the_models_of_the_catalogues() -> None:
     from hetopt import Cluster
 
     speeds = (

@@ -7,7 +7,7 @@ from hetopt.auditing.holdings import Holdings, Result, holdings
 from hetopt.auditing.misreports import MisreportKind, Report, ReportGenerator, ReportScale
 from hetopt.auditing.pareto import pareto_efficient
 from hetopt.auditing.strategy_proofness import DEFAULT_KINDS, strategy_proof
-from hetopt.auditing.verdict import Level, Property, Verdict
+from hetopt.auditing.verdict import AuditProperty, Level, Verdict
 from hetopt.auditing.witnesses import (
     BelowFairPart,
     Dominated,
@@ -22,6 +22,7 @@ from hetopt.auditing.witnesses import (
 __all__ = [
     "DEFAULT_KINDS",
     "Audit",
+    "AuditProperty",
     "BelowFairPart",
     "Dominated",
     "Envy",
@@ -31,7 +32,6 @@ __all__ = [
     "Misreport",
     "MisreportKind",
     "Overused",
-    "Property",
     "Report",
     "ReportGenerator",
     "ReportScale",

@@ -13,7 +13,7 @@ from hetopt.auditing.feasibility import adjacent_types, within_capacity
 from hetopt.auditing.holdings import Result, holdings
 from hetopt.auditing.pareto import pareto_efficient
 from hetopt.auditing.strategy_proofness import strategy_proof
-from hetopt.auditing.verdict import Level, Property, Verdict, undecided
+from hetopt.auditing.verdict import AuditProperty, Level, Verdict, undecided
 from hetopt.checks import FrozenDict
 from hetopt.data.instance import Instance
 from hetopt.formulations.policies import Policy
@@ -65,7 +65,7 @@ class Audit:
         return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("property")
 
     def as_dict(self) -> dict[str, Any]:
-        """Property -> plain numbers and words, for JSON."""
+        """AuditProperty -> plain numbers and words, for JSON."""
         return {name: verdict.as_dict() for name, verdict in self}
 
     def __str__(self) -> str:
@@ -126,7 +126,7 @@ def audit(
     u1 has 0.5 GPU1 and a rate of 0.5; with what u2 has, 0.5 GPU1 + 1 GPU2, it would have 2.5, 2 more
     """
     if policy is None:
-        honest = undecided(Property.STRATEGY_PROOF, "it is a property of the policy; give policy=…")
+        honest = undecided(AuditProperty.STRATEGY_PROOF, "it is a property of the policy; give policy=…")
     else:
         honest = strategy_proof(
             instance, policy, budget=budget, tolerance=tolerance, time_limit=time_limit, time_limited=time_limited

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hetopt.auditing.holdings import Holdings, Result, bundle, holdings
-from hetopt.auditing.verdict import Level, Property, Verdict, judged
+from hetopt.auditing.verdict import AuditProperty, Level, Verdict, judged
 from hetopt.auditing.witnesses import BelowFairPart, Envy
 from hetopt.data.entities import Numbers
 from hetopt.data.instance import Instance
@@ -58,7 +58,7 @@ def envy_free(
         other=held.bundle(o),
         weight_ratio=_plain(ratio),
     )
-    return judged(Property.ENVY_FREE, slack, witness, tolerance=tolerance, level=level)
+    return judged(AuditProperty.ENVY_FREE, slack, witness, tolerance=tolerance, level=level)
 
 
 def envy_matrix(
@@ -139,7 +139,7 @@ def sharing_incentive(
         own=held.bundle(e),
         fair=bundle(held.types, part[e] * held.capacity),
     )
-    return judged(Property.SHARING_INCENTIVE, slack[e], witness, tolerance=tolerance, level=level)
+    return judged(AuditProperty.SHARING_INCENTIVE, slack[e], witness, tolerance=tolerance, level=level)
 
 
 def _plain(value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hetopt.auditing.holdings import Holdings, Result, holdings
-from hetopt.auditing.verdict import Property, Verdict, judged
+from hetopt.auditing.verdict import AuditProperty, Verdict, judged
 from hetopt.auditing.witnesses import Gap, Overused
 from hetopt.data.instance import Instance
 from hetopt.tolerances import EQUAL, SUPPORT
@@ -39,7 +39,7 @@ def capacity_verdict(held: Holdings, tolerance: float = EQUAL) -> Verdict:
     slack, witness = free[k], Overused(held.types[k], used[k], held.capacity[k])
     if least[e, j] < min(slack, 0):
         slack, witness = least[e, j], Overused(held.types[j], held.gpus[e, j], held.capacity[j], held.names[e])
-    return judged(Property.CAPACITY, slack, witness, tolerance=tolerance, unit="part of the GPUs of a type")
+    return judged(AuditProperty.CAPACITY, slack, witness, tolerance=tolerance, unit="part of the GPUs of a type")
 
 
 def adjacent_types(instance: Instance, result: Result, *, exact: bool = False, threshold: float = SUPPORT) -> Verdict:
@@ -65,7 +65,7 @@ def adjacent_types(instance: Instance, result: Result, *, exact: bool = False, t
         if size > worst:
             worst = size
             witness = Gap(held.names[e], tuple(held.types[types[j]] for j in missing), held.bundle(e))
-    return judged(Property.ADJACENT_TYPES, 0 - worst, witness, tolerance=0.0, unit="part of the GPUs of a type")
+    return judged(AuditProperty.ADJACENT_TYPES, 0 - worst, witness, tolerance=0.0, unit="part of the GPUs of a type")
 
 
 def _gap(row: Any, there: Any) -> tuple[Any, list[int]]:

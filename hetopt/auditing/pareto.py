@@ -34,7 +34,7 @@ from scipy import sparse
 
 from hetopt.auditing.feasibility import capacity_verdict
 from hetopt.auditing.holdings import Holdings, Result, bundle, holdings
-from hetopt.auditing.verdict import Level, Property, Verdict, judged, undecided
+from hetopt.auditing.verdict import AuditProperty, Level, Verdict, judged, undecided
 from hetopt.auditing.witnesses import Dominated, SupportingPrices
 from hetopt.data.entities import Floats, Numbers
 from hetopt.data.instance import Instance
@@ -95,16 +95,16 @@ def pareto_efficient(
 def _judged(held: Holdings, tolerance: float) -> Verdict:
     capacity = capacity_verdict(held, tolerance)
     if not capacity.holds:
-        return undecided(Property.PARETO_EFFICIENT, f"the allocation itself is not possible: {capacity.explain()}")
+        return undecided(AuditProperty.PARETO_EFFICIENT, f"the allocation itself is not possible: {capacity.explain()}")
     if not (held.whole_or_none > 0).any():  # no GPU is worth anything to any entity
-        return judged(Property.PARETO_EFFICIENT, held.zero, Dominated({}, {}, {}), tolerance=tolerance)
+        return judged(AuditProperty.PARETO_EFFICIENT, held.zero, Dominated({}, {}, {}), tolerance=tolerance)
     if held.exact:
         return exact_efficiency(held) if held.most is None else exact_efficiency_in_time(held)
     held = _shrunk(held)
     try:
         y = _largest_gain(held)
     except NotSolved as problem:
-        return undecided(Property.PARETO_EFFICIENT, f"its linear program was not solved: {problem}")
+        return undecided(AuditProperty.PARETO_EFFICIENT, f"its linear program was not solved: {problem}")
     return judged_by_gain(held, y * held.capacity, tolerance)
 
 
@@ -148,7 +148,7 @@ def judged_by_gain(held: Holdings, gpus: Numbers, tolerance: float = 0.0) -> Ver
         before=dict(zip(held.names, held.rate.tolist(), strict=True)),
         after=dict(zip(held.names, np.maximum(after, held.rate).tolist(), strict=True)),
     )
-    return judged(Property.PARETO_EFFICIENT, -gain, witness, tolerance=tolerance)
+    return judged(AuditProperty.PARETO_EFFICIENT, -gain, witness, tolerance=tolerance)
 
 
 def exact_efficiency_in_time(held: Holdings) -> Verdict:
@@ -157,7 +157,7 @@ def exact_efficiency_in_time(held: Holdings) -> Verdict:
     try:
         optimum = exact_optimum(Session(program, Options(method="simplex")).solve(), known=_ExactRates(held))
     except NotSolved as problem:
-        return undecided(Property.PARETO_EFFICIENT, f"its linear program was not solved: {problem}")
+        return undecided(AuditProperty.PARETO_EFFICIENT, f"its linear program was not solved: {problem}")
     assert optimum.share is not None
     return judged_by_gain(held, optimum.share)
 
@@ -211,7 +211,7 @@ def exact_efficiency(held: Holdings) -> Verdict:
     if better is None:
         prices = _prices(held)
         if isinstance(prices, SupportingPrices):
-            return judged(Property.PARETO_EFFICIENT, Fraction(0), prices, proof=prices)
+            return judged(AuditProperty.PARETO_EFFICIENT, Fraction(0), prices, proof=prices)
         better = _trade(held, prices)
     return judged_by_gain(held, better)
 

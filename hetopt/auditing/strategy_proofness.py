@@ -12,7 +12,7 @@ import numpy as np
 from hetopt.auditing.feasibility import capacity_verdict
 from hetopt.auditing.holdings import bundle, holdings
 from hetopt.auditing.misreports import MisreportKind, Report, ReportGenerator, ReportScale, Row, direction
-from hetopt.auditing.verdict import PART, Property, Verdict, undecided
+from hetopt.auditing.verdict import PART, AuditProperty, Verdict, undecided
 from hetopt.auditing.witnesses import Misreport
 from hetopt.checks import at_least
 from hetopt.data.entities import Floats
@@ -271,7 +271,7 @@ class MisreportSearch:
             tried[report.kind] = tried.get(report.kind, 0) + 1
         if not tried:
             return undecided(
-                Property.STRATEGY_PROOF,
+                AuditProperty.STRATEGY_PROOF,
                 "there is no other report to try" if self.complete else "budget or time ended before the first try",
             )
         ranked = sorted((item for item in self.gains.values() if item[0] > tolerance), key=lambda item: -item[0])
@@ -279,7 +279,7 @@ class MisreportSearch:
             witness = self._verified(report, tolerance)
             if witness is not None:
                 return Verdict(
-                    Property.STRATEGY_PROOF,
+                    AuditProperty.STRATEGY_PROOF,
                     False,
                     -gain,
                     witness,
@@ -291,7 +291,7 @@ class MisreportSearch:
         best = max((gain for gain, _ in self.gains.values()), default=-math.inf)
         slack = 0.0 - best if math.isfinite(best) else math.nan
         why = f"no profitable misreport found, which proves nothing; {self._summary(tried)}"
-        return Verdict(Property.STRATEGY_PROOF, None, slack, None, PART, why, tolerance, searched=tried)
+        return Verdict(AuditProperty.STRATEGY_PROOF, None, slack, None, PART, why, tolerance, searched=tried)
 
     def _summary(self, tried: dict[str, int]) -> str:
         listed = ", ".join(f"{count} {kind}" for kind, count in tried.items())

@@ -28,7 +28,7 @@ Level = Literal["job type", "even split", "free reuse"]
 """
 
 
-class Property(StrEnum):
+class AuditProperty(StrEnum):
     """Properties that audits judge."""
 
     ENVY_FREE = "envy_free"
@@ -70,7 +70,7 @@ class Verdict:
         Whom the verdict is about.
     """
 
-    name: Property
+    name: AuditProperty
     holds: bool | None
     slack: float
     witness: Witness | None = None
@@ -129,7 +129,7 @@ class Verdict:
 
 
 def judged(
-    name: Property,
+    name: AuditProperty,
     slack: Any,
     witness: Witness,
     *,
@@ -157,6 +157,6 @@ def judged(
     )
 
 
-def undecided(name: Property, why: str, level: Level = "job type") -> Verdict:
+def undecided(name: AuditProperty, why: str, level: Level = "job type") -> Verdict:
     """A verdict that could not be made."""
     return Verdict(name, None, math.nan, why=why, level=level)

@@ -107,7 +107,7 @@ def audit_command(
 ) -> None:
     """Say which fairness properties hold for what a policy decides, and why not otherwise."""
     from hetopt.auditing import audit
-    from hetopt.auditing.verdict import Property, undecided
+    from hetopt.auditing.verdict import AuditProperty, undecided
 
     chosen, instance = named_policy(policy, settings), present(file, moment)
     with console.working(f"auditing {policy} on {file}"):
@@ -116,7 +116,7 @@ def audit_command(
             verdicts = audit(instance, result, policy=chosen if search > 0 else None, time_limit=search or None)
             if search <= 0:
                 verdicts = replace(
-                    verdicts, strategy_proof=undecided(Property.STRATEGY_PROOF, "not searched for (--search 0)")
+                    verdicts, strategy_proof=undecided(AuditProperty.STRATEGY_PROOF, "not searched for (--search 0)")
                 )
     if as_json:
         print(json.dumps(verdicts.as_dict(), indent=2, default=str))

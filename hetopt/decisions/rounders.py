@@ -252,11 +252,11 @@ class WholeGPUs:
             else:
                 x[:, k] = nearest(due / TICKS, sizes[k], seats)
         owed = owed + share - x * TICKS
-        kept = np.clip(owed, -2 * TICKS * capacity, 2 * TICKS * capacity)
-        forgiven += np.abs(owed - kept).sum()
+        capped = np.clip(owed, -2 * TICKS * capacity, 2 * TICKS * capacity)
+        forgiven += np.abs(owed - capped).sum()
         given_up = {"idle": float(x[-1].sum()), "unusable": unusable / TICKS, "forgiven": float(forgiven / TICKS)}
-        plan = Plan(entities, x[:-1].astype(float), kept[:-1] / TICKS, given_up, allocation.certificate)
-        return plan, write_ledger(kept, names, types)
+        plan = Plan(entities, x[:-1].astype(float), capped[:-1] / TICKS, given_up, allocation.certificate)
+        return plan, write_ledger(capped, names, types)
 
     def _sizes(self, allocation: Allocation, instance: Instance, capacity: Ints) -> list[list[Ints]]:
         """For each type and tenant the usable numbers of GPUs."""
@@ -409,14 +409,14 @@ class WholeJobs:
         due = read_ledger(state, names, entities.types) + to_ticks(allocation.x)
         x = most_due(entities, due / TICKS, Options(time_limit=self.time_limit))
         owed = due - np.rint(x).astype(np.int64) * TICKS
-        kept = np.minimum(owed, int(self.most_owed * TICKS))
+        capped = np.minimum(owed, int(self.most_owed * TICKS))
         gpus = entities.gpus(x)
         given_up = {
             "idle": float(entities.capacity.sum() - gpus.sum()),
-            "forgiven": float(entities.gpus((owed - kept) / TICKS).sum()),
+            "forgiven": float(entities.gpus((owed - capped) / TICKS).sum()),
         }
-        plan = Plan(entities, gpus, entities.gpus(kept / TICKS), given_up, allocation.certificate)
-        return plan, write_ledger(kept, names, entities.types)
+        plan = Plan(entities, gpus, entities.gpus(capped / TICKS), given_up, allocation.certificate)
+        return plan, write_ledger(capped, names, entities.types)
 
 
 def most_due(entities: Entities, due: Floats, options: Options) -> Floats:

@@ -201,8 +201,8 @@ def _copies(jobs: Entities, placement: Placement) -> dict[str, tuple[Copy, ...]]
     result = {}
     for name, dispatch in placement.dispatch.items():
         speed, hosts = jobs.task_speed[jobs.position[name]].tolist(), placement.hosts.get(name, {})
-        pace = {server: min(speed[types[t]] for t, n in own.items() if n) for server, own in hosts.items()}
-        result[name] = tuple(Copy(server, hosts[server], pace[server], work) for server, work in dispatch.items())
+        rate = {server: min(speed[types[t]] for t, n in own.items() if n) for server, own in hosts.items()}
+        result[name] = tuple(Copy(server, hosts[server], rate[server], work) for server, work in dispatch.items())
     return result
 
 

@@ -1,4 +1,4 @@
-"""The environment of a simulation as plain values: what a command line or a stored file can say."""
+"""The environment of a simulation as plain values, for the command line and stored files."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class EnvironmentSettings:
     disk_bytes:
         Size of every server's disk in bytes; 0: as the cluster says.
     source_bytes_per_s:
-        What the repository of datasets gives each server, in bytes/s; 0: no limit but the network card.
+        Bandwidth from the repository of datasets to each server, in bytes/s; 0: limited by the network card only.
     evict_seconds, proactive:
         As of :class:`~hetopt.simulation.datasets.LocalDisks`.
     profiling_seconds:
         Length of a profiling run; 0 for none.
     throughput_error, work_error:
-        Of what policies believe, see :class:`~hetopt.simulation.estimate_errors.EstimateErrors`.
+        Errors of the policies' estimates, see :class:`~hetopt.simulation.estimate_errors.EstimateErrors`.
     mtbf_hours, mttr_hours:
         Mean time until a server fails, and until it is repaired; 0: none fails.
     failing_hours:
@@ -50,7 +50,7 @@ class EnvironmentSettings:
     checkpoint_seconds:
         Between checkpoints of training jobs; 0: nothing is lost when a server fails.
     liar, lie:
-        A tenant that overstates its speedups, and by which part (0.2: by 20 %); empty and 0: nobody lies.
+        A tenant that overstates its speedups, and by which part (0.2: by 20 %); empty and 0: none.
 
     Raises
     ------
@@ -94,12 +94,13 @@ class EnvironmentSettings:
                 object.__setattr__(self, item.name, at_least(value, f"world setting {item.name}", 0.0, InvalidOption))
         if bool(self.liar) != bool(self.lie):
             raise InvalidOption(
-                f"world settings liar and lie are {self.liar!r} and {self.lie!r}; give both: who lies, and by how much"
+                f"world settings liar and lie are {self.liar!r} and {self.lie!r}; "
+                "give both: the tenant, and the part by which it overstates"
             )
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> EnvironmentSettings:
-        """The settings by name.
+        """Settings from names and values.
 
         Raises
         ------
@@ -111,11 +112,11 @@ class EnvironmentSettings:
             if key not in known:
                 raise InvalidOption(f"there is no environment setting {key!r}; {choices(key, known)}")
         made = cls(**settings)
-        made.build(Cluster.of({"GPU": 1}), 0)  # refuses what the parts refuse
+        made.build(Cluster.of({"GPU": 1}), 0)  # raises the errors of the parts
         return made
 
     def build(self, cluster: Cluster, seed: int) -> Environment:
-        """The environment for a cluster; the seed is that of errors and failures."""
+        """The environment for a cluster; ``seed``: of errors and failures."""
         overheads = Overheads(
             self.restart_seconds,
             self.resume_seconds,
@@ -143,19 +144,19 @@ class EnvironmentSettings:
         )
 
     def check(self, instance: Instance) -> None:
-        """Refuse what this instance cannot have.
+        """Raise an error for settings that do not fit the instance.
 
         Raises
         ------
         InvalidOption
-            A liar who is no tenant; servers that fail too often to be simulated.
+            ``liar`` is no tenant; servers fail too often to be simulated.
         """
         environment = self.build(instance.cluster, 0)
         if environment.estimate_errors is not None:
             environment.estimate_errors.of(instance)
 
     def on(self, cluster: Cluster) -> Cluster:
-        """The cluster with disks of the size that is asked for."""
+        """The cluster with disks of ``disk_bytes``."""
         if not self.disk_bytes:
             return cluster
         return replace(cluster, servers=tuple(replace(s, disk_bytes=self.disk_bytes) for s in cluster.servers))

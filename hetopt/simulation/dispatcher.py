@@ -53,11 +53,11 @@ class Dispatcher:
             states.held[i, self.model.entities.types.index(t)] += n
         self.record.start(self.time, job.name, job.tenant, where)
 
-    def settle(self, i: int, work: float | None = None) -> None:
+    def record_work(self, i: int, work: float | None = None) -> None:
         """Record the work of a running job since the last record; ``work`` where it is known."""
         states, name = self.states, self.states.jobs[i].name
         if i in states.forked:
-            self._settle_copies(i, states.forked.pop(i), work)
+            self._record_copies(i, states.forked.pop(i), work)
         elif self.record.is_open(name):
             done, lost = states.done_since(i, self.time)
             done = done if work is None else work
@@ -68,7 +68,7 @@ class Dispatcher:
             if lost:
                 states.lost[i] += lost
 
-    def _settle_copies(self, i: int, forked: RunningCopies, work: float | None) -> None:
+    def _record_copies(self, i: int, forked: RunningCopies, work: float | None) -> None:
         """The same for a job in copies, whose spans end; the job's lost time is the mean of its copies'."""
         states, name = self.states, self.states.jobs[i].name
         done = forked.work_done(self.time)
@@ -83,10 +83,10 @@ class Dispatcher:
         states.left[i] -= work
         states.since[i] = self.time
 
-    def settle_copies(self) -> None:
+    def record_all_copies(self) -> None:
         """Record the work of all copies, whose decision ends now."""
         for i in [i for i in self.states.forked if self.states.running[i]]:
-            self.settle(i)
+            self.record_work(i)
 
     def trained_since(self, who: Positions, time: float) -> bool:
         """Whether one of these jobs has trained since its start and since that time."""
@@ -100,7 +100,7 @@ class Dispatcher:
 
     def finish(self, i: int) -> None:
         """Job i has done all its work."""
-        self.settle(i, float(self.states.left[i]))
+        self.record_work(i, float(self.states.left[i]))
         self.states.finish[i], self.states.left[i] = self.time, 0.0
         self.leave(i)
 
@@ -114,7 +114,7 @@ class Dispatcher:
 
     def stop(self, i: int) -> None:
         """Job i is stopped without loss of work."""
-        self.settle(i)
+        self.record_work(i)
         self.leave(i)
 
     def stop_all(self, who: list[int]) -> None:
@@ -147,7 +147,7 @@ class Dispatcher:
         states, rate, name = self.states, float(self.states.rate[i]), self.states.jobs[i].name
         copies = states.forked[i].copies if i in states.forked else ()
         undone = sum(copy.work_done(self.time) for copy in copies if copy.copy.server == server)
-        self.settle(i)
+        self.record_work(i)
         if not copies and rate > 0 and self.record.is_open(name):
             undone = self.model.undone(rate, self.record.work_of(name) / rate)
         if self.model.environment.checkpoint_seconds is not None:
@@ -160,7 +160,7 @@ class Dispatcher:
     def delay(self, i: int, seconds: float) -> None:
         """Job i pauses on its GPUs for so many seconds; copies do not pause."""
         if i not in self.states.forked:
-            self.settle(i)
+            self.record_work(i)
             self.record.pause(self.time, self.states.jobs[i].name)
             self.states.ready[i] = max(float(self.states.ready[i]), self.time) + seconds
             self.states.schedule_end(i, self.time)
@@ -214,7 +214,7 @@ class Dispatcher:
         """The job keeps its GPUs; its rate may change, for example by a new mapping of its stages."""
         rate = self.model.rate(i, place)
         if rate != self.states.rate[i]:
-            self.settle(i)
+            self.record_work(i)
             self.states.rate[i] = rate
             self.states.schedule_end(i, self.time)
 
@@ -246,18 +246,18 @@ class Dispatcher:
             states.start[i] = self.time
         before, was_running, waits = states.where[i], bool(states.running[i]), float(states.ready[i])
         there = before or {}
-        kept = {new.server for new in copies if all(there.get(place) == n for place, n in new.seats.items())}
+        staying = {new.server for new in copies if all(there.get(place) == n for place, n in new.seats.items())}
         if was_running:
-            self.settle(i)
-            self.leave(i, kept)
+            self.record_work(i)
+            self.leave(i, staying)
         self._last_placed.pop(i, None)
         runs: list[RunningCopy] = []
         moved, had = False, states.ready_on.pop(i, {})
         merge = self.model.merge_seconds if len(copies) > 1 else 0.0
         ready_on: dict[str, float] = {}
         for decided in copies:
-            copy = replace(decided, rate=self.model.pace(i, decided))
-            stays = copy.server in kept
+            copy = replace(decided, rate=self.model.copy_rate(i, decided))
+            stays = copy.server in staying
             moved |= not stays
             if stays and was_running:  # an unfinished restart continues
                 ready = max(self.time, had.get(copy.server, waits))

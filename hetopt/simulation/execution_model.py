@@ -76,7 +76,7 @@ class ExecutionModel:
             return self.rate_of(self.jobs[i], place.hosts, place.replicas)
         return min([speed.item(i, k) for k in place.kinds])
 
-    def pace(self, i: int, copy: Copy) -> float:
+    def copy_rate(self, i: int, copy: Copy) -> float:
         """Work per second of one copy of job i, that of its slowest GPU."""
         speed = self.entities.task_speed[i]
         return float(min(speed[self._type[t]] for t, n in copy.gpus.items() if n))

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from rich.progress import Progress
@@ -130,12 +130,9 @@ def simulate(
     return simulator.log()
 
 
-def _environment(environment: Environment | None, overheads: Overhead | None, speeds: SpeedModel | None) -> Environment:
-    environment = (
-        Environment() if environment is None else expect(Environment, environment, "environment", InvalidOption)
-    )
-    overheads, speeds = overheads or environment.overheads, speeds or environment.speeds
-    return replace(environment, overheads=overheads, speeds=speeds)
+def _environment(given: Environment | None, overheads: Overhead | None, speeds: SpeedModel | None) -> Environment:
+    environment = Environment() if given is None else expect(Environment, given, "environment", InvalidOption)
+    return replace(environment, overheads=overheads or environment.overheads, speeds=speeds or environment.speeds)
 
 
 def _simulator(system: System, instance: Instance, environment: Environment, patience: int) -> Simulator:
@@ -155,6 +152,10 @@ def _simulator(system: System, instance: Instance, environment: Environment, pat
     return Simulator(instance, steps, environment, seconds, patience)
 
 
+ScheduledEvent: TypeAlias = tuple[float, EventKind, int, Callable[[], None]]
+"""(time, kind, counter, handler)."""
+
+
 class Simulator:
     """Handles events in the order (time, kind, counter), and calls the policy with all present jobs between them.
 
@@ -169,28 +170,24 @@ class Simulator:
         self.steps, self.environment, self.whole = steps, environment, instance.cluster
         self.memory: tuple[Any, Any, Any] | None = None
         self.round, self.decisions, self.decisions_without_progress, self.changed = 0, 0, 0, False
-        self.asked = -math.inf  # time of the last decision
+        self.last_decision = -math.inf  # time of the last decision
         self.wake = math.inf  # time of the next decision that the policy asks for
-        self.view = InstanceView(
-            instance, instance if environment.estimate_errors is None else environment.estimate_errors.of(instance)
-        )
+        errors = environment.estimate_errors
+        self.view = InstanceView(instance, instance if errors is None else errors.of(instance))
         self.record = Recorder(float(sum(instance.cluster.capacity.values())), self.view.column)
         model = ExecutionModel(instance, environment, steps.speeds, steps.fluid)
         self.dispatcher = Dispatcher(instance, self.view, self.record, model, rounds=seconds is not None)
         self.states = self.dispatcher.states
         self.ready = np.full(len(self.states.jobs), np.nan)  # of the jobs, before the last decision
-        self.agenda: list[
-            tuple[float, EventKind, int, Callable[[], None]]
-        ] = []  # events besides arrivals and completions
+        self.agenda: list[ScheduledEvent] = []  # events besides arrivals and completions
         self._counter = count()
         changes = check_changes(environment.changes, self.whole)
         self.up = servers_up_at(self.time, changes, self.whole)
         self.cluster = self._available_cluster()
         for change in changes:
             if change.time >= self.time:
-                self._schedule(
-                    change.time, EventKind.UP if change.up else EventKind.DOWN, partial(self._change, change)
-                )
+                kind = EventKind.UP if change.up else EventKind.DOWN
+                self._schedule(change.time, kind, partial(self._change, change))
         unfinished = np.flatnonzero(self.states.left > 0)
         self.finished = len(self.states.jobs) - len(unfinished)
         arrival = instance.job_array("arrival")
@@ -276,7 +273,7 @@ class Simulator:
         """The job becomes visible to the policy."""
         self.present[i] = None
         self.states.first_round[i] = self._round_at(self.time)
-        self._visible_jobs, self.changed, self.decisions_without_progress = None, True, 0
+        self._note_change()
 
     def _finish(self, i: int) -> None:
         self.dispatcher.finish(i)
@@ -284,12 +281,12 @@ class Simulator:
             self.states.rounds[i] = self.round - self.states.first_round[i]
         self.record.event(self.time, EventKind.FINISH, self.states.jobs[i].name)
         del self.present[i]
-        self._visible_jobs, self.changed, self.decisions_without_progress, self.finished = (
-            None,
-            True,
-            0,
-            self.finished + 1,
-        )
+        self.finished += 1
+        self._note_change()
+
+    def _note_change(self) -> None:
+        """Jobs or servers have changed: the visible jobs are recomputed, and a decision without rounds is due."""
+        self._visible_jobs, self.changed, self.decisions_without_progress = None, True, 0
 
     def _available_cluster(self) -> Cluster | None:
         """The cluster of the servers that are up; None if they have no GPU."""
@@ -303,7 +300,7 @@ class Simulator:
         self.record.event(self.time, EventKind.UP if change.up else EventKind.DOWN, change.server)
         (self.up.add if change.up else self.up.discard)(change.server)
         self.cluster = self._available_cluster()
-        self._visible_jobs, self.changed, self.decisions_without_progress = None, True, 0
+        self._note_change()
         if change.up:
             return
         if self.dispatcher.model.disks is not None:
@@ -341,11 +338,11 @@ class Simulator:
     def _decide(self) -> None:
         """Record the work of copies, call the policy, and carry out its decision."""
         who = self._visible()
-        moved = self.dispatcher.trained_since(who, self.asked) or self.dispatcher.still_starts(
-            who, self.asked, self.ready
+        moved = self.dispatcher.trained_since(who, self.last_decision) or self.dispatcher.still_starts(
+            who, self.last_decision, self.ready
         )
         self.ready = self.states.ready.copy()
-        self.dispatcher.settle_copies()
+        self.dispatcher.record_all_copies()
         self.record.end_round(self.time)
         self.changed, self.wake, self.dispatcher.wake = False, math.inf, math.inf
         if self.cluster is None or not len(who):
@@ -360,7 +357,7 @@ class Simulator:
         began = clock.perf_counter()
         decision, self.memory = self.steps(self.view.instance(self.time, who, self.cluster, self.states), self.memory)
         took = clock.perf_counter() - began
-        self.decisions, self.round, self.asked = self.decisions + 1, self.round + 1, self.time
+        self.decisions, self.round, self.last_decision = self.decisions + 1, self.round + 1, self.time
         self.wake = math.inf if decision.wake is None else decision.wake
         self.dispatcher.carry_out(who, decision)
         if self.profiling_runs.number:
