@@ -79,7 +79,7 @@ _WHERE = {
     "hetopt.formulations.formulation": "ArrayComponent Formulation",
     "hetopt.programs.json_file": "from_json",
     "hetopt.programs.linear": "Cuts LinearProgram",
-    "hetopt.programs.model": "Model",
+    "hetopt.programs.model": "Component Model",
     "hetopt.decisions.rounders": "PrintedWholeGPUs Rounded WholeGPUs WholeJobs",
     "hetopt.decisions.selection": "LongestStarved",
     "hetopt.simulation.log": "Log",

@@ -103,25 +103,12 @@ class InvalidInstance(HetoptError, ValueError):
 
 
 class NotApplicable(InvalidInstance):
-    """A policy shares among tenants (or jobs), and the instance has none.
-
-    Attributes
-    ----------
-    policy:
-        Name of the policy; the message begins with it, and :attr:`reason` does not.
-    """
-
-    def __init__(self, policy: str, reason: str) -> None:
-        super().__init__(f"{policy} {reason}")
-        self.policy, self._reason = policy, reason
+    """A policy shares among tenants (or jobs), and the instance has none; its path is the name of the policy."""
 
     @property
     def reason(self) -> str:
         """The message without the policy, so that the reasons of several policies are equal."""
-        return self._reason
-
-    def __reduce__(self) -> tuple[type[NotApplicable], tuple[str, str]]:
-        return type(self), (self.policy, self._reason)
+        return self.problem
 
 
 class SuspiciousSpeedups(UserWarning):

@@ -136,7 +136,7 @@ def test_policies_with_the_same_reason_are_listed_together() -> None:
     assert list(by_reason(refused).values()) == [["fft", "fifo"]]
     with pytest.raises(NotApplicable, match=r"^FFT is about jobs, and the instance has none") as caught:
         hetopt.solve(fft.FFT(), instance)
-    assert (caught.value.policy, caught.value.reason) == ("FFT", refused["fft"])
+    assert (caught.value.path, caught.value.reason) == (("FFT",), refused["fft"])
     assert pickle.loads(pickle.dumps(caught.value)).reason == refused["fft"]
 
 

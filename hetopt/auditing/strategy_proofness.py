@@ -20,9 +20,8 @@ from hetopt.data.instance import Instance
 from hetopt.data.worth import most_at_once
 from hetopt.data.worth import worth as rate_with
 from hetopt.errors import InvalidFormulation, InvalidInstance, InvalidOption, NotSolved
-from hetopt.formulations.policies import Policy, ask
+from hetopt.formulations.policies import Policy, ask, check_policy
 from hetopt.results.allocation import Allocation, Plan
-from hetopt.solving.policies import Policy, ask, check_policy
 from hetopt.tolerances import EQUAL
 
 GPUUse = Literal["free reuse", "as allocated"]

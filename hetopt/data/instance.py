@@ -21,7 +21,7 @@ from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities, Kind, check_kind, job_entities, tenant_entities
 from hetopt.data.instance_data import STATE_FIELDS, InstanceData, tenant_entity_names
 from hetopt.data.workload import Job, Tenant, check_scale, slowest_of_rows
-from hetopt.errors import InvalidInstance, NotApplicable
+from hetopt.errors import InvalidInstance, Item, NotApplicable
 
 
 @dataclass(frozen=True)
@@ -406,7 +406,7 @@ def present_entities(instance: Instance, kind: Kind | None, policy: str, *, mixe
     if kind is not None and not (instance.tenants if kind == "tenants" else instance.jobs):
         other = "jobs" if kind == "tenants" else "tenants"
         raise NotApplicable(
-            policy, f"is about {kind}, and the instance has none; add {kind}, or take a policy that is about {other}"
+            f"is about {kind}, and the instance has none; add {kind}, or take a policy that is about {other}", policy
         )
     entities = instance.entities(kind)
     if entities.kind == "jobs":
@@ -420,8 +420,8 @@ def check_mixed_gangs(entities: Entities) -> None:
     room = (entities.task_speed > 0) @ entities.capacity
     for i in np.flatnonzero((entities.demand > room) & (room > 0)).tolist():
         raise InvalidInstance(
-            f"jobs[{entities.names[i]!r}].demand is {entities.demand[i]:g} GPUs; "
-            f"the types that can run it have {room[i]:g} together"
+            f"is {entities.demand[i]:g} GPUs; the types that can run it have {room[i]:g} together",
+            ("jobs", Item(entities.names[i]), "demand"),
         )
 
 
@@ -430,8 +430,9 @@ def _check_arrived(instance: Instance) -> None:
     for i in np.flatnonzero(arrival > instance.time)[:1].tolist():
         moment = max(instance.time, float(arrival.min()))
         raise InvalidInstance(
-            f"jobs[{instance.jobs[i].name!r}].arrival is {arrival[i]:.15g} s, after time = {instance.time:.15g} s; "
-            f"leave jobs out until they have arrived: instance.at({moment:.15g}) has those present then"
+            f"is {arrival[i]:.15g} s, after time = {instance.time:.15g} s; "
+            f"leave jobs out until they have arrived: instance.at({moment:.15g}) has those present then",
+            ("jobs", Item(instance.jobs[i].name), "arrival"),
         )
 
 
@@ -439,6 +440,7 @@ def _check_gangs(entities: Entities) -> None:
     for i in np.flatnonzero(~entities.allowed.any(axis=1)).tolist():
         if largest := entities.capacity[entities.task_speed[i] > 0].max():
             raise InvalidInstance(
-                f"jobs[{entities.names[i]!r}].demand is {entities.demand[i]:g} GPUs, and its gang runs on one type; "
-                f"the types that can run it have at most {largest:g}"
+                f"is {entities.demand[i]:g} GPUs, and its gang runs on one type; "
+                f"the types that can run it have at most {largest:g}",
+                ("jobs", Item(entities.names[i]), "demand"),
             )

@@ -18,12 +18,12 @@ from scipy import sparse
 from hetopt.checks import FrozenDict, at_least
 from hetopt.data.entities import Entities, Floats, Owner, keys, members, owners, read_only
 from hetopt.data.instance import Instance
-from hetopt.errors import InvalidInstance, InvalidOption, InvalidPlan
+from hetopt.errors import InvalidInstance, InvalidOption, InvalidPlan, Item
+from hetopt.formulations.policies import Policy, ask
 from hetopt.programs.linear import LinearProgram
 from hetopt.results.allocation import Allocation, Plan
 from hetopt.solving.optimising import optimise
 from hetopt.solving.options import Options
-from hetopt.solving.policies import Policy, ask
 from hetopt.tolerances import FEASIBILITY
 
 TICKS = 720_720_000
@@ -121,8 +121,9 @@ def demands(entities: Entities, instance: Instance) -> list[list[list[int]]]:
     usable = jobs.allowed
     for i in np.flatnonzero(~usable.any(axis=1)).tolist():
         raise InvalidInstance(
-            f"jobs[{jobs.names[i]!r}].demand is {int(jobs.demand[i])} GPUs, more than any GPU type that it can run on "
-            f"has; the largest has {int(jobs.capacity[jobs.task_speed[i] > 0].max())}"
+            f"is {int(jobs.demand[i])} GPUs, more than any GPU type that it can run on has; "
+            f"the largest has {int(jobs.capacity[jobs.task_speed[i] > 0].max())}",
+            ("jobs", Item(jobs.names[i]), "demand"),
         )
     sizes = jobs.demand.astype(int).tolist()
     own: list[Owner] = [names[name] for name in entities.names]

@@ -24,8 +24,8 @@ from hetopt.decisions.rounders import ByKind, Rounder
 from hetopt.decisions.selection import LongestStarved, Selection
 from hetopt.decisions.speed_models import HeldGPUs, SpeedModel, StageSpeeds
 from hetopt.errors import InvalidOption, InvalidPlan
+from hetopt.formulations.policies import Policy, ask, check_policy
 from hetopt.results.allocation import Allocation, Placement, Plan
-from hetopt.solving.policies import Policy, ask, check_policy
 from hetopt.tolerances import FEASIBILITY, INTEGRAL
 
 

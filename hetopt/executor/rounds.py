@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -22,10 +21,6 @@ from hetopt.executor.reconciling import write_targets
 from hetopt.executor.store import StateStore
 from hetopt.executor.switching import restart_seconds
 from hetopt.plugins import raised
-
-OF_A_JOB = re.compile(r"jobs\['(.*?)'\]")
-"""How messages about a job begin."""
-
 
 AGAIN_SECONDS = 60.0
 """After so long a policy that could not decide is asked again where there are no rounds."""
@@ -182,7 +177,7 @@ class Rounds:
             except (Exception, SystemExit) as problem:  # a policy may be anybody's
                 self.decider.memory, self.decider.wake = before
                 why = str(problem) if isinstance(problem, HetoptError) else raised(problem)
-                culprit = ids.get(named[1]) if (named := OF_A_JOB.match(why)) else None
+                culprit = ids.get(_job_of(problem) or "")
                 if culprit is not None and culprit not in left_out:
                     left_out[culprit] = why
                 elif self._failures >= TRIES and self.decider.memory is not None:  # say, of GPUs that are gone
@@ -257,6 +252,12 @@ class Rounds:
         if self.seconds is None:
             return 0.0
         return (math.floor(self.store.now() / self.seconds) + 1) * self.seconds
+
+
+def _job_of(problem: BaseException) -> str | None:
+    """Name of the job that an error is about; None for other errors."""
+    path = problem.path if isinstance(problem, HetoptError) else ()
+    return str(path[1]) if len(path) > 1 and path[0] == "jobs" else None
 
 
 def _shown(scene: Scene) -> object:

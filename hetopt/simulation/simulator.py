@@ -25,6 +25,7 @@ from hetopt.decisions.selection import Selection
 from hetopt.decisions.speed_models import SpeedModel, StageSpeeds
 from hetopt.decisions.system import DecisionSteps, System, check_replicas
 from hetopt.errors import InvalidOption, InvalidPlan, Stalled
+from hetopt.formulations.policies import Policy
 from hetopt.simulation.dispatcher import Dispatcher
 from hetopt.simulation.environment import Environment
 from hetopt.simulation.execution_model import ExecutionModel, JobPlacement
@@ -34,7 +35,6 @@ from hetopt.simulation.overheads import Overhead
 from hetopt.simulation.profiling_runs import ProfilingRuns
 from hetopt.simulation.server_changes import ServerChange, check_changes, servers_up_at
 from hetopt.simulation.view import InstanceView
-from hetopt.solving.policies import Policy
 
 
 def simulate(

@@ -11,14 +11,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from itertools import product
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hetopt.checks import require
 from hetopt.data.entities import Numbers, read_only
 from hetopt.errors import InvalidOption
 from hetopt.stages.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Edge: TypeAlias = tuple[int, int]
 """Two ranks, the smaller one first."""

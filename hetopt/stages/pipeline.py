@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hetopt.checks import expect, known
 from hetopt.data.entities import Numbers, read_only
 from hetopt.data.workload import Job, Stage
-from hetopt.errors import InvalidInstance
+from hetopt.errors import InvalidInstance, Item
 from hetopt.stages.servers import as_fractions
 
 
@@ -66,7 +66,8 @@ class Pipeline:
         fastest = max(expect(Job, job, "the job").throughput.values())
         speed = fastest if gpu_type is None else job.throughput[known(gpu_type, job.throughput, job.name, "GPU type")]
         if speed <= 0:
-            raise InvalidInstance(f"jobs[{job.name!r}].throughput[{gpu_type!r}] is 0; it cannot run there")
+            path = ("jobs", Item(job.name), "throughput", Item(gpu_type or ""))
+            raise InvalidInstance("is 0; it cannot run there", path)
         stages = job.stages or (Stage(job.demand, 1 / fastest, 0.0),)
         slower = fastest / speed
         _check_connected(job.name, stages)
@@ -151,6 +152,7 @@ def _check_connected(name: str, stages: tuple[Stage, ...]) -> None:
     for i, stage in enumerate(stages[:-1]):
         if stage.output_bytes == 0:
             raise InvalidInstance(
-                f"jobs[{name!r}].stages[{i}].output_bytes is 0, so it exchanges nothing with stages[{i + 1}] "
-                "and the job's graph is not connected; give the bytes of its output, or make two jobs of it"
+                f"is 0, so it exchanges nothing with stages[{i + 1}] and the job's graph is not connected; "
+                "give the bytes of its output, or make two jobs of it",
+                ("jobs", Item(name), "stages", i, "output_bytes"),
             )
