@@ -8,11 +8,11 @@ from typing import Any
 from sphinx.application import Sphinx
 
 from hetopt.proofs.ledger.claim import PAPERS, Claim, Counterexample, Effort
-from hetopt.proofs.ledger.collect import ledger
-from hetopt.proofs.ledger.means import Computed, ForAll, Growth, Some, Untestable
-from hetopt.proofs.ledger.prose import as_markdown
-from hetopt.proofs.ledger.stored import kept, slug
-from hetopt.proofs.ledger.svg import curve, drawn
+from hetopt.proofs.ledger.counterexample_files import kept, slug
+from hetopt.proofs.ledger.discovery import ledger
+from hetopt.proofs.ledger.markup import as_markdown
+from hetopt.proofs.ledger.picture_svg import curve, drawn
+from hetopt.proofs.ledger.procedures import Computed, ForAll, Growth, Some, Untestable
 
 INTRODUCTION = """# {title}
 

@@ -13,7 +13,7 @@ from hetopt.models.hadar import Problem
 from hetopt.models.hadar.market import Market, ServerSeats
 from hetopt.models.hadar.offers import Bid, find_offer
 from hetopt.models.hadar.utilities import EffectiveThroughput, utility_of
-from hetopt.proofs.hadar.gangs import SECONDS, Gang, Gangs
+from hetopt.proofs.hadar.slot_cases import SECONDS, Gang, Gangs
 from hetopt.tolerances import PROVEN, WORK
 
 Hosts = dict[tuple[str, str], int]

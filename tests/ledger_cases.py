@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 
 from hetopt.proofs.ledger import claims
-from hetopt.proofs.ledger.means import ForAll, Some
+from hetopt.proofs.ledger.counterexample_files import kept
+from hetopt.proofs.ledger.procedures import ForAll, Some
 from hetopt.proofs.ledger.space import Space
-from hetopt.proofs.ledger.stored import kept
 
 C = TypeVar("C")
 

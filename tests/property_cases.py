@@ -7,8 +7,8 @@ from typing import Any
 
 from hetopt.proofs.ledger.claim import Effort
 from hetopt.proofs.ledger.space import Numbers
-from hetopt.proofs.properties.cases import Kind, Posed, posed
-from hetopt.proofs.properties.checks import PROPERTIES
+from hetopt.proofs.properties.policy_cases import Kind, Posed, posed
+from hetopt.proofs.properties.property_checks import PROPERTIES
 
 F = Fraction
 BY_KEY = {p.key: p for p in PROPERTIES}

@@ -11,14 +11,14 @@ import pytest
 
 from hetopt import instances
 from hetopt.proofs.ledger.claim import Claim, Effort
-from hetopt.proofs.ledger.collect import ledger
-from hetopt.proofs.ledger.hunter import Hunt
-from hetopt.proofs.ledger.means import (
+from hetopt.proofs.ledger.counterexample_files import instance_of, kept
+from hetopt.proofs.ledger.counterexample_search import Hunt
+from hetopt.proofs.ledger.discovery import ledger
+from hetopt.proofs.ledger.markup import as_html, paragraphs
+from hetopt.proofs.ledger.procedures import (
     ForAll,
     Some,
 )
-from hetopt.proofs.ledger.prose import as_html, paragraphs
-from hetopt.proofs.ledger.stored import instance_of, kept
 
 EVERY = list(ledger().values())
 NOTHING_TO_DRAW = (

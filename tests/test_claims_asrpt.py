@@ -17,14 +17,16 @@ from hetopt import instances
 from hetopt.data.entities import Floats
 from hetopt.data.workload import Job
 from hetopt.models import asrpt as library
-from hetopt.proofs import small_schedules
-from hetopt.proofs.asrpt import claims, cuts, lemmas, order, printed, theorem
-from hetopt.proofs.asrpt.schedules import Run, Workload, total
-from hetopt.proofs.asrpt.sides import Terms, each_job, lemma_1, lemma_2, lemma_3, over_and_under, theorem_1
-from hetopt.proofs.asrpt.workloads import made
-from hetopt.proofs.ledger.pictures import Timeline
+from hetopt.proofs.asrpt import claims, lemmas
+from hetopt.proofs.asrpt import graph_cuts as cuts
+from hetopt.proofs.asrpt import queue_order as order
+from hetopt.proofs.asrpt import reported_results as printed
+from hetopt.proofs.asrpt import theorem_1 as theorem
+from hetopt.proofs.asrpt.bound_sides import Terms, each_job, lemma_1, lemma_2, lemma_3, over_and_under, theorem_1
+from hetopt.proofs.asrpt.scheduling_cases import PlacedRun, SchedulingCase, case_of, total
+from hetopt.proofs.ledger.counterexample_files import kept
+from hetopt.proofs.ledger.finding_pictures import Timeline
 from hetopt.proofs.ledger.space import Numbers
-from hetopt.proofs.ledger.stored import kept
 
 F = Fraction
 FEW = settings(max_examples=30, deadline=None)
@@ -37,23 +39,7 @@ STORED = [(key, name) for key in CLAIMS for name in kept(key)]
 
 @FEW
 @given(cases(lemmas.WRONG))
-def test_both_sides_are_those_of_the_small_cases(case: Workload) -> None:
-    small, how = case.small, (case.heavy, case.delay)
-    pairs = [
-        (lemma_1(case), small_schedules.lemma_1(small)),
-        (lemma_2(case), small_schedules.lemma_2(small, *how)),
-        (lemma_3(case), small_schedules.lemma_3(small)),
-        (theorem_1(case), small_schedules.theorem_1(small, *how)),
-    ]
-    for found, (left, right) in pairs:
-        assert (found.left, found.right) == (left, right)
-        assert found.finding.slack == right - left
-        assert found.ratio == left / right
-
-
-@FEW
-@given(cases(lemmas.WRONG))
-def test_the_sharper_bounds_are_sharper(case: Workload) -> None:
+def test_the_sharper_bounds_are_sharper(case: SchedulingCase) -> None:
     for bound in (lemma_1, lemma_2, lemma_3, theorem_1):
         assert bound(case, sharper=True).right <= bound(case).right
     assert over_and_under(case).right <= lemma_3(case, sharper=True).right
@@ -66,7 +52,7 @@ def test_terms_by_hand() -> None:
     """Two stages on servers of three GPUs, 3 s together and 3/2 s apart; 4 iterations told, 1 done."""
     numbers = {"servers": [[2]], "gpus": [[3]], "replicas": [[1]], "behind": [[1]], "seconds": [[1]]}
     numbers |= {"parameters": [[0]], "outputs": [[1]], "bandwidth": [[4, 1]], "predicted": [[4]]}
-    case = made(Numbers.read(numbers))
+    case = case_of(Numbers.read(numbers))
     found = Terms.of(case)
     assert (found.rho, found.most, found.least) == (1, F(3, 2), F(3, 2))
     assert (found.jobs, found.gpus, found.widest, found.spare, found.error) == (1, 6, 2, 4, 3)
@@ -128,7 +114,7 @@ def test_continuous_time_saves_what_slots_break() -> None:
         assert side(kept_case(f"asrpt/{key}")).finding.slack >= 0
     for key, side in (("lemma-1", lemma_1), ("lemma-2", lemma_2), ("lemma-3", lemma_3), ("thm-1", theorem_1)):
         case = kept_case(f"asrpt/{key}-slow-inside")
-        assert not case.small.servers.fast_inside
+        assert not case.servers.fast_inside
         assert side(case, sharper=True).finding.slack >= 0
 
 
@@ -155,7 +141,7 @@ def test_turns_by_hand() -> None:
 
 def test_a_schedule_that_does_not_fit_is_refused() -> None:
     with pytest.raises(AssertionError, match="more GPUs are in use"):
-        theorem.checked((Run(0, F(0), F(2), (2,)), Run(1, F(1), F(2), (1,))), 2)
+        theorem.checked((PlacedRun(0, F(0), F(2), (2,)), PlacedRun(1, F(1), F(2), (1,))), 2)
 
 
 def test_turns_grow_like_half_of_q() -> None:

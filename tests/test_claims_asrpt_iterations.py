@@ -17,10 +17,14 @@ from ledger_cases import cases
 
 from hetopt import instances
 from hetopt.models import asrpt as library
-from hetopt.proofs.asrpt import bounds, claims, cuts, hardness, iteration, volumes
-from hetopt.proofs.asrpt.placing import alike, exact, filled
+from hetopt.proofs.asrpt import claims, hardness
+from hetopt.proofs.asrpt import edge_volumes as volumes
+from hetopt.proofs.asrpt import graph_cuts as cuts
+from hetopt.proofs.asrpt import iteration_bounds as bounds
+from hetopt.proofs.asrpt import iteration_equations as iteration
+from hetopt.proofs.asrpt.staged_cases import alike, exact, filled
+from hetopt.proofs.ledger.counterexample_files import kept
 from hetopt.proofs.ledger.space import Numbers
-from hetopt.proofs.ledger.stored import kept
 from hetopt.stages.allreduce import AllReduce
 from hetopt.stages.job_graph import job_graph
 from hetopt.stages.pipeline import Pipeline

@@ -22,23 +22,18 @@ from hetopt import Overheads, instances, simulate
 from hetopt.decisions.placement import HierarchicalPlacer
 from hetopt.errors import NotSolved
 from hetopt.models import fft, gavel
-from hetopt.proofs.fft import (
-    backlog,
-    claims,
-    idle,
-    largest_first,
-    migration,
-    packing,
-    placement,
-    rates,
-    runs,
-    starvation,
-    table_1,
-    units,
-)
-from hetopt.proofs.fft.rounds import WAITS, Gang, Round, rounds
+from hetopt.proofs.fft import backlog, claims, migration, starvation
+from hetopt.proofs.fft import constant_rates as rates
+from hetopt.proofs.fft import gang_packing as largest_first
+from hetopt.proofs.fft import gang_packing as packing
+from hetopt.proofs.fft import idle_fast_gpu as idle
+from hetopt.proofs.fft import placement_stability as placement
+from hetopt.proofs.fft import round_sequences as runs
+from hetopt.proofs.fft import table_1_schedules as table_1
+from hetopt.proofs.fft import work_units as units
+from hetopt.proofs.fft.round_cases import WAITS, Gang, Round, rounds
 from hetopt.proofs.ledger.claim import Effort
-from hetopt.proofs.ledger.means import ForAll
+from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import whole
 from hetopt.tolerances import EQUAL
 

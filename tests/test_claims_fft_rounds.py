@@ -15,21 +15,18 @@ from scipy.optimize import linprog
 
 from hetopt import instances, simulate
 from hetopt.models import fft
-from hetopt.proofs.fft import (
-    approximation,
-    claims,
-    coefficient,
-    compensation,
-    owed,
-    packing,
-    preferences,
-    service,
-    shares,
-)
-from hetopt.proofs.fft.rounds import WAITS, Gang, Round, rounds
-from hetopt.proofs.ledger.means import ForAll
+from hetopt.proofs.fft import claims, compensation
+from hetopt.proofs.fft import compensation_effects as owed
+from hetopt.proofs.fft import completion_bound as approximation
+from hetopt.proofs.fft import cost_order as preferences
+from hetopt.proofs.fft import fair_progress as shares
+from hetopt.proofs.fft import fairness_coefficient as coefficient
+from hetopt.proofs.fft import gang_packing as packing
+from hetopt.proofs.fft import small_jobs_first as service
+from hetopt.proofs.fft.round_cases import WAITS, Gang, Round, rounds
+from hetopt.proofs.ledger.counterexample_files import kept, stored_numbers
+from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import Space, whole
-from hetopt.proofs.ledger.stored import kept, stored_numbers
 from hetopt.tolerances import EQUAL, PROVEN
 
 F = Fraction

@@ -16,25 +16,22 @@ from ledger_cases import cases, kept_case
 from hetopt import NotSolved
 from hetopt.models import hadar
 from hetopt.models.hadar.schedules import schedules as library_schedules
-from hetopt.proofs.hadar import (
-    algorithm,
-    claims,
-    competitive,
-    families,
-    prices,
-    programs,
-    slopes,
-    steps,
-    tariffs,
-)
-from hetopt.proofs.hadar.gangs import Gangs
-from hetopt.proofs.hadar.recursion import Offer, Recursion
-from hetopt.proofs.hadar.roots import Roots, enclosed, log, power, short, sign
-from hetopt.proofs.hadar.spaces import gangs, made
-from hetopt.proofs.hadar.tariffs import ONE, printed, proven, runs
-from hetopt.proofs.ledger.means import ForAll
+from hetopt.proofs.hadar import admission_prices as prices
+from hetopt.proofs.hadar import algorithm_2 as algorithm
+from hetopt.proofs.hadar import claims
+from hetopt.proofs.hadar import competitive_ratio as competitive
+from hetopt.proofs.hadar import cost_relation as steps
+from hetopt.proofs.hadar import price_functions as tariffs
+from hetopt.proofs.hadar import price_slopes as slopes
+from hetopt.proofs.hadar import problem_equivalence as programs
+from hetopt.proofs.hadar import ratio_families as families
+from hetopt.proofs.hadar.algorithm_2 import Offer, Recursion
+from hetopt.proofs.hadar.price_functions import ONE, printed, proven, runs
+from hetopt.proofs.hadar.radicals import Roots, enclosed, log, power, short, sign
+from hetopt.proofs.hadar.slot_cases import Gangs, gangs, made
+from hetopt.proofs.ledger.counterexample_files import kept
+from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import Numbers, whole
-from hetopt.proofs.ledger.stored import kept
 from hetopt.tolerances import EQUAL, PROVEN
 
 F = Fraction

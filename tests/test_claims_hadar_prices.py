@@ -16,18 +16,15 @@ import hetopt
 from hetopt import NotSolved
 from hetopt.models import hadar
 from hetopt.models.hadar.prices import step_factor
-from hetopt.proofs.hadar import (
-    claims,
-    competitive,
-    prices,
-    tariffs,
-)
-from hetopt.proofs.hadar.gangs import Gangs
-from hetopt.proofs.hadar.spaces import gangs, made
-from hetopt.proofs.hadar.tariffs import runs
-from hetopt.proofs.ledger.means import ForAll
+from hetopt.proofs.hadar import admission_prices as prices
+from hetopt.proofs.hadar import claims
+from hetopt.proofs.hadar import competitive_ratio as competitive
+from hetopt.proofs.hadar import price_functions as tariffs
+from hetopt.proofs.hadar.price_functions import runs
+from hetopt.proofs.hadar.slot_cases import Gangs, gangs, made
+from hetopt.proofs.ledger.counterexample_files import kept
+from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import Numbers, whole
-from hetopt.proofs.ledger.stored import kept
 from hetopt.tolerances import EQUAL
 
 F = Fraction

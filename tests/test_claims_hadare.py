@@ -19,8 +19,13 @@ import hetopt
 from hetopt import InvalidOption, instances
 from hetopt.models import gavel, hadar, hadare
 from hetopt.models.hadare.policy import HadarE
-from hetopt.proofs.hadar import claims, copies, example, forking, job_ids, table
-from hetopt.proofs.hadar.nodes import Nodes, nodes
+from hetopt.proofs.hadar import busy_nodes as forking
+from hetopt.proofs.hadar import claims
+from hetopt.proofs.hadar import copy_ids as job_ids
+from hetopt.proofs.hadar import copy_utilisation as copies
+from hetopt.proofs.hadar import heterogeneity_table as table
+from hetopt.proofs.hadar import motivating_example as example
+from hetopt.proofs.hadar.copy_cases import Nodes, nodes
 from hetopt.proofs.ledger.space import whole
 from hetopt.tolerances import EQUAL, PROVEN
 

@@ -19,10 +19,17 @@ from hetopt.models import baselines, gavel, oef
 from hetopt.models.gandiva_fair import GandivaFair
 from hetopt.models.gavel.parts import TimeFraction
 from hetopt.proofs.ledger.claim import Finding
-from hetopt.proofs.oef import lies, properties_table, reports, rivals, rounds, shapes, users, vertices
-from hetopt.proofs.oef.efficiency import efficient
-from hetopt.proofs.oef.fairness import WEIGHTED, idle, least_surplus, most_envy
-from hetopt.proofs.oef.tenants import Optimum, Tenants, positive, ratio_ordered, tenants
+from hetopt.proofs.oef import adjacency as shapes
+from hetopt.proofs.oef import baseline_rules as rivals
+from hetopt.proofs.oef import misreports as lies
+from hetopt.proofs.oef import property_table as properties_table
+from hetopt.proofs.oef import share_rounding as rounds
+from hetopt.proofs.oef import strategy_proofness as reports
+from hetopt.proofs.oef import vertices
+from hetopt.proofs.oef import weights_and_job_types as users
+from hetopt.proofs.oef.envy_and_sharing import WEIGHTED, idle, least_surplus, most_envy
+from hetopt.proofs.oef.pareto_efficiency import efficient
+from hetopt.proofs.oef.tenant_cases import Optimum, Tenants, positive, ratio_ordered, tenants
 from hetopt.tolerances import EQUAL
 
 F = Fraction

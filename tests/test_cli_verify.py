@@ -19,7 +19,7 @@ from typer.testing import CliRunner, Result
 
 from hetopt.cli.commands import app
 from hetopt.errors import HetoptError, InvalidOption, UnknownName
-from hetopt.proofs.ledger.processes import side_by_side
+from hetopt.proofs.ledger.worker_pool import side_by_side
 
 QUICK = ("--quick", "--instances", "5", "--jobs", "1")
 
@@ -97,7 +97,7 @@ def test_verdicts_and_evidence_are_printed() -> None:
 
 
 def test_a_file_that_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hetopt.proofs.ledger import stored
+    from hetopt.proofs.ledger import counterexample_files as stored
 
     assert stored.unreadable() == []
     monkeypatch.setattr(stored, "unreadable", lambda: ["refuted/mine"])
@@ -127,7 +127,7 @@ def test_the_list() -> None:
 def test_another_verdict_than_expected_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     from dataclasses import replace
 
-    from hetopt.proofs.ledger import collect
+    from hetopt.proofs.ledger import discovery as collect
 
     one = collect.ledger()["oef/eq-6"]
     monkeypatch.setattr(collect, "ledger", lambda: {"oef/eq-6": replace(one, expected="false")})
@@ -137,7 +137,7 @@ def test_another_verdict_than_expected_is_an_error(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_is_decided_when_it_is_stopped_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from hetopt.proofs.ledger import deciding
+    from hetopt.proofs.ledger import verification as deciding
 
     every = deciding.decide_all
 
@@ -173,7 +173,7 @@ def test_processes_end_with_what_uses_them() -> None:
 
 WAITING = """
 import time
-from hetopt.proofs.ledger.processes import side_by_side
+from hetopt.proofs.ledger.worker_pool import side_by_side
 
 if __name__ == "__main__":
     with side_by_side(2) as pool:

@@ -12,8 +12,8 @@ from evaluation_cases import Made
 from hetopt.experiments.folder import instance_of
 from hetopt.experiments.workload import workload_of
 from hetopt.prediction.forest import RandomForest
-from hetopt.proofs.evaluations import asrpt
-from hetopt.proofs.evaluations.asrpt_findings import BASELINES, LENGTHS, NICS, RATES, SHARES, SIZES
+from hetopt.proofs.evaluations import asrpt_evaluation as asrpt
+from hetopt.proofs.evaluations.asrpt_evaluation import BASELINES, LENGTHS, NICS, RATES, SHARES, SIZES
 from hetopt.proofs.evaluations.evaluation import Scale
 from hetopt.proofs.evaluations.recurring import Recurring, drawn
 

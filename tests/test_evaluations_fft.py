@@ -21,7 +21,7 @@ from hetopt import InvalidOption, UnknownName
 from hetopt.decisions.job_rates import Spread
 from hetopt.experiments.experiment import Task
 from hetopt.experiments.workload import Workload
-from hetopt.proofs.evaluations import fft
+from hetopt.proofs.evaluations import fft_evaluation as fft
 from hetopt.proofs.evaluations.evaluation import Evaluation, Finding, Part, Scale
 from hetopt.proofs.evaluations.measures import relative_pace, restarts
 

@@ -13,9 +13,9 @@ from hetopt import instances
 from hetopt.experiments.folder import instance_of
 from hetopt.experiments.paper_claims import LAB, MIXES
 from hetopt.models.hadar.workload import from_trace
-from hetopt.proofs.evaluations import hadar
+from hetopt.proofs.evaluations import hadar_evaluation as hadar
 from hetopt.proofs.evaluations.evaluation import Part, Scale
-from hetopt.proofs.evaluations.hadar_findings import BEST, LATENCIES, SLOTS
+from hetopt.proofs.evaluations.hadar_evaluation import BEST, LATENCIES, SLOTS
 from hetopt.proofs.evaluations.hadar_trace import HadarTrace
 from hetopt.traces.philly import PhillyLike
 

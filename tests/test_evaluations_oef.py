@@ -15,9 +15,9 @@ from scipy.optimize import linprog
 
 from hetopt.data.entities import Floats
 from hetopt.experiments.workload import Workload
-from hetopt.proofs.evaluations import oef
+from hetopt.proofs.evaluations import oef_evaluation as oef
 from hetopt.proofs.evaluations.evaluation import Scale
-from hetopt.proofs.evaluations.oef_findings import ANY_LIES, LIES, largest_loss, with_others
+from hetopt.proofs.evaluations.oef_evaluation import ANY_LIES, LIES, largest_loss, with_others
 from hetopt.traces.catalogues import OEF
 from hetopt.traces.oef import USERS
 

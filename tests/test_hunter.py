@@ -7,8 +7,7 @@ from fractions import Fraction
 import pytest
 
 from hetopt.proofs.ledger.claim import Finding
-from hetopt.proofs.ledger.drawing import drawn
-from hetopt.proofs.ledger.hunter import hunt
+from hetopt.proofs.ledger.counterexample_search import drawn, hunt
 from hetopt.proofs.ledger.space import Numbers, Space, Table, whole
 
 F = Fraction

@@ -14,11 +14,12 @@ import pytest
 from hetopt import Instance, instances
 from hetopt.data.instance import read
 from hetopt.errors import InvalidInstance, InvalidOption, UnknownName, UnusableFile
-from hetopt.proofs.ledger import stored
+from hetopt.proofs.ledger import counterexample_files as stored
 from hetopt.proofs.ledger.claim import QUICK, Check, Claim, Effort, Evidence, Finding
-from hetopt.proofs.ledger.collect import chosen, ledger
-from hetopt.proofs.ledger.deciding import decide, decide_all
-from hetopt.proofs.ledger.means import (
+from hetopt.proofs.ledger.counterexample_files import instance_of, keep, kept, slug
+from hetopt.proofs.ledger.discovery import chosen, ledger
+from hetopt.proofs.ledger.mechanical import by_sympy, by_z3
+from hetopt.proofs.ledger.procedures import (
     Computation,
     Computed,
     ForAll,
@@ -29,11 +30,10 @@ from hetopt.proofs.ledger.means import (
     row,
     said,
 )
-from hetopt.proofs.ledger.mechanical import by_sympy, by_z3
 from hetopt.proofs.ledger.space import Space, Table, whole
-from hetopt.proofs.ledger.stored import instance_of, keep, kept, slug
-from hetopt.proofs.properties import matrix
-from hetopt.proofs.properties.matrix import corpus
+from hetopt.proofs.ledger.verification import decide, decide_all
+from hetopt.proofs.properties import property_matrix as matrix
+from hetopt.proofs.properties.property_matrix import corpus
 
 F = Fraction
 EVERY = list(ledger().values())
@@ -274,7 +274,7 @@ def test_wrong_claims_that_a_package_announces(monkeypatch: pytest.MonkeyPatch, 
         def load(self) -> Any:
             return made
 
-    monkeypatch.setattr("hetopt.proofs.ledger.collect.entry_points", lambda group: [Point()] if group else [])
+    monkeypatch.setattr("hetopt.proofs.ledger.discovery.entry_points", lambda group: [Point()] if group else [])
     ledger.cache_clear()
     try:
         with pytest.raises(InvalidOption, match=re.escape(said)):

@@ -7,14 +7,14 @@ from dataclasses import replace
 from fractions import Fraction
 
 from hetopt.proofs.ledger.claim import QUICK, Curve, number
-from hetopt.proofs.ledger.collect import ledger
-from hetopt.proofs.ledger.deciding import Decided, decide
-from hetopt.proofs.ledger.page import page
-from hetopt.proofs.ledger.pictures import Bar, Shares, Timeline, shares
-from hetopt.proofs.ledger.prose import as_html, as_markdown, paragraphs
+from hetopt.proofs.ledger.discovery import ledger
+from hetopt.proofs.ledger.finding_pictures import Bar, Shares, Timeline, shares
+from hetopt.proofs.ledger.ledger_page import page
+from hetopt.proofs.ledger.markup import as_html, as_markdown, paragraphs
+from hetopt.proofs.ledger.picture_svg import curve, drawn
 from hetopt.proofs.ledger.space import Numbers
-from hetopt.proofs.ledger.svg import curve, drawn
-from hetopt.proofs.ledger.telling import as_dict, table
+from hetopt.proofs.ledger.verdict_tables import as_dict, table
+from hetopt.proofs.ledger.verification import Decided, decide
 
 F = Fraction
 PLAIN = replace(QUICK, mechanical=False)

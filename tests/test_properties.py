@@ -23,13 +23,20 @@ from hetopt.models.hadar import Hadar
 from hetopt.models.hadare import HadarE
 from hetopt.proofs.ledger import claims
 from hetopt.proofs.ledger.claim import Effort
-from hetopt.proofs.ledger.pictures import Shares
+from hetopt.proofs.ledger.finding_pictures import Shares
 from hetopt.proofs.ledger.space import Numbers
-from hetopt.proofs.properties import matrix
-from hetopt.proofs.properties.asking import Undecided, answered, at_its_word, in_truth, true_rates, within_capacity
-from hetopt.proofs.properties.cases import Kind, Posed, posed
-from hetopt.proofs.properties.checks import PROPERTIES, no_gain, screened
-from hetopt.proofs.properties.matrix import PROVED, cell, kept, kinds_of
+from hetopt.proofs.properties import property_matrix as matrix
+from hetopt.proofs.properties.policy_answers import (
+    Undecided,
+    answered,
+    at_its_word,
+    in_truth,
+    true_rates,
+    within_capacity,
+)
+from hetopt.proofs.properties.policy_cases import Kind, Posed, posed
+from hetopt.proofs.properties.property_checks import PROPERTIES, no_gain, screened
+from hetopt.proofs.properties.property_matrix import PROVED, cell, kept, kinds_of
 from hetopt.registry import make_policy, policy_names
 from hetopt.tolerances import EQUAL
 

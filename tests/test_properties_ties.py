@@ -14,12 +14,11 @@ from scipy.optimize import linprog
 from hetopt.models import baselines, oef
 from hetopt.proofs.ledger.claim import Counterexample, Finding
 from hetopt.proofs.ledger.space import Numbers
-from hetopt.proofs.properties import many
-from hetopt.proofs.properties.asking import answered, true_rates
-from hetopt.proofs.properties.cases import Posed, posed
-from hetopt.proofs.properties.checks import EVERY_OPTIMUM, PROPERTIES, no_gain
-from hetopt.proofs.properties.matrix import Cell
-from hetopt.proofs.properties.ties import Tied, kindest, only
+from hetopt.proofs.properties import property_matrix as many
+from hetopt.proofs.properties.policy_answers import Tied, answered, kindest, only, true_rates
+from hetopt.proofs.properties.policy_cases import Posed, posed
+from hetopt.proofs.properties.property_checks import EVERY_OPTIMUM, PROPERTIES, no_gain
+from hetopt.proofs.properties.property_matrix import Cell
 from hetopt.tolerances import EQUAL
 
 F = Fraction

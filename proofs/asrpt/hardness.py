@@ -9,11 +9,11 @@ from functools import cached_property
 from itertools import combinations
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.asrpt.cuts import Cutting
-from hetopt.proofs.asrpt.placing import Placing, cluster_of, staged_job
-from hetopt.proofs.asrpt.schedules import optimal, total
+from hetopt.proofs.asrpt.graph_cuts import Cutting
+from hetopt.proofs.asrpt.scheduling_cases import optimal, total
+from hetopt.proofs.asrpt.staged_cases import Placing, cluster_of, staged_job
 from hetopt.proofs.ledger.claim import Claim, Finding, number
-from hetopt.proofs.ledger.means import ForAll
+from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, whole
 
 F = Fraction

@@ -8,9 +8,9 @@ from functools import cache
 from hetopt.data.instance import Instance
 from hetopt.models.fft import FFT
 from hetopt.models.fft.parts import ROUND_SECONDS
-from hetopt.proofs.fft.rounds import Gang, Round
+from hetopt.proofs.fft.round_cases import Gang, Round
 from hetopt.proofs.ledger.claim import Claim
-from hetopt.proofs.ledger.means import Growth
+from hetopt.proofs.ledger.procedures import Growth
 from hetopt.simulation.run import simulate
 
 F = Fraction

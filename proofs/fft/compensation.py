@@ -9,10 +9,10 @@ from functools import cached_property
 from itertools import pairwise
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.fft.rounds import WAITS, Gang, Round
+from hetopt.proofs.fft.round_cases import WAITS, Gang, Round
 from hetopt.proofs.ledger.claim import Claim, Finding, number
-from hetopt.proofs.ledger.means import ForAll
-from hetopt.proofs.ledger.pictures import Bar, Timeline
+from hetopt.proofs.ledger.finding_pictures import Bar, Timeline
+from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, whole
 
 F = Fraction

@@ -10,8 +10,8 @@ from hetopt import instances
 from hetopt.data.rationals import fractions
 from hetopt.models.fft import FFT
 from hetopt.proofs.ledger.claim import Claim, number
-from hetopt.proofs.ledger.means import Computation, Computed, Growth, row, said
-from hetopt.proofs.ledger.pictures import Bar, Timeline
+from hetopt.proofs.ledger.finding_pictures import Bar, Timeline
+from hetopt.proofs.ledger.procedures import Computation, Computed, Growth, row, said
 
 F = Fraction
 

@@ -10,10 +10,10 @@ from functools import cached_property
 from hetopt.data.instance import Instance
 from hetopt.models.fft import FFT
 from hetopt.models.fft.parts import ROUND_SECONDS
-from hetopt.proofs.fft.rounds import Gang, Round
+from hetopt.proofs.fft.round_cases import Gang, Round
 from hetopt.proofs.ledger.claim import Claim, Finding, number
-from hetopt.proofs.ledger.means import ForAll, Growth
-from hetopt.proofs.ledger.pictures import Bar, Timeline
+from hetopt.proofs.ledger.finding_pictures import Bar, Timeline
+from hetopt.proofs.ledger.procedures import ForAll, Growth
 from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, whole
 from hetopt.simulation.run import simulate
 

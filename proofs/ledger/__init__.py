@@ -4,12 +4,12 @@
 """
 
 from hetopt.proofs.ledger.claim import QUICK, Check, Claim, Counterexample, Effort, Evidence, Finding
-from hetopt.proofs.ledger.collect import chosen
-from hetopt.proofs.ledger.collect import ledger as claims
-from hetopt.proofs.ledger.deciding import Decided, decide, decide_all
-from hetopt.proofs.ledger.means import Computation, Computed, ForAll, Growth, Some, Untestable
+from hetopt.proofs.ledger.discovery import chosen
+from hetopt.proofs.ledger.discovery import ledger as claims
 from hetopt.proofs.ledger.mechanical import by_sympy, by_z3
+from hetopt.proofs.ledger.procedures import Computation, Computed, ForAll, Growth, Some, Untestable
 from hetopt.proofs.ledger.space import Numbers, Space, Table, parts, whole
+from hetopt.proofs.ledger.verification import Decided, decide, decide_all
 
 __all__ = [
     "QUICK",

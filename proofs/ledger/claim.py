@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args
 from hetopt.checks import at_least, shown, whole
 from hetopt.data.rationals import digits
 from hetopt.errors import InvalidOption
-from hetopt.proofs.ledger.pictures import Picture
+from hetopt.proofs.ledger.finding_pictures import Picture
 from hetopt.proofs.ledger.space import Numbers
 
 Word = Literal["true", "false", "open", "untestable"]

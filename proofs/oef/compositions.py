@@ -13,10 +13,10 @@ from hetopt.data.instance import Instance
 from hetopt.models import oef
 from hetopt.models.switching import SwitchingCost
 from hetopt.proofs.ledger.claim import Claim, Finding
-from hetopt.proofs.ledger.means import ForAll
-from hetopt.proofs.ledger.pictures import shares
+from hetopt.proofs.ledger.finding_pictures import shares
+from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import Numbers, Space, Table, parts, whole
-from hetopt.proofs.oef.tenants import GPUS, OPTIMAL, UNIQUE, Tenants
+from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, UNIQUE, Tenants
 
 F = Fraction
 

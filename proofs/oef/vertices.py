@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from hetopt.proofs.ledger.claim import Claim, Finding, number
-from hetopt.proofs.ledger.means import ForAll
+from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import parts
-from hetopt.proofs.oef.tenants import (
+from hetopt.proofs.oef.tenant_cases import (
     OPTIMAL,
     UNIQUE,
     Optimum,

@@ -1,0 +1,205 @@
+"""Both sides of Lemmas 1 to 3 and of Theorem 1 for a few jobs, in fractions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hetopt.proofs.asrpt.scheduling_cases import Runs, SchedulingCase, picture, total
+from hetopt.proofs.ledger.claim import Finding, number
+from hetopt.proofs.ledger.finding_pictures import Picture
+
+F = Fraction
+
+OPTIMUM = "OPT_A is the least over all orders of starts and all placements, which were enumerated"
+EXACT = "both sides were computed in fractions"
+MACHINE = ("the virtual machine was run by shortest remaining time first", EXACT)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What the bounds are made of.
+
+    Attributes
+    ----------
+    jobs, gpus, widest:
+        I, G and g_max.
+    rho, most, least:
+        max alpha_max / alpha_min, max alpha_max, min alpha_min.
+    error, delay:
+        epsilon and tau.
+    spare:
+        G - g_max, or one more.
+    """
+
+    jobs: int
+    gpus: int
+    widest: int
+    rho: Fraction
+    most: Fraction
+    least: Fraction
+    error: Fraction
+    delay: Fraction
+    spare: int
+
+    @classmethod
+    def of(cls, case: SchedulingCase, *, sharper: bool = False) -> Terms:
+        """Of these jobs.
+
+        Parameters
+        ----------
+        sharper:
+            alpha_max is the longest iteration of all placements, and busy GPUs are counted as whole numbers; else as
+            the paper has both.
+        """
+        least = [min(uses.values()) for uses in case.fastest]
+        most = case.longest if sharper else case.apart
+        widest = max(task.gpus for task in case.tasks)
+        return cls(
+            jobs=len(least),
+            gpus=case.servers.total,
+            widest=widest,
+            rho=max(m / a for m, a in zip(most, least, strict=True)),
+            most=max(most),
+            least=min(least),
+            error=sum((abs(job.iterations - job.predicted) for job in case.jobs), F(0)),
+            delay=case.delay,
+            spare=case.servers.total - widest + sharper,
+        )
+
+
+@dataclass(frozen=True)
+class Sides:
+    """A bound on one case.
+
+    Attributes
+    ----------
+    left, right:
+        Its sides.
+    names:
+        What they are.
+    shown:
+        Titles and schedules, drawn where the bound does not hold.
+    certificate:
+        What was verified.
+    """
+
+    left: Fraction
+    right: Fraction
+    names: tuple[str, str]
+    shown: Callable[[], tuple[Picture, ...]] = tuple
+    certificate: tuple[str, ...] = (OPTIMUM, EXACT)
+
+    @property
+    def finding(self) -> Finding:
+        """Whether the bound holds."""
+        slack = self.right - self.left
+        pictures = self.shown() if slack < 0 else ()
+        (left, right), sign = self.names, ">" if slack < 0 else "<="
+        words = f"{left} = {number(self.left)} {sign} {number(self.right)} = {right}"
+        return Finding(slack, words, self.certificate, pictures)
+
+    @property
+    def ratio(self) -> Fraction:
+        """How much of the bound is used."""
+        return self.left / self.right if self.right else F(int(self.left > 0))
+
+
+def drawn(case: SchedulingCase, *schedules: tuple[str, Runs]) -> tuple[Picture, ...]:
+    """Schedules as pictures."""
+    return tuple(picture(title, runs, case.free) for title, runs in schedules)
+
+
+def lemma_1(case: SchedulingCase, *, slots: bool = False, sharper: bool = False) -> Sides:
+    """``OPT_A1 <= rho OPT_A``."""
+    virtual, best = case.virtual(predicted=False, slots=slots), case.optimum(slots=slots)
+    right = Terms.of(case, sharper=sharper).rho * total(best)
+    return Sides(
+        virtual.total,
+        right,
+        ("OPT_A1", "rho OPT_A"),
+        lambda: (virtual.picture("virtual machine"), *drawn(case, ("optimum", best))),
+    )
+
+
+def lemma_2(case: SchedulingCase, *, slots: bool = False, virtual_slots: bool = False, sharper: bool = False) -> Sides:
+    """``Gamma_A <= (1 + tau + rho G/(G-g)) OPT_A~1 + I g alpha/(G-g) epsilon + rho OPT_A``."""
+    q, virtual = Terms.of(case, sharper=sharper), case.virtual(predicted=True, slots=virtual_slots)
+    runs, best = case.asrpt(slots=slots, virtual_slots=virtual_slots), case.optimum(slots=slots)
+    right = (1 + q.delay + q.rho * F(q.gpus, q.spare)) * virtual.total + q.rho * total(best)
+    right += q.jobs * q.widest * q.most / q.spare * q.error
+    return Sides(
+        total(runs),
+        right,
+        ("Gamma_A", "the bound"),
+        lambda: (virtual.picture("virtual machine"), *drawn(case, ("A-SRPT", runs), ("optimum", best))),
+    )
+
+
+def each_job(case: SchedulingCase, *, sharper: bool = False) -> Sides:
+    """``C_i <= (1 + tau + rho G/(G-g)) C~_i + g alpha/(G-g) epsilon + n_i alpha_i``, where it is tightest."""
+    q, virtual, runs = Terms.of(case, sharper=sharper), case.virtual(predicted=True), case.asrpt()
+    factor, wrong = 1 + q.delay + q.rho * F(q.gpus, q.spare), q.widest * q.most / q.spare * q.error
+    sides = []
+    for run in runs:
+        longest = case.longest if sharper else case.apart
+        last = longest[run.job] * case.iterations[run.job]
+        sides.append((factor * virtual.ends[run.job] + wrong + last - run.end, run.end))
+    slack, end = min(sides)
+    return Sides(
+        end,
+        end + slack,
+        ("completion of a job", "its bound"),
+        lambda: drawn(case, ("A-SRPT", runs)),
+        (EXACT,),
+    )
+
+
+def lemma_3(case: SchedulingCase, *, slots: bool = False, sharper: bool = False) -> Sides:
+    """``OPT_A~1 <= OPT_A1 + I g alpha/G epsilon``."""
+    q = Terms.of(case, sharper=sharper)
+    wrong, right = (case.virtual(predicted=predicted, slots=slots) for predicted in (True, False))
+    return Sides(
+        wrong.total,
+        right.total + q.jobs * q.widest * q.most / q.gpus * q.error,
+        ("OPT_A~1", "the bound"),
+        lambda: (right.picture("true sizes"), wrong.picture("predicted sizes")),
+        MACHINE,
+    )
+
+
+def over_and_under(case: SchedulingCase) -> Sides:
+    """``OPT_A~1 <= OPT_A1 + I (what is predicted too much) - (what is predicted too little)``, on the machine."""
+    wrong, right = (case.virtual(predicted=predicted).total for predicted in (True, False))
+    pairs = zip(case.sizes(predicted=True), case.sizes(predicted=False), strict=True)
+    more = [told - true for told, true in pairs]
+    over, under = (sum((max(F(0), sign * v) for v in more), F(0)) for sign in (1, -1))
+    return Sides(wrong, right + len(more) * over - under, ("OPT_A~1", "the bound"), certificate=MACHINE)
+
+
+def theorem_1(
+    case: SchedulingCase, *, slots: bool = False, virtual_slots: bool = False, sharper: bool = False, more: int = 0
+) -> Sides:
+    """Gamma_A against the printed multiple of OPT_A; with ``more`` that much more."""
+    q, virtual = Terms.of(case, sharper=sharper), case.virtual(predicted=True, slots=virtual_slots)
+    runs, best = case.asrpt(slots=slots, virtual_slots=virtual_slots), case.optimum(slots=slots)
+    share = F(q.gpus, q.spare)
+    factor = (2 + q.delay + q.rho * share) * q.rho + more
+    factor += 2 * q.rho * q.widest * q.most / q.least * (1 + q.delay + (1 + q.rho) * share) * q.error / q.jobs
+    return Sides(
+        total(runs),
+        factor * total(best),
+        ("Gamma_A", f"{number(factor)} OPT_A"),
+        lambda: (virtual.picture("virtual machine"), *drawn(case, ("A-SRPT", runs), ("optimum", best))),
+    )
+
+
+def bound(sides: Callable[[SchedulingCase], Sides]) -> Callable[[SchedulingCase], Finding]:
+    """The finding of a bound."""
+    return lambda case: sides(case).finding
+
+
+def used(sides: Callable[[SchedulingCase], Sides]) -> Callable[[SchedulingCase], Fraction]:
+    """How much of a bound is used."""
+    return lambda case: sides(case).ratio

@@ -1,0 +1,161 @@
+"""Section 4.2.2: whether decisions depend on the unit in which work is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+from hetopt.data.instance import Instance
+from hetopt.proofs.fft.round_cases import Gang, Round
+from hetopt.proofs.fft.round_sequences import Step, decided, picture, played, unique_so_far
+from hetopt.proofs.ledger.claim import Claim, Finding
+from hetopt.proofs.ledger.procedures import ForAll
+from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, whole
+
+F = Fraction
+
+GPU = (1,)
+"""One GPU."""
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """Jobs of one GPU each on one GPU, that does a unit of work a round; and another unit to count work in.
+
+    Attributes
+    ----------
+    gangs:
+        The jobs, each with its arrival.
+    unit:
+        How many of the new units are in one of the old.
+    """
+
+    gangs: tuple[Gang, ...]
+    unit: Fraction
+
+    @cached_property
+    def instance(self) -> Instance:
+        """All jobs, in the old unit, at time 0."""
+        return Round(self.gangs, GPU).instance
+
+    def anew(self) -> tuple[Gang, ...]:
+        """The same jobs in the new unit."""
+        return tuple(
+            replace(gang, work=self.unit * gang.work, speed=tuple(self.unit * v for v in gang.speed))
+            for gang in self.gangs
+        )
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Up to the first round in which the optima in both units differ.
+
+    Attributes
+    ----------
+    old, new:
+        The rounds in both units.
+    """
+
+    old: list[Step]
+    new: list[Step]
+
+    @property
+    def unique(self) -> bool:
+        """Whether all the optima up to there are."""
+        return unique_so_far(self.old) and unique_so_far(self.new)
+
+
+def difference(case: Jobs, *, normalise: bool) -> Difference | None:
+    """Where the unit makes a difference, if it does."""
+    found = Difference([], [])
+    old, new = (played(gangs, GPU, normalise=normalise) for gangs in (case.gangs, case.anew()))
+    for first, second in zip(old, new, strict=False):
+        found = Difference([*found.old, first], [*found.new, second])
+        if first.round.optima != second.round.optima:
+            return found
+    return None
+
+
+def independent(case: Jobs, *, normalise: bool) -> Finding:
+    """Whether the optima of all rounds are the same in both units."""
+    found = difference(case, normalise=normalise)
+    if found is None:
+        return Finding(F(0), "the same plans in both units")
+    runs = (found.old, found.new)
+    gangs = (case.gangs, case.anew())
+    itself = [decided(own, GPU, len(found.old), normalise=normalise) for own in gangs]
+    exact = [[step.executed for step in steps] for steps in runs]
+    last = [steps[-1].there[steps[-1].executed.index(0)] + 1 for steps in runs]
+    words = (
+        f"jobs of {', '.join(str(gang.work) for gang in case.gangs)} rounds that arrive in rounds "
+        f"{', '.join(str(gang.arrival) for gang in case.gangs)}: in round {found.old[-1].round.time} j{last[0]} runs "
+        f"with one unit of work a round, and j{last[1]} with {case.unit} units"
+    )
+    certificate = ("all plans up to there are unique optima in fractions", "the library's policy decides the same")
+    titles = ("one unit of work a round", f"{case.unit} units of work a round")
+    pictures = tuple(picture(*shown) for shown in zip(titles, runs, strict=True))
+    return Finding(F(-1), words, certificate, pictures, found.unique and itself == exact)
+
+
+def _jobs(numbers: Numbers) -> Jobs | None:
+    rows = zip(numbers.row("work"), numbers.row("arrival"), strict=True)
+    gangs = tuple(Gang(1, work, (F(1),), int(arrival)) for work, arrival in rows)
+    return Jobs(gangs, numbers.one("unit")) if min(gang.arrival for gang in gangs) == 0 else None
+
+
+def _some(choose: Choose, sizes: Mapping[str, int]) -> Numbers:
+    work = tuple(choose(whole(1, 6)) for _ in range(sizes["n"]))
+    arrival = (F(0), *(choose(whole(0, 4)) for _ in work[1:]))
+    return Numbers({"work": (work,), "arrival": (arrival,), "unit": ((choose(whole(2, 10)),),)})
+
+
+UNITS = Space(
+    {"n": (2, 3)},
+    {
+        "work": Table(1, "n", whole(1, 6)),
+        "arrival": Table(1, "n", whole(0, 4)),
+        "unit": Table(1, 1, whole(2, 10)),
+    },
+    _jobs,
+    _some,
+)
+
+CLAIMS = (
+    Claim(
+        key="fft/units",
+        paper="FFT",
+        place="equations (4) to (6)",
+        statement=r"What FFT decides does not depend on the unit in which work is counted: $W_j$ and $\theta_j^i$ of "
+        "all jobs times the same $u > 0$.",
+        means=ForAll(
+            UNITS,
+            lambda case: independent(case, normalise=False),
+            slack=lambda case: F(0) if difference(case, normalise=False) is None else F(-1),
+        ),
+        expected="false",
+        printed=False,
+        policies=("fft",),
+        instead="fft/units-normalised",
+        note=r"Epochs or iterations. $\rho_j$ is in units of work, so that $\rho_j \theta_j^i$ grows with $u^2$ "
+        "while the rest of the cost stays. hetopt's policy does so with `normalise=False`.",
+    ),
+    Claim(
+        key="fft/units-normalised",
+        paper="FFT",
+        place="equations (4) to (6)",
+        statement=r"What FFT decides does not depend on it with $\theta_j^i / W_j$ in place of $\theta_j^i$ in "
+        r"$\rho_j \theta_j^i$ and in "
+        "equation (5), and $1$ in place of $W_j$ there.",
+        means=ForAll(UNITS, lambda case: independent(case, normalise=True)),
+        expected="true",
+        printed=False,
+        policies=("fft",),
+        proof=r"""
+Work enters only as $\theta_j^i / W_j$: in $\varphi_j^i$, in $\tau_j - a_j$, a multiple of $\min_i W_j / \theta_j^i$,
+in $\mu_j$, in (5), and in what is left to do. All these stay when both are multiplied by $u$, and so, round by round,
+do $\rho_j$, the costs and the plans.""",
+        note="The default of hetopt's policy.",
+    ),
+)

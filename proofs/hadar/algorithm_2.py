@@ -1,0 +1,306 @@
+"""Theorem 1 and Algorithm 2: how many states the recursion has, and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import product
+from math import prod
+from typing import NamedTuple
+
+from hetopt.proofs.hadar.price_functions import ZERO, Tariff, printed
+from hetopt.proofs.hadar.radicals import Roots, short
+from hetopt.proofs.hadar.slot_cases import Chosen, Gang, Gangs, Planned, gangs
+from hetopt.proofs.ledger.claim import Claim, Finding, number
+from hetopt.proofs.ledger.procedures import ForAll, Growth
+from hetopt.proofs.ledger.space import whole
+
+F = Fraction
+Used = tuple[int, ...]
+"""GPUs in use of each cell."""
+
+
+class Offer(NamedTuple):
+    """What FIND_ALLOC returns: mu_j > 0, and pairs (cell, GPUs)."""
+
+    payoff: Roots
+    seats: tuple[tuple[int, int], ...]
+
+
+Taken = tuple[tuple[int, Offer], ...]
+"""Pairs (job, its GPUs), in the order in which they were taken."""
+
+
+@dataclass
+class Recursion:
+    """[Hadar, Algorithm 2] in one round; communication costs nothing.
+
+    Attributes
+    ----------
+    case:
+        The jobs in the queue; their utility does not depend on their GPUs.
+    tariff:
+        The price function.
+    states:
+        Pairs (index, GPUs in use) that were looked at.
+    """
+
+    case: Gangs
+    tariff: Tariff
+    states: set[tuple[int, Used]] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, case: Gangs) -> Recursion:
+        """At printed prices."""
+        return cls(case, printed(case))
+
+    @property
+    def none(self) -> Used:
+        """No GPU is in use."""
+        return (0,) * len(self.case.cells)
+
+    def cost(self, offer: Offer, used: Used) -> Roots:
+        """Price of these GPUs where so many are in use."""
+        return sum((n * self.tariff.price(i, used[i]) for i, n in offer.seats), ZERO)
+
+    def find_alloc(self, job: int, used: Used) -> Offer | None:
+        """FIND_ALLOC: the cheapest gang, of equals the fastest (line 23), if it pays; else null."""
+        found: tuple[Roots, Fraction, Offer] | None = None
+        for speed, seats in self.case.gangs(job):
+            if all(used[i] + n <= self.case.cells[i][2] for i, n in seats):
+                cost = self.cost(Offer(ZERO, seats), used)
+                if found is None or cost < found[0] or (cost == found[0] and speed > found[1]):
+                    found = cost, speed, Offer(self.case.jobs[job].worth - cost, seats)
+        return found[2] if found is not None and found[2].payoff > 0 else None
+
+    def after(self, used: Used, offer: Offer) -> Used:
+        """GPUs in use once these are taken as well."""
+        more = list(used)
+        for i, n in offer.seats:
+            more[i] += n
+        return tuple(more)
+
+    def by_the_letter(self, index: int, taken: Taken, used: Used) -> Taken:
+        """Lines 1 to 21: of both choices what costs less, at k^c (line 16) and k (line 17)."""
+        self.states.add((index, used))
+        if index >= len(self.case.jobs) or self._is_full(used):
+            return taken
+        offer = self.find_alloc(index, used)
+        if offer is None:
+            return taken
+        after = self.after(used, offer)
+        first = self.by_the_letter(index + 1, (*taken, (index, offer)), after)
+        second = self.by_the_letter(index + 1, taken, used)
+        cost_taken = sum((self.cost(own, after) for _, own in first), ZERO)
+        cost_skipped = sum((self.cost(own, used) for _, own in second), ZERO)
+        return first if cost_taken < cost_skipped else second
+
+    def by_payoff(self, index: int, used: Used, *, goes_on: bool) -> tuple[Roots, Taken]:
+        """The same with the sum of payoffs, utility less cost before the job is taken, to be made large.
+
+        Parameters
+        ----------
+        goes_on:
+            After null the next job is looked at; else the recursion ends there, lines 7 to 9.
+        """
+        if index >= len(self.case.jobs) or self._is_full(used):
+            return ZERO, ()
+        offer = self.find_alloc(index, used)
+        if offer is None:
+            return self.by_payoff(index + 1, used, goes_on=True) if goes_on else (ZERO, ())
+        total, rest = self.by_payoff(index + 1, self.after(used, offer), goes_on=goes_on)
+        first = total + offer.payoff, ((index, offer), *rest)
+        second = self.by_payoff(index + 1, used, goes_on=goes_on)
+        return first if first[0] >= second[0] else second
+
+    def decisions(self) -> Iterator[tuple[Roots, Taken]]:
+        """All sets of jobs, those of them that find GPUs being taken one after another: an enumeration."""
+        for wanted in product((False, True), repeat=len(self.case.jobs)):
+            total, taken, used = ZERO, list[tuple[int, Offer]](), self.none
+            for job, wants in enumerate(wanted):
+                if wants and (offer := self.find_alloc(job, used)) is not None:
+                    total, used = total + offer.payoff, self.after(used, offer)
+                    taken.append((job, offer))
+            yield total, tuple(taken)
+
+    def _is_full(self, used: Used) -> bool:
+        return all(n == c for n, (_, _, c) in zip(used, self.case.cells, strict=True))
+
+    def chosen(self, taken: Taken) -> Chosen:
+        """As schedules, to be drawn."""
+        own = dict(taken)
+        return tuple(
+            Planned(job.worth, tuple((0, i, n) for i, n in own[j].seats)) if j in own else None
+            for j, job in enumerate(self.case.jobs)
+        )
+
+
+# -- Theorem 1 -------------------------------------------------------------------------------------------------------
+
+
+def own_types(n: int) -> Gangs:
+    """So many jobs, each for the only GPU of its own type, on a server of its own."""
+    alone = [tuple(int(i == j) for i in range(n)) for j in range(n)]
+    return Gangs(tuple(Gang(1, F(1), tuple(map(F, row)), 0, F(1), False) for row in alone), tuple(alone), 1)
+
+
+def states(case: Gangs) -> int:
+    """States that Algorithm 2 looks at."""
+    recursion = Recursion.of(case)
+    recursion.by_the_letter(0, (), recursion.none)
+    return len(recursion.states)
+
+
+def few_states(case: Gangs) -> Finding:
+    """States against min(2^i, product of c + 1) for each i."""
+    room = prod(c + 1 for _, _, c in case.cells)
+    most, seen = sum(min(2**i, room) for i in range(len(case.jobs) + 1)), states(case)
+    return Finding(F(most - seen), f"{seen} states of at most {most}")
+
+
+# -- Algorithm 2 -----------------------------------------------------------------------------------------------------
+
+
+def somebody_runs(case: Gangs) -> Finding:
+    """By the letter, where some job pays: how many are taken."""
+    recursion = Recursion.of(case)
+    taken = recursion.by_the_letter(0, (), recursion.none)
+    total, best = max(recursion.decisions(), key=lambda found: found[0])
+    words = f"{len(taken)} jobs run; payoffs of {number(short(total))} are possible"
+    pictures = (case.picture("largest sum of payoffs", recursion.chosen(best)),)
+    return Finding(F(len(taken) or -1), words, ("the recursion, line by line",), pictures)
+
+
+def nobody_runs(case: Gangs) -> Finding:
+    """By the letter: fails where a job is taken."""
+    recursion = Recursion.of(case)
+    taken = recursion.by_the_letter(0, (), recursion.none)
+    return Finding(F(-len(taken)), f"{len(taken)} jobs run")
+
+
+def best_decisions(case: Gangs, *, goes_on: bool) -> Finding:
+    """The recursion over payoffs against all decisions."""
+    recursion = Recursion.of(case)
+    total, taken = recursion.by_payoff(0, recursion.none, goes_on=goes_on)
+    best, other = max(recursion.decisions(), key=lambda found: found[0])
+    words = f"the sum of payoffs is {number(short(total))}, the largest {number(short(best))}"
+    pictures = (
+        case.picture("largest sum of payoffs", recursion.chosen(other)),
+        case.picture("recursion", recursion.chosen(taken)),
+    )
+    return Finding(short(total - best), words, ("all take-or-skip decisions",), pictures)
+
+
+def pays(case: Gangs) -> bool:
+    """Whether some job pays on the empty servers."""
+    recursion = Recursion.of(case)
+    return any(recursion.find_alloc(j, recursion.none) for j in range(len(case.jobs)))
+
+
+ROUND = {"gpus": whole(1, 3), "demand": whole(1, 2), "speed": whole(0, 2)}
+ANY = gangs(n=(1, 4), values=ROUND)
+
+SKIPS = r"""
+A call returns the allocations that it was given. It does where it ends in line 2 or 8. Else, by induction from the
+last job on, line 14 returns what it was given and the job, line 15 what it was given. So $\mathrm{cost}^+_Q = \sum
+k^c (w + w_j)$ and $\mathrm{cost}^+_{Q/j} = \sum k w$; prices never fall when GPUs are taken, $k^c \ge k > 0$, and
+$w_j \ne 0$, so the first is larger, line 18 fails, and line 21 returns what the call was given. The first call is
+given nothing."""
+
+CLAIMS = (
+    Claim(
+        key="hadar/thm-1",
+        paper="Hadar",
+        place="Theorem 1",
+        statement=r"Algorithm 2 decides in polynomial time: its states, job ID and server state, are at most $n(Q) H "
+        r"R$ combinations.",
+        means=Growth(
+            sizes=tuple(range(1, 13)),
+            measure=lambda n: F(states(own_types(n)), n**3),
+            formula=lambda n: F(2 ** (n + 1) - 1, n**3),
+            words=r"(2^(n+1) - 1) / n^3",
+            size="jobs",
+            quantity="number of states over n(Q) H R",
+            most=7,
+        ),
+        expected="false",
+        policies=("hadar-printed",),
+        instead="hadar/thm-1-states",
+        proof=r"""
+Let each of $n$ jobs want the only GPU of its own type, on a server of its own: $H = R = n$. Every job pays in every
+state (its GPU is free, at $U_{\min} < \mathcal U_j$). Before job $i$ the servers of any subset of the $i$ jobs
+before it may be in use, and each subset is a server state of its own: $\sum_{i=0}^n 2^i = 2^{n+1} - 1$ states.""",
+        note="Counted in the recursion as printed; saving results by (job ID, server state) does not help, since no "
+        "state comes twice.",
+    ),
+    Claim(
+        key="hadar/thm-1-states",
+        paper="Hadar",
+        place="Theorem 1",
+        statement=r"Algorithm 2 has at most $\sum_{i=0}^{n} \min\{2^i, \prod_{h,r} (c_h^r + 1)\}$ states for $n$ jobs: "
+        r"for given servers their number is linear in $n$.",
+        means=ForAll(ANY, few_states),
+        expected="true",
+        printed=False,
+        policies=("hadar-printed", "hadar"),
+        proof=r"""
+The state of call $i$ is $(i, \gamma)$, where $\gamma$ follows from the decisions on the $i$ jobs before, of which
+there are $2^i$, and has entries $0 \le \gamma_h^r \le c_h^r$.""",
+        note="With results saved per state. The library searches exactly for few jobs, by a beam for more, greedily "
+        "for many.",
+    ),
+    Claim(
+        key="hadar/algorithm-2",
+        paper="Hadar",
+        place="Algorithm 2",
+        statement="Where a job pays on the empty servers, Algorithm 2 returns allocations for some job.",
+        means=ForAll(gangs(pays, n=(1, 4), values=ROUND), somebody_runs),
+        expected="false",
+        policies=("hadar-printed",),
+        instead="hadar/algorithm-2-skips",
+        note="Lines 16 to 21 compare costs alone, and skipping costs less.",
+    ),
+    Claim(
+        key="hadar/algorithm-2-skips",
+        paper="Hadar",
+        place="Algorithm 2",
+        statement="By the letter Algorithm 2 runs no job, whatever the jobs, servers and prices > 0.",
+        means=ForAll(ANY, nobody_runs),
+        expected="true",
+        printed=False,
+        policies=("hadar-printed",),
+        proof=SKIPS,
+        note="`hadar.printed(by_the_letter=True)`. `hadar-printed` compares payoffs instead.",
+    ),
+    Claim(
+        key="hadar/line-8",
+        paper="Hadar",
+        place="Algorithm 2, line 8",
+        statement=r"With payoffs compared, $\sum (\mathcal U_j - \mathrm{cost}_j)$, the recursion finds the best of "
+        r"all decisions to take or skip jobs in their order, although it returns at the first job that finds no GPUs "
+        r"(lines 7 to 9).",
+        means=ForAll(gangs(n=(1, 4), h=(1, 1), k=(1, 1), values=ROUND), lambda c: best_decisions(c, goes_on=False)),
+        expected="false",
+        printed=False,
+        policies=("hadar",),
+        instead="hadar/algorithm-2-payoffs",
+    ),
+    Claim(
+        key="hadar/algorithm-2-payoffs",
+        paper="Hadar",
+        place="Algorithm 2",
+        statement="The same where null means to skip this job and go on with the next: the recursion finds the best of "
+        "all decisions to take or skip.",
+        means=ForAll(ANY, lambda c: best_decisions(c, goes_on=True)),
+        expected="true",
+        printed=False,
+        policies=("hadar",),
+        proof=r"""
+The value of a state $(i, \gamma)$, the largest sum of payoffs of jobs from $i$ on, depends on nothing else:
+FIND_ALLOC looks at the GPUs in use alone. So it is the larger one of that of $(i + 1, \gamma)$ and, if job $i$
+finds GPUs that pay, of $\mu_i$ plus that of $(i + 1, \gamma + w_i)$; and it is 0 once no job or no GPU is left.
+That is what the recursion computes.""",
+        note="`hadar.Exact()`.",
+    ),
+)

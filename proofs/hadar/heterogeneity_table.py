@@ -1,0 +1,262 @@
+"""Table I: which schedulers use GPUs of several types at once, over time, and for the tasks of one job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from typing import Any
+
+import pandas as pd
+
+import hetopt
+from hetopt import instances
+from hetopt.data.instance import Instance
+from hetopt.models import gavel, hadar, hadare
+from hetopt.proofs.hadar.slot_cases import SECONDS, Gang, Gangs, gangs
+from hetopt.proofs.ledger.claim import Claim, Finding, Word
+from hetopt.proofs.ledger.finding_pictures import Bar, Timeline
+from hetopt.proofs.ledger.procedures import Computation, Computed, ForAll, Untestable, said
+from hetopt.proofs.ledger.space import Space, whole
+
+F = Fraction
+ROUNDS = 100
+"""After which a simulation ends; the jobs are done long before, unless they are refused."""
+
+FREE = hetopt.Overheads(transfer=False)
+Row = Mapping[Hashable, Any]
+"""A span of a simulation."""
+
+Seen = Callable[[pd.DataFrame], str]
+"""What the spans of a simulation show, in words; empty where they do not."""
+
+
+def several_types(spans: pd.DataFrame) -> str:
+    """GPUs of several types are in use at once."""
+    for first, second in combinations(spans.to_dict("records"), 2):
+        if _at_once(first, second) and _types(first) != _types(second):
+            return f"{first['gpu_type']} and {second['gpu_type']} are in use at once"
+    return one_job_on_several_types(spans)
+
+
+def types_over_time(spans: pd.DataFrame) -> str:
+    """A job runs on one set of types, and later on another."""
+    for first, second in combinations(spans.to_dict("records"), 2):
+        if first["job"] == second["job"] and not _at_once(first, second) and _types(first) != _types(second):
+            return f"{first['job']} runs on {first['gpu_type']}, and then on {second['gpu_type']}"
+    return ""
+
+
+def one_job_on_several_types(spans: pd.DataFrame) -> str:
+    """A job runs on GPUs of several types in the same round."""
+    rows = spans.to_dict("records")
+    for row in rows:
+        if len(_types(row)) > 1:
+            return f"{row['job']} runs on {row['gpu_type']} at once"
+    for first, second in combinations(rows, 2):
+        if first["job"] == second["job"] and _at_once(first, second) and _types(first) != _types(second):
+            return f"copies of {first['job']} run on {first['gpu_type']} and {second['gpu_type']} at once"
+    return ""
+
+
+def one_job_on_several_nodes(spans: pd.DataFrame) -> str:
+    """A job runs on GPUs of several nodes in the same round."""
+    for row in spans.to_dict("records"):
+        if "+" in str(row["servers"]):
+            return f"{row['job']} runs on {row['servers']} at once"
+    return ""
+
+
+def _types(row: Row) -> frozenset[str]:
+    return frozenset(str(row["gpu_type"]).split("+"))
+
+
+def _at_once(first: Row, second: Row) -> bool:
+    begins, ends = ([row[key] for row in (first, second)] for key in ("start", "end"))
+    return bool(max(begins) < min(ends))
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """A column of the table.
+
+    Attributes
+    ----------
+    key, name, policy:
+        How it is called in keys of claims, in words, and in the library.
+    make:
+        Makes the policy.
+    cases:
+        In which it is looked at where it is said never to do something.
+    """
+
+    key: str
+    name: str
+    policy: str
+    make: Callable[[], Any]
+    cases: Space[Gangs]
+
+    def spans(self, instance: Instance) -> pd.DataFrame:
+        """What it does in the simulator, in rounds of 360 s."""
+        end = float(ROUNDS * SECONDS)
+        return hetopt.simulate(self.make(), instance, round_seconds=float(SECONDS), until=end, overheads=FREE).spans
+
+    def finding(self, case: Gangs, seen: Seen) -> Finding:
+        """Whether it is seen in one case."""
+        spans = self.spans(case.instance)
+        words = seen(spans)
+        certificate = ("the simulator keeps to capacity, gangs and arrivals",)
+        return Finding(F(-1) if words else F(0), words or "not seen", certificate, (self.picture(spans),))
+
+    def picture(self, spans: pd.DataFrame) -> Timeline:
+        """Who runs where and when."""
+        bars = tuple(
+            Bar(
+                str(row["servers"] or row["gpu_type"]),
+                F(row["start"]) / SECONDS,
+                F(row["end"]) / SECONDS,
+                str(row["job"]),
+            )
+            for row in spans.to_dict("records")
+        )
+        return Timeline(self.name, bars, "rounds")
+
+    def shown(self, instance: Instance, seen: Seen) -> Computation:
+        """What is seen in this instance."""
+        spans = self.spans(instance)
+        words = seen(spans)
+        return Computation((said("seen", True, bool(words)),), f"{words} ({instance.name})", (self.picture(spans),))
+
+    def does(
+        self, row: str, instance: Callable[[], Instance], key: str = "", place: str = "Table I", note: str = ""
+    ) -> Claim:
+        """That it is seen in this instance: a "yes" of the table, or with a ``key`` what is true instead of a "no"."""
+        words, seen = ROWS[row]
+        return Claim(
+            key=f"hadar/{key or f'table-1-{self.key}-{row}'}",
+            paper="Hadar",
+            place=place,
+            statement=f"{self.name} can run {words}.",
+            means=Computed(lambda: self.shown(instance(), seen)),
+            expected="true",
+            printed=not key,
+            policies=(self.policy,),
+            note=f"{READ} {note}".strip(),
+        )
+
+    def does_not(self, row: str, expected: Word, key: str = "", place: str = "Table I", **more: str) -> Claim:
+        """That it is never seen: a "no" of the table."""
+        words, seen = ROWS[row]
+        return Claim(
+            key=f"hadar/{key or f'table-1-{self.key}-{row}'}",
+            paper="Hadar",
+            place=place,
+            statement=f"{self.name} never runs {words}.",
+            means=ForAll(self.cases, lambda case: self.finding(case, seen), share=F(1, 5)),
+            expected=expected,
+            policies=(self.policy,),
+            **{**more, "note": f"{READ} {more.get('note', '')}".strip()},  # type: ignore[arg-type]
+        )
+
+
+READ = "Decided by what the policy of the library does in the simulator, in rounds of 360 s without restarts."
+
+ROWS: dict[str, tuple[str, Seen]] = {
+    "resource": ("jobs on GPUs of several types at once (resource heterogeneity)", several_types),
+    "scheduling": ("one job on unlike types in unlike rounds (scheduling heterogeneity)", types_over_time),
+    "task": ("one job on GPUs of several types in the same round (task-level heterogeneity)", one_job_on_several_types),
+    "nodes": ("one job on several nodes in the same round", one_job_on_several_nodes),
+}
+
+
+def four_of_three() -> Instance:
+    """The example of section I: a job of 4 GPUs where there are 3 V100 and 3 K80."""
+    job = Gang(4, F(4), (F(1), F(0), F(1, 2)), 0, F(1), False)
+    return Gangs((job,), ((3, 0, 0), (0, 0, 3)), 1).instance.replace(name="4 GPUs, of 3 V100 and 3 K80")
+
+
+def fits_on_one_type(case: Gangs) -> bool:
+    """Every gang fits on one type that can run it."""
+    return all(
+        any(v and sum(row[r] for row in case.servers) >= job.gpus for r, v in enumerate(job.speed)) for job in case.jobs
+    )
+
+
+TABLES = {"worth": whole(1, 1), "demand": whole(1, 2), "work": whole(1, 4), "speed": whole(0, 2)}
+GAVEL = Scheduler(
+    "gavel",
+    "Gavel",
+    "gavel-max-min",
+    gavel.max_min_fairness,
+    gangs(fits_on_one_type, n=(2, 2), h=(1, 1), k=(2, 2), values={**TABLES, "demand": whole(1, 2)}),
+)
+HADAR = Scheduler("hadar", "Hadar", "hadar", hadar.Hadar, gangs(values=TABLES))
+HADARE = Scheduler("hadare", "HadarE", "hadare", hadare.HadarE, gangs(values=TABLES))
+
+
+def motivating() -> Instance:
+    """The example of section II-A."""
+    return instances.load("hadar/motivating")
+
+
+def mix() -> Instance:
+    """Workload mix M-3 on the laboratory's nodes."""
+    return instances.load("hadar/lab-m3")
+
+
+def absent(key: str, name: str) -> Iterator[Claim]:
+    """The cells of a scheduler that is not in the library."""
+    for row in ("resource", "scheduling", "task"):
+        does = "can run" if (key, row) == ("gandiva", "resource") else "never runs"
+        yield Claim(
+            key=f"hadar/table-1-{key}-{row}",
+            paper="Hadar",
+            place="Table I",
+            statement=f"{name} {does} {ROWS[row][0]}.",
+            means=Untestable(f"{name} is not among the policies of the library."),
+            expected="untestable",
+        )
+
+
+CLAIMS = (
+    *absent("tiresias", "Tiresias"),
+    *absent("gandiva", "Gandiva"),
+    GAVEL.does("resource", motivating),
+    GAVEL.does_not(
+        "scheduling",
+        "false",
+        instead="hadar/gavel-types-over-time",
+        note=r"Gavel gives time shares of several types, as the paper's own $Y^{Gavel}$ does; in its Fig. 1 (a) J2 "
+        r"runs on V100 and then on P100.",
+    ),
+    GAVEL.does_not(
+        "task",
+        "true",
+        proof="In every round Gavel gives a job its whole gang on one type, that of the priority which is served, or "
+        "nothing.",
+        note="A gang that is wider than a server does run on several nodes of one type.",
+    ),
+    HADAR.does("resource", motivating),
+    HADAR.does("scheduling", mix),
+    HADAR.does_not(
+        "task",
+        "false",
+        instead="hadar/types-at-once",
+        note="(1b) takes the slowest of several types, and section II-A has tasks of J1 on all three types.",
+    ),
+    HADARE.does("resource", mix),
+    HADARE.does("scheduling", mix),
+    HADARE.does("task", mix),
+    GAVEL.does("scheduling", motivating, "gavel-types-over-time"),
+    HADAR.does("task", four_of_three, "types-at-once", note="The example of section I."),
+    HADAR.does_not(
+        "nodes",
+        "false",
+        "one-node",
+        "section V",
+        instead="hadar/several-nodes",
+        note="Line 25 of Algorithm 2 spreads a job over servers, and (1e) allows it.",
+    ),
+    HADAR.does("nodes", four_of_three, "several-nodes", "section V"),
+)

@@ -1,0 +1,258 @@
+"""Table 1: what Gavel, Gandiva_fair and OEF guarantee, cell by cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from hetopt.proofs.ledger.claim import Claim, Finding, Word
+from hetopt.proofs.ledger.procedures import ForAll, Some
+from hetopt.proofs.ledger.space import Space
+from hetopt.proofs.oef.baseline_rules import gandiva_fair, gavel
+from hetopt.proofs.oef.envy_and_sharing import SHARING_INCENTIVE, least_surplus, most_envy
+from hetopt.proofs.oef.misreports import Lie, anyhow, lies, over, pays
+from hetopt.proofs.oef.pareto_efficiency import CLAIMS as EFFICIENCY
+from hetopt.proofs.oef.pareto_efficiency import efficient
+from hetopt.proofs.oef.strategy_proofness import OVER
+from hetopt.proofs.oef.tenant_cases import OPTIMAL, UNIQUE, Optimum, Tenants, positive, rising, tenants
+
+F = Fraction
+RULE = "the rule gives one allocation, computed in fractions"
+
+By = Callable[[Tenants], Optimum]
+
+
+def by_gandiva_fair(case: Tenants) -> Optimum:
+    """What the trades end with: one allocation, so as good as a unique optimum."""
+    share, _ = gandiva_fair(case)
+    return Optimum(share, sum(case.rates(share), F(0)), True, ())
+
+
+def decided(finding: Finding, found: Optimum) -> Finding:
+    """Only what is unique counts against a mechanism."""
+    certificate = (RULE,) if not found.dual else (OPTIMAL, UNIQUE)
+    return Finding(finding.slack, finding.words, certificate, finding.pictures, found.unique)
+
+
+def envy(case: Tenants, by: By) -> Finding:
+    """Envy-freeness."""
+    return decided(most_envy(case, by(case)), by(case))
+
+
+def sharing(case: Tenants, by: By) -> Finding:
+    """The sharing incentive."""
+    return decided(least_surplus(case, by(case)), by(case))
+
+
+def pareto(case: Tenants, by: By) -> Finding:
+    """Pareto efficiency under capacity alone."""
+    return decided(efficient(case, by(case)), by(case))
+
+
+def total(case: Tenants, by: By) -> Finding:
+    """The largest total among allocations with the sharing incentive, as section 2.4 measures."""
+    found, best = by(case), case.sharing
+    words = f"the total is {found.total}; {best.total} is possible with the sharing incentive"
+    pictures = (case.picture("allocation", found.share), case.picture("largest total with it", best.share))
+    return decided(Finding(found.total - best.total, words, pictures=pictures), found)
+
+
+def lie(case: Lie, by: By) -> Finding:
+    """Strategy-proofness against over-reports."""
+    return pays(case, by(case.truth), by(case.told))
+
+
+PLAIN = tenants(lambda c: positive(c) and rising(c), n=(2, 3), k=(2, 3))
+FEW_GPUS = tenants(lambda c: rising(c) and sum(c.gpus) <= c.n, n=(2, 4), k=(2, 3))
+LIES = lies(over, n=(2, 3), k=(2, 2), where=lambda c: rising(c.truth) and rising(c.told))
+
+
+def second_price(truth: Tenants) -> bool:
+    """The first user accelerates most, and of the others not all alike: it pays what the second one would."""
+    first, *others = (row[1] for row in truth.speed)
+    return first > max(others) > min(others)
+
+
+FASTEST_LIES = lies(
+    anyhow,
+    n=(3, 4),
+    k=(2, 2),
+    where=lambda c: rising(c.truth) and rising(c.told) and second_price(c.truth),
+)
+"""Of the one who accelerates most, in any direction."""
+LIES_ON_FEW_GPUS = lies(
+    over, n=(2, 4), k=(2, 2), where=lambda c: rising(c.truth) and rising(c.told) and sum(c.truth.gpus) <= c.truth.n
+)
+Check = Callable[[Tenants, By], Finding]
+CHECKS: dict[str, tuple[str, Check]] = {
+    "pareto": ("Pareto-efficient", pareto),
+    "envy": ("envy-free", envy),
+    "sharing": ("sharing-incentive", sharing),
+    "total": ("of optimal efficiency under the sharing incentive", total),
+}
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """A row of the table: how it is called here and there, what it allocates, and the cases that it is for."""
+
+    key: str
+    name: str
+    policy: str
+    by: By
+    cases: Space[Tenants] = PLAIN
+    lies: Space[Lie] = LIES
+    note: str = ""
+    level: bool = False
+
+    def any_optimum(self, case: Tenants) -> Optimum:
+        """An allocation that speaks for all optima where these have the same rates (``level``)."""
+        found = self.by(case)
+        return replace(found, unique=found.unique or self.level)
+
+    def cell(
+        self, column: str, *, printed: bool, expected: Word, proof: str = "", instead: str = "", mark: str = ""
+    ) -> Claim:
+        """One cell: "yes" is a claim about all cases, "no" one about some case."""
+        key = f"oef/table-1-{self.key}-{column}"
+        means: ForAll[Any]
+        if column == "lies":
+            words = "strategy-proof against over-reports"
+            means = ForAll(self.lies, lambda c: lie(c, self.by))
+        else:
+            words, check = CHECKS[column]
+            by = self.by if column == "envy" else self.any_optimum
+            means = ForAll(self.cases, lambda c: check(c, by))
+        return Claim(
+            key=key,
+            paper="OEF",
+            place="Table 1",
+            statement=f"{self.name} is {'' if printed else 'not '}{words}.",
+            means=means if printed else Some(means),
+            expected=expected,
+            policies=(self.policy,),
+            proof=proof or ("" if printed else "One instance is enough."),
+            instead=instead,
+            note=mark or self.note,
+        )
+
+
+GAVEL = Scheduler(
+    "gavel",
+    "Gavel",
+    "gavel-max-min",
+    gavel,
+    FEW_GPUS,
+    LIES_ON_FEW_GPUS,
+    "With Gavel's own row, which eq. (3) needs: a tenant uses at most one GPU's time. The cases have at most as "
+    "many GPUs as tenants; with more the equal split breaks that row. The policy `gavel-max-min` has that row for jobs "
+    "alone.",
+)
+GANDIVA = Scheduler(
+    "gandiva",
+    "Gandiva_fair",
+    "gandiva-fair",
+    by_gandiva_fair,
+    note="The trading rule as in `models/gandiva_fair.py`: every pair of types has one turn.",
+)
+BOTH = (
+    "The table has one row for both programs; section 5 claims strategy-proofness for the non-cooperative one, and by "
+)
+BOTH += "its yardstick for Gandiva_fair (section 2.4) neither is optimal. No program has all five."
+OTHER = "The other of the two has it:"
+ANY = "Against any report it is not: `oef/thm-5.4`."
+COOPERATIVE = Scheduler("cooperative", "Cooperative OEF", "oef-cooperative", lambda case: case.cooperative, note=BOTH)
+NONCOOPERATIVE = Scheduler(
+    "noncooperative",
+    "Non-cooperative OEF",
+    "oef-noncooperative",
+    lambda case: case.noncooperative,
+    note=BOTH,
+    level=True,
+)
+LEVEL = r"All have $t^*$ in every optimum, so one of them speaks for all. " + EFFICIENCY[1].proof
+
+CLAIMS = (
+    GAVEL.cell("pareto", printed=False, expected="true"),
+    GAVEL.cell("envy", printed=False, expected="true"),
+    GAVEL.cell(
+        "sharing",
+        printed=True,
+        expected="true",
+        proof=r"The equal split has all ratios 1 and keeps Gavel's row, as $\sum_j m_j / n \le 1$. So the least "
+        r"ratio of the "
+        r"optimum is at least 1, and no less without that row.",
+    ),
+    GAVEL.cell("lies", printed=False, expected="true"),
+    GAVEL.cell("total", printed=False, expected="true"),
+    GANDIVA.cell(
+        "pareto",
+        printed=True,
+        expected="false",
+        instead="oef/gandiva-two-types",
+        mark=f"{GANDIVA.note} Repeated until no trade is left, the turns leave the case dominated, too (by 1/48).",
+    ),
+    GANDIVA.cell("envy", printed=False, expected="true"),
+    GANDIVA.cell(
+        "sharing",
+        printed=True,
+        expected="true",
+        proof="Everybody begins with the equal split, and a price between the speedups of buyer and seller leaves "
+        "both with "
+        "at least what they had.",
+    ),
+    GANDIVA.cell("lies", printed=False, expected="true"),
+    GANDIVA.cell("total", printed=False, expected="true"),
+    COOPERATIVE.cell("pareto", printed=True, expected="false", instead="oef/thm-5.3-cooperative-three"),
+    COOPERATIVE.cell(
+        "envy", printed=True, expected="true", proof="These are the rows of its program, eq. (10c) as meant."
+    ),
+    COOPERATIVE.cell("sharing", printed=True, expected="true", proof=SHARING_INCENTIVE),
+    COOPERATIVE.cell(
+        "lies", printed=True, expected="false", mark=f"{BOTH} Non-cooperative OEF has it: `oef/thm-5.4-over`."
+    ),
+    COOPERATIVE.cell("total", printed=True, expected="false", instead="oef/totals"),
+    NONCOOPERATIVE.cell("pareto", printed=True, expected="true", proof=LEVEL),
+    NONCOOPERATIVE.cell(
+        "envy", printed=True, expected="false", mark=f"{BOTH} Cooperative OEF has it: `oef/thm-5.1-envy`."
+    ),
+    NONCOOPERATIVE.cell(
+        "sharing", printed=True, expected="false", mark=f"{BOTH} Cooperative OEF has it: `oef/thm-5.1-sharing`."
+    ),
+    NONCOOPERATIVE.cell(
+        "lies", printed=True, expected="true", proof=OVER, mark=f"{BOTH} Against any report it is not: `oef/thm-5.4`."
+    ),
+    NONCOOPERATIVE.cell("total", printed=True, expected="false", instead="oef/totals"),
+    Claim(
+        key="oef/second-price",
+        paper="OEF",
+        place="section 2.4",
+        statement="The second price of Gandiva_fair prevents the fastest-accelerating user from lying about its "
+        "speedup on fast GPUs.",
+        means=ForAll(FASTEST_LIES, lambda c: lie(c, by_gandiva_fair)),
+        expected="false",
+        policies=("gandiva-fair",),
+        note="The cases have a second price: two other users at least, not alike. By an under-report the fastest lets "
+        "another buy first, and buys what is left at a lower price. In eq. (1) u3 reports 2.5, buys at 9/4 instead of "
+        "3 and has 52/27 instead of 16/9.",
+    ),
+    Claim(
+        key="oef/gandiva-two-types",
+        paper="OEF",
+        place="Table 1",
+        statement="Gandiva_fair is Pareto-efficient for two GPU types where all speedups are positive.",
+        means=ForAll(tenants(positive, n=(2, 5), k=(2, 2)), lambda c: pareto(c, by_gandiva_fair)),
+        expected="true",
+        printed=False,
+        policies=("gandiva-fair",),
+        proof=r"""
+A trade uses up the buyer's slow GPUs or the seller's fast ones, for good: nobody who gains more is left with slow
+ones to buy with, nobody who gains less with fast ones to sell. So there are at most $2n$ trades, and in the end
+nobody who holds slow GPUs gains more by fast ones than somebody who holds fast GPUs. One price lies between the
+speedups of both kinds of owners; at it everybody has the best bundle that it can afford, so a dominating allocation
+would cost more than all GPUs are worth at that price.""",
+        note=GANDIVA.note,
+    ),
+)

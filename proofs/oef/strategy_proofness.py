@@ -1,0 +1,278 @@
+"""Theorems 3.2, 3.3 and 5.4: whether it pays to lie about speedups."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+from hetopt.proofs.ledger.claim import Claim, Finding, number
+from hetopt.proofs.ledger.mechanical import by_z3
+from hetopt.proofs.ledger.procedures import ForAll, Some
+from hetopt.proofs.ledger.space import Numbers, Space, Table, parts, whole
+from hetopt.proofs.oef.misreports import Lie, anyhow, lies, over, pays, told
+from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, UNIQUE, Tenants, rising
+
+F = Fraction
+
+
+def noncooperative(case: Lie) -> Finding:
+    """Under non-cooperative OEF, where everybody honest has t*, whichever optimum it is."""
+    return pays(case, case.truth.noncooperative, case.told.noncooperative, level=True)
+
+
+def cooperative(case: Lie) -> Finding:
+    """Under the largest total with envy-freeness."""
+    return pays(case, case.truth.cooperative, case.told.cooperative)
+
+
+def sharing(case: Lie) -> Finding:
+    """Under the largest total with the sharing incentive."""
+    return pays(case, case.truth.sharing, case.told.sharing)
+
+
+def harms(case: Lie) -> Finding:
+    """Whether the liar loses, as "will decrease" says: slack below 0 where it does not."""
+    found = noncooperative(case)
+    lost = found.slack > 0
+    return replace(found, slack=found.slack if lost else F(-1), decided=found.decided)
+
+
+def as_ordered(case: Lie) -> bool:
+    """Later types are faster for everybody, in truth and as told."""
+    return rising(case.truth) and rising(case.told)
+
+
+def only_first_type(case: Lie) -> bool:
+    """Whether u1 honestly gets GPUs of the first type alone."""
+    return not any(case.truth.noncooperative.share[0][1:])
+
+
+# -- raw throughputs, which the profiler divides by the slowest ------------------------------------------------------
+
+
+def raw_lies() -> Space[Lie]:
+    """u1's throughputs in any unit and what it reports, no entry below the truth; then divided by the slowest."""
+
+    def build(numbers: Numbers) -> Lie | None:
+        true, said = numbers.row("true"), numbers.row("said")
+        ascending = all(a <= b for row in (true, said) for a, b in pairwise(row))
+        if not ascending or true == said or any(b < a for a, b in zip(true, said, strict=True)):
+            return None
+        rows = tuple((F(1), *row) for row in numbers["others"])
+        truth = Tenants((tuple(v / true[0] for v in true), *rows), numbers.row("gpus"))
+        case = Lie(truth, truth.reporting(0, [v / said[0] for v in said]))
+        return case if case.liars else None
+
+    tables = {
+        "true": Table(1, "k", whole(1, 8)),
+        "said": Table(1, "k", whole(1, 8)),
+        "others": Table("n", "k-1", whole(1, 8)),
+        "gpus": Table(1, "k", GPUS),
+    }
+    return Space({"n": (1, 3), "k": (2, 3)}, tables, build)
+
+
+# -- false job types -------------------------------------------------------------------------------------------------
+
+
+def with_false_type(case: Lie) -> Finding:
+    """u1 adds a false job type, of which the last row of ``told`` says the speedups, and halves its weight."""
+    found = case.told.noncooperative
+    last = case.told.n - 1
+    gpus = [a + b for a, b in zip(found.share[0], found.share[last], strict=True)]
+    before, after = case.truth.level, case.truth.worth(0, gpus)
+    words = (
+        f"u1 adds a job type of speedups {told(case.told.speed[last])} and has {number(after)} instead of "
+        f"{number(before)}"
+    )
+    names = [*(f"u{e + 1}" for e in range(last)), "u1, false type"]
+    rates = [case.told.worth(e, row) for e, row in enumerate(found.share)]
+    from hetopt.proofs.ledger.finding_pictures import shares
+
+    pictures = (
+        case.truth.picture("honest", case.truth.noncooperative.share),
+        shares("with the false type, as reported", found.share, case.truth.gpus, rates, names),
+    )
+    return Finding(before - after, words, (OPTIMAL, UNIQUE), pictures, found.unique)
+
+
+def false_types(way: Any) -> Space[Lie]:
+    """A false job type for u1 with ``way(true, false)`` for all speedups; weights 1/2, 1 … 1, 1/2."""
+
+    def build(numbers: Numbers) -> Lie | None:
+        rows = tuple((F(1), *row) for row in numbers["speed"])
+        false = (F(1), *numbers.row("false"))
+        if not all(way(a, b) for a, b in zip(rows[0], false, strict=True)):
+            return None
+        truth = Tenants(rows, numbers.row("gpus"))
+        weight = (F(1, 2), *[F(1)] * (len(rows) - 1), F(1, 2))
+        return Lie(truth, Tenants((*rows, false), numbers.row("gpus"), weight))
+
+    tables = {
+        "speed": Table("n", "k-1", whole(1, 9)),
+        "gpus": Table(1, "k", GPUS),
+        "false": Table(1, "k-1", whole(1, 9)),
+    }
+    return Space({"n": (2, 4), "k": (2, 3)}, tables, build)
+
+
+def profitable_over_report(n: int, k: int) -> list[Any]:
+    """For z3: prices that prove t*, an allocation with equal reported rates, and a liar with more than t*."""
+    from z3 import Real, Sum
+
+    def reals(name: str, *shape: int) -> list[Any]:
+        return (
+            [Real(f"{name}{i}") for i in range(shape[0])]
+            if len(shape) == 1
+            else [[Real(f"{name}{i}{j}") for j in range(shape[1])] for i in range(shape[0])]
+        )
+
+    w, x = reals("w", n, k), reals("x", n, k)
+    said, m, price, part = reals("r", k), reals("m", k), reals("p", k), reals("l", n)
+    level = Real("t")
+    rate = [Sum([row[j] * x[e][j] for j in range(k)]) for e, row in enumerate([said, *w[1:]])]
+    everything = [*price, *part, *m, *said, *(v for table in (x, w) for row in table for v in row)]
+    return [
+        *(v >= 0 for v in everything),
+        *(Sum([row[j] for row in x]) <= m[j] for j in range(k)),
+        *(said[j] >= w[0][j] for j in range(k)),
+        *(r == level for r in rate),
+        *(price[j] >= part[e] * w[e][j] for e in range(n) for j in range(k)),
+        Sum(part) == 1,
+        Sum([w[0][j] * x[0][j] for j in range(k)]) > Sum([price[j] * m[j] for j in range(k)]),
+    ]
+
+
+OVER = r"""
+Let $t^*$ be the largest level that all can have in truth, $w'_l \ge w_l$ the reports of the liars, $x'$ the
+allocation and
+$t'$ its level. Everybody honest has $t'$; a liar has in truth $w_l x'_l \le w'_l x'_l = t'$. If every liar had more
+than
+$t^*$, then $t' > t^*$ too, so everybody would have more than $t^*$ in truth: a contradiction. So no over-report,
+alone or
+together, makes all liars better off."""
+
+CLAIMS = (
+    Claim(
+        key="oef/thm-3.2",
+        paper="OEF",
+        place="Theorem 3.2",
+        statement="No mechanism with the largest total among envy-free allocations is strategy-proof.",
+        means=Some(ForAll(lies(over, where=as_ordered), cooperative)),
+        expected="true",
+        proof="One instance is enough: both optima are unique, so every such mechanism allocates like that.",
+        note="Every mechanism of the kind is one that picks an optimum of the same program.",
+    ),
+    Claim(
+        key="oef/thm-3.3",
+        paper="OEF",
+        place="Theorem 3.3",
+        statement="No mechanism with the largest total under the sharing incentive is strategy-proof.",
+        means=Some(ForAll(lies(over, where=as_ordered), sharing)),
+        expected="true",
+        proof="One instance is enough: both optima are unique, so every such mechanism allocates like that.",
+    ),
+    Claim(
+        key="oef/thm-5.4",
+        paper="OEF",
+        place="Theorem 5.4",
+        statement="Non-cooperative OEF is strategy-proof: no report of other speedups pays.",
+        means=ForAll(lies(anyhow), noncooperative),
+        expected="false",
+        policies=("oef-noncooperative",),
+        instead="oef/thm-5.4-over",
+        note="Section 2.3.1 speaks of vectors with no element below the truth; the proof, of marginal over-reports.",
+    ),
+    Claim(
+        key="oef/thm-5.4-over",
+        paper="OEF",
+        place="Theorem 5.4",
+        statement=r"Over-reports do not pay under non-cooperative OEF: with $w'_l \ge w_l$ for the liars, alone or "
+        r"together, not every liar gains (every optimum).",
+        means=ForAll(lies(over, everybody=True, speeds=parts(0, 6, 2)), noncooperative, every=True),
+        expected="true",
+        printed=False,
+        policies=("oef-noncooperative",),
+        proof=OVER,
+        mechanical=tuple(
+            by_z3(f"n = {n}, k = {k}, all real data", partial(profitable_over_report, n, k))
+            for n, k in ((2, 2), (2, 3))
+        ),
+    ),
+    Claim(
+        key="oef/thm-5.4-decrease",
+        paper="OEF",
+        place="section 2.3.1 (1)",
+        statement=r"Who over-reports under non-cooperative OEF is worse off: its throughput \"will decrease\".".replace(
+            r"\"", '"'
+        ),
+        means=ForAll(lies(over, where=as_ordered), harms),
+        expected="false",
+        policies=("oef-noncooperative",),
+        instead="oef/thm-5.4-over",
+        note="It will not increase.",
+    ),
+    Claim(
+        key="oef/thm-5.4-slowest",
+        paper="OEF",
+        place="Theorem 5.4",
+        statement="Over-reports of raw throughputs, which the profiler divides by the slowest, do not pay under "
+        "non-cooperative OEF.",
+        means=ForAll(raw_lies(), noncooperative),
+        expected="false",
+        printed=False,
+        policies=("oef-noncooperative",),
+        instead="oef/thm-5.4-over",
+        note="Raising the slowest alone is an under-report after the division.",
+    ),
+    Claim(
+        key="oef/thm-5.4-first-type",
+        paper="OEF",
+        place="Theorem 5.4",
+        statement=r"Under non-cooperative OEF with positive speedups nobody who gets GPUs of the first type only "
+        r"gains by "
+        r"any report with $w'^1_l = 1$.",
+        means=ForAll(
+            lies(anyhow, speeds=whole(1, 5), n=(2, 3), where=only_first_type, slow=True),
+            noncooperative,
+            every=True,
+        ),
+        expected="true",
+        printed=False,
+        policies=("oef-noncooperative",),
+        proof=r"""
+In the honest optimum $x$ it has $x_l^1 = t^*$, which any report values at $t^*$ as well. So $x$ is feasible after
+the lie, and $t' \ge t^*$: everybody honest has at least $t^*$. If the liar has more than $t^*$ in truth, it can
+hand everybody else a little, worth something to everybody; then all have more than $t^*$ in truth: a contradiction.""",
+    ),
+    Claim(
+        key="oef/false-types",
+        paper="OEF",
+        place="section 4.2.4",
+        statement="Under non-cooperative OEF nobody gains by a false job type, with its weight divided.",
+        means=ForAll(false_types(anyhow), with_false_type),
+        expected="false",
+        printed=False,
+        policies=("oef-noncooperative",),
+        instead="oef/false-types-over",
+        note="Its GPUs are used for the true jobs.",
+    ),
+    Claim(
+        key="oef/false-types-over",
+        paper="OEF",
+        place="section 4.2.4",
+        statement=r"A false job type that over-reports, $w'' \ge w_l$, does not pay (every optimum).",
+        means=ForAll(false_types(over), with_false_type, every=True),
+        expected="true",
+        printed=False,
+        policies=("oef-noncooperative",),
+        proof=r"""
+True and false type have weight 1/2 each, so reported rates $t'/2$ each; in truth both bundles are worth
+$w_l (x'_l + x''_l) \le w_l x'_l + w'' x''_l = t'$ to the liar, and everybody else has $t'$. The rest is as for
+over-reports
+(Theorem 5.4); so are several false types.""",
+    ),
+)

@@ -1,0 +1,247 @@
+"""A policy's answer to an instance, in fractions, and other optima of the same formulation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import chain, permutations
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hetopt.auditing import Holdings, envy_free, holdings, sharing_incentive
+from hetopt.data.entities import Numbers
+from hetopt.data.instance import Instance
+from hetopt.data.rationals import fractions
+from hetopt.data.worth import worth
+from hetopt.errors import HetoptError, InvalidOption, InvalidPlan, NotLinear
+from hetopt.formulations.formulation import Formulation
+from hetopt.formulations.policies import Policy, ask, solve
+from hetopt.proofs.properties.policy_cases import Posed
+from hetopt.results.allocation import Allocation, Plan
+from hetopt.tolerances import EQUAL
+
+Asked: TypeAlias = Formulation | Policy
+
+
+class Undecided(Exception):
+    """The policy refuses the instance, or its result cannot be judged; the text says why."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A policy's result.
+
+    Attributes
+    ----------
+    result:
+        As the policy returned it.
+    share:
+        (n, k) Fractions: the exact optimum where there is one, else the floats as they are.
+    exact:
+        Whether it is the exact optimum of a formulation.
+    unlike:
+        Why nobody can say what it is worth: a gang runs over several types, or in copies, or there are not so many
+        GPUs; else empty.
+    unique:
+        Whether a formulation has no other optimum; True for what is no formulation: it answers what it answers.
+    """
+
+    result: Allocation | Plan
+    share: Numbers
+    exact: bool
+    unlike: str = ""
+    unique: bool = True
+
+    def judged(self) -> Answer:
+        """Itself.
+
+        Raises
+        ------
+        Undecided
+            Nobody can say what it is worth.
+        """
+        if self.unlike:
+            raise Undecided(self.unlike)
+        return self
+
+    def held(self, instance: Instance) -> Holdings:
+        """Who holds what, judged by ``instance``."""
+        return holdings(instance, self.share, exact=True)
+
+
+def answered(policy: Asked, instance: Instance) -> Answer:
+    """Ask a policy from its beginning.
+
+    Raises
+    ------
+    Undecided
+        It refuses the instance or finds no solution.
+    InvalidOption
+        Its code fails.
+    InvalidPlan
+        It answers something that is no allocation, or none that can be.
+    """
+    try:
+        if isinstance(policy, Formulation):
+            return _solved(policy, instance)
+        result = ask(policy, instance)[0]
+    except InvalidPlan:
+        raise
+    except HetoptError as problem:
+        raise Undecided(str(problem)) from None
+    except (Exception, SystemExit) as problem:  # whatever the code of somebody else does
+        name = getattr(policy, "__name__", type(policy).__name__)
+        raise InvalidOption(f"policy {name} fails on an instance: {type(problem).__name__}: {problem}") from problem
+    x = result.x / result.entities.demand[:, None] if isinstance(result, Plan) else result.x
+    if not np.isfinite(x).all():
+        raise InvalidPlan("the policy hands out shares that are no finite numbers")
+    share = within_capacity(instance, at_its_word(x))
+    return Answer(result, share, exact=False, unlike=_unlike(instance, result) or _overuse(instance, share))
+
+
+def _overuse(instance: Instance, share: Numbers) -> str:
+    entities = instance.entities()
+    used = (share * fractions(entities.demand)[:, None]).sum(axis=0)
+    if any(u > m for u, m in zip(used, fractions(entities.capacity), strict=True)):
+        return "the allocation itself is not possible: it hands out more GPUs than there are"
+    return ""
+
+
+def within_capacity(instance: Instance, share: Numbers) -> Numbers:
+    """The same without what a solver's rounding adds: shares below 0, GPUs that there are not, more than all the time.
+
+    Raises
+    ------
+    InvalidPlan
+        It hands out less than nothing.
+    """
+    entities = instance.entities()
+    if (share < -Fraction(EQUAL)).any():
+        raise InvalidPlan("the policy hands out a share below 0")
+    share = share * (share > 0)  # True counts as 1
+    demand, capacity = fractions(entities.demand), fractions(entities.capacity)
+    if entities.kind == "jobs":
+        share = share * _shrunk(share.sum(axis=1), [Fraction(1)] * len(share))[:, None]
+    return np.asarray(share * _shrunk((share * demand[:, None]).sum(axis=0), capacity), dtype=object)
+
+
+def _shrunk(used: Iterable[Fraction], most: Iterable[Fraction]) -> Numbers:
+    """By what each is multiplied so that no more than ``most`` is used, where it is more by rounding alone."""
+    over = [m / u if m < u <= m * (1 + Fraction(EQUAL)) else Fraction(1) for m, u in zip(most, used, strict=True)]
+    return np.array([*over, None], dtype=object)[:-1]
+
+
+def _unlike(instance: Instance, result: Allocation | Plan) -> str:
+    try:
+        holdings(instance, result)
+    except InvalidPlan as problem:
+        return str(problem)
+    return ""
+
+
+def _solved(formulation: Formulation, instance: Instance) -> Answer:
+    try:
+        result = solve(formulation, instance, exact=True)
+    except (InvalidOption, NotLinear):  # whole numbers, tangents: there is no exact optimum
+        result = solve(formulation, instance)
+        return Answer(result, within_capacity(instance, at_its_word(result.x)), exact=False)
+    found = result.certificate.exact
+    assert found is not None
+    assert found.share is not None
+    return Answer(result, found.share, exact=True, unique=found.unique is True)
+
+
+def at_its_word(x: Any) -> Numbers:
+    """Floats as the fractions that they are, digit by digit."""
+    array = np.asarray(x, dtype=float)
+    return np.array([*(Fraction(v) for v in array.ravel().tolist()), None], dtype=object)[:-1].reshape(array.shape)
+
+
+def in_truth(truth: Instance, told: Instance, answer: Answer) -> Answer:
+    """What was handed out after a lie as those have it who are there; a false job type's GPUs serve the true one."""
+    entities, reported = truth.entities(), told.entities()
+    gpus = answer.share * fractions(reported.demand)[:, None]
+    own = np.array([gpus[reported.owner == e].sum(axis=0) for e in range(len(entities.names))])
+    return replace(answer, share=own / fractions(entities.demand)[:, None])
+
+
+def true_rates(truth: Instance, answer: Answer) -> list[Fraction]:
+    """What the GPUs of each are worth to it."""
+    entities = truth.entities()
+    demand = fractions(entities.demand)
+    most = demand if entities.kind == "jobs" else None
+    return list(worth(fractions(entities.per_gpu), answer.share * demand[:, None], most))
+
+
+Weights = Sequence[Sequence[Fraction]]
+"""(n, k), one for each share."""
+
+
+class Tied(Undecided):
+    """The property fails for the optimum that was returned, and perhaps not for another."""
+
+    def __init__(self) -> None:
+        super().__init__("it fails for the optimum that was returned, and perhaps not for another one")
+
+
+@dataclass(frozen=True)
+class Last:
+    """gain = sum of weight * share, maximised after everything else: of several optima the one that has most of it."""
+
+    weights: tuple[tuple[float, ...], ...]
+    priority: int = -100
+    name: str = "last"
+
+    def add(self, block: Any, model: Any) -> Any:
+        """The gain."""
+        return model.weighted_shares(np.array(self.weights))
+
+
+def kindest(policy: Asked, instance: Instance, answer: Answer, weights: Weights) -> Answer:
+    """Of all optima one with the largest weighted sum of shares; ``answer`` itself where there is no other."""
+    if answer.unique or not isinstance(policy, Formulation):
+        return answer
+    rows = tuple(tuple(map(float, row)) for row in weights)
+    return replace(answered(policy + Last(rows), instance).judged(), unique=False)
+
+
+def only(case: Posed, owner: Iterable[int], e: int, sign: int = 1) -> Weights:
+    """The speeds of ``e`` in its own rows, 0 elsewhere."""
+    return [[sign * v * (int(o) == e) for v in case.speed[e]] for o in owner]
+
+
+def failing(judge: Any, case: Posed, policy: Asked, answer: Answer) -> Answer:
+    """An optimum for which a property of one allocation fails because it does for all of them.
+
+    Raises
+    ------
+    Tied
+        Nothing shows that it fails for all.
+    """
+    if answer.unique:
+        return answer
+    if case.kind == "tenants":
+        for weights, least in _conditions(judge, case):
+            other = kindest(policy, case.instance, answer, weights)
+            if _sum(weights, other.share) < least:
+                return other
+    raise Tied
+
+
+def _conditions(judge: Any, case: Posed) -> Iterator[tuple[Weights, Fraction]]:
+    """Weighted sums that are as large as said where the property holds."""
+    n = len(case.speed)
+    if judge is envy_free:
+        for one, other in permutations(range(n), 2):
+            yield [[v * ((o == one) - (o == other)) for v in case.speed[one]] for o in range(n)], Fraction(0)
+    if judge is sharing_incentive:
+        for one in range(n):
+            whole = sum((v * m for v, m in zip(case.speed[one], case.gpus, strict=True)), Fraction(0))
+            yield only(case, range(n), one), whole / n
+
+
+def _sum(weights: Weights, share: Any) -> Fraction:
+    pairs = zip(chain(*weights), share.ravel(), strict=True)
+    return sum((w * x for w, x in pairs), Fraction(0))

@@ -1,0 +1,156 @@
+"""Policies against properties, as a table in the terminal, as Markdown, as a page and as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from hetopt.presentation import console
+from hetopt.presentation.comparison_page import STYLE
+from hetopt.proofs.ledger.claim import Effort, number
+from hetopt.proofs.ledger.ledger_page import MORE
+from hetopt.proofs.ledger.picture_svg import drawn
+from hetopt.proofs.properties.property_checks import PROPERTIES
+from hetopt.proofs.properties.property_matrix import Cell, Line
+
+HEADING = """# Which policy has which property
+
+Written by `hetopt verify --policy … --markdown`. Tenants are judged by speedups relative to their slowest type; jobs by
+work per second on average over time, for the decision of one round.
+
+- **✗**: it does not hold; the smallest counterexample is below.
+- **a number**: it held on so many instances, which proves nothing. *proved*: the ledger has a written proof, below.
+- **°**: on others it fails for the optimum that was returned, of several, and perhaps not for another.
+- **-**: not judged, as it is about tenants alone or the policy's results cannot be compared.
+
+The properties:
+"""
+
+SIGNS = {"fails": "✗", "-": "-", "error": "error"}
+
+
+def as_dict(line: Line) -> dict[str, Any]:
+    """Plain numbers and text of one policy."""
+    return {
+        "policy": line.policy,
+        "about": line.kind,
+        "refuses": line.why or None,
+        "properties": {one.about.key: _cell(one) for one in line.cells},
+    }
+
+
+def _cell(one: Cell) -> dict[str, Any]:
+    found = one.counterexample
+    return {
+        "says": one.about.statement,
+        "holds": one.holds,
+        "instances": one.instances,
+        "refused": one.refused,
+        "tied": one.tied,
+        "searched": one.searched,
+        "proved": one.proved or None,
+        "why": one.why or None,
+        "broken": one.broken,
+        "counterexample": None
+        if found is None
+        else {
+            "numbers": found.numbers.as_dict(),
+            "slack": number(found.finding.slack),
+            "found": found.finding.words,
+            "certificate": list(found.finding.certificate),
+        },
+        "seconds": one.seconds,
+    }
+
+
+def show(found: Sequence[Line]) -> None:
+    """One table per policy and kind: property, what came out, the smallest counterexample."""
+    for line in found:
+        if line.why:
+            console.say(f"{line.policy} is not about {line.kind}: {line.why}")
+            continue
+        rows = [[one.about.key, one.text, _told(one)] for one in line.cells]
+        title, head = f"{line.policy}, {line.kind}", ["property", "on instances", "what it says, or the counterexample"]
+        console.show_table(title, head, rows, sentences=1, light=True)
+
+
+def _told(one: Cell) -> str:
+    if one.counterexample is not None:
+        return one.counterexample.finding.words
+    return one.why or f"{one.about.statement}" + (f" ({one.proved})" if one.proved else "")
+
+
+def markdown(found: Sequence[Line], effort: Effort) -> str:
+    """The matrix as a page of the docs: a row per policy and kind; counterexamples below."""
+    head = ["policy, about", *(one.title for one in PROPERTIES)]
+    says = [f"- **{one.title}** ({one.key}): {one.statement}." for one in PROPERTIES]
+    rows = [HEADING, *says, "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    judged = [line for line in found if not line.why]
+    rows += ["| " + " | ".join([f"`{line.policy}`, {line.kind}", *map(_sign, line.cells)]) + " |" for line in judged]
+    cells = [(f"`{line.policy}`, {line.kind}, {one.about.key}", one) for line in judged for one in line.cells]
+    proved = [f"- {where}: `{one.proved}`." for where, one in cells if one.proved]
+    told = [f"- {where}: {_inline(one.counterexample.finding.words)}." for where, one in cells if one.counterexample]
+    refused = [f"- `{line.policy}` is not about {line.kind}: {_inline(line.why)}." for line in found if line.why]
+    sections = {"What is proved": proved, "The smallest counterexamples": told, "What is not judged": refused}
+    for title, lines in sections.items():
+        if lines:
+            rows += ["", f"## {title}", "", *lines]
+    return "\n".join([*rows, "", _effort(effort), ""])
+
+
+def _effort(effort: Effort) -> str:
+    search = f" then {effort.seconds:g} s of search," if effort.seconds else ""
+    return (
+        "For every cell first the counterexamples that are kept, then "
+        f"{effort.instances} instances drawn,{search} "
+        f"and last the counterexamples against the other policies here; seed {effort.seed}. Instances that a policy "
+        "refused, or on which its result could not be judged, are not counted."
+    )
+
+
+def _inline(text: str) -> str:
+    return text.replace("|", "\\|").replace("*", "\\*").replace("_", "\\_").replace("<", "&lt;")
+
+
+def _sign(one: Cell) -> str:
+    if one.proved:
+        return "proved"
+    return f"{one.instances}{' °' * bool(one.tied)}" if one.holds else SIGNS[one.text]
+
+
+def page(found: Sequence[Line], effort: Effort) -> str:
+    """The matrix with the counterexamples drawn."""
+    title = "Which policy has which property"
+    head = "".join(f"<th title='{escape(p.statement, quote=True)}'>{escape(p.title)}</th>" for p in PROPERTIES)
+    rows, parts = [], []
+    for line in found:
+        if line.why:
+            continue
+        name = f"{line.policy}, {line.kind}"
+        cells = "".join(f"<td>{escape(_sign(one))}</td>" for one in line.cells)
+        rows.append(f"<tr><td><a href='#{escape(name)}'>{escape(name)}</a></td>{cells}</tr>")
+        parts.append(
+            f"<section id='{escape(name)}'><h3>{escape(name)}</h3>{''.join(map(_section, line.cells))}</section>"
+        )
+    says = "".join(f"<dt>{escape(one.title)}</dt><dd>{escape(one.statement)}</dd>" for one in PROPERTIES)
+    return (
+        f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{title}</title><style>{STYLE}{MORE}</style>"
+        f"<h1>{title}</h1><p>A number: it held on so many instances, which proves nothing. ✗: the smallest "
+        f"counterexample is below. -: not judged. °: on other instances "
+        f"it fails for the optimum that was returned, of several, and perhaps not for another.</p><dl>{says}</dl>"
+        f"<table><tr><th>policy</th>{head}</tr>{''.join(rows)}</table>"
+        f"{''.join(parts)}<p class='quiet'>{escape(_effort(effort))}</p></html>\n"
+    )
+
+
+def _section(one: Cell) -> str:
+    if one.counterexample is None:
+        told = f"{one.about.title}: {one.text}" + (f"; {one.why}" if one.why else f" ({one.about.statement})")
+        return f"<p class='quiet'>{escape(told)}</p>"
+    found = one.counterexample.finding
+    pictures = "".join(map(drawn, found.pictures))
+    return (
+        f"<p><b>{escape(one.about.title)}</b> fails ({escape(one.about.statement)}): {escape(found.words)}.</p>"
+        f"<div class='pictures'>{pictures}</div>"
+    )
