@@ -8,11 +8,11 @@ from typing import Any
 from sphinx.application import Sphinx
 
 from hetopt.proofs.ledger.claim import PAPERS, Claim, Counterexample, Effort
-from hetopt.proofs.ledger.counterexample_files import kept, slug
-from hetopt.proofs.ledger.discovery import ledger
+from hetopt.proofs.ledger.counterexample_files import slug, stored_names
+from hetopt.proofs.ledger.discovery import all_claims
 from hetopt.proofs.ledger.markup import as_markdown
-from hetopt.proofs.ledger.picture_svg import curve, drawn
-from hetopt.proofs.ledger.procedures import Computed, ForAll, Growth, Some, Untestable
+from hetopt.proofs.ledger.picture_svg import curve_svg, picture_svg
+from hetopt.proofs.ledger.procedures import ByComputation, Exists, ForAll, Growth, Untestable
 
 INTRODUCTION = """# {title}
 
@@ -28,7 +28,7 @@ anew.
 def write(app: Sphinx) -> None:
     """A page per paper into ``theory/``."""
     folder = Path(app.srcdir) / "theory"
-    every = ledger()
+    every = all_claims()
     for paper, title in PAPERS.items():
         own = [claim for claim in every.values() if claim.paper == paper]
         prefix = own[0].key.partition("/")[0] if own else slug(paper.lower())
@@ -53,14 +53,14 @@ def section(claim: Claim) -> str:
     if (found := stored(claim)) is not None:
         parts.append(f"{as_markdown(found.finding.words)} (`{found.name}`).")
         if found.finding.pictures:
-            parts.append(pictures(*map(drawn, found.finding.pictures)))
-    if isinstance(claim.means, (Computed, Growth, Untestable)):
+            parts.append(pictures(*map(picture_svg, found.finding.pictures)))
+    if isinstance(claim.means, (ByComputation, Growth, Untestable)):
         there = claim.means.decide(claim, Effort(mechanical=False))
         parts.append(f"{as_markdown(there.summary)}.")
         if there.curve is not None:
-            parts.append(pictures(curve(there.curve)))
+            parts.append(pictures(curve_svg(there.curve)))
         elif there.counterexample is not None:
-            parts.append(pictures(*map(drawn, there.counterexample.finding.pictures)))
+            parts.append(pictures(*map(picture_svg, there.counterexample.finding.pictures)))
     if claim.instead:
         parts.append(f"What holds instead: [{claim.instead}](#{slug(claim.instead)}).")
     if claim.proof:
@@ -76,8 +76,8 @@ def pictures(*svg: str) -> str:
 
 def stored(claim: Claim) -> Counterexample | None:
     """The smallest counterexample, or case, that is kept."""
-    means = claim.means.such if isinstance(claim.means, Some) else claim.means
-    names = kept(claim.key)
+    means = claim.means.such if isinstance(claim.means, Exists) else claim.means
+    names = stored_names(claim.key)
     if not isinstance(means, ForAll) or not names:
         return None
     return min(map(means.recheck, names), key=lambda found: means.space.weight(found.numbers))

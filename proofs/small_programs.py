@@ -12,7 +12,7 @@ from fractions import Fraction
 from math import lcm
 
 Number = Fraction | int
-Row = Sequence[Number]
+RowVector = Sequence[Number]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Infeasible(ArithmeticError):
     """No x meets all rows."""
 
 
-def maximise(c: Row, rows: Iterable[tuple[Row, Number]]) -> SmallOptimum:
+def maximise_exactly(c: RowVector, rows: Iterable[tuple[RowVector, Number]]) -> SmallOptimum:
     """The optimum of ``max c.x, a.x <= b for all (a, b) in rows, x >= 0``, proven, and whether it is unique.
 
     Parameters
@@ -72,7 +72,7 @@ def maximise(c: Row, rows: Iterable[tuple[Row, Number]]) -> SmallOptimum:
 class _Table:
     """Rows of integers over the common denominator ``self.den``; columns are variables, then slacks, then b."""
 
-    def __init__(self, c: Row, rows: list[tuple[Row, Number]]) -> None:
+    def __init__(self, c: RowVector, rows: list[tuple[RowVector, Number]]) -> None:
         self.n, self.m = len(c), len(rows)
         self.width = self.n + self.m
         self.den = 1

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 
 from hetopt.proofs.ledger import claims
-from hetopt.proofs.ledger.counterexample_files import kept
-from hetopt.proofs.ledger.procedures import ForAll, Some
+from hetopt.proofs.ledger.counterexample_files import stored_names
+from hetopt.proofs.ledger.procedures import Exists, ForAll
 from hetopt.proofs.ledger.space import Space
 
 C = TypeVar("C")
@@ -22,6 +22,6 @@ def cases(space: Space[C]) -> st.SearchStrategy[C]:
 def kept_case(key: str) -> Any:
     """The counterexample that is kept against a claim."""
     means = claims()[key].means
-    such = means.such if isinstance(means, Some) else means
+    such = means.such if isinstance(means, Exists) else means
     assert isinstance(such, ForAll)
-    return such.recheck(kept(key)[0]).case
+    return such.recheck(stored_names(key)[0]).case

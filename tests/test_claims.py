@@ -11,16 +11,16 @@ import pytest
 
 from hetopt import instances
 from hetopt.proofs.ledger.claim import Claim, Effort
-from hetopt.proofs.ledger.counterexample_files import instance_of, kept
-from hetopt.proofs.ledger.counterexample_search import Hunt
-from hetopt.proofs.ledger.discovery import ledger
+from hetopt.proofs.ledger.counterexample_files import instance_of, stored_names
+from hetopt.proofs.ledger.counterexample_search import CounterexampleSearch
+from hetopt.proofs.ledger.discovery import all_claims
 from hetopt.proofs.ledger.markup import as_html, paragraphs
 from hetopt.proofs.ledger.procedures import (
+    Exists,
     ForAll,
-    Some,
 )
 
-EVERY = list(ledger().values())
+EVERY = list(all_claims().values())
 NOTHING_TO_DRAW = (
     "asrpt/allreduce-bytes",
     "asrpt/link-weight-other-copy",
@@ -40,8 +40,8 @@ def test_claims_are_complete(one: Claim) -> None:
     if one.expected == "true" and isinstance(one.means, ForAll):
         assert one.proof.strip()
     if one.instead:
-        assert one.instead in ledger()
-        assert ledger()[one.instead].expected == "true"
+        assert one.instead in all_claims()
+        assert all_claims()[one.instead].expected == "true"
     if one.expected == "true":
         assert not one.instead
     for name in one.policies:
@@ -82,8 +82,8 @@ def test_every_file_of_a_counterexample_is_of_a_claim_that_it_refutes() -> None:
         if "counterexample" not in said_there:
             continue
         for key in said_there["counterexample"].claim.split(", "):
-            means = ledger()[key].means
-            such = means.such if isinstance(means, Some) else means
+            means = all_claims()[key].means
+            such = means.such if isinstance(means, Exists) else means
             assert isinstance(such, ForAll), key
             again = such.recheck(name)
             assert again.finding.refutes, name
@@ -91,7 +91,7 @@ def test_every_file_of_a_counterexample_is_of_a_claim_that_it_refutes() -> None:
             assert such.quick(again.case) < 0, name
             there, made = instances.load(name), instance_of(again.case)
             assert (there.cluster, there.tenants, there.jobs) == (made.cluster, made.tenants, made.jobs), name
-            assert name in kept(key)
+            assert name in stored_names(key)
             found += 1
     assert found > 30
 
@@ -102,10 +102,10 @@ def test_every_file_of_a_counterexample_is_of_a_claim_that_it_refutes() -> None:
     ids=lambda one: one.key,
 )
 def test_every_false_claim_has_a_counterexample_that_is_kept(one: Claim) -> None:
-    assert kept(one.key)
+    assert stored_names(one.key)
 
 
-class First(Hunt[Any]):
+class First(CounterexampleSearch[Any]):
     """A search that ends with the first counterexample."""
 
     def _shrunk(self, rng: Random) -> Any:
@@ -113,9 +113,9 @@ class First(Hunt[Any]):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("one", [c for c in EVERY if kept(c.key)], ids=lambda one: one.key)
+@pytest.mark.parametrize("one", [c for c in EVERY if stored_names(c.key)], ids=lambda one: one.key)
 def test_a_search_finds_a_counterexample_from_the_claim_alone(one: Claim) -> None:
-    means = one.means.such if isinstance(one.means, Some) else one.means
+    means = one.means.such if isinstance(one.means, Exists) else one.means
     assert isinstance(means, ForAll)
     seconds = 600 if one.key == "oef/thm-5.3-cooperative-two-types" else 60  # of four tenants; seen after 304
     search = First(means.space, means.quick, means.found, time.perf_counter() + seconds)

@@ -15,13 +15,13 @@ from scipy.optimize import linprog
 
 from hetopt.data.entities import Floats
 from hetopt.experiments.workload import Workload
-from hetopt.proofs.evaluations import oef_evaluation as oef
-from hetopt.proofs.evaluations.evaluation import Scale
+from hetopt.proofs.evaluations import oef_evaluation
+from hetopt.proofs.evaluations.evaluation import EvaluationScale
 from hetopt.proofs.evaluations.oef_evaluation import ANY_LIES, LIES, largest_loss, with_others
 from hetopt.traces.catalogues import OEF
 from hetopt.traces.oef import USERS
 
-SCALE = Scale(1 / 50)  # 20 jobs of 50 tenants; twenty tenants for an hour
+SCALE = EvaluationScale(1 / 50)  # 20 jobs of 50 tenants; twenty tenants for an hour
 W = np.array([[OEF[model].speed[t] for t in OEF.types] for model in USERS.values()])
 FOUR = Workload("oef-four-users", "oef/cluster", count=96, tenants="users", settings={"quits": False}).instance()
 
@@ -29,8 +29,8 @@ FOUR = Workload("oef-four-users", "oef/cluster", count=96, tenants="users", sett
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("oef")
-    parts = oef.EVALUATION.chosen(SCALE)
-    return Made.of(oef.EVALUATION, parts, folder)
+    parts = oef_evaluation.EVALUATION.chosen(SCALE)
+    return Made.of(oef_evaluation.EVALUATION, parts, folder)
 
 
 def ours(made: Made, claim: str, told: str = "") -> float:

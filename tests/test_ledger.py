@@ -14,30 +14,30 @@ import pytest
 from hetopt import Instance, instances
 from hetopt.data.instance import read
 from hetopt.errors import InvalidInstance, InvalidOption, UnknownName, UnusableFile
-from hetopt.proofs.ledger import counterexample_files as stored
-from hetopt.proofs.ledger.claim import QUICK, Check, Claim, Effort, Evidence, Finding
-from hetopt.proofs.ledger.counterexample_files import instance_of, keep, kept, slug
-from hetopt.proofs.ledger.discovery import chosen, ledger
+from hetopt.proofs.ledger import counterexample_files
+from hetopt.proofs.ledger.claim import QUICK, Claim, ClaimEvidence, Effort, Finding, ProofCheck
+from hetopt.proofs.ledger.counterexample_files import instance_of, slug, store_counterexample, stored_names
+from hetopt.proofs.ledger.discovery import all_claims, select_claims
 from hetopt.proofs.ledger.mechanical import by_sympy, by_z3
 from hetopt.proofs.ledger.procedures import (
+    ByComputation,
     Computation,
-    Computed,
+    Exists,
     ForAll,
     Growth,
-    Some,
     Untestable,
+    compare_number,
+    compare_values,
     rounds_to,
-    row,
-    said,
 )
-from hetopt.proofs.ledger.space import Space, Table, whole
+from hetopt.proofs.ledger.space import Space, TableShape, integers
 from hetopt.proofs.ledger.verification import decide, decide_all
-from hetopt.proofs.properties import property_matrix as matrix
-from hetopt.proofs.properties.property_matrix import corpus
+from hetopt.proofs.properties import property_matrix
+from hetopt.proofs.properties.property_matrix import known_counterexamples
 
 F = Fraction
-EVERY = list(ledger().values())
-SPACE = Space({"n": (1, 3)}, {"a": Table(1, "n", whole(1, 9))}, lambda n: n.row("a"))
+EVERY = list(all_claims().values())
+SPACE = Space({"n": (1, 3)}, {"a": TableShape(1, "n", integers(1, 9))}, lambda n: n.row("a"))
 FAST = Effort(instances=30, seconds=0.5)
 
 
@@ -79,7 +79,7 @@ def test_a_proof_does_not_help_against_a_counterexample() -> None:
 
 
 def test_a_mechanical_part_that_fails_leaves_the_claim_open() -> None:
-    good, bad = (lambda: Check("good", True)), (lambda: Check("bad", False, why="1 = 2"))
+    good, bad = (lambda: ProofCheck("good", True)), (lambda: ProofCheck("bad", False, why="1 = 2"))
     assert decide(claim(at_most(27), proof="x", mechanical=(good,)), FAST).verdict == "true"
     found = decide(claim(at_most(27), proof="x", mechanical=(good, bad)), FAST)
     assert found.verdict == "open"
@@ -95,8 +95,8 @@ def test_undecided_findings_refute_nothing_but_for_claims_about_every_optimum() 
 
 
 def test_existence_is_the_other_way_round() -> None:
-    assert decide(claim(Some(at_most(7))), FAST).verdict == "true"
-    assert decide(claim(Some(at_most(27))), FAST).verdict == "open"
+    assert decide(claim(Exists(at_most(7))), FAST).verdict == "true"
+    assert decide(claim(Exists(at_most(27))), FAST).verdict == "open"
 
 
 def test_tightness_is_the_largest_quotient() -> None:
@@ -114,8 +114,8 @@ def test_numbers_as_printed_and_as_computed() -> None:
     assert rounds_to("1/3", F(1, 3))
     assert not rounds_to("1/3", F(333, 1000))
     assert rounds_to("0.5", F(9, 20))  # a half may be rounded either way
-    right = Computed(lambda: Computation((row("x", "0.33", F(1, 3)), said("y", True, True))))
-    wrong = Computed(lambda: Computation((row("x", "0.34", F(1, 3)), said("y", True, True))))
+    right = ByComputation(lambda: Computation((compare_number("x", "0.33", F(1, 3)), compare_values("y", True, True))))
+    wrong = ByComputation(lambda: Computation((compare_number("x", "0.34", F(1, 3)), compare_values("y", True, True))))
     assert decide(claim(right), FAST).verdict == "true"
     found = decide(claim(wrong), FAST)
     assert found.verdict == "false"
@@ -137,7 +137,7 @@ def test_growth_must_follow_its_formula() -> None:
 
 
 def test_what_cannot_be_tested_says_why() -> None:
-    assert decide(claim(Untestable("nobody knows")), FAST) == Evidence("untestable", "nobody knows")
+    assert decide(claim(Untestable("nobody knows")), FAST) == ClaimEvidence("untestable", "nobody knows")
 
 
 def test_errors_of_a_claim_leave_it_open_and_are_told() -> None:
@@ -168,8 +168,8 @@ def test_a_quick_look_that_is_no_number_leaves_the_claim_open(effort: Effort) ->
 
 def test_other_words_are_no_verdicts() -> None:
     class Perhaps:
-        def decide(self, claim: Claim, effort: Effort) -> Evidence:
-            return Evidence("perhaps", "x")  # type: ignore[arg-type]
+        def decide(self, claim: Claim, effort: Effort) -> ClaimEvidence:
+            return ClaimEvidence("perhaps", "x")  # type: ignore[arg-type]
 
     found = decide(claim(Perhaps()), FAST)
     assert (found.verdict, found.summary) == (
@@ -188,7 +188,7 @@ def test_a_claim_that_ends_the_program_is_left_open() -> None:
 
 
 def test_parts_that_are_not_run_are_told() -> None:
-    absent = Check("z3: n = 2", None, why="z3 is not installed")
+    absent = ProofCheck("z3: n = 2", None, why="z3 is not installed")
     found = decide(claim(at_most(27), proof="x", mechanical=(lambda: absent,)), FAST)
     assert found.verdict == "true"
     assert found.summary.endswith("; not run: z3: n = 2 (z3 is not installed)")
@@ -226,7 +226,7 @@ def test_effort_is_checked(wrong: dict[str, Any]) -> None:
 
 
 def test_side_by_side_gives_the_same() -> None:
-    some = [ledger()[key] for key in ("oef/eq-6", "oef/thm-5.4", "oef/rounding-deviation")]
+    some = [all_claims()[key] for key in ("oef/eq-6", "oef/thm-5.4", "oef/rounding-deviation")]
     effort = Effort(instances=5, seconds=0, mechanical=False)
     one = {d.claim.key: d.evidence for d in decide_all(some, effort)}
     two = {d.claim.key: d.evidence for d in decide_all(some, effort, jobs=2)}
@@ -242,20 +242,24 @@ def test_side_by_side_gives_the_same() -> None:
 
 
 def test_claims_are_chosen_by_key_by_beginning_and_by_paper() -> None:
-    assert [c.key for c in chosen(["oef/eq-6"])] == ["oef/eq-6"]
-    assert {c.key for c in chosen(["oef/eq-6*"])} >= {"oef/eq-6", "oef/eq-6-lie"}
-    assert {c.key for c in chosen(["*thm-5.4", "fft/eq-?"])} >= {"oef/thm-5.4", "fft/eq-1", "fft/eq-2"}
-    assert {c.paper for c in chosen(paper="oef")} == {"OEF"}
-    assert {c.paper for c in chosen(paper="asrpt")} == {c.paper for c in chosen(paper="a-srpt")} == {"A-SRPT"}
-    assert len(chosen()) == len(ledger())
+    assert [c.key for c in select_claims(["oef/eq-6"])] == ["oef/eq-6"]
+    assert {c.key for c in select_claims(["oef/eq-6*"])} >= {"oef/eq-6", "oef/eq-6-lie"}
+    assert {c.key for c in select_claims(["*thm-5.4", "fft/eq-?"])} >= {"oef/thm-5.4", "fft/eq-1", "fft/eq-2"}
+    assert {c.paper for c in select_claims(paper="oef")} == {"OEF"}
+    assert (
+        {c.paper for c in select_claims(paper="asrpt")}
+        == {c.paper for c in select_claims(paper="a-srpt")}
+        == {"A-SRPT"}
+    )
+    assert len(select_claims()) == len(all_claims())
     with pytest.raises(UnknownName, match=r"there is no claim 'oef/eq-66'; did you mean 'oef/eq-6'"):
-        chosen(["oef/eq-66"])
+        select_claims(["oef/eq-66"])
     with pytest.raises(UnknownName, match="there is no claim 'nothing\\*'; hetopt verify --list shows all"):
-        chosen(["nothing*"])
+        select_claims(["nothing*"])
     with pytest.raises(UnknownName, match="there is no paper 'oof'; did you mean 'oef'"):
-        chosen(paper="oof")
+        select_claims(paper="oof")
     with pytest.raises(UnknownName, match="none of these claims is of the paper 'FFT': oef/eq-6"):
-        chosen(["oef/eq-6"], paper="fft")
+        select_claims(["oef/eq-6"], paper="fft")
 
 
 @pytest.mark.parametrize(
@@ -275,27 +279,27 @@ def test_wrong_claims_that_a_package_announces(monkeypatch: pytest.MonkeyPatch, 
             return made
 
     monkeypatch.setattr("hetopt.proofs.ledger.discovery.entry_points", lambda group: [Point()] if group else [])
-    ledger.cache_clear()
+    all_claims.cache_clear()
     try:
         with pytest.raises(InvalidOption, match=re.escape(said)):
-            ledger()
+            all_claims()
     finally:
         monkeypatch.undo()
-        ledger.cache_clear()
+        all_claims.cache_clear()
 
 
 def test_a_counterexample_is_kept_as_an_instance_that_gives_it_back(tmp_path: Path) -> None:
-    one = ledger()["oef/thm-5.4"]
+    one = all_claims()["oef/thm-5.4"]
     means = one.means
     assert isinstance(means, ForAll)
     found = means.recheck("refuted/oef-thm-5-4")
-    path = keep(one, found, tmp_path)
+    path = store_counterexample(one, found, tmp_path)
     assert path.name == "oef-thm-5-4.yaml"
     again = read(path)
     assert isinstance(again, Instance)
     assert again.tenants == instance_of(found.case).tenants
     with pytest.raises(UnusableFile, match="is there already"):
-        keep(one, found, tmp_path)
+        store_counterexample(one, found, tmp_path)
     assert slug("oef/thm-5.4") == "oef-thm-5-4"
 
 
@@ -314,29 +318,37 @@ def one_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
 
 def forget() -> None:
     """What was read from files of instances."""
-    for read_once in (instances._paths, instances.load, instances.expected, stored._index, corpus):
+    for read_once in (
+        instances._paths,
+        instances.load,
+        instances.expected,
+        counterexample_files._index,
+        known_counterexamples,
+    ):
         read_once.cache_clear()
 
 
 @pytest.mark.parametrize(("text", "said"), [("nonsense: [", "oef-thm-5-4.yaml"), ("expected: 7", "'int' object")])
 def test_a_broken_file_spoils_its_own_claim_alone(one_file: Path, text: str, said: str) -> None:
-    assert kept("oef/thm-5.4") == ("refuted/oef-thm-5-4",)
+    assert stored_names("oef/thm-5.4") == ("refuted/oef-thm-5-4",)
     one_file.write_text(text)
     forget()
-    assert kept("oef/thm-5.4") == ("refuted/oef-thm-5-4",)
-    found = decide(ledger()["oef/thm-5.4"], Effort(instances=5, seconds=0))
+    assert stored_names("oef/thm-5.4") == ("refuted/oef-thm-5-4",)
+    found = decide(all_claims()["oef/thm-5.4"], Effort(instances=5, seconds=0))
     assert found.verdict == "open"
     assert said in found.summary
-    assert len(corpus()) == len(matrix.kept())  # those of policies are in another file
-    assert stored.unreadable() == ["refuted/oef-thm-5-4"]
-    assert decide(ledger()["oef/thm-5.4-over"], QUICK).verdict == "true"
+    assert len(known_counterexamples()) == len(
+        property_matrix.stored_refutations()
+    )  # those of policies are in another file
+    assert counterexample_files.unreadable() == ["refuted/oef-thm-5-4"]
+    assert decide(all_claims()["oef/thm-5.4-over"], QUICK).verdict == "true"
 
 
 def test_another_slack_than_the_file_says_is_an_error(one_file: Path) -> None:
     assert "slack: -1/6" in one_file.read_text()
     one_file.write_text(one_file.read_text().replace("slack: -1/6", "slack: -1/7"))
     forget()
-    found = decide(ledger()["oef/thm-5.4"], Effort(instances=5, seconds=0))
+    found = decide(all_claims()["oef/thm-5.4"], Effort(instances=5, seconds=0))
     assert found.verdict == "open"
     assert "'refuted/oef-thm-5-4' has the slack -1/6, not -1/7 as the file says" in found.summary
 

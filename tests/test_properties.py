@@ -23,20 +23,20 @@ from hetopt.models.hadar import Hadar
 from hetopt.models.hadare import HadarE
 from hetopt.proofs.ledger import claims
 from hetopt.proofs.ledger.claim import Effort
-from hetopt.proofs.ledger.finding_pictures import Shares
-from hetopt.proofs.ledger.space import Numbers
-from hetopt.proofs.properties import property_matrix as matrix
+from hetopt.proofs.ledger.finding_pictures import SharesPicture
+from hetopt.proofs.ledger.space import CaseNumbers
+from hetopt.proofs.properties import property_matrix
 from hetopt.proofs.properties.policy_answers import (
     Undecided,
-    answered,
-    at_its_word,
-    in_truth,
+    ask_policy,
+    at_true_owners,
+    exact_floats,
     true_rates,
     within_capacity,
 )
-from hetopt.proofs.properties.policy_cases import Kind, Posed, posed
+from hetopt.proofs.properties.policy_cases import EntityKind, PolicyCase, policy_space
 from hetopt.proofs.properties.property_checks import PROPERTIES, no_gain, screened
-from hetopt.proofs.properties.property_matrix import PROVED, cell, kept, kinds_of
+from hetopt.proofs.properties.property_matrix import PROVED, decide_cell, refused_kinds, stored_refutations
 from hetopt.registry import make_policy, policy_names
 from hetopt.tolerances import EQUAL
 
@@ -51,13 +51,15 @@ def test_tenants_and_their_lies() -> None:
     assert case.instance.entities().speed.tolist() == [[1, 2], [1, 5]]
     assert case.told.entities().speed.tolist() == [[1, 4], [1, 5]]
     assert case.liars == (0,)
-    numbers = Numbers({"speed": ((F(2),), (F(5),)), "gpus": ((F(1), F(2)),), "report": ((F(4),),), "liar": ((F(2),),)})
-    assert posed("tenants", "over").build(numbers) is None  # that is an under-report
-    under = posed("tenants", "under").build(numbers)
+    numbers = CaseNumbers(
+        {"speed": ((F(2),), (F(5),)), "gpus": ((F(1), F(2)),), "report": ((F(4),),), "liar": ((F(2),),)}
+    )
+    assert policy_space("tenants", "over").build(numbers) is None  # that is an under-report
+    under = policy_space("tenants", "under").build(numbers)
     assert under is not None
     assert under.liars == (1,)
     assert under.told.entities().speed.tolist() == [[1, 2], [1, 4]]
-    assert posed("tenants", "under").build(numbers.replaced("liar", 0, 0, F(3))) is None  # there are two
+    assert policy_space("tenants", "under").build(numbers.replaced("liar", 0, 0, F(3))) is None  # there are two
 
 
 def test_jobs_have_gangs_work_and_arrivals() -> None:
@@ -66,7 +68,7 @@ def test_jobs_have_gangs_work_and_arrivals() -> None:
     assert jobs.speed * 300 == pytest.approx(np.array([[1, 2], [0, 1]]))  # a gang of 3 finds no room on 2
     assert jobs.demand.tolist() == [1, 3]
     assert case.instance.time == 600
-    none = Numbers(
+    none = CaseNumbers(
         {
             "speed": ((F(1), F(2)), (F(3), F(1))),
             "gpus": ((F(2), F(2)),),
@@ -75,7 +77,7 @@ def test_jobs_have_gangs_work_and_arrivals() -> None:
             "arrival": ((F(0), F(0)),),
         }
     )
-    assert posed("jobs").build(none) is None  # a gang of 3 fits on no type
+    assert policy_space("jobs").build(none) is None  # a gang of 3 fits on no type
 
 
 def test_a_false_type_divides_the_weight() -> None:
@@ -84,9 +86,9 @@ def test_a_false_type_divides_the_weight() -> None:
     assert entities.names == ("u1", "u2/true", "u2/false")
     assert entities.weight.tolist() == [1, 0.5, 0.5]
     assert case.liars == (1,)
-    answer = answered(oef.noncooperative(), case.told)
+    answer = ask_policy(oef.noncooperative(), case.told)
     share = np.array([[F(1), F(0)], [F(0), F(1, 3)], [F(0), F(2, 3)]], dtype=object)
-    truth = in_truth(case.instance, case.told, replace(answer, share=share))
+    truth = at_true_owners(case.instance, case.told, replace(answer, share=share))
     assert truth.share.tolist() == [[1, 0], [0, 1]]
     assert true_rates(case.instance, truth) == [1, 5]
 
@@ -105,8 +107,8 @@ def test_all_who_lie_are_named_and_drawn_before_and_after() -> None:
     found = no_gain(false, baselines.equal_split())
     assert found.words == "u2 adds a false job type of speedups (1, 3) and has 2 instead of 2"
     before, after = found.pictures
-    assert isinstance(before, Shares)
-    assert isinstance(after, Shares)
+    assert isinstance(before, SharesPicture)
+    assert isinstance(after, SharesPicture)
     assert before.names == after.names == ("u1", "u2")
     assert after.gpus == before.gpus == ((1, F(1, 2)), (1, F(1, 2)))
     assert after.worth == (2, 2)
@@ -123,7 +125,7 @@ def test_the_last_may_be_the_only_one_whose_lie_pays() -> None:
             x[-1] /= 1 if entities.speed[-1, 1] == 6 else 2
             return baselines.by_rule(entities, x, "deceived", 0.0), None
 
-    found = cell(Deceived(), "tenants", BY_KEY["over-report"], Effort(instances=100, seconds=0))
+    found = decide_cell(Deceived(), "tenants", BY_KEY["over-report"], Effort(instances=100, seconds=0))
     assert found.counterexample is not None
     case = found.counterexample.case
     assert case.liars == (case.instance.entities().names.index(f"u{len(case.speed)}"),)
@@ -131,10 +133,10 @@ def test_the_last_may_be_the_only_one_whose_lie_pays() -> None:
 
 @pytest.mark.parametrize("kind", ["tenants", "jobs"])
 @pytest.mark.parametrize("way", [None, "over", "under", "together"])
-def test_what_is_drawn_is_meant(kind: Kind, way: Any) -> None:
-    @given(posed(kind, way).strategy())
+def test_what_is_drawn_is_meant(kind: EntityKind, way: Any) -> None:
+    @given(policy_space(kind, way).strategy())
     @settings(max_examples=25, deadline=None)
-    def look(drawn: tuple[Numbers, Posed]) -> None:
+    def look(drawn: tuple[CaseNumbers, PolicyCase]) -> None:
         case = drawn[1]
         pairs = [(a, b) for x, y in zip(case.speed, case.report, strict=True) for a, b in zip(x, y, strict=True)]
         if way in ("over", "together"):
@@ -152,18 +154,18 @@ def test_what_is_drawn_is_meant(kind: Kind, way: Any) -> None:
 
 def test_formulations_answer_by_their_exact_optimum_and_others_by_their_word() -> None:
     instance = hetopt.Instance.from_speedups([[1, 2], [1, 5]], [1, 1])
-    found = answered(oef.noncooperative(), instance)
+    found = ask_policy(oef.noncooperative(), instance)
     assert found.exact
     assert found.share.tolist() == [[1, F(4, 7)], [0, F(3, 7)]]
-    other = answered(baselines.equal_split(), instance)
+    other = ask_policy(baselines.equal_split(), instance)
     assert not other.exact
     assert other.share.tolist() == [[F(1, 2), F(1, 2)]] * 2
-    assert at_its_word([[0.1]])[0, 0] == F(0.1) != F(1, 10)
+    assert exact_floats([[0.1]])[0, 0] == F(0.1) != F(1, 10)
 
 
 def test_noise_is_none_but_for_exact_optima() -> None:
     instance = hetopt.Instance.from_speedups([[1, 2], [1, 5]], [1, 1])
-    exact, word = answered(oef.noncooperative(), instance), answered(baselines.equal_split(), instance)
+    exact, word = ask_policy(oef.noncooperative(), instance), ask_policy(baselines.equal_split(), instance)
     tiny = -F(1, 10**9)
     assert screened(tiny, word) == 0
     assert screened(tiny, exact) == tiny
@@ -171,21 +173,21 @@ def test_noise_is_none_but_for_exact_optima() -> None:
 
 
 def test_whom_a_policy_is_about() -> None:
-    assert set(kinds_of(oef.cooperative())) == {"tenants", "jobs"}
-    assert not kinds_of(oef.cooperative())["tenants"]
-    assert "is about tenants" in kinds_of(oef.cooperative())["jobs"]
-    assert "is about jobs" in kinds_of(FFT())["tenants"]
-    assert not any(kinds_of(gavel.max_min_fairness()).values())
+    assert set(refused_kinds(oef.cooperative())) == {"tenants", "jobs"}
+    assert not refused_kinds(oef.cooperative())["tenants"]
+    assert "is about tenants" in refused_kinds(oef.cooperative())["jobs"]
+    assert "is about jobs" in refused_kinds(FFT())["tenants"]
+    assert not any(refused_kinds(gavel.max_min_fairness()).values())
 
 
 def test_gangs_over_several_types_are_not_judged() -> None:
     """An audit of what they are worth would be wrong, so such cases decide nothing there; how many GPUs is plain."""
     jobs = hetopt.Instance.from_jobs([[1, 1]], [2], [40], [1, 1], round_seconds=300)
-    answer = answered(Hadar(), jobs)
+    answer = ask_policy(Hadar(), jobs)
     with pytest.raises(Undecided, match="has a gang over 2 GPU types"):
         answer.judged()
     one = F(1)
-    case = Posed("jobs", ((one, one),), (one, one), ((one, one),), (F(2),), (F(40),), (F(0),))
+    case = PolicyCase("jobs", ((one, one),), (one, one), ((one, one),), (F(2),), (F(40),), (F(0),))
     for key in ("envy-free", "pareto-efficient"):
         with pytest.raises(Undecided, match="has a gang over 2 GPU types"):
             BY_KEY[key].check(case, Hadar())
@@ -238,7 +240,7 @@ def test_time_beyond_all_of_it_is_rounding_too() -> None:
 def test_what_is_no_allocation_is_an_error(change: Callable[[Any], Any], said: str) -> None:
     case = of("tenants", speed=[[2], [5]], gpus=[[1, 1]])
     with pytest.raises(InvalidPlan, match=said):
-        answered(Altered(change), case.instance)
+        ask_policy(Altered(change), case.instance)
 
 
 @pytest.mark.parametrize("key", ["envy-free", "sharing-incentive", "pareto-efficient"])
@@ -258,7 +260,7 @@ def test_ten_times_what_there_is_fails_and_is_judged_no_further(key: str) -> Non
 @pytest.mark.parametrize("key", ["envy-free", "sharing-incentive"])
 def test_a_counterexample_is_one_for_the_audit_too(key: str) -> None:
     audit = {"envy-free": envy_free, "sharing-incentive": sharing_incentive}[key]
-    found = cell(baselines.efficiency_only(), "tenants", BY_KEY[key], SMALL)
+    found = decide_cell(baselines.efficiency_only(), "tenants", BY_KEY[key], SMALL)
     assert found.holds is False
     assert found.counterexample is not None
     case = found.counterexample.case
@@ -280,7 +282,7 @@ def test_the_papers_lie_pays_what_it_says() -> None:
 
 
 def test_with_search_the_counterexample_is_smaller() -> None:
-    found = cell(oef.noncooperative(), "tenants", BY_KEY["under-report"], Effort(instances=5, seconds=4))
+    found = decide_cell(oef.noncooperative(), "tenants", BY_KEY["under-report"], Effort(instances=5, seconds=4))
     assert found.counterexample is not None
     space = BY_KEY["under-report"].space("tenants")
     assert space.weight(found.counterexample.numbers)[0] == 6  # two tenants, two types, who lies and what
@@ -288,10 +290,10 @@ def test_with_search_the_counterexample_is_smaller() -> None:
 
 
 @pytest.mark.parametrize(("policy", "kind", "key"), sorted(PROVED))
-def test_what_is_proved_holds_and_has_a_claim(policy: str, kind: Kind, key: str) -> None:
+def test_what_is_proved_holds_and_has_a_claim(policy: str, kind: EntityKind, key: str) -> None:
     assert claims()[PROVED[policy, kind, key]].expected == "true"
     assert policy in claims()[PROVED[policy, kind, key]].policies
-    found = cell(make_policy(policy), kind, BY_KEY[key], SMALL, policy)
+    found = decide_cell(make_policy(policy), kind, BY_KEY[key], SMALL, policy)
     assert found.holds
     assert found.text == "proved"
 
@@ -299,9 +301,9 @@ def test_what_is_proved_holds_and_has_a_claim(policy: str, kind: Kind, key: str)
 @pytest.mark.parametrize("name", policy_names())
 def test_every_policy_stays_within_the_gpus(name: str) -> None:
     policy = make_policy(name)
-    for kind, why in kinds_of(policy).items():
+    for kind, why in refused_kinds(policy).items():
         if not why:
-            found = cell(policy, kind, BY_KEY["capacity"], Effort(instances=4, seconds=0), name)
+            found = decide_cell(policy, kind, BY_KEY["capacity"], Effort(instances=4, seconds=0), name)
             assert found.holds is not False
 
 
@@ -314,15 +316,15 @@ def test_too_many_gpus_are_found_out() -> None:
             x = np.tile(entities.capacity, (len(entities.names), 1))
             return hetopt.Plan(entities, x, None, {}, None), None
 
-    found = cell(Greedy(), "tenants", BY_KEY["capacity"], SMALL)
+    found = decide_cell(Greedy(), "tenants", BY_KEY["capacity"], SMALL)
     assert found.holds is False
     assert found.counterexample is not None
     assert "too many" in found.counterexample.finding.words
 
 
-@pytest.mark.parametrize("key", [p.key for p in PROPERTIES if any(one.key == p.key for one in kept())])
+@pytest.mark.parametrize("key", [p.key for p in PROPERTIES if any(one.key == p.key for one in stored_refutations())])
 def test_every_case_that_is_kept_refutes_its_policies(key: str) -> None:
-    for one in kept():
+    for one in stored_refutations():
         if one.key == key:
             case = BY_KEY[key].space(one.about).build(one.numbers)
             assert case is not None
@@ -336,13 +338,13 @@ def test_a_spoilt_file_of_kept_cases_is_one_clear_line(
 ) -> None:
     there = tmp_path / "refuting.json"
     there.write_text(text)
-    monkeypatch.setattr(matrix, "KEPT", there)
+    monkeypatch.setattr(property_matrix, "KEPT", there)
     with pytest.raises(UnusableFile, match=r"refuting.json cannot be read: \w+Error"):
-        matrix.kept.__wrapped__()
+        property_matrix.stored_refutations.__wrapped__()
 
 
 def test_what_is_kept_is_found_at_once() -> None:
     """A joint lie that a search of 20 seconds does not find."""
-    found = cell(baselines.efficiency_only(), "tenants", BY_KEY["group"], Effort(instances=1, seconds=0))
+    found = decide_cell(baselines.efficiency_only(), "tenants", BY_KEY["group"], Effort(instances=1, seconds=0))
     assert found.counterexample is not None
     assert len(found.counterexample.case.liars) == 2

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hetopt.proofs.asrpt.scheduling_cases import Runs, SchedulingCase, picture, total
-from hetopt.proofs.ledger.claim import Finding, number
+from hetopt.proofs.asrpt.scheduling_cases import Runs, SchedulingCase, schedule_picture, total_completion
+from hetopt.proofs.ledger.claim import Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Picture
 
 F = Fraction
@@ -18,7 +18,7 @@ MACHINE = ("the virtual machine was run by shortest remaining time first", EXACT
 
 
 @dataclass(frozen=True)
-class Terms:
+class BoundTerms:
     """What the bounds are made of.
 
     Attributes
@@ -44,7 +44,7 @@ class Terms:
     spare: int
 
     @classmethod
-    def of(cls, case: SchedulingCase, *, sharper: bool = False) -> Terms:
+    def of(cls, case: SchedulingCase, *, sharper: bool = False) -> BoundTerms:
         """Of these jobs.
 
         Parameters
@@ -70,7 +70,7 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Sides:
+class BoundSides:
     """A bound on one case.
 
     Attributes
@@ -97,7 +97,7 @@ class Sides:
         slack = self.right - self.left
         pictures = self.shown() if slack < 0 else ()
         (left, right), sign = self.names, ">" if slack < 0 else "<="
-        words = f"{left} = {number(self.left)} {sign} {number(self.right)} = {right}"
+        words = f"{left} = {fraction_text(self.left)} {sign} {fraction_text(self.right)} = {right}"
         return Finding(slack, words, self.certificate, pictures)
 
     @property
@@ -106,40 +106,42 @@ class Sides:
         return self.left / self.right if self.right else F(int(self.left > 0))
 
 
-def drawn(case: SchedulingCase, *schedules: tuple[str, Runs]) -> tuple[Picture, ...]:
+def schedule_pictures(case: SchedulingCase, *schedules: tuple[str, Runs]) -> tuple[Picture, ...]:
     """Schedules as pictures."""
-    return tuple(picture(title, runs, case.free) for title, runs in schedules)
+    return tuple(schedule_picture(title, runs, case.free) for title, runs in schedules)
 
 
-def lemma_1(case: SchedulingCase, *, slots: bool = False, sharper: bool = False) -> Sides:
+def lemma_1(case: SchedulingCase, *, slots: bool = False, sharper: bool = False) -> BoundSides:
     """``OPT_A1 <= rho OPT_A``."""
     virtual, best = case.virtual(predicted=False, slots=slots), case.optimum(slots=slots)
-    right = Terms.of(case, sharper=sharper).rho * total(best)
-    return Sides(
+    right = BoundTerms.of(case, sharper=sharper).rho * total_completion(best)
+    return BoundSides(
         virtual.total,
         right,
         ("OPT_A1", "rho OPT_A"),
-        lambda: (virtual.picture("virtual machine"), *drawn(case, ("optimum", best))),
+        lambda: (virtual.picture("virtual machine"), *schedule_pictures(case, ("optimum", best))),
     )
 
 
-def lemma_2(case: SchedulingCase, *, slots: bool = False, virtual_slots: bool = False, sharper: bool = False) -> Sides:
+def lemma_2(
+    case: SchedulingCase, *, slots: bool = False, virtual_slots: bool = False, sharper: bool = False
+) -> BoundSides:
     """``Gamma_A <= (1 + tau + rho G/(G-g)) OPT_A~1 + I g alpha/(G-g) epsilon + rho OPT_A``."""
-    q, virtual = Terms.of(case, sharper=sharper), case.virtual(predicted=True, slots=virtual_slots)
+    q, virtual = BoundTerms.of(case, sharper=sharper), case.virtual(predicted=True, slots=virtual_slots)
     runs, best = case.asrpt(slots=slots, virtual_slots=virtual_slots), case.optimum(slots=slots)
-    right = (1 + q.delay + q.rho * F(q.gpus, q.spare)) * virtual.total + q.rho * total(best)
+    right = (1 + q.delay + q.rho * F(q.gpus, q.spare)) * virtual.total + q.rho * total_completion(best)
     right += q.jobs * q.widest * q.most / q.spare * q.error
-    return Sides(
-        total(runs),
+    return BoundSides(
+        total_completion(runs),
         right,
         ("Gamma_A", "the bound"),
-        lambda: (virtual.picture("virtual machine"), *drawn(case, ("A-SRPT", runs), ("optimum", best))),
+        lambda: (virtual.picture("virtual machine"), *schedule_pictures(case, ("A-SRPT", runs), ("optimum", best))),
     )
 
 
-def each_job(case: SchedulingCase, *, sharper: bool = False) -> Sides:
+def each_job(case: SchedulingCase, *, sharper: bool = False) -> BoundSides:
     """``C_i <= (1 + tau + rho G/(G-g)) C~_i + g alpha/(G-g) epsilon + n_i alpha_i``, where it is tightest."""
-    q, virtual, runs = Terms.of(case, sharper=sharper), case.virtual(predicted=True), case.asrpt()
+    q, virtual, runs = BoundTerms.of(case, sharper=sharper), case.virtual(predicted=True), case.asrpt()
     factor, wrong = 1 + q.delay + q.rho * F(q.gpus, q.spare), q.widest * q.most / q.spare * q.error
     sides = []
     for run in runs:
@@ -147,20 +149,20 @@ def each_job(case: SchedulingCase, *, sharper: bool = False) -> Sides:
         last = longest[run.job] * case.iterations[run.job]
         sides.append((factor * virtual.ends[run.job] + wrong + last - run.end, run.end))
     slack, end = min(sides)
-    return Sides(
+    return BoundSides(
         end,
         end + slack,
         ("completion of a job", "its bound"),
-        lambda: drawn(case, ("A-SRPT", runs)),
+        lambda: schedule_pictures(case, ("A-SRPT", runs)),
         (EXACT,),
     )
 
 
-def lemma_3(case: SchedulingCase, *, slots: bool = False, sharper: bool = False) -> Sides:
+def lemma_3(case: SchedulingCase, *, slots: bool = False, sharper: bool = False) -> BoundSides:
     """``OPT_A~1 <= OPT_A1 + I g alpha/G epsilon``."""
-    q = Terms.of(case, sharper=sharper)
+    q = BoundTerms.of(case, sharper=sharper)
     wrong, right = (case.virtual(predicted=predicted, slots=slots) for predicted in (True, False))
-    return Sides(
+    return BoundSides(
         wrong.total,
         right.total + q.jobs * q.widest * q.most / q.gpus * q.error,
         ("OPT_A~1", "the bound"),
@@ -169,37 +171,37 @@ def lemma_3(case: SchedulingCase, *, slots: bool = False, sharper: bool = False)
     )
 
 
-def over_and_under(case: SchedulingCase) -> Sides:
+def over_and_under(case: SchedulingCase) -> BoundSides:
     """``OPT_A~1 <= OPT_A1 + I (what is predicted too much) - (what is predicted too little)``, on the machine."""
     wrong, right = (case.virtual(predicted=predicted).total for predicted in (True, False))
     pairs = zip(case.sizes(predicted=True), case.sizes(predicted=False), strict=True)
     more = [told - true for told, true in pairs]
     over, under = (sum((max(F(0), sign * v) for v in more), F(0)) for sign in (1, -1))
-    return Sides(wrong, right + len(more) * over - under, ("OPT_A~1", "the bound"), certificate=MACHINE)
+    return BoundSides(wrong, right + len(more) * over - under, ("OPT_A~1", "the bound"), certificate=MACHINE)
 
 
 def theorem_1(
     case: SchedulingCase, *, slots: bool = False, virtual_slots: bool = False, sharper: bool = False, more: int = 0
-) -> Sides:
+) -> BoundSides:
     """Gamma_A against the printed multiple of OPT_A; with ``more`` that much more."""
-    q, virtual = Terms.of(case, sharper=sharper), case.virtual(predicted=True, slots=virtual_slots)
+    q, virtual = BoundTerms.of(case, sharper=sharper), case.virtual(predicted=True, slots=virtual_slots)
     runs, best = case.asrpt(slots=slots, virtual_slots=virtual_slots), case.optimum(slots=slots)
     share = F(q.gpus, q.spare)
     factor = (2 + q.delay + q.rho * share) * q.rho + more
     factor += 2 * q.rho * q.widest * q.most / q.least * (1 + q.delay + (1 + q.rho) * share) * q.error / q.jobs
-    return Sides(
-        total(runs),
-        factor * total(best),
-        ("Gamma_A", f"{number(factor)} OPT_A"),
-        lambda: (virtual.picture("virtual machine"), *drawn(case, ("A-SRPT", runs), ("optimum", best))),
+    return BoundSides(
+        total_completion(runs),
+        factor * total_completion(best),
+        ("Gamma_A", f"{fraction_text(factor)} OPT_A"),
+        lambda: (virtual.picture("virtual machine"), *schedule_pictures(case, ("A-SRPT", runs), ("optimum", best))),
     )
 
 
-def bound(sides: Callable[[SchedulingCase], Sides]) -> Callable[[SchedulingCase], Finding]:
+def bound(sides: Callable[[SchedulingCase], BoundSides]) -> Callable[[SchedulingCase], Finding]:
     """The finding of a bound."""
     return lambda case: sides(case).finding
 
 
-def used(sides: Callable[[SchedulingCase], Sides]) -> Callable[[SchedulingCase], Fraction]:
+def used(sides: Callable[[SchedulingCase], BoundSides]) -> Callable[[SchedulingCase], Fraction]:
     """How much of a bound is used."""
     return lambda case: sides(case).ratio

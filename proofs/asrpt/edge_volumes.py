@@ -5,40 +5,47 @@ from __future__ import annotations
 from fractions import Fraction
 
 from hetopt.proofs.asrpt.iteration_equations import ring_bytes
-from hetopt.proofs.asrpt.staged_cases import Placing, exact, staged_job
-from hetopt.proofs.ledger.claim import Claim, Finding, number
+from hetopt.proofs.asrpt.staged_cases import StagedCase, exact, staged_job
+from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import Numbers, Space, Table, whole
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
 from hetopt.stages.allreduce import AllReduce, double_binary_tree
 from hetopt.stages.job_graph import job_graph
 
 F = Fraction
 
 
-def two_stages(numbers: Numbers) -> Placing:
+def two_stages(numbers: CaseNumbers) -> StagedCase:
     """Two stages on one server; ``replicas`` (1, 2) and ``outputs`` (1, 1), nothing to reduce."""
     replicas = numbers.row("replicas")
     job = staged_job("job", replicas, (F(1), F(1)), (F(0), F(0)), numbers.row("outputs"))
-    return Placing(job, (int(sum(replicas)),), F(1), F(1))
+    return StagedCase(job, (int(sum(replicas)),), F(1), F(1))
 
 
-LINKS = Space({}, {"replicas": Table(1, 2, whole(1, 6)), "outputs": Table(1, 1, whole(1, 8))}, two_stages)
+LINKS = Space(
+    {}, {"replicas": TableShape(1, 2, integers(1, 6)), "outputs": TableShape(1, 1, integers(1, 8))}, two_stages
+)
 
 
-def all_links(case: Placing, weight: Fraction) -> Finding:
+def all_links(case: StagedCase, weight: Fraction) -> Finding:
     """Whether links of that weight between all pairs of replicas carry what is handed on and its gradients."""
     before, after = (int(k) for k in case.pipeline.replicas)
     flows = 2 * before * exact(case.pipeline.outputs[0])
-    words = f"{before * after} links of {number(weight)} bytes carry {number(before * after * weight)} in all; "
-    return Finding(-abs(before * after * weight - flows), words + f"{number(flows)} bytes are handed on and come back")
+    words = (
+        f"{before * after} links of {fraction_text(weight)} bytes carry "
+        f"{fraction_text(before * after * weight)} in all; "
+    )
+    return Finding(
+        -abs(before * after * weight - flows), words + f"{fraction_text(flows)} bytes are handed on and come back"
+    )
 
 
-def weight_of_the_graph(case: Placing) -> Fraction:
+def weight_of_the_graph(case: StagedCase) -> Fraction:
     """Of a link of the library's graph; nothing is reduced, so its other edges weigh nothing."""
     return exact(max(job_graph(case.pipeline).weight.tolist()))
 
 
-def weight_of_one_copy(case: Placing) -> Fraction:
+def weight_of_one_copy(case: StagedCase) -> Fraction:
     """2 d_out / k of the stage that hands on."""
     return 2 * exact(case.pipeline.outputs[0]) / int(case.pipeline.replicas[0])
 
@@ -46,14 +53,16 @@ def weight_of_one_copy(case: Placing) -> Fraction:
 # -- AllReduce -------------------------------------------------------------------------------------------------------
 
 
-def one_stage(numbers: Numbers) -> Placing | None:
+def one_stage(numbers: CaseNumbers) -> StagedCase | None:
     """A stage of ``replicas`` on one server with ``parameters`` to reduce."""
     replicas = numbers.one("replicas")
     job = staged_job("job", (replicas,), (F(1),), numbers.row("parameters"), ())
-    return Placing(job, (int(replicas),), F(1), F(1))
+    return StagedCase(job, (int(replicas),), F(1), F(1))
 
 
-REPLICATED = Space({}, {"replicas": Table(1, 1, whole(2, 12)), "parameters": Table(1, 1, whole(1, 8))}, one_stage)
+REPLICATED = Space(
+    {}, {"replicas": TableShape(1, 1, integers(2, 12)), "parameters": TableShape(1, 1, integers(1, 8))}, one_stage
+)
 
 
 def tree_bytes(replicas: int, parameters: Fraction) -> tuple[list[Fraction], list[Fraction]]:
@@ -70,34 +79,40 @@ def tree_bytes(replicas: int, parameters: Fraction) -> tuple[list[Fraction], lis
     return sent, carried
 
 
-def _replicas(case: Placing) -> tuple[int, Fraction]:
+def _replicas(case: StagedCase) -> tuple[int, Fraction]:
     return int(case.pipeline.replicas[0]), exact(case.pipeline.parameters[0])
 
 
-def each_sends_the_same(case: Placing) -> Finding:
+def each_sends_the_same(case: StagedCase) -> Finding:
     """2 (k-1)/k h from every replica, in rings and in trees."""
     k, h = _replicas(case)
     rule = 2 * F(k - 1, k) * h
     sent = [*ring_bytes(k, h), *tree_bytes(k, h)[0]]
     off = max(sent, key=lambda bytes_sent: abs(bytes_sent - rule))
-    words = f"a replica sends {number(off)} bytes, not {number(rule)}" if off != rule else f"each sends {number(rule)}"
+    words = (
+        f"a replica sends {fraction_text(off)} bytes, not {fraction_text(rule)}"
+        if off != rule
+        else f"each sends {fraction_text(rule)}"
+    )
     return Finding(-abs(off - rule), words)
 
 
-def tree_edges_carry_less(case: Placing) -> Finding:
+def tree_edges_carry_less(case: StagedCase) -> Finding:
     """(k-1)/k h on every edge of either tree, as the graph has it."""
     k, h = _replicas(case)
     weight = exact(sum(job_graph(case.pipeline, AllReduce.TREE).weight.tolist())) / (2 * (k - 1))
     off = max(tree_bytes(k, h)[1], key=lambda carried: abs(carried - weight))
-    return Finding(-abs(off - weight), f"an edge carries {number(off)} bytes; its weight is {number(weight)}")
+    return Finding(
+        -abs(off - weight), f"an edge carries {fraction_text(off)} bytes; its weight is {fraction_text(weight)}"
+    )
 
 
-def in_the_mean(case: Placing) -> Finding:
+def in_the_mean(case: StagedCase) -> Finding:
     """2 (k-1)/k h from every replica of a ring; in trees h on every edge, and as much as in a ring in the mean."""
     k, h = _replicas(case)
     rule, (sent, carried) = 2 * F(k - 1, k) * h, tree_bytes(k, h)
     errors = [s - rule for s in ring_bytes(k, h)] + [sum(sent, F(0)) / k - rule] + [c - h for c in carried]
-    words = f"{number(rule)} bytes from each replica in the mean, {number(h)} on each edge of a tree"
+    words = f"{fraction_text(rule)} bytes from each replica in the mean, {fraction_text(h)} on each edge of a tree"
     return Finding(-max(map(abs, errors)), words)
 
 

@@ -13,11 +13,18 @@ from hetopt import instances
 from hetopt.data.instance import Instance
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.proofs.asrpt.iteration_bounds import INSIDE, one_server_is_enough
-from hetopt.proofs.asrpt.staged_cases import ALL_PLACEMENTS, Placing, alike, exact, filled, staged_job
-from hetopt.proofs.ledger.claim import Claim, Finding, number
-from hetopt.proofs.ledger.finding_pictures import Shares, placed
-from hetopt.proofs.ledger.procedures import Computation, Computed, ForAll, Growth, row, said
-from hetopt.proofs.ledger.space import Numbers, Space
+from hetopt.proofs.asrpt.staged_cases import (
+    ALL_PLACEMENTS,
+    StagedCase,
+    equal_servers_space,
+    exact,
+    full_servers_space,
+    staged_job,
+)
+from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.finding_pictures import SharesPicture, placement_picture
+from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, Growth, compare_number, compare_values
+from hetopt.proofs.ledger.space import CaseNumbers, Space
 from hetopt.stages.job_graph import job_graph
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
@@ -28,7 +35,7 @@ ALL_MAPPINGS = "all mappings of replicas to servers were enumerated, their cuts 
 
 
 @dataclass(frozen=True, eq=False)
-class Cutting:
+class CutCase:
     """A job whose replicas take all GPUs there are.
 
     Attributes
@@ -37,7 +44,7 @@ class Cutting:
         The job and the servers.
     """
 
-    placing: Placing
+    placing: StagedCase
 
     @property
     def instance(self) -> Instance:
@@ -73,67 +80,69 @@ class Cutting:
         groups = ([v for v, m in zip(labels, server, strict=True) if m == n] for n in range(len(self.placing.free)))
         return " | ".join(", ".join(group) for group in groups)
 
-    def picture(self, title: str, server: tuple[int, ...]) -> Shares:
+    def picture(self, title: str, server: tuple[int, ...]) -> SharesPicture:
         """Which replicas are on which server, and what is cut."""
         table = [[int(m == n) for n in range(len(self.placing.free))] for m in server]
-        cut = number(self.cuts[self.mappings.index(server)])
-        return placed(
+        cut = fraction_text(self.cuts[self.mappings.index(server)])
+        return placement_picture(
             f"{title}: {cut} bytes are cut", job_graph(self.placing.pipeline).labels, table, self.placing.free
         )
 
 
-def cutting(space: Space[Placing]) -> Space[Cutting]:
+def cut_space(space: Space[StagedCase]) -> Space[CutCase]:
     """The same cases, with mappings."""
 
-    def build(numbers: Numbers) -> Cutting | None:
+    def build(numbers: CaseNumbers) -> CutCase | None:
         case = space.build(numbers)
-        return None if case is None else Cutting(case)
+        return None if case is None else CutCase(case)
 
     return Space(space.sizes, space.tables, build, space.chosen)
 
 
-def heavy_edge_cuts_least(case: Cutting) -> Finding:
+def heavy_edge_cuts_least(case: CutCase) -> Finding:
     """The cut of Heavy-Edge against the least of all."""
     own, least = case.cuts[case.mappings.index(case.heavy_edge)], min(case.cuts)
     best = case.mappings[case.cuts.index(least)]
-    words = f"{case.told(case.heavy_edge)} cuts {number(own)} bytes, {case.told(best)} {number(least)}"
+    words = f"{case.told(case.heavy_edge)} cuts {fraction_text(own)} bytes, {case.told(best)} {fraction_text(least)}"
     shown = (case.picture("Heavy-Edge", case.heavy_edge), case.picture("the least cut", best))
     return Finding(least - own, words, (ALL_MAPPINGS,), shown)
 
 
-def least_cut_is_fastest(case: Cutting) -> Finding:
+def least_cut_is_fastest(case: CutCase) -> Finding:
     """The fastest of the least cuts against the fastest of all."""
     least, fastest = min(case.cuts), min(case.alphas)
     alpha, i = min((a, i) for i, (a, cut) in enumerate(zip(case.alphas, case.cuts, strict=True)) if cut == least)
     j = case.alphas.index(fastest)
     words = (
-        f"{case.told(case.mappings[i])} cuts {number(least)} bytes and takes {number(alpha)} s; "
-        f"{case.told(case.mappings[j])} cuts {number(case.cuts[j])} and takes {number(fastest)} s"
+        f"{case.told(case.mappings[i])} cuts {fraction_text(least)} bytes and takes {fraction_text(alpha)} s; "
+        f"{case.told(case.mappings[j])} cuts {fraction_text(case.cuts[j])} and takes {fraction_text(fastest)} s"
     )
     shown = (
-        case.picture(f"the least cut, {number(alpha)} s", case.mappings[i]),
-        case.picture(f"the fastest, {number(fastest)} s", case.mappings[j]),
+        case.picture(f"the least cut, {fraction_text(alpha)} s", case.mappings[i]),
+        case.picture(f"the fastest, {fraction_text(fastest)} s", case.mappings[j]),
     )
     return Finding(fastest - alpha, words, (ALL_MAPPINGS, ALL_PLACEMENTS), shown)
 
 
-def nothing_cut(case: Placing) -> Finding:
+def nothing_cut(case: StagedCase) -> Finding:
     """On one server: Heavy-Edge cuts nothing, and its iteration is the shortest of all placements on all servers."""
-    alone = Placing(case.job, (case.pipeline.gpus,), case.nic, case.intra)
+    alone = StagedCase(case.job, (case.pipeline.gpus,), case.nic, case.intra)
     found = HeavyEdge()(alone.pipeline, alone.servers)
     late, cut = exact(found.iteration_seconds) - case.shortest, exact(found.cut_bytes)
-    return Finding(-late - cut, f"{number(cut)} bytes are cut; {number(case.shortest + late)} s at best and here")
+    return Finding(
+        -late - cut, f"{fraction_text(cut)} bytes are cut; {fraction_text(case.shortest + late)} s at best and here"
+    )
 
 
 # -- families and examples -------------------------------------------------------------------------------------------
 
 
-def path(weight: int) -> Cutting:
+def path(weight: int) -> CutCase:
     """A path of five replicas whose edges weigh 1, W + 1, 2 and W, on servers of 3 and 2 GPUs."""
     w = F(weight)
     outputs = (F(1, 2), (w + 1) / 2, F(1), w / 2)
     job = staged_job("path", (F(1),) * 5, (F(1),) * 5, (F(0),) * 5, outputs)
-    return Cutting(Placing(job, (3, 2), F(1), F(8)))
+    return CutCase(StagedCase(job, (3, 2), F(1), F(8)))
 
 
 def cut_over_least(weight: int) -> Fraction:
@@ -152,19 +161,23 @@ def figure_2() -> Computation:
     heaviest = graph.heaviest_first[0]
     weight = dict(zip(map(tuple, graph.edges.tolist()), graph.weight.tolist(), strict=True))
     link = weight[labels.index("S1-R1"), labels.index("S2-R1")]
-    case = Cutting(
-        Placing(instance.jobs[0], tuple(servers.free.tolist()), exact(servers.nic[0]), exact(servers.intra[0]))
+    case = CutCase(
+        StagedCase(instance.jobs[0], tuple(servers.free.tolist()), exact(servers.nic[0]), exact(servers.intra[0]))
     )
     first = tuple(v for v, server in found.where.items() if server == "server1")
     return Computation(
         (
-            said("stages", int(printed["stages"]), len(pipeline)),
-            said("replicas of each stage", [int(printed["replicas_per_stage"])] * 3, pipeline.replicas.tolist()),
-            said("heaviest edge", "S1-R1, S1-R2", ", ".join(labels[v] for v in heaviest)),
-            row("MB on it", 20, exact(weight[heaviest]) / 10**6),
-            row("MB on a link between stages 1 and 2", 1, exact(link) / 10**6),
-            said("on the first server", ", ".join(printed["first_server"]), ", ".join(first)),
-            said("bytes cut: the least possible", number(min(case.cuts)), number(exact(found.cut_bytes))),
+            compare_values("stages", int(printed["stages"]), len(pipeline)),
+            compare_values(
+                "replicas of each stage", [int(printed["replicas_per_stage"])] * 3, pipeline.replicas.tolist()
+            ),
+            compare_values("heaviest edge", "S1-R1, S1-R2", ", ".join(labels[v] for v in heaviest)),
+            compare_number("MB on it", 20, exact(weight[heaviest]) / 10**6),
+            compare_number("MB on a link between stages 1 and 2", 1, exact(link) / 10**6),
+            compare_values("on the first server", ", ".join(printed["first_server"]), ", ".join(first)),
+            compare_values(
+                "bytes cut: the least possible", fraction_text(min(case.cuts)), fraction_text(exact(found.cut_bytes))
+            ),
         ),
         "Heavy-Edge gives the first server S1-R1, S1-R2, S2-R1 and S2-R2, as printed, and cuts the least bytes "
         "possible",
@@ -178,7 +191,7 @@ CLAIMS = (
         place="Fig. 2",
         statement="Three stages of two replicas, servers with 4, 1 and 1 free GPUs: the heaviest edge joins S1-R1 and "
         "S1-R2 (20 MB); S2-R1 and S2-R2 follow over links of 1 MB.",
-        means=Computed(figure_2),
+        means=ByComputation(figure_2),
         expected="true",
         policies=("asrpt",),
         note="Bytes of stages 2 and 3 are assumptions. That nothing less can be cut is ours.",
@@ -188,7 +201,7 @@ CLAIMS = (
         paper="A-SRPT",
         place="section IV-B",
         statement="Heavy-Edge minimises the bytes between servers.",
-        means=ForAll(cutting(filled()), heavy_edge_cuts_least),
+        means=ForAll(cut_space(full_servers_space()), heavy_edge_cuts_least),
         expected="false",
         printed=False,
         policies=("asrpt",),
@@ -224,7 +237,7 @@ is cut, and the edge $1$ alone leaves parts of one and four. So the least cut is
         place="section IV-B",
         statement="GPU mapping for short iterations is a graph cut problem: some mapping that cuts the least bytes has "
         r"the shortest iteration ($B_{intra} \ge B_{inter}$).",
-        means=ForAll(cutting(filled(servers=(2, 2))), least_cut_is_fastest),
+        means=ForAll(cut_space(full_servers_space(servers=(2, 2))), least_cut_is_fastest),
         expected="false",
         printed=False,
         policies=("asrpt",),
@@ -238,7 +251,7 @@ is cut, and the edge $1$ alone leaves parts of one and four. So the least cut is
         place="section IV-B",
         statement="Given the GPUs of one server, Heavy-Edge cuts nothing and has the shortest iteration of all "
         r"placements on equal servers ($B_{intra} \ge B_{inter}$).",
-        means=ForAll(alike(one_server_is_enough), nothing_cut, share=F(1, 4)),
+        means=ForAll(equal_servers_space(one_server_is_enough), nothing_cut, share=F(1, 4)),
         expected="true",
         printed=False,
         policies=("asrpt",),

@@ -9,12 +9,12 @@ from functools import cached_property
 from itertools import combinations
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.asrpt.graph_cuts import Cutting
-from hetopt.proofs.asrpt.scheduling_cases import optimal, total
-from hetopt.proofs.asrpt.staged_cases import Placing, cluster_of, staged_job
-from hetopt.proofs.ledger.claim import Claim, Finding, number
+from hetopt.proofs.asrpt.graph_cuts import CutCase
+from hetopt.proofs.asrpt.scheduling_cases import optimal, total_completion
+from hetopt.proofs.asrpt.staged_cases import StagedCase, cluster_of, staged_job
+from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, whole
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 
 F = Fraction
 
@@ -35,7 +35,7 @@ def packs(items: tuple[int, ...], room: tuple[int, ...]) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Packing:
+class BinPackingCase:
     """Items, and servers that they would fill.
 
     Attributes
@@ -56,12 +56,12 @@ class Packing:
         return max(3, len(self.items))
 
     @cached_property
-    def job(self) -> Cutting:
+    def job(self) -> CutCase:
         """A path of single replicas: an item of size a is a run of a stages; B_intra is ``weight`` times b."""
         ends = [n for item in self.items for n in (*[F(self.weight, 2)] * (item - 1), F(1, 2))][:-1]
         count = sum(self.items)
         job = staged_job("path", (F(1),) * count, (F(0),) * count, (F(0),) * count, ends)
-        return Cutting(Placing(job, (self.size,) * self.servers, F(1), F(self.weight)))
+        return CutCase(StagedCase(job, (self.size,) * self.servers, F(1), F(self.weight)))
 
     @property
     def instance(self) -> Instance:
@@ -72,30 +72,35 @@ class Packing:
 MOST_STAGES = 8
 
 
-def _packing(numbers: Numbers) -> Packing | None:
+def _packing(numbers: CaseNumbers) -> BinPackingCase | None:
     items, servers = tuple(map(int, numbers.row("items"))), int(numbers.one("servers"))
     if sum(items) % servers or not 1 < sum(items) <= MOST_STAGES:
         return None
-    return Packing(items, servers, sum(items) // servers)
+    return BinPackingCase(items, servers, sum(items) // servers)
 
 
-PACKINGS = Space({"n": (1, 5)}, {"items": Table(1, "n", whole(1, 4)), "servers": Table(1, 1, whole(2, 3))}, _packing)
+PACKINGS = Space(
+    {"n": (1, 5)}, {"items": TableShape(1, "n", integers(1, 4)), "servers": TableShape(1, 1, integers(2, 3))}, _packing
+)
 
 
-def cut_tells(case: Packing) -> Finding:
+def cut_tells(case: BinPackingCase) -> Finding:
     """Whether the least cut and the shortest iteration both tell whether the items fill the servers."""
     fits = packs(case.items, (case.size,) * case.servers)
     cut, alpha = min(case.job.cuts), min(case.job.alphas)
     right = (cut < case.weight) == fits and (alpha < case.weight) == fits
-    words = f"the items {'fill' if fits else 'do not fill'} the servers; least cut {number(cut)}, shortest iteration "
-    return Finding(F(0) if right else F(-1), f"{words}{number(alpha)}, heavy edge {case.weight}")
+    words = (
+        f"the items {'fill' if fits else 'do not fill'} the servers; least cut "
+        f"{fraction_text(cut)}, shortest iteration "
+    )
+    return Finding(F(0) if right else F(-1), f"{words}{fraction_text(alpha)}, heavy edge {case.weight}")
 
 
 # -- schedules -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class Triples:
+class ThreePartitionCase:
     """Jobs of one second, of which three at most fit beside each other.
 
     Attributes
@@ -119,41 +124,41 @@ class Triples:
     def least(self) -> Fraction:
         """The least sum of completion times."""
         lengths: list[dict[tuple[int, ...], Fraction]] = [{(k,): F(1)} for k in self.widths]
-        return total(optimal([F(0)] * len(self.widths), lengths, (self.gpus,)))
+        return total_completion(optimal([F(0)] * len(self.widths), lengths, (self.gpus,)))
 
 
-def _triples(numbers: Numbers) -> Triples | None:
+def _triples(numbers: CaseNumbers) -> ThreePartitionCase | None:
     gpus, widths = int(numbers.one("gpus")), tuple(map(int, numbers.row("widths")))
     fit = all(gpus < 4 * k and 2 * k < gpus for k in widths)
-    return Triples(gpus, widths) if fit and 3 * sum(widths) == gpus * len(widths) else None
+    return ThreePartitionCase(gpus, widths) if fit and 3 * sum(widths) == gpus * len(widths) else None
 
 
 THIRD = 7
 
 
-def _choose_triples(choose: Choose, sizes: Mapping[str, int]) -> Numbers:
+def _choose_triples(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
     """Widths about a third of the server, moved by steps that cancel."""
     widths = [F(THIRD)] * sizes["j"]
     for i, j in combinations(range(sizes["j"]), 2):
         step = choose((F(1), F(2), F(3), F(0)))
         if widths[i] + step < F(3 * THIRD, 2) and widths[j] - step > F(3 * THIRD, 4):
             widths[i], widths[j] = widths[i] + step, widths[j] - step
-    return Numbers({"gpus": ((F(3 * THIRD),),), "widths": (tuple(widths),)})
+    return CaseNumbers({"gpus": ((F(3 * THIRD),),), "widths": (tuple(widths),)})
 
 
 TRIPLES = Space(
     {"j": (6, 6)},
-    {"gpus": Table(1, 1, whole(12, 3 * THIRD)), "widths": Table(1, "j", whole(4, 10))},
+    {"gpus": TableShape(1, 1, integers(12, 3 * THIRD)), "widths": TableShape(1, "j", integers(4, 10))},
     _triples,
     _choose_triples,
 )
 
 
-def sum_tells(case: Triples) -> Finding:
+def sum_tells(case: ThreePartitionCase) -> Finding:
     """Whether the least sum tells whether the jobs split into threes that fill the server."""
     rounds = len(case.widths) // 3
     fits, threes = packs(case.widths, (case.gpus,) * rounds), F(3 * rounds * (rounds + 1), 2)
-    words = f"the least sum is {number(case.least)}, in threes {number(threes)}"
+    words = f"the least sum is {fraction_text(case.least)}, in threes {fraction_text(threes)}"
     return Finding(F(0) if (case.least == threes) == fits else F(-1), words)
 
 

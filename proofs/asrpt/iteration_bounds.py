@@ -8,64 +8,76 @@ from typing import Any
 
 import numpy as np
 
-from hetopt.proofs.asrpt.staged_cases import ALL_PLACEMENTS, BANDWIDTHS, Placing, alike, exact, staged_job
-from hetopt.proofs.ledger.claim import Claim, Finding, number
+from hetopt.proofs.asrpt.staged_cases import (
+    ALL_PLACEMENTS,
+    BANDWIDTHS,
+    StagedCase,
+    equal_servers_space,
+    exact,
+    staged_job,
+)
+from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll, Growth
-from hetopt.proofs.ledger.space import Numbers, Space, Table, whole
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
 
 F = Fraction
 HALF = F(1, 2)
 DOUBLING = tuple(map(F, (0, 1, 2, 4, 8)))
 
 
-def fast_inside(case: Placing) -> bool:
+def fast_inside(case: StagedCase) -> bool:
     """B_intra >= B_inter / g."""
     return case.intra >= case.nic
 
 
-def fast_links(case: Placing) -> bool:
+def fast_links(case: StagedCase) -> bool:
     """B_intra >= B_inter."""
     return case.intra >= case.nic * case.free[0]
 
 
-def one_server_is_enough(case: Placing) -> bool:
+def one_server_is_enough(case: StagedCase) -> bool:
     """B_intra >= B_inter, and the job fits on one server."""
     return fast_links(case) and case.pipeline.gpus <= case.free[0]
 
 
-def one_to_spare(case: Placing) -> bool:
+def one_to_spare(case: StagedCase) -> bool:
     """B_intra >= B_inter, one server is too small for the job, and there is one more than it needs."""
     gpus, size = case.pipeline.gpus, case.free[0]
     return fast_links(case) and size < gpus <= size * (len(case.free) - 1)
 
 
-def nothing_above_apart(case: Placing) -> Finding:
+def nothing_above_apart(case: StagedCase) -> Finding:
     """alpha_max as computed against the longest iteration of all placements."""
     longest = max(case.alphas)
     x = case.placements[case.alphas.index(longest)]
-    words = f"{case.told(x)} takes {number(longest)} s, all apart {number(case.apart)} s"
+    words = f"{case.told(x)} takes {fraction_text(longest)} s, all apart {fraction_text(case.apart)} s"
     return Finding(case.apart - longest, words, (ALL_PLACEMENTS,), (case.picture("the longest", x, longest),))
 
 
-def side_by_side_is_slower(case: Placing) -> Finding:
+def side_by_side_is_slower(case: StagedCase) -> Finding:
     """Two replicas on one server against both apart: above 0 only if together is strictly slower."""
     together = exact(case.seconds(np.array([[1], [1]]))[()])
     more = together - case.apart
-    return Finding(more if more > 0 else F(-1), f"{number(together)} s together, {number(case.apart)} s apart")
+    return Finding(
+        more if more > 0 else F(-1), f"{fraction_text(together)} s together, {fraction_text(case.apart)} s apart"
+    )
 
 
-def slow_inside(numbers: Numbers) -> Placing | None:
+def slow_inside(numbers: CaseNumbers) -> StagedCase | None:
     """Two stages of one replica that exchange 2 bytes, on a server with B_intra < B_inter / g."""
     nic, intra = numbers.row("bandwidth")
     job = staged_job("job", (F(1), F(1)), numbers.row("seconds") * 2, (F(0), F(0)), numbers.row("outputs"))
-    return Placing(job, (2,), nic, intra) if intra < nic else None
+    return StagedCase(job, (2,), nic, intra) if intra < nic else None
 
 
-def greedy_is_shortest(case: Placing) -> Finding:
+def greedy_is_shortest(case: StagedCase) -> Finding:
     """alpha~_min against the shortest iteration of all placements."""
     x = case.placements[case.alphas.index(case.shortest)]
-    words = f"servers filled one after the other: {number(case.greedy)} s; {case.told(x)}: {number(case.shortest)} s"
+    words = (
+        f"servers filled one after the other: {fraction_text(case.greedy)} s; {case.told(x)}: "
+        f"{fraction_text(case.shortest)} s"
+    )
     shown = (
         case.picture("one server after the other", case.greedily, case.greedy),
         case.picture("the shortest", x, case.shortest),
@@ -73,13 +85,13 @@ def greedy_is_shortest(case: Placing) -> Finding:
     return Finding(case.shortest - case.greedy, words, (ALL_PLACEMENTS,), shown)
 
 
-def greedy_between(case: Placing) -> Finding:
+def greedy_between(case: StagedCase) -> Finding:
     """alpha_min <= alpha~_min <= alpha_max."""
     values = (case.shortest, case.greedy, case.apart)
-    return Finding(min(case.greedy - case.shortest, case.apart - case.greedy), " <= ".join(map(number, values)))
+    return Finding(min(case.greedy - case.shortest, case.apart - case.greedy), " <= ".join(map(fraction_text, values)))
 
 
-def fewest_servers_are_best(case: Placing) -> Finding:
+def fewest_servers_are_best(case: StagedCase) -> Finding:
     """The shortest iteration on the fewest servers, however they are filled, against the shortest on more."""
     servers = [int(x.any(axis=0).sum()) for x in case.placements]
     least = min(servers)
@@ -88,7 +100,7 @@ def fewest_servers_are_best(case: Placing) -> Finding:
         for more in (False, True)
     )
     placement = case.told(case.placements[many[1]])
-    words = f"on {least} servers at best {number(few[0])} s; {placement}: {number(many[0])} s"
+    words = f"on {least} servers at best {fraction_text(few[0])} s; {placement}: {fraction_text(many[0])} s"
     shown = (
         case.picture(f"on {least} servers at best", case.placements[few[1]], few[0]),
         case.picture("on more", case.placements[many[1]], many[0]),
@@ -96,10 +108,13 @@ def fewest_servers_are_best(case: Placing) -> Finding:
     return Finding(many[0] - few[0], words, (ALL_PLACEMENTS,), shown)
 
 
-def within_bandwidths(case: Placing) -> Finding:
+def within_bandwidths(case: StagedCase) -> Finding:
     """alpha_max <= B_intra / (B_inter / g) alpha_min."""
     room = case.intra / case.nic * case.shortest - case.apart
-    return Finding(room, f"{number(case.apart)} <= {number(case.intra / case.nic)} * {number(case.shortest)}")
+    return Finding(
+        room,
+        f"{fraction_text(case.apart)} <= {fraction_text(case.intra / case.nic)} * {fraction_text(case.shortest)}",
+    )
 
 
 # -- how far the greedy one can be off -------------------------------------------------------------------------------
@@ -107,11 +122,11 @@ def within_bandwidths(case: Placing) -> Finding:
 INTRA = 12
 
 
-def two_by_two(parameters: int) -> Placing:
+def two_by_two(parameters: int) -> StagedCase:
     """Two stages of two replicas, nothing to compute, on two servers of three GPUs; B_inter / g = 1."""
     h, none = F(parameters), F(0)
     job = staged_job("job", (F(2), F(2)), (none, none), (h, h), (F(1),))
-    return Placing(job, (3, 3), F(1), F(INTRA))
+    return StagedCase(job, (3, 3), F(1), F(INTRA))
 
 
 def greedy_over_shortest(parameters: int) -> Fraction:
@@ -160,7 +175,7 @@ CLAIMS = (
         statement=r"The longest iteration $\alpha^{max}$ of a job is that with every replica on a server of its own "
         r"and "
         r"$B_{inter} / g$ of bandwidth.",
-        means=ForAll(alike(), nothing_above_apart),
+        means=ForAll(equal_servers_space(), nothing_above_apart),
         expected="false",
         policies=("asrpt",),
         instead="asrpt/alpha-max-fast-inside",
@@ -171,7 +186,7 @@ CLAIMS = (
         paper="A-SRPT",
         place="section III-B",
         statement=r"No placement has a longer iteration than $\alpha^{max}$ if $B_{intra} \ge B_{inter} / g$.",
-        means=ForAll(alike(fast_inside), nothing_above_apart, share=HALF),
+        means=ForAll(equal_servers_space(fast_inside), nothing_above_apart, share=HALF),
         expected="true",
         printed=False,
         policies=("asrpt",),
@@ -191,9 +206,9 @@ CLAIMS = (
             Space(
                 {},
                 {
-                    "bandwidth": Table(1, 2, BANDWIDTHS),
-                    "seconds": Table(1, 1, whole(0, 8)),
-                    "outputs": Table(1, 1, whole(1, 8)),
+                    "bandwidth": TableShape(1, 2, BANDWIDTHS),
+                    "seconds": TableShape(1, 1, integers(0, 8)),
+                    "outputs": TableShape(1, 1, integers(1, 8)),
                 },
                 slow_inside,
             ),
@@ -212,7 +227,7 @@ CLAIMS = (
         statement=r"$\tilde\alpha^{min}$, reached by Heavy-Edge on servers that contribute all $g$ GPUs but the "
         r"last, is "
         r"the minimum achievable time of an iteration ($B_{intra} \ge B_{inter}$).",
-        means=ForAll(alike(fast_links), greedy_is_shortest),
+        means=ForAll(equal_servers_space(fast_links), greedy_is_shortest),
         expected="false",
         policies=("asrpt",),
         instead="asrpt/alpha-order",
@@ -226,7 +241,8 @@ CLAIMS = (
         statement="An iteration is shortest on the fewest servers possible, filled in some way "
         r"($B_{intra} \ge B_{inter}$).",
         means=ForAll(
-            alike(one_to_spare, stages=(1, 2), servers=(2, 3), gpus=(2, 3), ladder=DOUBLING), fewest_servers_are_best
+            equal_servers_space(one_to_spare, stages=(1, 2), servers=(2, 3), gpus=(2, 3), ladder=DOUBLING),
+            fewest_servers_are_best,
         ),
         expected="false",
         policies=("asrpt",),
@@ -237,7 +253,7 @@ CLAIMS = (
         paper="A-SRPT",
         place="section IV-B",
         statement=r"$\alpha^{min} \le \tilde\alpha^{min} \le \alpha^{max}$ if $B_{intra} \ge B_{inter} / g$.",
-        means=ForAll(alike(fast_inside), greedy_between, share=HALF),
+        means=ForAll(equal_servers_space(fast_inside), greedy_between, share=HALF),
         expected="true",
         printed=False,
         policies=("asrpt",),
@@ -248,7 +264,7 @@ CLAIMS = (
         paper="A-SRPT",
         place="section IV-B",
         statement=r"$\tilde\alpha^{min} = \alpha^{min}$ if the job fits on one server and $B_{intra} \ge B_{inter}$.",
-        means=ForAll(alike(one_server_is_enough), greedy_is_shortest, share=F(1, 4)),
+        means=ForAll(equal_servers_space(one_server_is_enough), greedy_is_shortest, share=F(1, 4)),
         expected="true",
         printed=False,
         policies=("asrpt",),
@@ -260,7 +276,7 @@ CLAIMS = (
         place="section IV-B",
         statement=r"$\alpha^{max} \le \frac{g B_{intra}}{B_{inter}} \alpha^{min}$, and so $\rho$ and "
         r"$\tilde\alpha^{min} / \alpha^{min}$ are at most that, if $B_{intra} \ge B_{inter}$.",
-        means=ForAll(alike(fast_links), within_bandwidths, share=HALF),
+        means=ForAll(equal_servers_space(fast_links), within_bandwidths, share=HALF),
         expected="true",
         printed=False,
         policies=("asrpt",),

@@ -11,11 +11,11 @@ import numpy as np
 
 from hetopt.data.instance import Instance
 from hetopt.models.asrpt.contents import Whole
-from hetopt.proofs.asrpt.staged_cases import BANDWIDTHS, BYTES, Placing, exact, staged_job
-from hetopt.proofs.ledger.claim import Claim, Finding, number
+from hetopt.proofs.asrpt.staged_cases import BANDWIDTHS, BYTES, StagedCase, exact, staged_job
+from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll, Untestable
-from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, whole
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 from hetopt.stages.iteration_time import parts
 
 F = Fraction
@@ -23,7 +23,7 @@ HALF = F(1, 2)
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
+class PlacedJob:
     """A job, and where its replicas are.
 
     Attributes
@@ -34,7 +34,7 @@ class Placed:
         (S, M) replicas.
     """
 
-    placing: Placing
+    placing: StagedCase
     x: Whole
 
     @property
@@ -53,36 +53,36 @@ class Placed:
         return [(int(s), int(m)) for s, m in np.argwhere(self.x > 0)]
 
 
-def placed(stages: tuple[int, int], servers: tuple[int, int], *, fast_inside: bool = False) -> Space[Placed]:
+def placed_space(stages: tuple[int, int], servers: tuple[int, int], *, fast_inside: bool = False) -> Space[PlacedJob]:
     """Placements; with ``fast_inside`` B_intra >= B_inter, g being the most GPUs that a server gives."""
 
-    def build(numbers: Numbers) -> Placed | None:
+    def build(numbers: CaseNumbers) -> PlacedJob | None:
         x = np.array([[int(v) for v in row] for row in numbers["x"]])
         nic, intra = numbers.row("bandwidth")
         if not (x.any(axis=0).all() and x.any(axis=1).all()) or (fast_inside and intra < nic * int(x.sum(0).max())):
             return None
         keys = ("seconds", "parameters", "outputs")
         job = staged_job("job", [F(int(k)) for k in x.sum(axis=1)], *(numbers.row(key) for key in keys))
-        return Placed(Placing(job, tuple(x.sum(axis=0).tolist()), nic, intra), x)
+        return PlacedJob(StagedCase(job, tuple(x.sum(axis=0).tolist()), nic, intra), x)
 
-    def choose(choose: Choose, sizes: Mapping[str, int]) -> Numbers:
+    def choose(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
         s, m = sizes["s"], sizes["m"]
-        x = [[choose(whole(0, 3)) for _ in range(m)] for _ in range(s)]
+        x = [[choose(integers(0, 3)) for _ in range(m)] for _ in range(s)]
         for i in range(max(s, m)):
             x[i % s][i % m] = max(F(1), x[i % s][i % m])
         most = max(sum(column) for column in zip(*x, strict=True))
-        nic = choose(whole(1, 2))
+        nic = choose(integers(1, 2))
         intra = choose([v for v in BANDWIDTHS if not fast_inside or v >= nic * most] or [nic * most])
         rows = {key: (tuple(choose(BYTES) for _ in range(s)),) for key in ("seconds", "parameters")}
-        outputs = (tuple(choose(whole(1, 8)) for _ in range(s - 1)),)
-        return Numbers({"x": tuple(map(tuple, x)), **rows, "outputs": outputs, "bandwidth": ((nic, intra),)})
+        outputs = (tuple(choose(integers(1, 8)) for _ in range(s - 1)),)
+        return CaseNumbers({"x": tuple(map(tuple, x)), **rows, "outputs": outputs, "bandwidth": ((nic, intra),)})
 
     tables = {
-        "x": Table("s", "m", whole(0, 3)),
-        "seconds": Table(1, "s", BYTES),
-        "parameters": Table(1, "s", BYTES),
-        "outputs": Table(1, "s-1", whole(1, 8)),
-        "bandwidth": Table(1, 2, BANDWIDTHS),
+        "x": TableShape("s", "m", integers(0, 3)),
+        "seconds": TableShape(1, "s", BYTES),
+        "parameters": TableShape(1, "s", BYTES),
+        "outputs": TableShape(1, "s-1", integers(1, 8)),
+        "bandwidth": TableShape(1, 2, BANDWIDTHS),
     }
     return Space({"s": stages, "m": servers}, tables, build, choose)
 
@@ -90,13 +90,13 @@ def placed(stages: tuple[int, int], servers: tuple[int, int], *, fast_inside: bo
 # -- between stages --------------------------------------------------------------------------------------------------
 
 
-def handed_on(case: Placed) -> list[Fraction]:
+def handed_on(case: PlacedJob) -> list[Fraction]:
     """(S,) d_out, and 0 of the last stage."""
     outputs = [exact(d) for d in case.placing.pipeline.outputs]
     return [*outputs[:-1], F(0)]
 
 
-def exchange_by_pairs(case: Placed, s: int, m: int) -> Fraction:
+def exchange_by_pairs(case: PlacedJob, s: int, m: int) -> Fraction:
     """Seconds in which a replica of stage s on server m exchanges with each replica of the stages beside it.
 
     What a replica hands on is split evenly over the replicas of the next stage, and as much comes back as gradients.
@@ -113,17 +113,19 @@ def exchange_by_pairs(case: Placed, s: int, m: int) -> Fraction:
 
 
 def compared(
-    case: Placed, ours: Callable[[Placed, int, int], Fraction], theirs: Callable[[Placed, int, int], Fraction]
+    case: PlacedJob, ours: Callable[[PlacedJob, int, int], Fraction], theirs: Callable[[PlacedJob, int, int], Fraction]
 ) -> Finding:
     """The largest difference of two ways to compute seconds of a stage on a server."""
     worst = max(case.there, key=lambda at: abs(ours(case, *at) - theirs(case, *at)))
     a, b = ours(case, *worst), theirs(case, *worst)
     where = f"stage {worst[0] + 1} on {case.placing.servers.names[worst[1]]}"
-    return Finding(-abs(a - b), f"{where}: {number(b)} s by the equation, {number(a)} s replica by replica")
+    return Finding(
+        -abs(a - b), f"{where}: {fraction_text(b)} s by the equation, {fraction_text(a)} s replica by replica"
+    )
 
 
-def _library(name: str) -> Callable[[Placed, int, int], Fraction]:
-    def seconds(case: Placed, s: int, m: int) -> Fraction:
+def _library(name: str) -> Callable[[PlacedJob, int, int], Fraction]:
+    def seconds(case: PlacedJob, s: int, m: int) -> Fraction:
         found = parts(case.placing.pipeline, case.x, case.placing.servers)
         return exact(getattr(found, name)[s, m])
 
@@ -156,7 +158,7 @@ def ring_bytes(replicas: int, parameters: Fraction) -> list[Fraction]:
     return sent
 
 
-def reduce_by_steps(case: Placed, s: int, m: int) -> Fraction:
+def reduce_by_steps(case: PlacedJob, s: int, m: int) -> Fraction:
     """Seconds of the slowest edge of the ring that starts on server m: replicas in the order of their servers."""
     k = case.replicas[s]
     sent = ring_bytes(k, exact(case.placing.pipeline.parameters[s]))
@@ -172,7 +174,7 @@ def reduce_by_steps(case: Placed, s: int, m: int) -> Fraction:
 # -- over iterations -------------------------------------------------------------------------------------------------
 
 
-def many(case: Placed, iterations: int) -> Fraction:
+def many(case: PlacedJob, iterations: int) -> Fraction:
     """Seconds until an asynchronous pipeline has done so many iterations, stage by stage."""
     done = [F(0)] * len(case.replicas)
     for _ in range(iterations):
@@ -182,7 +184,7 @@ def many(case: Placed, iterations: int) -> Fraction:
     return done[-1]
 
 
-def stage_seconds(case: Placed) -> list[Fraction]:
+def stage_seconds(case: PlacedJob) -> list[Fraction]:
     """(S,) seconds of each stage on the slowest of its servers: max over m of beta."""
     found: Any = parts(case.placing.pipeline, case.x, case.placing.servers)
     return [exact(v) for v in (found.forward + found.backward + found.exchange + found.reduce).max(axis=1)]
@@ -191,11 +193,11 @@ def stage_seconds(case: Placed) -> list[Fraction]:
 ITERATIONS = (1, 2, 7)
 
 
-def paced_by_slowest(case: Placed) -> Finding:
+def paced_by_slowest(case: PlacedJob) -> Finding:
     """Whether n iterations take n alpha and, once, the other stages' seconds."""
     alpha, once = exact(case.placing.seconds(case.x)[()]), sum(stage_seconds(case), F(0))
     off = max(abs(many(case, n) - (n - 1) * alpha - once) for n in ITERATIONS)
-    return Finding(-off, f"{number(once)} s once and {number(alpha)} s for each further iteration")
+    return Finding(-off, f"{fraction_text(once)} s once and {fraction_text(alpha)} s for each further iteration")
 
 
 def identity() -> str:
@@ -233,7 +235,7 @@ CLAIMS = (
         r"\frac{x_{s-1}^m}{k_{s-1}} "
         r"+ 2 d^{out}_s \frac{x_{s+1}^m}{k_{s+1}}}{B_{intra}}$, with $k_{s-1} d^{out}_{s-1} = k_s d^{in}_s$.",
         means=ForAll(
-            placed((2, 4), (1, 3)), lambda c: compared(c, exchange_by_pairs, _library("exchange")), share=HALF
+            placed_space((2, 4), (1, 3)), lambda c: compared(c, exchange_by_pairs, _library("exchange")), share=HALF
         ),
         expected="true",
         printed=False,
@@ -266,7 +268,7 @@ part. The same holds for stage $s + 1$ with $2 d^{out}_s / k_{s+1}$ a pair.""",
         statement=r"An AllReduce takes $\frac{2 (k_s - 1) h_s}{k_s (x_s^m / g) B_{inter}}$ seconds if $x_s^m < k_s$ "
         r"and $\frac{2 (k_s - 1) h_s}{k_s B_{intra}}$ if $x_s^m = k_s$, for rings and $B_{intra} \ge B_{inter}$.",
         means=ForAll(
-            placed((1, 2), (1, 3), fast_inside=True), lambda c: compared(c, reduce_by_steps, _library("reduce"))
+            placed_space((1, 2), (1, 3), fast_inside=True), lambda c: compared(c, reduce_by_steps, _library("reduce"))
         ),
         expected="true",
         printed=False,
@@ -286,7 +288,7 @@ leaves, since $(x / g) B_{inter} \le B_{inter} \le B_{intra}$; where $x = k$ all
         place="eq. (7)",
         statement=r"The time per iteration of an asynchronous pipeline is that of its slowest stage, "
         r"$\alpha = \max_{s, m} \beta_s^m$: $n$ iterations take $n \alpha$ and, once, the seconds of the other stages.",
-        means=ForAll(placed((1, 4), (1, 3)), paced_by_slowest, share=HALF),
+        means=ForAll(placed_space((1, 4), (1, 3)), paced_by_slowest, share=HALF),
         expected="true",
         policies=("asrpt",),
         proof=r"""

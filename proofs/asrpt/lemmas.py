@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from hetopt.proofs.asrpt.bound_sides import Sides, bound, each_job, lemma_1, lemma_2, lemma_3, over_and_under, used
-from hetopt.proofs.asrpt.scheduling_cases import PREDICTED, SchedulingCase, scheduling_cases
+from hetopt.proofs.asrpt.bound_sides import BoundSides, bound, each_job, lemma_1, lemma_2, lemma_3, over_and_under, used
+from hetopt.proofs.asrpt.scheduling_cases import PREDICTED, SchedulingCase, scheduling_space
 from hetopt.proofs.ledger.claim import Claim
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import Space, whole
+from hetopt.proofs.ledger.space import Space, integers
 
 F = Fraction
 HALF = F(1, 2)
 
-RIGHT = scheduling_cases(talking=True, iterations=whole(1, 4))
+RIGHT = scheduling_space(talking=True, iterations=integers(1, 4))
 """Right predictions, B_intra >= B_inter / g, G > g_max."""
 
-WRONG = scheduling_cases(talking=True, iterations=whole(1, 4), predicted=PREDICTED, delayed=True)
+WRONG = scheduling_space(talking=True, iterations=integers(1, 4), predicted=PREDICTED, delayed=True)
 """The same with predictions of any kind, and delays."""
 
-ANY = scheduling_cases(
-    talking=True, iterations=whole(1, 4), predicted=PREDICTED, delayed=True, spare=False, inside="any"
+ANY = scheduling_space(
+    talking=True, iterations=integers(1, 4), predicted=PREDICTED, delayed=True, spare=False, inside="any"
 )
 """Any bandwidths, and jobs that need all GPUs."""
 
@@ -31,12 +31,12 @@ def in_whole_slots(case: SchedulingCase) -> bool:
     return all(length.denominator == 1 for uses in case.lengths for length in uses.values())
 
 
-SLOTTED = scheduling_cases(in_whole_slots, most_gpus=6, talking=True, predicted=PREDICTED, iterations=whole(1, 4))
+SLOTTED = scheduling_space(in_whole_slots, most_gpus=6, talking=True, predicted=PREDICTED, iterations=integers(1, 4))
 """G > g_max, B_intra >= B_inter / g, no delays, and jobs that take whole slots."""
 
 
 def holds(
-    space: Space[SchedulingCase], sides: Callable[[SchedulingCase], Sides], *, measured: bool = True
+    space: Space[SchedulingCase], sides: Callable[[SchedulingCase], BoundSides], *, measured: bool = True
 ) -> ForAll[SchedulingCase]:
     """A bound that is to hold; where ``measured``, with how much of it is used."""
     return ForAll(space, bound(sides), ratio=used(sides) if measured else None, share=HALF)
@@ -105,7 +105,7 @@ CLAIMS = (
         paper="A-SRPT",
         place="Lemma 1",
         statement=SLOTS + LEMMA_1,
-        means=ForAll(scheduling_cases(), bound(lambda c: lemma_1(c, slots=True))),
+        means=ForAll(scheduling_space(), bound(lambda c: lemma_1(c, slots=True))),
         expected="false",
         policies=("asrpt",),
         instead="asrpt/lemma-1-continuous",
@@ -116,7 +116,7 @@ CLAIMS = (
         paper="A-SRPT",
         place="Lemma 1",
         statement=SLOW + LEMMA_1,
-        means=ForAll(scheduling_cases(talking=True, inside="slow", arriving=False), bound(lemma_1)),
+        means=ForAll(scheduling_space(talking=True, inside="slow", arriving=False), bound(lemma_1)),
         expected="false",
         printed=False,
         policies=("asrpt",),
@@ -152,7 +152,7 @@ CLAIMS = (
         place="Lemma 2",
         statement="Jobs start with slots of one second; the virtual machine runs in continuous time, as Lemma 1 needs. "
         + LEMMA_2,
-        means=ForAll(scheduling_cases(jobs=(1, 2)), bound(lambda c: lemma_2(c, slots=True))),
+        means=ForAll(scheduling_space(jobs=(1, 2)), bound(lambda c: lemma_2(c, slots=True))),
         expected="false",
         policies=("asrpt",),
         instead="asrpt/lemma-2-continuous",
@@ -183,7 +183,7 @@ CLAIMS = (
         place="Lemma 2",
         statement=SLOW + LEMMA_2,
         means=ForAll(
-            scheduling_cases(talking=True, inside="slow", arriving=False, predicted=PREDICTED), bound(lemma_2)
+            scheduling_space(talking=True, inside="slow", arriving=False, predicted=PREDICTED), bound(lemma_2)
         ),
         expected="false",
         printed=False,
@@ -244,7 +244,7 @@ CLAIMS = (
         place="Lemma 3",
         statement=SLOTS + LEMMA_3,
         means=ForAll(
-            scheduling_cases(jobs=(1, 2), predicted=whole(1, 6), iterations=whole(1, 4)),
+            scheduling_space(jobs=(1, 2), predicted=integers(1, 6), iterations=integers(1, 4)),
             bound(lambda c: lemma_3(c, slots=True)),
         ),
         expected="false",
@@ -258,7 +258,7 @@ CLAIMS = (
         place="Lemma 3",
         statement=SLOW + LEMMA_3,
         means=ForAll(
-            scheduling_cases(talking=True, inside="slow", arriving=False, predicted=PREDICTED), bound(lemma_3)
+            scheduling_space(talking=True, inside="slow", arriving=False, predicted=PREDICTED), bound(lemma_3)
         ),
         expected="false",
         printed=False,

@@ -4,32 +4,34 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hetopt.proofs.asrpt.scheduling_cases import PREDICTED, SchedulingCase, overfull, picture, scheduling_cases
+from hetopt.proofs.asrpt.scheduling_cases import PREDICTED, SchedulingCase, overfull, schedule_picture, scheduling_space
 from hetopt.proofs.asrpt.single_machine import (
     ONE_MACHINE,
     TWO_MACHINES,
-    Preemptive,
+    PreemptiveCase,
     best_seconds,
     drawn_seconds,
     least_total,
     srpt,
 )
-from hetopt.proofs.ledger.claim import Claim, Finding, number
+from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import whole
+from hetopt.proofs.ledger.space import integers
 
 F = Fraction
 HALF = F(1, 2)
 
 
-def shortest_first_is_best(case: Preemptive) -> Finding:
+def shortest_first_is_best(case: PreemptiveCase) -> Finding:
     """SRPT's sum of completion times against the least of all ways to give each second to a job."""
     found = srpt([F(r) for r in case.arrivals], [F(n) for n in case.sizes]).total
     least = least_total(case.arrivals, case.sizes)
-    return Finding(least - found, f"{number(found)} by SRPT, {least} at best", ("every second to every job was tried",))
+    return Finding(
+        least - found, f"{fraction_text(found)} by SRPT, {least} at best", ("every second to every job was tried",)
+    )
 
 
-def shortest_first_is_best_on_two(case: Preemptive) -> Finding:
+def shortest_first_is_best_on_two(case: PreemptiveCase) -> Finding:
     """SRPT on all machines, ties settled in the best way, against the least of all ways to give each second to jobs."""
     ways = [best_seconds(case.arrivals, case.sizes, case.machines, shortest=shortest) for shortest in (True, False)]
     found, least = (total for total, _ in ways)
@@ -44,7 +46,7 @@ def in_virtual_order(case: SchedulingCase) -> Finding:
     start = {run.job: run.start for run in case.asrpt()}
     pairs = [(i, j) for i in start for j in start if virtual.ends[i] < virtual.ends[j]]
     slack = min((start[j] - start[i] for i, j in pairs), default=F(0))
-    return Finding(slack, f"the later one starts {number(slack)} s later or more")
+    return Finding(slack, f"the later one starts {fraction_text(slack)} s later or more")
 
 
 def smaller_starts_first(case: SchedulingCase) -> Finding:
@@ -53,9 +55,11 @@ def smaller_starts_first(case: SchedulingCase) -> Finding:
     start = {run.job: run.start for run in runs}
     pairs = [(i, j) for i in start for j in start if sizes[i] < sizes[j]]
     slack, i, j = min(((start[j] - start[i], i, j) for i, j in pairs), default=(F(0), 0, 0))
-    words = f"job{i + 1} needs {number(sizes[i])} s on the virtual machine and starts at {number(start[i])}; "
-    words += f"job{j + 1} needs {number(sizes[j])} and starts at {number(start[j])}"
-    pictures = (case.virtual(predicted=True).picture("virtual machine"), picture("A-SRPT", runs, case.free))
+    words = (
+        f"job{i + 1} needs {fraction_text(sizes[i])} s on the virtual machine and starts at {fraction_text(start[i])}; "
+    )
+    words += f"job{j + 1} needs {fraction_text(sizes[j])} and starts at {fraction_text(start[j])}"
+    pictures = (case.virtual(predicted=True).picture("virtual machine"), schedule_picture("A-SRPT", runs, case.free))
     return Finding(slack, words, (), pictures)
 
 
@@ -66,8 +70,8 @@ def never_overfull(case: SchedulingCase, *, closed: bool) -> Finding:
     late = min(run.start - case.arrivals[run.job] for run in runs)
     placed = all(sum(run.use) == case.tasks[run.job].gpus for run in runs)
     slack = min(F(-over), late, F(0) if placed else F(-1))
-    words = f"at {number(time)} jobs hold {over + case.free[m]} of the {case.free[m]} GPUs of server{m + 1}"
-    return Finding(slack, words, (), (picture("A-SRPT", runs, case.free),))
+    words = f"at {fraction_text(time)} jobs hold {over + case.free[m]} of the {case.free[m]} GPUs of server{m + 1}"
+    return Finding(slack, words, (), (schedule_picture("A-SRPT", runs, case.free),))
 
 
 TAILS = r"""
@@ -113,7 +117,7 @@ CLAIMS = (
         place="Algorithm 1",
         statement="Jobs start in the order in which they complete in the virtual schedule.",
         means=ForAll(
-            scheduling_cases(talking=True, predicted=PREDICTED, delayed=True, iterations=whole(1, 3)),
+            scheduling_space(talking=True, predicted=PREDICTED, delayed=True, iterations=integers(1, 3)),
             in_virtual_order,
             share=HALF,
         ),
@@ -129,7 +133,7 @@ CLAIMS = (
         place="section IV-C",
         statement=r"Jobs with larger predicted workloads $\frac{g_i}{G} \tilde n_i \tilde\alpha_i^{min}$ are scheduled "
         "later.",
-        means=ForAll(scheduling_cases(), smaller_starts_first),
+        means=ForAll(scheduling_space(), smaller_starts_first),
         expected="false",
         policies=("asrpt",),
         instead="asrpt/larger-later-together",
@@ -142,7 +146,7 @@ CLAIMS = (
         statement="Jobs with larger predicted workloads start no earlier than those with smaller ones, if all "
         "arrive at the same time.",
         means=ForAll(
-            scheduling_cases(arriving=False, talking=True, predicted=PREDICTED, delayed=True),
+            scheduling_space(arriving=False, talking=True, predicted=PREDICTED, delayed=True),
             smaller_starts_first,
             share=HALF,
         ),
@@ -160,7 +164,7 @@ CLAIMS = (
         statement=r"A-SRPT's schedule satisfies $\sum_{i: t_i \le t \le t_i + n_i \alpha_i} \sum_s x_{i,s}^m \le g$ "
         r"for "
         "all $t$ and $m$.",
-        means=ForAll(scheduling_cases(spare=False), lambda c: never_overfull(c, closed=True)),
+        means=ForAll(scheduling_space(spare=False), lambda c: never_overfull(c, closed=True)),
         expected="false",
         policies=("asrpt",),
         instead="asrpt/eq-3-half-open",
@@ -174,7 +178,7 @@ CLAIMS = (
         place="eqs. (1) to (3)",
         statement=r"A-SRPT's schedule satisfies (1), (2), and (3) with $t_i \le t < t_i + n_i \alpha_i$.",
         means=ForAll(
-            scheduling_cases(spare=False, inside="any", talking=True, predicted=PREDICTED, delayed=True),
+            scheduling_space(spare=False, inside="any", talking=True, predicted=PREDICTED, delayed=True),
             lambda c: never_overfull(c, closed=False),
             share=HALF,
         ),

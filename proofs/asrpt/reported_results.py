@@ -7,7 +7,14 @@ from fractions import Fraction
 from hetopt import instances
 from hetopt.models.asrpt.networks import network
 from hetopt.proofs.ledger.claim import Claim
-from hetopt.proofs.ledger.procedures import Computation, Computed, Row, Untestable, row, said
+from hetopt.proofs.ledger.procedures import (
+    ByComputation,
+    ComparedValue,
+    Computation,
+    Untestable,
+    compare_number,
+    compare_values,
+)
 
 F = Fraction
 
@@ -30,12 +37,14 @@ JOBS = 758_223
 """Of the trace, after cleaning [ASRPT, section V-A]."""
 
 
-def parameters(name: str) -> Row:
+def parameters(name: str) -> ComparedValue:
     """A row of Table I against the network's published shape."""
     (text, _), *_ = instances.expected(f"asrpt/{name}")["network"].printed.values()
     unit = {"M": 10**6, "B": 10**9}[text[-1]]
     printed, derived = F(text[:-1]) * unit, network(name).parameters
-    return Row(network(name).name, text, f"{derived / unit:.4g}{text[-1]}", abs(derived - printed) <= NEAR * printed)
+    return ComparedValue(
+        network(name).name, text, f"{derived / unit:.4g}{text[-1]}", abs(derived - printed) <= NEAR * printed
+    )
 
 
 def table_1() -> Computation:
@@ -48,9 +57,9 @@ def table_2() -> Computation:
     vgg19, gpt = F("88.11") / F("82.96"), F("2288.12") / F("1.52")
     return Computation(
         (
-            row("VGG19, iteration, Heavy-Edge over ILP: 6% longer", "1.06", vgg19),
-            said("GPT-175B: Heavy-Edge over 1500 times as fast", True, gpt >= 1500),
-            said(
+            compare_number("VGG19, iteration, Heavy-Edge over ILP: 6% longer", "1.06", vgg19),
+            compare_values("GPT-175B: Heavy-Edge over 1500 times as fast", True, gpt >= 1500),
+            compare_values(
                 "VGG19: under two milliseconds against 55 seconds and more", True, F("1.94") < 2 and F("55.31886") > 55
             ),
         ),
@@ -61,7 +70,9 @@ def table_2() -> Computation:
 def shares() -> Computation:
     """Jobs of Fig. 6 as percentages of the trace."""
     return Computation(
-        tuple(row(f"{n:,} of {JOBS:,} jobs, %", p, F(100 * n, JOBS)) for n, p in ((37_500, 5), (150_000, 20)))
+        tuple(
+            compare_number(f"{n:,} of {JOBS:,} jobs, %", p, F(100 * n, JOBS)) for n, p in ((37_500, 5), (150_000, 20))
+        )
     )
 
 
@@ -84,7 +95,7 @@ CLAIMS = (
         paper="A-SRPT",
         place="Table I",
         statement="Parameters of the nine networks, to 5 %.",
-        means=Computed(table_1),
+        means=ByComputation(table_1),
         expected="false",
         note="Derived from the networks' published shapes. XLNet-large has 360 million parameters; the others agree.",
     ),
@@ -94,7 +105,7 @@ CLAIMS = (
         place="Table II and section V-B",
         statement="Heavy-Edge's iteration is 6% longer than that of the ILP for VGG19, and it is 1500 times faster for "
         "GPT-175B.",
-        means=Computed(table_2),
+        means=ByComputation(table_2),
         expected="true",
         policies=("asrpt",),
         note="The quotients of the printed numbers. How far off Heavy-Edge can be at worst is another matter.",
@@ -112,7 +123,7 @@ CLAIMS = (
         paper="A-SRPT",
         place="section V-B",
         statement="37,500 to 150,000 jobs are 5% to 20% of the trace of 758,223 jobs.",
-        means=Computed(shares),
+        means=ByComputation(shares),
         expected="true",
     ),
     measured(

@@ -1,7 +1,7 @@
 """A few jobs on a few GPUs: A-SRPT's schedule and an optimal one, in fractions.
 
-Lemmas 1 to 3 and Theorem 1 of A-SRPT compare these schedules; :mod:`hetopt.proofs.asrpt.bound_sides` computes both sides
-of each bound.
+Lemmas 1 to 3 and Theorem 1 of A-SRPT compare these schedules;
+:mod:`hetopt.proofs.asrpt.bound_sides` computes both sides of each bound.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.models.asrpt.scheduler import ShortestRemaining
 from hetopt.models.asrpt.tasks import Choice, Task
 from hetopt.proofs.asrpt.all_placements import every_placement
-from hetopt.proofs.asrpt.single_machine import Announced, Single, srpt, whole_slot
+from hetopt.proofs.asrpt.single_machine import KnownCompletions, MachineSchedule, srpt, whole_slot
 from hetopt.proofs.asrpt.staged_cases import ZERO, cluster_of, exact, servers_of, staged_job
-from hetopt.proofs.ledger.finding_pictures import Bar, Timeline
-from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, whole
+from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 from hetopt.stages.iteration_time import Asynchronous
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
@@ -51,12 +51,12 @@ class PlacedRun:
 Runs = tuple[PlacedRun, ...]
 
 
-def total(runs: Runs) -> Fraction:
+def total_completion(runs: Runs) -> Fraction:
     """Sum of completion times."""
     return sum((run.end for run in runs), F(0))
 
 
-def picture(title: str, runs: Runs, free: Sequence[int]) -> Timeline:
+def schedule_picture(title: str, runs: Runs, free: Sequence[int]) -> Timeline:
     """A lane for each GPU."""
     lanes = [(m, n) for m, count in enumerate(free) for n in range(count)]
     until = dict.fromkeys(lanes, F(0))
@@ -64,7 +64,7 @@ def picture(title: str, runs: Runs, free: Sequence[int]) -> Timeline:
     for run in sorted(runs, key=lambda run: (run.start, run.job)):
         for m, count in enumerate(run.use):
             idle = [lane for lane in lanes if lane[0] == m and until[lane] <= run.start][:count]
-            bars += [Bar(f"server{m + 1} GPU{n + 1}", run.start, run.end, f"job{run.job + 1}") for _, n in idle]
+            bars += [TimelineBar(f"server{m + 1} GPU{n + 1}", run.start, run.end, f"job{run.job + 1}") for _, n in idle]
             until |= dict.fromkeys(idle, run.end)
     return Timeline(title, tuple(bars))
 
@@ -153,7 +153,7 @@ def asrpt(
     *,
     heavy: Fraction = USUALLY_HEAVY,
     delay: Fraction = ZERO,
-    virtual: Single | None = None,
+    virtual: MachineSchedule | None = None,
     slots: bool = False,
 ) -> Runs:
     """What A-SRPT does, in the order of starts [ASRPT, Algorithm 1].
@@ -167,7 +167,7 @@ def asrpt(
     """
     scheduler = ShortestRemaining([fleet.copy()], heavy, delay)
     if virtual is not None:
-        scheduler.virtual = Announced({task.name: virtual.ends[i] for i, task in enumerate(tasks)})
+        scheduler.virtual = KnownCompletions({task.name: virtual.ends[i] for i, task in enumerate(tasks)})
     number = {task.name: i for i, task in enumerate(tasks)}
     coming = sorted(range(len(tasks)), key=lambda i: (arrivals[i], i), reverse=True)
     running: list[tuple[Fraction, str]] = []
@@ -311,7 +311,7 @@ class SchedulingCase:
         scaled = [(task, job.predicted if predicted else job.iterations) for task, job in rows]
         return [Fraction(task.gpus, self.servers.total) * n * task.choices[0].least for task, n in scaled]
 
-    def virtual(self, *, predicted: bool, slots: bool = False) -> Single:
+    def virtual(self, *, predicted: bool, slots: bool = False) -> MachineSchedule:
         """The virtual machine's schedule: A_1, or with predicted iterations A~_1."""
         return srpt(self.arrivals, self.sizes(predicted=predicted), slots=slots)
 
@@ -358,24 +358,24 @@ def fastest_iterations(pipeline: Pipeline, servers: Servers) -> DurationByPlacem
     return found
 
 
-Inside = Literal["fast", "slow", "any"]
+Bandwidths = Literal["fast", "slow", "any"]
 """B_intra >= B_inter / g, below, or either."""
 
 HEAVY = (F(1), F(3, 2), F(4))
 DELAY = (F(0), F(1, 2), F(1), F(2))
-PREDICTED = (F(0), F(1, 2), *whole(1, 6))
+PREDICTED = (F(0), F(1, 2), *integers(1, 6))
 
 KNOWN = {"behind": F(0), "parameters": F(0), "outputs": F(1), "arrivals": F(0), "iterations": F(1)}
 """What a job has where there is no table of it; its predicted iterations are then the true ones."""
 
 
-def scheduling_cases(
+def scheduling_space(
     where: Callable[[SchedulingCase], bool] = lambda _: True,
     *,
     jobs: tuple[int, int] = (1, 3),
     most_gpus: int = 4,
     spare: bool = True,
-    inside: Inside = "fast",
+    inside: Bandwidths = "fast",
     talking: bool = False,
     arriving: bool = True,
     predicted: tuple[Fraction, ...] = (),
@@ -400,29 +400,29 @@ def scheduling_cases(
         COMM_HEAVY and tau are part of the case; else 3/2 and 0.
     """
     tables = {
-        "servers": Table(1, 1, whole(1, 3)),
-        "gpus": Table(1, 1, whole(1, most_gpus)),
-        "replicas": Table(1, "i", whole(1, 3)),
-        "seconds": Table(1, "i", whole(1, 4)),
+        "servers": TableShape(1, 1, integers(1, 3)),
+        "gpus": TableShape(1, 1, integers(1, most_gpus)),
+        "replicas": TableShape(1, "i", integers(1, 3)),
+        "seconds": TableShape(1, "i", integers(1, 4)),
     }
     if talking:
-        tables["behind"] = Table(1, "i", whole(0, 2))
-        tables["parameters"] = Table(1, "i", whole(0, 6))
-        tables["outputs"] = Table(1, "i", whole(1, 6))
-        tables["bandwidth"] = Table(1, 2, whole(1, 12))
+        tables["behind"] = TableShape(1, "i", integers(0, 2))
+        tables["parameters"] = TableShape(1, "i", integers(0, 6))
+        tables["outputs"] = TableShape(1, "i", integers(1, 6))
+        tables["bandwidth"] = TableShape(1, 2, integers(1, 12))
     if arriving:
-        tables["arrivals"] = Table(1, "i", whole(0, 4))
+        tables["arrivals"] = TableShape(1, "i", integers(0, 4))
     if iterations:
-        tables["iterations"] = Table(1, "i", iterations)
+        tables["iterations"] = TableShape(1, "i", iterations)
     if predicted:
-        tables["predicted"] = Table(1, "i", predicted)
+        tables["predicted"] = TableShape(1, "i", predicted)
     if delayed:
-        tables["heavy"], tables["delay"] = Table(1, 1, HEAVY), Table(1, 1, DELAY)
+        tables["heavy"], tables["delay"] = TableShape(1, 1, HEAVY), TableShape(1, 1, DELAY)
 
     def allowed(gpus: int, widest: int) -> bool:
         return widest < gpus + (not spare) and 1 <= gpus <= most_gpus
 
-    def build(numbers: Numbers) -> SchedulingCase | None:
+    def build(numbers: CaseNumbers) -> SchedulingCase | None:
         widest = max(
             int(k + (numbers.row("behind")[i] if talking else 0)) for i, k in enumerate(numbers.row("replicas"))
         )
@@ -434,10 +434,10 @@ def scheduling_cases(
         case = case_of(numbers)
         return case if where(case) else None
 
-    def choose(choose: Choose, sizes: Mapping[str, int]) -> Numbers:
+    def choose(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
         least = 1 + spare
-        servers = choose([v for v in whole(1, 3) if v <= most_gpus])
-        gpus = choose([v for v in whole(1, most_gpus) if least <= servers * v <= most_gpus])
+        servers = choose([v for v in integers(1, 3) if v <= most_gpus])
+        gpus = choose([v for v in integers(1, most_gpus) if least <= servers * v <= most_gpus])
         room = servers * gpus - spare
         rows: dict[str, list[Fraction]] = {name: [] for name, table in tables.items() if table.columns == "i"}
         for _ in range(sizes["i"]):
@@ -450,16 +450,16 @@ def scheduling_cases(
         found = {name: (tuple(row),) for name, row in rows.items()}
         found |= {"servers": ((servers,),), "gpus": ((gpus,),)}
         if talking:
-            nic = choose(whole(2, 6) if inside == "slow" else whole(1, 6))
-            agree = {"fast": whole(int(nic), 12), "slow": whole(1, int(nic) - 1), "any": whole(1, 12)}[inside]
+            nic = choose(integers(2, 6) if inside == "slow" else integers(1, 6))
+            agree = {"fast": integers(int(nic), 12), "slow": integers(1, int(nic) - 1), "any": integers(1, 12)}[inside]
             found["bandwidth"] = ((nic, choose(agree)),)
         found |= {name: ((choose(tables[name].values),),) for name in ("heavy", "delay") if delayed}
-        return Numbers({name: found[name] for name in tables})
+        return CaseNumbers({name: found[name] for name in tables})
 
     return Space({"i": jobs}, tables, build, choose)
 
 
-def case_of(numbers: Numbers) -> SchedulingCase:
+def case_of(numbers: CaseNumbers) -> SchedulingCase:
     """The jobs and servers of such tables."""
     columns = zip(*(_column(numbers, key) for key in ("replicas", "seconds", *KNOWN)), strict=True)
     jobs = tuple(_job(i, *column) for i, column in enumerate(columns))
@@ -479,7 +479,7 @@ def case_of(numbers: Numbers) -> SchedulingCase:
     return SchedulingCase(small, servers_of(free, nic, intra), heavy, delay)
 
 
-def _column(numbers: Numbers, key: str) -> tuple[Fraction, ...]:
+def _column(numbers: CaseNumbers, key: str) -> tuple[Fraction, ...]:
     return numbers.row(key) if key in numbers.tables else (KNOWN[key],) * len(numbers.row("replicas"))
 
 

@@ -13,14 +13,14 @@ from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.models.asrpt.virtual_machine import Number, VirtualMachine
-from hetopt.proofs.ledger.finding_pictures import Bar, Timeline
-from hetopt.proofs.ledger.space import Numbers, Space, Table, whole
+from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
 
 F = Fraction
 
 
 @dataclass(frozen=True)
-class Single:
+class MachineSchedule:
     """What a machine does.
 
     Attributes
@@ -46,10 +46,10 @@ class Single:
 
     def picture(self, title: str) -> Timeline:
         """The machine's one lane."""
-        return Timeline(title, tuple(Bar("virtual machine", a, b, f"job{i + 1}") for i, a, b in self.bars))
+        return Timeline(title, tuple(TimelineBar("virtual machine", a, b, f"job{i + 1}") for i, a, b in self.bars))
 
 
-def srpt(arrivals: Sequence[Fraction], sizes: Sequence[Fraction], *, slots: bool = False) -> Single:
+def srpt(arrivals: Sequence[Fraction], sizes: Sequence[Fraction], *, slots: bool = False) -> MachineSchedule:
     """Shortest remaining time first.
 
     Of jobs with equal time left the one that runs goes on, then the earlier arrival; what needs nothing is done as it
@@ -72,10 +72,10 @@ def srpt(arrivals: Sequence[Fraction], sizes: Sequence[Fraction], *, slots: bool
         if not left[i]:
             del left[i]
             ends[i] = time
-    return Single(tuple(ends[i] for i in range(len(sizes))), tuple(bars))
+    return MachineSchedule(tuple(ends[i] for i in range(len(sizes))), tuple(bars))
 
 
-class Announced(VirtualMachine):
+class KnownCompletions(VirtualMachine):
     """A virtual machine whose completions are known beforehand.
 
     Parameters
@@ -107,13 +107,13 @@ class Announced(VirtualMachine):
 # -- the optimum -----------------------------------------------------------------------------------------------------
 
 
-Seconds = tuple[tuple[int, tuple[int, ...]], ...]
+JobsBySecond = tuple[tuple[int, tuple[int, ...]], ...]
 """Pairs (second, jobs that run in it)."""
 
 
 def best_seconds(
     arrivals: Sequence[int], sizes: Sequence[int], machines: int = 1, *, shortest: bool = False
-) -> tuple[int, Seconds]:
+) -> tuple[int, JobsBySecond]:
     """The least sum of completion times over all ways to give each second of each machine to a job, and such a way.
 
     Numbers are whole, and a job is on one machine at a time. With ``shortest`` only those with the least left run, and
@@ -121,7 +121,7 @@ def best_seconds(
     """
 
     @cache
-    def best(time: int, left: tuple[int, ...]) -> tuple[int, Seconds]:
+    def best(time: int, left: tuple[int, ...]) -> tuple[int, JobsBySecond]:
         if not any(left):
             return 0, ()
         there = [i for i, n in enumerate(left) if n and arrivals[i] <= time]
@@ -144,20 +144,20 @@ def least_total(arrivals: Sequence[int], sizes: Sequence[int]) -> int:
     return best_seconds(arrivals, sizes)[0]
 
 
-def drawn_seconds(title: str, seconds: Seconds) -> Timeline:
+def drawn_seconds(title: str, seconds: JobsBySecond) -> Timeline:
     """Who runs when; machines are alike, so a job that goes on stays where it was."""
-    bars, before = list[Bar](), dict[int, int]()
+    bars, before = list[TimelineBar](), dict[int, int]()
     for time, run in seconds:
         lanes = {i: before[i] for i in run if i in before}
         free = iter(n for n in range(len(run) + len(before)) if n not in lanes.values())
         lanes |= {i: next(free) for i in run if i not in lanes}
-        bars += [Bar(f"machine{n + 1}", F(time), F(time + 1), f"job{i + 1}") for i, n in sorted(lanes.items())]
+        bars += [TimelineBar(f"machine{n + 1}", F(time), F(time + 1), f"job{i + 1}") for i, n in sorted(lanes.items())]
         before = lanes
     return Timeline(title, tuple(bars))
 
 
 @dataclass(frozen=True)
-class Preemptive:
+class PreemptiveCase:
     """Jobs of one GPU that may be interrupted.
 
     Attributes
@@ -180,18 +180,20 @@ class Preemptive:
         return Instance(Cluster.of({"GPU": self.machines}), jobs=jobs)
 
 
-def _preemptive(numbers: Numbers, machines: int = 1) -> Preemptive:
-    return Preemptive(tuple(map(int, numbers.row("arrivals"))), tuple(map(int, numbers.row("sizes"))), machines)
+def _preemptive(numbers: CaseNumbers, machines: int = 1) -> PreemptiveCase:
+    return PreemptiveCase(tuple(map(int, numbers.row("arrivals"))), tuple(map(int, numbers.row("sizes"))), machines)
 
 
 ONE_MACHINE = Space(
-    {"i": (1, 4)}, {"arrivals": Table(1, "i", whole(0, 6)), "sizes": Table(1, "i", whole(1, 5))}, _preemptive
+    {"i": (1, 4)},
+    {"arrivals": TableShape(1, "i", integers(0, 6)), "sizes": TableShape(1, "i", integers(1, 5))},
+    _preemptive,
 )
 """Up to four jobs on one machine."""
 
 TWO_MACHINES = Space(
     {"i": (1, 5)},
-    {"arrivals": Table(1, "i", whole(0, 3)), "sizes": Table(1, "i", whole(1, 3))},
+    {"arrivals": TableShape(1, "i", integers(0, 3)), "sizes": TableShape(1, "i", integers(1, 3))},
     partial(_preemptive, machines=2),
 )
 """Up to five jobs on two machines."""

@@ -19,18 +19,18 @@ from hetopt.models.asrpt.contents import Whole
 from hetopt.models.asrpt.fleet import Fleet
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.proofs.asrpt.all_placements import every_placement
-from hetopt.proofs.ledger.claim import number
-from hetopt.proofs.ledger.finding_pictures import Shares, placed
-from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, whole
+from hetopt.proofs.ledger.claim import fraction_text
+from hetopt.proofs.ledger.finding_pictures import SharesPicture, placement_picture
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 from hetopt.stages.iteration_time import Asynchronous
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers, as_fractions
 
 F = Fraction
 ZERO, ONE = F(0), F(1)
-BYTES = whole(0, 8)
-BANDWIDTHS = whole(1, 12)
-BANDS = whole(1, 6)
+BYTES = integers(0, 8)
+BANDWIDTHS = integers(1, 12)
+BANDS = integers(1, 6)
 
 ALL_PLACEMENTS = "all placements were enumerated, their iterations computed in fractions by (4) to (7), repaired"
 
@@ -77,7 +77,7 @@ def exact(value: Any) -> Fraction:
 
 
 @dataclass(frozen=True, eq=False)
-class Placing:
+class StagedCase:
     """A job, and servers with room for it.
 
     Attributes
@@ -158,21 +158,21 @@ class Placing:
         columns = ("+".join(f"{n} of S{s + 1}" for s, n in enumerate(column) if n) for column in x.T.tolist())
         return " | ".join(column or "nothing" for column in columns)
 
-    def picture(self, title: str, x: Whole, alpha: Fraction) -> Shares:
+    def picture(self, title: str, x: Whole, alpha: Fraction) -> SharesPicture:
         """Replicas of each stage on each server, and how long an iteration takes."""
         stages = [f"S{s + 1}" for s in range(len(x))]
-        return placed(f"{title}: {number(alpha)} s", stages, x.tolist(), self.free)
+        return placement_picture(f"{title}: {fraction_text(alpha)} s", stages, x.tolist(), self.free)
 
 
-def alike(
-    where: Callable[[Placing], bool] = lambda _: True,
+def equal_servers_space(
+    where: Callable[[StagedCase], bool] = lambda _: True,
     *,
     stages: tuple[int, int] = (1, 3),
     servers: tuple[int, int] = (1, 3),
     gpus: tuple[int, int] = (1, 3),
     ladder: tuple[Fraction, ...] = (),
     most_placements: int = 200,
-) -> Space[Placing]:
+) -> Space[StagedCase]:
     """A job on equal servers for which ``where`` holds.
 
     Parameters
@@ -181,51 +181,53 @@ def alike(
         Bytes and bandwidths to choose from; then nothing has to be computed.
     """
 
-    def build(numbers: Numbers) -> Placing | None:
+    def build(numbers: CaseNumbers) -> StagedCase | None:
         replicas, count, size = numbers.row("replicas"), int(numbers.one("servers")), int(numbers.one("gpus"))
         if sum(replicas) > count * size or _ways(replicas, count) > most_placements:
             return None
         nothing = {"seconds": (F(0),) * len(replicas)} if ladder else {}
-        case = Placing(_job(numbers, **nothing), (size,) * count, *numbers.row("bandwidth"))
+        case = StagedCase(_job(numbers, **nothing), (size,) * count, *numbers.row("bandwidth"))
         return case if where(case) else None
 
     tables = _stage_tables(4, ladder)
-    tables["servers"], tables["gpus"] = Table(1, 1, whole(*servers)), Table(1, 1, whole(*gpus))
-    tables["bandwidth"] = Table(1, 2, _positive(ladder) or BANDWIDTHS)
+    tables["servers"], tables["gpus"] = TableShape(1, 1, integers(*servers)), TableShape(1, 1, integers(*gpus))
+    tables["bandwidth"] = TableShape(1, 2, _positive(ladder) or BANDWIDTHS)
     return Space({"s": stages}, tables, build)
 
 
-def filled(*, stages: tuple[int, int] = (1, 3), servers: tuple[int, int] = (2, 3)) -> Space[Placing]:
+def full_servers_space(*, stages: tuple[int, int] = (1, 3), servers: tuple[int, int] = (2, 3)) -> Space[StagedCase]:
     """A job on servers that have just as many free GPUs as it needs; B_intra >= g B_inter / g for the largest."""
 
-    def build(numbers: Numbers) -> Placing | None:
+    def build(numbers: CaseNumbers) -> StagedCase | None:
         free = tuple(map(int, numbers.row("free")))
         nic, intra = numbers.row("bandwidth")
         if sum(free) != sum(numbers.row("replicas")) or sum(free) > 6 or intra < max(free) * nic:
             return None
-        return Placing(_job(numbers), free, nic, intra)
+        return StagedCase(_job(numbers), free, nic, intra)
 
-    def choose(choose: Choose, sizes: Mapping[str, int]) -> Numbers:
+    def choose(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
         s, m = sizes["s"], sizes["m"]
         replicas: list[Fraction] = []
         for i in range(s):
             least = max(1, m - (s - 1)) if i == 0 else 1
             most = min(3, min(6, 4 * m) - int(sum(replicas)) - (s - 1 - i))
-            replicas.append(choose(whole(least, most)))
+            replicas.append(choose(integers(least, most)))
         free, left = list[Fraction](), int(sum(replicas))
         for after in reversed(range(m)):
-            free.append(choose(whole(max(1, left - 4 * after), min(4, left - after))))
+            free.append(choose(integers(max(1, left - 4 * after), min(4, left - after))))
             left -= int(free[-1])
         rows = {"replicas": replicas, "free": free}
         for key, columns in (("seconds", s), ("parameters", s), ("outputs", s - 1)):
             rows[key] = [choose(tables[key].values) for _ in range(columns)]
         nic = choose([v for v in BANDS if v * max(free) <= BANDS[-1]])
         rows["bandwidth"] = [nic, choose([v for v in BANDS if v >= nic * max(free)])]
-        return Numbers({key: (tuple(rows[key]),) for key in tables})
+        return CaseNumbers({key: (tuple(rows[key]),) for key in tables})
 
-    tables = {key: replace(table, values=whole(int(min(table.values)), 4)) for key, table in _stage_tables(3).items()}
-    tables["free"] = Table(1, "m", whole(1, 4))
-    tables["bandwidth"] = Table(1, 2, BANDS)
+    tables = {
+        key: replace(table, values=integers(int(min(table.values)), 4)) for key, table in _stage_tables(3).items()
+    }
+    tables["free"] = TableShape(1, "m", integers(1, 4))
+    tables["bandwidth"] = TableShape(1, 2, BANDS)
     return Space({"s": stages, "m": servers}, tables, build, choose)
 
 
@@ -233,16 +235,16 @@ def _positive(ladder: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
     return tuple(v for v in ladder if v > 0)
 
 
-def _stage_tables(most_replicas: int, ladder: tuple[Fraction, ...] = ()) -> dict[str, Table]:
-    tables = {"replicas": Table(1, "s", whole(1, most_replicas))}
+def _stage_tables(most_replicas: int, ladder: tuple[Fraction, ...] = ()) -> dict[str, TableShape]:
+    tables = {"replicas": TableShape(1, "s", integers(1, most_replicas))}
     if not ladder:
-        tables["seconds"] = Table(1, "s", BYTES)
-    tables["parameters"] = Table(1, "s", ladder or BYTES)
-    tables["outputs"] = Table(1, "s-1", _positive(ladder) or whole(1, 8))
+        tables["seconds"] = TableShape(1, "s", BYTES)
+    tables["parameters"] = TableShape(1, "s", ladder or BYTES)
+    tables["outputs"] = TableShape(1, "s-1", _positive(ladder) or integers(1, 8))
     return tables
 
 
-def _job(numbers: Numbers, **known: tuple[Fraction, ...]) -> Job:
+def _job(numbers: CaseNumbers, **known: tuple[Fraction, ...]) -> Job:
     keys = ("replicas", "seconds", "parameters", "outputs")
     return staged_job("job", *(known[key] if key in known else numbers.row(key) for key in keys))
 

@@ -32,9 +32,9 @@ from hetopt.experiments.store import Run, Store
 from hetopt.experiments.workload import workload_of
 from hetopt.models.asrpt.virtual_machine import VirtualMachine
 from hetopt.prediction.accuracy import errors
-from hetopt.proofs.evaluations.evaluation import Evaluation, Finding, Part, Scale, Stores
-from hetopt.proofs.evaluations.measures import ran, ratios, values
-from hetopt.proofs.evaluations.recurring import Recurring, Trace, drawn, foretold, single_share
+from hetopt.proofs.evaluations.evaluation import ComparedResult, Evaluation, EvaluationPart, EvaluationScale, Stores
+from hetopt.proofs.evaluations.measures import completed_runs, metric_values, ratios
+from hetopt.proofs.evaluations.recurring import Recurring, RecurringTrace, draw_trace, fixed_predictions, single_share
 from hetopt.registry import make_predictor
 
 FOREST, PERFECT = "asrpt", "asrpt-perfect"
@@ -83,21 +83,21 @@ def _baselines() -> tuple[Contestant, ...]:
     return tuple(Contestant(name, {"predictor": "forest"}, label=name) for name in BASELINES)
 
 
-def parts(scale: Scale) -> tuple[Part, ...]:
+def parts(scale: EvaluationScale) -> tuple[EvaluationPart, ...]:
     """The experiments of section V."""
     seeds, many, whole = scale.all_seeds, scale.count(FIGS_7_TO_9), trace_jobs(scale)
     servers = servers_of(scale)
-    usual, rate = Trace(whole), servers / MOST
+    usual, rate = RecurringTrace(whole), servers / MOST
 
-    def loaded(jobs: int, trace: Trace, name: str, **settings: float) -> Recurring:
+    def loaded(jobs: int, trace: RecurringTrace, name: str, **settings: float) -> Recurring:
         return Recurring(jobs, trace, **{"rate": rate, "servers": servers} | settings, name=name)  # type: ignore[arg-type]
 
     every = (_asrpt(FOREST, "forest"), *_baselines())
     sizes = tuple(loaded(scale.count(n), usual, f"jobs-{n}") for n in SIZES)
     rates = tuple(loaded(many, usual, f"rate-{100 * part:g}", rate=part * rate) for part in RATES)
-    shares = tuple(loaded(many, Trace(whole, single_gpu=p), f"single-{100 * p:g}") for p in SHARES)
-    cards = tuple(loaded(many, Trace(whole, single_gpu=0.0), f"nic-{nic:g}", nic_gbps=nic) for nic in NICS)
-    small = Trace(whole, cluster="asrpt/testbed", shrink=0.1)
+    shares = tuple(loaded(many, RecurringTrace(whole, single_gpu=p), f"single-{100 * p:g}") for p in SHARES)
+    cards = tuple(loaded(many, RecurringTrace(whole, single_gpu=0.0), f"nic-{nic:g}", nic_gbps=nic) for nic in NICS)
+    small = RecurringTrace(whole, cluster="asrpt/testbed", shrink=0.1)
     third = (small.jobs - small.past) // TESTBED_SETS
     sets = tuple(Recurring(TESTBED_JOBS, small, i * third, name=f"set-{i + 1}") for i in range(TESTBED_SETS))
     testbed = (_asrpt(FOREST, "forest", 0.0), _asrpt(PERFECT, "perfect", 0.0), *_baselines())
@@ -106,34 +106,36 @@ def parts(scale: Scale) -> tuple[Part, ...]:
     wrong = tuple(loaded(many, usual, f"wrong-{100 * part:g}", wrong=part) for part in LENGTHS)
     alone = (loaded(many, usual, "pai-like"),)
     return (
-        Part("testbed", "Fig. 5: 14 vGPUs, three sets of 75 jobs", Experiment(sets, testbed, seeds), False),
-        Part("jobs", "Fig. 6: 37,500 to 150,000 jobs", Experiment(sizes, every, seeds), False),
-        Part("single", "Fig. 7: 80 to 0 % of the jobs on one GPU", Experiment(shares, every, seeds), False),
-        Part("nic", "Fig. 8: network cards of 1 to 50 Gbit/s", Experiment(cards, every, seeds), False),
-        Part("predictors", "Fig. 9: four predictors", Experiment(alone, predictors, seeds), False),
-        Part(
+        EvaluationPart("testbed", "Fig. 5: 14 vGPUs, three sets of 75 jobs", Experiment(sets, testbed, seeds), False),
+        EvaluationPart("jobs", "Fig. 6: 37,500 to 150,000 jobs", Experiment(sizes, every, seeds), False),
+        EvaluationPart("single", "Fig. 7: 80 to 0 % of the jobs on one GPU", Experiment(shares, every, seeds), False),
+        EvaluationPart("nic", "Fig. 8: network cards of 1 to 50 Gbit/s", Experiment(cards, every, seeds), False),
+        EvaluationPart("predictors", "Fig. 9: four predictors", Experiment(alone, predictors, seeds), False),
+        EvaluationPart(
             "lengths",
             "lengths wrong by a known part, beside predictors",
             Experiment(wrong, predictors[:1], seeds),
             False,
         ),
-        Part("rates", "jobs that come more slowly, since no load is printed", Experiment(rates, every, seeds), False),
+        EvaluationPart(
+            "rates", "jobs that come more slowly, since no load is printed", Experiment(rates, every, seeds), False
+        ),
     )
 
 
-def servers_of(scale: Scale) -> int:
+def servers_of(scale: EvaluationScale) -> int:
     """Servers of the scaled cluster."""
     return min(MOST, max(FEWEST, ceil(MOST * sqrt(scale.jobs))))
 
 
-def trace_jobs(scale: Scale) -> int:
+def trace_jobs(scale: EvaluationScale) -> int:
     """Jobs of the whole trace; enough that what comes after its past is as many as any experiment asks for."""
     return max(scale.count(TRACE), 5 * scale.count(max(SIZES)), 5 * TESTBED_SETS * TESTBED_JOBS)
 
 
-def findings(stores: Stores) -> list[Finding]:
+def findings(stores: Stores) -> list[ComparedResult]:
     """All that the parts which were run give."""
-    found: list[Finding] = []
+    found: list[ComparedResult] = []
     for part, own in _FOUND.items():
         if part in stores:
             found += own(stores[part])
@@ -144,12 +146,12 @@ def findings(stores: Stores) -> list[Finding]:
 
 def totals(store: Store, above: str, below: str) -> pd.Series[float]:
     """Total completion time of one system over that of another; index ``(workload, seed)``."""
-    return ratios(values(store, "total_flow", above), values(store, "total_flow", below))
+    return ratios(metric_values(store, "total_flow", above), metric_values(store, "total_flow", below))
 
 
 def _against_each(
     store: Store, key: str, place: str, least: float, most: float, names: Sequence[str]
-) -> Iterator[Finding]:
+) -> Iterator[ComparedResult]:
     """A-SRPT over each baseline, on workloads of these names."""
     for baseline in BASELINES:
         ours = totals(store, FOREST, baseline)
@@ -158,29 +160,33 @@ def _against_each(
             told = ", ".join(f"{name}: {each[name]:.3g}" for name in names if name in each.index)
             what = f"Total JCT: asrpt / {baseline}"
             printed = f"{100 * least:.0f} to {100 * most:.0f} % less"
-            yield Finding(key, place, what, printed, 1 - most, ours.tolist(), f"{baseline}: {told}", 1 - least)
+            yield ComparedResult(key, place, what, printed, 1 - most, ours.tolist(), f"{baseline}: {told}", 1 - least)
 
 
-def _sizes(store: Store) -> Iterator[Finding]:
+def _sizes(store: Store) -> Iterator[ComparedResult]:
     yield from _against_each(store, "ASRPT-017", f"{V_B}, Fig. 6", 0.31, 0.91, [f"jobs-{n}" for n in SIZES])
-    every = {name: values(store, "total_flow", name) for name in BASELINES}
+    every = {name: metric_values(store, "total_flow", name) for name in BASELINES}
     others = pd.concat([own for name, own in every.items() if name != SPJF], axis=1).max(axis=1)
     what = "Total JCT of SPJF over the worst of the other baselines"
-    yield Finding("ASRPT-017", f"{V_B}, Fig. 6", what, "SPJF the worst", nan, ratios(every[SPJF], others).tolist())
-    waits = pd.DataFrame([(run.key.workload, queue_part(run)) for run in ran(store, FOREST)], columns=["on", "part"])
+    yield ComparedResult(
+        "ASRPT-017", f"{V_B}, Fig. 6", what, "SPJF the worst", nan, ratios(every[SPJF], others).tolist()
+    )
+    waits = pd.DataFrame(
+        [(run.key.workload, queue_part(run)) for run in completed_runs(store, FOREST)], columns=["on", "part"]
+    )
     mean = waits.groupby("on")["part"].mean()
     told = ", ".join(f"{name}: {mean[name]:.2f}" for n in SIZES if (name := f"jobs-{n}") in mean.index)
     what = "Part of A-SRPT's wait that comes after the virtual machine has completed a job"
-    yield Finding("ASRPT-017", f"{V_B}, Fig. 6", what, "", nan, waits["part"].tolist(), f"Wait: {told}")
-    alone = [single_share(instance_of(run)) for run in ran(store, FOREST)]
-    yield Finding("ASRPT-019", V_B, "Share of jobs on one GPU", "over 0.7", 0.7, alone)
+    yield ComparedResult("ASRPT-017", f"{V_B}, Fig. 6", what, "", nan, waits["part"].tolist(), f"Wait: {told}")
+    alone = [single_share(instance_of(run)) for run in completed_runs(store, FOREST)]
+    yield ComparedResult("ASRPT-019", V_B, "Share of jobs on one GPU", "over 0.7", 0.7, alone)
 
 
 def queue_part(run: Run) -> float:
     """Of the time that A-SRPT's jobs wait, the part after their completion on the virtual machine; NaN without any."""
     workload, seed, jobs = _workload(run.data["settings"]["workload"]), run.key.seed, run.table("jobs")
-    instance, least = workload.instance(seed), drawn(workload.trace, seed).networks.of
-    predicted = foretold(workload.trace, seed, make_predictor("forest")).predict(instance.jobs).tolist()
+    instance, least = workload.instance(seed), draw_trace(workload.trace, seed).networks.of
+    predicted = fixed_predictions(workload.trace, seed, make_predictor("forest")).predict(instance.jobs).tolist()
     gpus = sum(instance.cluster.capacity.values())
     machine, done = VirtualMachine(), dict[str, float]()
     for job, iterations in zip(instance.jobs, predicted, strict=True):
@@ -200,27 +206,29 @@ def _until(machine: VirtualMachine, time: float) -> dict[str, float]:
     return done
 
 
-def _shares(store: Store) -> Iterator[Finding]:
+def _shares(store: Store) -> Iterator[ComparedResult]:
     names = [f"single-{100 * p:g}" for p in SHARES]
     yield from _against_each(store, "ASRPT-018", f"{V_B}, Fig. 7", 0.16, 0.57, names)
 
 
-def _cards(store: Store) -> Iterator[Finding]:
+def _cards(store: Store) -> Iterator[ComparedResult]:
     place, each = f"{V_B}, Fig. 8", _each(store)
     fast = _on("nic-50", each)[DURATION].dropna()
     what = "Total JCT at 50 Gbit/s: asrpt / asrpt-wcs-duration"
-    yield Finding("ASRPT-020", place, what, "12 % less", 0.88, fast.tolist())
+    yield ComparedResult("ASRPT-020", place, what, "12 % less", 0.88, fast.tolist())
     for nic in NICS:
         ours = _on(f"nic-{nic:g}", each).min(axis=1)
         claimed, printed = (0.08, "up to 92 % less") if nic == min(NICS) else (nan, "")
         what = f"Total JCT at {nic:g} Gbit/s: asrpt / worst baseline"
-        yield Finding("ASRPT-020", place, what, printed, claimed, ours.tolist())
+        yield ComparedResult("ASRPT-020", place, what, printed, claimed, ours.tolist())
 
 
-def _rates(store: Store) -> Iterator[Finding]:
+def _rates(store: Store) -> Iterator[ComparedResult]:
     """The comparison of Fig. 6 where jobs come more slowly."""
     each = _each(store)
-    rows = pd.DataFrame([(run.key.workload, busy_part(run)) for run in ran(store, FOREST)], columns=["on", "part"])
+    rows = pd.DataFrame(
+        [(run.key.workload, busy_part(run)) for run in completed_runs(store, FOREST)], columns=["on", "part"]
+    )
     busy = rows.groupby("on")["part"].mean().to_dict()
     for part in RATES:
         name = f"rate-{100 * part:g}"
@@ -228,7 +236,7 @@ def _rates(store: Store) -> Iterator[Finding]:
         for which, column in (("best", ours.max(axis=1)), ("worst", ours.min(axis=1))):
             what = f"Total JCT at {100 * part:g} % of the trace's rate: asrpt / {which} baseline"
             note = f"{100 * part:g} % of the rate: {used}"
-            yield Finding("ASRPT-017", f"{V_B}, Fig. 6", what, "", nan, column.tolist(), note)
+            yield ComparedResult("ASRPT-017", f"{V_B}, Fig. 6", what, "", nan, column.tolist(), note)
 
 
 def busy_part(run: Run) -> float:
@@ -239,15 +247,17 @@ def busy_part(run: Run) -> float:
     return float(during["trained"].sum()) / (seconds * float(run.data["capacity"])) if seconds > 0 else nan
 
 
-def _testbed(store: Store) -> Iterator[Finding]:
+def _testbed(store: Store) -> Iterator[ComparedResult]:
     place = f"{V_A}, Fig. 5"
     ours = totals(store, FOREST, PERFECT)
-    yield Finding("ASRPT-012", place, "Total JCT: asrpt / asrpt-perfect", f"1.07{TIMES}", 1.07, ours.tolist())
+    yield ComparedResult("ASRPT-012", place, "Total JCT: asrpt / asrpt-perfect", f"1.07{TIMES}", 1.07, ours.tolist())
     best = _each(store).min(axis=1)
-    yield Finding("ASRPT-013", place, "Total JCT: asrpt / worst baseline", "up to 44 % less", 0.56, best.tolist())
+    yield ComparedResult(
+        "ASRPT-013", place, "Total JCT: asrpt / worst baseline", "up to 44 % less", 0.56, best.tolist()
+    )
     for name in CONSERVING:
-        longer = ratios(values(store, "makespan", FOREST), values(store, "makespan", name))
-        yield Finding("ASRPT-013", place, f"Makespan: asrpt / {name}", "longer", nan, longer.tolist())
+        longer = ratios(metric_values(store, "makespan", FOREST), metric_values(store, "makespan", name))
+        yield ComparedResult("ASRPT-013", place, f"Makespan: asrpt / {name}", "longer", nan, longer.tolist())
 
 
 def _each(store: Store) -> pd.DataFrame:
@@ -262,35 +272,35 @@ def _on(workload: str, table: pd.DataFrame) -> pd.DataFrame:
     return table[table.index.get_level_values("workload") == workload].droplevel("workload")
 
 
-def _predictors(store: Store) -> Iterator[Finding]:
+def _predictors(store: Store) -> Iterator[ComparedResult]:
     names = {FOREST: "forest", **OTHER_PREDICTORS}
     tables = []
-    for run in ran(store, FOREST):
+    for run in completed_runs(store, FOREST):
         workload = _workload(run.data["settings"]["workload"])
         made = {own: make_predictor(own) for own in names.values()}
         tables.append(errors(*workload.predicted(run.key.seed, made)))
     correct = [float(table[CORRECT]["forest"]) for table in tables]
-    yield Finding(
+    yield ComparedResult(
         "ASRPT-011", f"{V_A}, Fig. 4", f"Share of jobs that the forest predicts {CORRECT}", "60 %", 0.6, correct
     )
     for predictor, claimed in (("forest", 369.0), ("median", 563.0), ("mean", 593.0)):
         ours = [float(table["mean absolute error"][predictor]) for table in tables]
         what = f"Mean error of the {predictor}, iterations"
-        yield Finding("ASRPT-021", f"{V_B}, Fig. 9", what, f"{claimed:g}", claimed, ours)
+        yield ComparedResult("ASRPT-021", f"{V_B}, Fig. 9", what, f"{claimed:g}", claimed, ours)
     for label, predictor in names.items():
         claimed, printed = (1.14, f"1.14{TIMES}") if label == FOREST else (nan, "more than the forest")
         what = f"Total JCT with the {predictor} over that with the truth"
         ours = totals(store, label, PERFECT).tolist()
-        yield Finding("ASRPT-022", f"{V_B}, Fig. 9", what, printed, claimed, ours)
+        yield ComparedResult("ASRPT-022", f"{V_B}, Fig. 9", what, printed, claimed, ours)
 
 
-def _lengths(wrong: Store, right: Store) -> Iterator[Finding]:
+def _lengths(wrong: Store, right: Store) -> Iterator[ComparedResult]:
     """What errors of a known size cost; the paper bounds it in Theorem 1 and measures none."""
-    truth = values(right, "total_flow", PERFECT).groupby(level="seed").mean()
+    truth = metric_values(right, "total_flow", PERFECT).groupby(level="seed").mean()
     for part in LENGTHS:
-        own = _on(f"wrong-{100 * part:g}", values(wrong, "total_flow", FOREST).to_frame("total"))["total"]
+        own = _on(f"wrong-{100 * part:g}", metric_values(wrong, "total_flow", FOREST).to_frame("total"))["total"]
         what = f"Total JCT with lengths wrong by up to {100 * part:g} % over that with the truth"
-        yield Finding("ASRPT-022", f"{V_B}, Fig. 9", what, "", nan, ratios(own, truth).tolist())
+        yield ComparedResult("ASRPT-022", f"{V_B}, Fig. 9", what, "", nan, ratios(own, truth).tolist())
 
 
 _FOUND = {
@@ -337,8 +347,8 @@ EVALUATION = Evaluation(
         "ASRPT-022": "the paper does not say how many jobs there are, nor what mean and median predict for new groups",
     },
     unmeasured=(
-        Finding("ASRPT-010", "section V-A", "Training the forest", "84 s", 84.0, note=_MACHINE),
-        Finding(
+        ComparedResult("ASRPT-010", "section V-A", "Training the forest", "84 s", 84.0, note=_MACHINE),
+        ComparedResult(
             "ASRPT-023",
             "Table II",
             "Heavy-Edge and integer program: time of an iteration, and of computing it",

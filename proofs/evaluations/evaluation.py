@@ -23,7 +23,7 @@ Stores = Mapping[str, Store]
 
 
 @dataclass(frozen=True)
-class Part:
+class EvaluationPart:
     """One of the experiments of an evaluation.
 
     Attributes
@@ -36,7 +36,7 @@ class Part:
         What is run.
     compared:
         Whether the claims about stored runs are compared with it, or which: the beginnings of their ids. False for
-        parts that serve :class:`Finding` alone.
+        parts that serve :class:`ComparedResult` alone.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Finding:
+class ComparedResult:
     """A number of ours beside a printed one that no single metric of a run gives.
 
     Attributes
@@ -90,7 +90,7 @@ def times(ratio: float) -> str:
 
 
 @dataclass(frozen=True)
-class Scale:
+class EvaluationScale:
     """How large the evaluation is to be.
 
     Parameters
@@ -124,7 +124,7 @@ class Scale:
         return tuple(range(self.seeds))
 
 
-def nothing_besides(_: Stores) -> list[Finding]:
+def no_results(_: Stores) -> list[ComparedResult]:
     """No number but those of single runs."""
     return []
 
@@ -152,14 +152,14 @@ class Evaluation:
     """
 
     paper: str
-    parts: Callable[[Scale], tuple[Part, ...]]
-    findings: Callable[[Stores], list[Finding]] = nothing_besides
+    parts: Callable[[EvaluationScale], tuple[EvaluationPart, ...]]
+    findings: Callable[[Stores], list[ComparedResult]] = no_results
     why: Mapping[str, str] = field(default_factory=dict)
-    unmeasured: tuple[Finding, ...] = ()
+    unmeasured: tuple[ComparedResult, ...] = ()
     for_all: str = ""
     scaled: bool = True
 
-    def chosen(self, scale: Scale, names: Sequence[str] | None = None) -> tuple[Part, ...]:
+    def chosen(self, scale: EvaluationScale, names: Sequence[str] | None = None) -> tuple[EvaluationPart, ...]:
         """The parts of these names, by default all.
 
         Raises
@@ -177,14 +177,14 @@ class Evaluation:
                 raise UnknownName(f"{self.paper} has no part {name!r}; {choices(name, parts)}")
         return tuple(part for name, part in parts.items() if names is None or name in names)
 
-    def run(self, parts: Sequence[Part], out: Store, *, jobs: int = 1, watch: Watch | None = None) -> Stores:
+    def run(self, parts: Sequence[EvaluationPart], out: Store, *, jobs: int = 1, watch: Watch | None = None) -> Stores:
         """Run what is not there yet; each part has a folder of its own in that of ``out``."""
         stores = {part.name: Store(out.path / part.name, out.format) for part in parts}
         for part in parts:
             part.experiment.run(stores[part.name], jobs=jobs, watch=None if watch is None else _of_part(part, watch))
         return stores
 
-    def compared(self, parts: Sequence[Part], stores: Stores) -> pd.DataFrame:
+    def compared(self, parts: Sequence[EvaluationPart], stores: Stores) -> pd.DataFrame:
         """Our numbers beside the paper's.
 
         Returns
@@ -212,7 +212,7 @@ class Evaluation:
         known = [key for key in self.why if claim.startswith(key)]
         return self.why[max(known, key=len)] if known else ""
 
-    def _row(self, finding: Finding) -> dict[str, object]:
+    def _row(self, finding: ComparedResult) -> dict[str, object]:
         ours = [float(value) for value in finding.ours if not isnan(value)]
         mean = sum(ours) / len(ours) if ours else nan
         return {
@@ -237,6 +237,6 @@ class Evaluation:
         }
 
 
-def _of_part(part: Part, watch: Watch) -> Watch:
+def _of_part(part: EvaluationPart, watch: Watch) -> Watch:
     """Tells of the runs of a part, by whose name they differ from those of another."""
     return lambda key, done: watch(Key(f"{part.name}: {key.workload}", key.system, key.seed), done)

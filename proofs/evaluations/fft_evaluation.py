@@ -32,8 +32,15 @@ from hetopt.experiments.folder import instance_of
 from hetopt.experiments.store import Store
 from hetopt.experiments.workload import Workload
 from hetopt.metrics.finish_time import finish_time_fairness
-from hetopt.proofs.evaluations.evaluation import Evaluation, Finding, Part, Scale, Stores, times
-from hetopt.proofs.evaluations.measures import paces, ran, ratios, restart_seconds, values
+from hetopt.proofs.evaluations.evaluation import (
+    ComparedResult,
+    Evaluation,
+    EvaluationPart,
+    EvaluationScale,
+    Stores,
+    times,
+)
+from hetopt.proofs.evaluations.measures import completed_runs, metric_values, paces, ratios, restart_seconds
 from hetopt.simulation.profiling import Profiling
 
 GAVEL, PAL, TIRESIAS = "gavel-sjf", "pal", "tiresias-per-type"
@@ -69,7 +76,7 @@ PLACED = tuple(
 LARGE = ("FFT-041", "FFT-042", "FFT-043")
 
 
-def parts(scale: Scale) -> tuple[Part, ...]:
+def parts(scale: EvaluationScale) -> tuple[EvaluationPart, ...]:
     """The experiments of section 6."""
     seeds = scale.all_seeds
     one, two = (Workload(f"fft-trace-{i}", "lab36", scale.count(800), tenants=None) for i in (1, 2))
@@ -82,19 +89,29 @@ def parts(scale: Scale) -> tuple[Part, ...]:
         return Experiment(workloads, who, seeds, world)
 
     return (
-        Part("testbed-1", "sections 6.2.1 to 6.2.3, Trace 1", of((one,), (FFT, *OTHERS, Contestant("allox")))),
-        Part("testbed-2", "section 6.2.1, Trace 2", of((two,), (FFT, *OTHERS))),
-        Part("disks", "Fig. 10(c), datasets on the servers' disks", of((one,), (FFT, GAVEL_SJF), DISKS), False),
-        Part("disks-ahead", "Fig. 10(c), evicted ahead", of((one,), (FFT,), replace(DISKS, proactive=True)), False),
-        Part("placement", "section 6.2.4, Trace 2 on the A10 servers, three placers", of((on_a10,), PLACED), False),
-        Part("profiling", "section 6.2.5, Trace 1 with profiling runs", of((one,), (FFT,), PROFILED), False),
-        Part("simulation", "section 6.3, Traces 3 to 9", of(many, (FFT, *OTHERS)), LARGE),
-        Part("errors", "section 6.4.2, Trace 1 with wrong lengths", of((one,), (FFT,), wrong), False),
-        Part("errors-large", "section 6.4.2, Traces 6 and 7 with wrong lengths", of(contended, (FFT,), wrong), False),
+        EvaluationPart(
+            "testbed-1", "sections 6.2.1 to 6.2.3, Trace 1", of((one,), (FFT, *OTHERS, Contestant("allox")))
+        ),
+        EvaluationPart("testbed-2", "section 6.2.1, Trace 2", of((two,), (FFT, *OTHERS))),
+        EvaluationPart(
+            "disks", "Fig. 10(c), datasets on the servers' disks", of((one,), (FFT, GAVEL_SJF), DISKS), False
+        ),
+        EvaluationPart(
+            "disks-ahead", "Fig. 10(c), evicted ahead", of((one,), (FFT,), replace(DISKS, proactive=True)), False
+        ),
+        EvaluationPart(
+            "placement", "section 6.2.4, Trace 2 on the A10 servers, three placers", of((on_a10,), PLACED), False
+        ),
+        EvaluationPart("profiling", "section 6.2.5, Trace 1 with profiling runs", of((one,), (FFT,), PROFILED), False),
+        EvaluationPart("simulation", "section 6.3, Traces 3 to 9", of(many, (FFT, *OTHERS)), LARGE),
+        EvaluationPart("errors", "section 6.4.2, Trace 1 with wrong lengths", of((one,), (FFT,), wrong), False),
+        EvaluationPart(
+            "errors-large", "section 6.4.2, Traces 6 and 7 with wrong lengths", of(contended, (FFT,), wrong), False
+        ),
     )
 
 
-def findings(stores: Stores) -> list[Finding]:
+def findings(stores: Stores) -> list[ComparedResult]:
     """What the parts give that were run."""
     return [
         *_switching(stores),
@@ -106,7 +123,7 @@ def findings(stores: Stores) -> list[Finding]:
     ]
 
 
-def _switching(stores: Stores) -> Iterator[Finding]:
+def _switching(stores: Stores) -> Iterator[ComparedResult]:
     """Seconds that restarts take under Gavel over those under FFT, each and in all."""
     for gavel, fft, letters, claim, how in (
         ("disks", "disks-ahead", "ac", 1.59, "with datasets"),
@@ -117,10 +134,12 @@ def _switching(stores: Stores) -> Iterator[Finding]:
         for letter, key, which in zip(letters, ("mean", "total"), ("a restart", "all restarts"), strict=True):
             found = ratios(restart_seconds(stores[gavel], GAVEL, key), restart_seconds(stores[fft], "fft", key))
             what = f"Seconds of {which}, Gavel over FFT, {how}"
-            yield Finding(f"FFT-037{letter}", "section 6.2.3, Fig. 10(c)", what, times(claim), claim, found.tolist())
+            yield ComparedResult(
+                f"FFT-037{letter}", "section 6.2.3, Fig. 10(c)", what, times(claim), claim, found.tolist()
+            )
 
 
-def _placement(stores: Stores) -> Iterator[Finding]:
+def _placement(stores: Stores) -> Iterator[ComparedResult]:
     """Training throughput that other placers lose."""
     if "placement" not in stores:
         return
@@ -131,7 +150,7 @@ def _placement(stores: Stores) -> Iterator[Finding]:
     ):
         lost = 1 - ratios(paces(stores["placement"], system), ours)
         what = f"Training throughput lost by {who}, relative to FFT's"
-        yield Finding(f"FFT-038{letter}", "section 6.2.4", what, f"{100 * loss:g} %", loss, lost.tolist())
+        yield ComparedResult(f"FFT-038{letter}", "section 6.2.4", what, f"{100 * loss:g} %", loss, lost.tolist())
 
 
 def profiled_part(store: Store) -> list[float]:
@@ -140,7 +159,7 @@ def profiled_part(store: Store) -> list[float]:
     In a world in which jobs lose time by nothing else.
     """
     found = []
-    for run in ran(store, "fft"):
+    for run in completed_runs(store, "fft"):
         log, instance = run.log, instance_of(run)
         each = Profiling(float(run.data["settings"]["world"]["profiling_seconds"]))
         own = sum(len(each.types(instance.job[name], instance.cluster)) for name in log.jobs.index) * each.seconds
@@ -149,63 +168,65 @@ def profiled_part(store: Store) -> list[float]:
     return found
 
 
-def _profiling(stores: Stores) -> Iterator[Finding]:
+def _profiling(stores: Stores) -> Iterator[ComparedResult]:
     if "profiling" in stores:
         what = "Profiling runs and pauses for them, part of the time of training"
-        yield Finding("FFT-039", "section 6.2.5", what, "at most 0.8 %", 0.008, profiled_part(stores["profiling"]))
+        yield ComparedResult(
+            "FFT-039", "section 6.2.5", what, "at most 0.8 %", 0.008, profiled_part(stores["profiling"])
+        )
 
 
-def _traces(stores: Stores) -> Iterator[Finding]:
+def _traces(stores: Stores) -> Iterator[ComparedResult]:
     """Section 6.3.1 over all traces."""
     if "simulation" not in stores:
         return
     store, place = stores["simulation"], "section 6.3.1, Fig. 11"
-    fft = values(store, "jct_mean", "fft")
+    fft = metric_values(store, "jct_mean", "fft")
     for letter, system in zip("def", (GAVEL, PAL, TIRESIAS), strict=True):
-        found = ratios(values(store, "jct_mean", system), fft)
+        found = ratios(metric_values(store, "jct_mean", system), fft)
         worst = found.groupby(level="workload").mean()
         if len(worst):
             what = f"JCT of {system} over FFT, least of Traces 3 to 9"
             note = f"on {worst.idxmin()}"
-            yield Finding(f"FFT-041{letter}", place, what, "FFT better on all", 1.0, [float(worst.min())], note)
-    trace = ratios(values(store, "jct_mean", GAVEL), fft).groupby(level="workload").mean()
+            yield ComparedResult(f"FFT-041{letter}", place, what, "FFT better on all", 1.0, [float(worst.min())], note)
+    trace = ratios(metric_values(store, "jct_mean", GAVEL), fft).groupby(level="workload").mean()
     if {"fft-trace-9", *SMOOTH} <= set(trace.index):
         ours = float(trace["fft-trace-9"] / trace[list(SMOOTH)].mean())
         what = "JCT of Gavel over FFT, Trace 9 over Traces 3, 4, 5, 8"
-        yield Finding("FFT-041g", place, what, "minimal differences", 1.0, [ours])
+        yield ComparedResult("FFT-041g", place, what, "minimal differences", 1.0, [ours])
 
 
-def _errors(stores: Stores) -> Iterator[Finding]:
+def _errors(stores: Stores) -> Iterator[ComparedResult]:
     """Rise of FFT's JCT by wrong lengths."""
     for key, wrong, right, what, printed, claim in (
         ("FFT-046", "errors", "testbed-1", "Trace 1", "at most 17 %", 0.17),
         ("FFT-047", "errors-large", "simulation", "Traces 6 and 7", "as low as 8 %", 0.08),
     ):
         if {wrong, right} <= set(stores):
-            rise = ratios(*(values(stores[name], "jct_mean", "fft") for name in (wrong, right))) - 1
+            rise = ratios(*(metric_values(stores[name], "jct_mean", "fft") for name in (wrong, right))) - 1
             told = f"Rise of JCT by lengths that are wrong by up to 30 %, {what}"
-            yield Finding(key, "section 6.4.2, Fig. 13(b)", told, printed, claim, rise.tolist())
+            yield ComparedResult(key, "section 6.4.2, Fig. 13(b)", told, printed, claim, rise.tolist())
 
 
-def _distributions(stores: Stores) -> Iterator[Finding]:
+def _distributions(stores: Stores) -> Iterator[ComparedResult]:
     """Section 6.2.2 beyond means and maxima."""
     if "testbed-1" not in stores:
         return
     store, place = stores["testbed-1"], "section 6.2.2, Fig. 8(a)"
-    alike = ratios(values(store, "ftf_themis_mean", PAL), values(store, "ftf_themis_mean", GAVEL))
+    alike = ratios(metric_values(store, "ftf_themis_mean", PAL), metric_values(store, "ftf_themis_mean", GAVEL))
     what = "Mean finish-time fairness of PAL over Gavel"
-    yield Finding("FFT-048a", place, what, "similar", 1.0, alike.tolist())
+    yield ComparedResult("FFT-048a", place, what, "similar", 1.0, alike.tolist())
     better = [
         float((tiresias < fft).mean())
         for tiresias, fft in zip(_fairness(store, TIRESIAS), _fairness(store, "fft"), strict=True)
     ]
     what = "Share of jobs with a smaller finish-time fairness under Tiresias than under FFT"
-    yield Finding("FFT-048b", place, what, "a few short jobs", nan, better)
+    yield ComparedResult("FFT-048b", place, what, "a few short jobs", nan, better)
 
 
 def _fairness(store: Store, system: str) -> list[pd.Series[float]]:
     """Of each run, the finish-time fairness of its jobs."""
-    return [finish_time_fairness(run.log, instance_of(run))["rho"] for run in ran(store, system)]
+    return [finish_time_fairness(run.log, instance_of(run))["rho"] for run in completed_runs(store, system)]
 
 
 FOR_ALL = (
@@ -242,7 +263,7 @@ WHY = {
 """Why numbers of single claims may differ, besides."""
 
 UNMEASURED = (
-    Finding(
+    ComparedResult(
         "FFT-040",
         "section 6.1.6",
         "Largest deviation of JCT between simulator and testbed",
@@ -250,8 +271,10 @@ UNMEASURED = (
         0.049,
         note="not measured: needs the testbed",
     ),
-    Finding("FFT-044", "abstract", "Improvement of fairness", f"more than {times(2.2)}", 2.2, note="see FFT-042"),
-    Finding(
+    ComparedResult(
+        "FFT-044", "abstract", "Improvement of fairness", f"more than {times(2.2)}", 2.2, note="see FFT-042"
+    ),
+    ComparedResult(
         "FFT-045",
         "section 6.4.1, Fig. 13(a)",
         "Seconds of a decision for 4000 jobs on 1000 GPUs of 8 types",

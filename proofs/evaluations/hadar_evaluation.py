@@ -29,9 +29,9 @@ from hetopt.experiments.experiment import Contestant, Experiment
 from hetopt.experiments.paper_claims import AWS, LAB, MIXES
 from hetopt.experiments.store import Store
 from hetopt.experiments.workload import Workload
-from hetopt.proofs.evaluations.evaluation import Evaluation, Finding, Part, Scale, Stores
+from hetopt.proofs.evaluations.evaluation import ComparedResult, Evaluation, EvaluationPart, EvaluationScale, Stores
 from hetopt.proofs.evaluations.hadar_trace import HadarTrace
-from hetopt.proofs.evaluations.measures import ran, ratios, values
+from hetopt.proofs.evaluations.measures import completed_runs, metric_values, ratios
 
 UTILITY = "effective-throughput"
 
@@ -85,14 +85,14 @@ SIMULATED = (
 COMPARED = (min(SLOTS), max(SLOTS))
 
 
-def parts(scale: Scale) -> tuple[Part, ...]:
+def parts(scale: EvaluationScale) -> tuple[EvaluationPart, ...]:
     """The experiments of sections IV and VI."""
     mixes = tuple(Workload(name) for name in (*AWS, *LAB))
     trace = Experiment((HadarTrace(),), SIMULATED, scale.all_seeds, WORLD)
     return (
-        Part("trace", "Figs. 3 and 4: 480 jobs on 60 GPUs", trace, compared=("HADAR-017", "HADAR-018")),
+        EvaluationPart("trace", "Figs. 3 and 4: 480 jobs on 60 GPUs", trace, compared=("HADAR-017", "HADAR-018")),
         *(
-            Part(
+            EvaluationPart(
                 f"slot-{slot}",
                 f"Figs. 8 to 10, 12 and 13: seven mixes on two clusters, slots of {slot} s",
                 Experiment(mixes, tuple(_with_slot(name, slot) for name in ("gavel", "hadar", "hadare")), (0,), FORKED),
@@ -101,7 +101,7 @@ def parts(scale: Scale) -> tuple[Part, ...]:
             for slot in SLOTS
         ),
         *(
-            Part(
+            EvaluationPart(
                 f"latency-{latency}us",
                 f"Fig. 11: HadarE with {latency} microseconds of latency, beside slot-{min(SLOTS)}",
                 Experiment(
@@ -121,10 +121,10 @@ def _with_slot(name: str, slot: int) -> Contestant:
     return Contestant(name, {"round_seconds": float(slot)}, label=name)
 
 
-def findings(stores: Stores) -> list[Finding]:
+def findings(stores: Stores) -> list[ComparedResult]:
     """All that the parts which were run give."""
     slots = {slot: stores[f"slot-{slot}"] for slot in SLOTS if f"slot-{slot}" in stores}
-    found: list[Finding] = []
+    found: list[ComparedResult] = []
     if "trace" in stores:
         found += [*_hours(stores["trace"]), *_utilisation(stores["trace"]), *_changes(stores["trace"])]
     for slot, store in slots.items():
@@ -138,10 +138,10 @@ def findings(stores: Stores) -> list[Finding]:
     return found
 
 
-def _hours(store: Store) -> Iterator[Finding]:
+def _hours(store: Store) -> Iterator[ComparedResult]:
     for key, system, claimed in (("015", "hadar", 40.0), ("015", EXAMPLE, 40.0), ("016", "yarn-cs", 68.0)):
-        ours = values(store, "makespan", system) / HOUR
-        yield Finding(
+        ours = metric_values(store, "makespan", system) / HOUR
+        yield ComparedResult(
             f"HADAR-{key}", f"{IV}, Fig. 4", f"TTD of {system}, hours", f"{claimed:g}", claimed, ours.tolist()
         )
 
@@ -149,54 +149,56 @@ def _hours(store: Store) -> Iterator[Finding]:
 def held_part(store: Store, system: str) -> pd.Series[float]:
     """Part of the time on GPUs in which jobs train, by the GPU-seconds of all; index ``(workload, seed)``."""
     found = {}
-    for run in ran(store, system):
+    for run in completed_runs(store, system):
         rounds = run.table("rounds")
         found[run.key.workload, run.key.seed] = float(rounds["trained"].sum() / rounds["held"].sum())
     return pd.Series(found, dtype=float)
 
 
-def _utilisation(store: Store) -> Iterator[Finding]:
+def _utilisation(store: Store) -> Iterator[ComparedResult]:
     pairs = (
         ("hadar", "yarn-cs", "similar", 1.0),
         (EXAMPLE, "yarn-cs", "similar", 1.0),
         ("gavel", "hadar", "lower", nan),
         ("tiresias", "hadar", "lower", nan),
     )
-    used = {name: values(store, "gru", name) for name in ("hadar", EXAMPLE, "gavel", "tiresias", "yarn-cs")}
+    used = {name: metric_values(store, "gru", name) for name in ("hadar", EXAMPLE, "gavel", "tiresias", "yarn-cs")}
     trains = {name: held_part(store, name) for name in used}
     for what, own in (("GRU", used), ("Part of the time on GPUs that is training", trains)):
         for above, below, printed, claimed in pairs:
             ours = ratios(own[above], own[below]).tolist()
-            yield Finding("HADAR-019", "section IV-C, Fig. 3", f"{what}: {above} / {below}", printed, claimed, ours)
+            yield ComparedResult(
+                "HADAR-019", "section IV-C, Fig. 3", f"{what}: {above} / {below}", printed, claimed, ours
+            )
 
 
-def _changes(store: Store) -> Iterator[Finding]:
+def _changes(store: Store) -> Iterator[ComparedResult]:
     for metric, what in (("changed", "in which allocations change"), ("altered", "that move or stop a running job")):
         for system in ("hadar", EXAMPLE):
-            ours = values(store, metric, system).tolist()
-            yield Finding("HADAR-021", IV, f"Share of rounds {what}, {system}", "30 %", 0.3, ours)
+            ours = metric_values(store, metric, system).tolist()
+            yield ComparedResult("HADAR-021", IV, f"Share of rounds {what}, {system}", "30 %", 0.3, ours)
 
 
-def _extremes(store: Store, slot: int) -> Iterator[Finding]:
+def _extremes(store: Store, slot: int) -> Iterator[ComparedResult]:
     """Longest and shortest completion time of M-5 on AWS."""
     for system, most, least in (("hadar", 2918.0, 1210.0), ("gavel", 3159.0, 1283.0)):
-        jct = [run.table("jobs")["jct"] for run in ran(store, system) if run.key.workload == "hadar/m5"]
+        jct = [run.table("jobs")["jct"] for run in completed_runs(store, system) if run.key.workload == "hadar/m5"]
         for what, claimed, ours in (
             ("Longest", most, [float(own.max()) for own in jct]),
             ("Shortest", least, [float(own.min()) for own in jct]),
         ):
             told = f"{what} JCT of M-5, AWS, {system}, slots of {slot} s"
-            yield Finding("HADAR-038", f"{VI}, Fig. 10(a)", told, f"{claimed:g} s", claimed, ours)
+            yield ComparedResult("HADAR-038", f"{VI}, Fig. 10(a)", told, f"{claimed:g} s", claimed, ours)
 
 
 def best_slots(slots: Mapping[int, Store], system: str) -> pd.Series[int]:
     """Workload -> the slot with the highest CRU, the shortest of several."""
-    table = pd.DataFrame({slot: values(slots[slot], "cru", system) for slot in sorted(slots)})
+    table = pd.DataFrame({slot: metric_values(slots[slot], "cru", system) for slot in sorted(slots)})
     best: pd.Series[int] = table.groupby(level="workload").mean().idxmax(axis=1)
     return best
 
 
-def _slots(slots: Mapping[int, Store]) -> Iterator[Finding]:
+def _slots(slots: Mapping[int, Store]) -> Iterator[ComparedResult]:
     for (system, cluster), wanted in BEST.items():
         best = best_slots(slots, system)
         names = {mix: name for mix, name in zip(MIXES, CLUSTERS[cluster], strict=True) if name in best.index}
@@ -206,15 +208,17 @@ def _slots(slots: Mapping[int, Store]) -> Iterator[Finding]:
         what = f"Mixes of which the best slot is the paper's, {system}, {cluster}"
         place = f"section VI-E, Fig. {12 if system == 'hadare' else 13}"
         note = f"{system} on {cluster}, in brackets the paper's: {told}"
-        yield Finding("HADAR-043", place, what, f"all {len(MIXES)}", float(len(MIXES)), [float(alike)], note)
+        yield ComparedResult("HADAR-043", place, what, f"all {len(MIXES)}", float(len(MIXES)), [float(alike)], note)
 
 
-def _latency(without: Store, late: Mapping[int, Store]) -> Iterator[Finding]:
+def _latency(without: Store, late: Mapping[int, Store]) -> Iterator[ComparedResult]:
     for latency, store in late.items():
         for metric, what, claimed in zip(("jct_mean", "makespan"), ("JCT", "TTD"), RISES[latency], strict=True):
-            rise = ratios(values(store, metric, "hadare"), values(without, metric, "hadare")) - 1
+            rise = ratios(metric_values(store, metric, "hadare"), metric_values(without, metric, "hadare")) - 1
             told = f"Rise of HadarE's {what} by {latency:,} microseconds of latency, laboratory"
-            yield Finding("HADAR-042", "section VI-D, Fig. 11", told, f"{100 * claimed:g} %", claimed, rise.tolist())
+            yield ComparedResult(
+                "HADAR-042", "section VI-D, Fig. 11", told, f"{100 * claimed:g} %", claimed, rise.tolist()
+            )
 
 
 _ORDER = (
@@ -252,7 +256,7 @@ EVALUATION = Evaluation(
         "where the last job ends early in it, which is a matter of chance",
     },
     unmeasured=(
-        Finding(
+        ComparedResult(
             "HADAR-020",
             "section IV-C, Fig. 5",
             "Decision for some 2,000 jobs",
@@ -260,7 +264,7 @@ EVALUATION = Evaluation(
             420.0,
             note="decided by `pytest benchmarks/test_hadar.py --benchmark-only --size full`, see docs/models/hadar.md",
         ),
-        Finding(
+        ComparedResult(
             "HADAR-041",
             "section VI-C, Table V",
             "Quality of forked models over unforked",

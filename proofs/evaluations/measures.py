@@ -14,14 +14,14 @@ from hetopt.metrics.gangs import places, types_of
 from hetopt.simulation.log import Log
 
 
-def ran(store: Store, system: str) -> Iterator[Run]:
+def completed_runs(store: Store, system: str) -> Iterator[Run]:
     """The runs of a system (by label) that were not refused."""
     for run in store.runs():
         if run.key.system == system and run.data["refused"] is None:
             yield run
 
 
-def values(store: Store, metric: str, system: str) -> pd.Series[float]:
+def metric_values(store: Store, metric: str, system: str) -> pd.Series[float]:
     """A metric of a system; index ``(workload, seed)``, in order."""
     table = store.table()
     own = table[(table["system"] == system) & table["refused"].isna()].set_index(["workload", "seed"])
@@ -57,7 +57,10 @@ def relative_pace(log: Log, instance: Instance) -> float:
 
 def paces(store: Store, system: str) -> pd.Series[float]:
     """:func:`relative_pace` of each run of a system; index ``(workload, seed)``."""
-    found = {(run.key.workload, run.key.seed): relative_pace(run.log, instance_of(run)) for run in ran(store, system)}
+    found = {
+        (run.key.workload, run.key.seed): relative_pace(run.log, instance_of(run))
+        for run in completed_runs(store, system)
+    }
     return pd.Series(found, dtype=float)
 
 
@@ -77,5 +80,5 @@ def restarts(log: Log) -> pd.Series[float]:
 
 def restart_seconds(store: Store, system: str, key: str) -> pd.Series[float]:
     """``mean`` or ``total`` of :func:`restarts` of each run of a system; index ``(workload, seed)``."""
-    found = {(run.key.workload, run.key.seed): restarts(run.log)[key] for run in ran(store, system)}
+    found = {(run.key.workload, run.key.seed): restarts(run.log)[key] for run in completed_runs(store, system)}
     return pd.Series(found, dtype=float)

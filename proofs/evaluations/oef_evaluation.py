@@ -36,8 +36,15 @@ from hetopt.experiments.folder import instance_of
 from hetopt.experiments.store import Store
 from hetopt.experiments.workload import Workload
 from hetopt.models import oef
-from hetopt.proofs.evaluations.evaluation import Evaluation, Finding, Part, Scale, Stores, times
-from hetopt.proofs.evaluations.measures import ran, ratios, values
+from hetopt.proofs.evaluations.evaluation import (
+    ComparedResult,
+    Evaluation,
+    EvaluationPart,
+    EvaluationScale,
+    Stores,
+    times,
+)
+from hetopt.proofs.evaluations.measures import completed_runs, metric_values, ratios
 from hetopt.simulation.estimates import Beliefs
 from hetopt.traces.oef import JOBS_EACH, JOBS_OF_FIFTY, MINUTE_40, USERS
 
@@ -82,7 +89,7 @@ BASELINES = tuple(Contestant(name, FIRST_FREE, label=name) for name in ("gavel-t
 TWENTY_JOBS = 20 * 12
 
 
-def parts(scale: Scale) -> tuple[Part, ...]:
+def parts(scale: EvaluationScale) -> tuple[EvaluationPart, ...]:
     """The experiments of section 6."""
     seeds = scale.all_seeds
     four = Workload("oef-four-users", CLUSTER, len(USERS) * JOBS_EACH, tenants="users")
@@ -99,30 +106,38 @@ def parts(scale: Scale) -> tuple[Part, ...]:
         return Experiment((workload,), who, one, replace(WORLD, **world), until)  # type: ignore[arg-type]
 
     lies = [
-        Part(name, f"Fig. 4(b), User-1 overstates by {lie:.0%}", of(four, equal, 2 * MINUTE_40, liar="User-1", lie=lie))
+        EvaluationPart(
+            name, f"Fig. 4(b), User-1 overstates by {lie:.0%}", of(four, equal, 2 * MINUTE_40, liar="User-1", lie=lie)
+        )
         for name, lie in LIES.items()
     ]
     badly = (Contestant(COOPERATIVE, FIRST_FREE, label=BADLY_PLACED),)
     held = Contestant("gavel-tenants", {**FIRST_FREE, "tenant_gpus": 1.0}, label=ONE_GPU)
     return (
-        Part("four-users", "Fig. 4(a), equal throughput, User-4 quits", of(four, equal, 2 * MINUTE_40), False),
+        EvaluationPart(
+            "four-users", "Fig. 4(a), equal throughput, User-4 quits", of(four, equal, 2 * MINUTE_40), False
+        ),
         *(replace(part, compared=False) for part in lies),
-        Part("sharing", "Fig. 5(a) and 6, cooperative OEF and max-min", of(staying, shared, MINUTE_40), False),
-        Part("second-type", "Fig. 5(b), User-1 adds a job type", of(second, equal, 2 * MINUTE_40), False),
-        Part(
+        EvaluationPart(
+            "sharing", "Fig. 5(a) and 6, cooperative OEF and max-min", of(staying, shared, MINUTE_40), False
+        ),
+        EvaluationPart("second-type", "Fig. 5(b), User-1 adds a job type", of(second, equal, 2 * MINUTE_40), False),
+        EvaluationPart(
             "throughput",
             "section 6.3.1, twenty tenants",
             of(twenty, (*OEF, *BASELINES, held), hours),
             ("OEF-035", "OEF-036", "OEF-037"),
         ),
-        Part("placement", "section 6.2.2, OEF with the baselines' placement", of(twenty, badly, hours), False),
-        Part(
+        EvaluationPart(
+            "placement", "section 6.2.2, OEF with the baselines' placement", of(twenty, badly, hours), False
+        ),
+        EvaluationPart(
             "jct",
             "sections 6.3.2 and 6.3.3, fifty tenants",
             of(fifty, (*OEF, *BASELINES), None),
             ("OEF-038", "OEF-039"),
         ),
-        Part(
+        EvaluationPart(
             "profiles",
             "section 6.4.2, profiles wrong by up to 20 %",
             of(twenty, OEF, hours, throughput_error=0.2),
@@ -131,7 +146,7 @@ def parts(scale: Scale) -> tuple[Part, ...]:
     )
 
 
-def findings(stores: Stores) -> list[Finding]:
+def findings(stores: Stores) -> list[ComparedResult]:
     """What the parts give that were run."""
     return [
         *_four_users(stores),
@@ -146,19 +161,19 @@ def findings(stores: Stores) -> list[Finding]:
 
 def throughputs(store: Store, system: str, span: tuple[float, float]) -> pd.Series[float]:
     """Mean normalised throughput of each tenant from one second to another, in the first run of a system."""
-    return next(ran(store, system)).log.mean_throughput(*span)
+    return next(completed_runs(store, system)).log.mean_throughput(*span)
 
 
-def _four_users(stores: Stores) -> Iterator[Finding]:
+def _four_users(stores: Stores) -> Iterator[ComparedResult]:
     """Least over largest throughput, before and after User-4 quits."""
     if "four-users" in stores:
         for letter, who, span, when in (("a", EVERYBODY, BEFORE, "four users"), ("b", STAYING, AFTER, "User-4 quit")):
             own = throughputs(stores["four-users"], NONCOOPERATIVE, span)[list(who)]
             what = f"Least over largest throughput of a user, {when}"
-            yield Finding(f"OEF-029{letter}", _FIG_4, what, "equal", 1.0, [float(own.min() / own.max())])
+            yield ComparedResult(f"OEF-029{letter}", _FIG_4, what, "equal", 1.0, [float(own.min() / own.max())])
 
 
-def _lies(stores: Stores) -> Iterator[Finding]:
+def _lies(stores: Stores) -> Iterator[ComparedResult]:
     """What a lie changes, for who lies and for the others."""
     if "four-users" not in stores:
         return
@@ -177,12 +192,12 @@ def _lies(stores: Stores) -> Iterator[Finding]:
             ("d", "Throughput of the other users over that without the lie", "more", gain),
             ("e", "The first when User-4 has quit", "less", float((still / later)["User-1"])),
         ):
-            yield Finding(f"OEF-029{number}", _FIG_4, f"{what}, {said}", printed, nan, [ours])
+            yield ComparedResult(f"OEF-029{number}", _FIG_4, f"{what}, {said}", printed, nan, [ours])
         lost = 1 - float(lying[list(EVERYBODY)].sum() / honest[list(EVERYBODY)].sum())
-        yield Finding(f"OEF-030{letter}", _FIG_4, f"Throughput lost in all, {said}", "around 10 %", 0.1, [lost])
-    most = largest_loss(instance_of(next(ran(stores["four-users"], NONCOOPERATIVE))), "User-1")
+        yield ComparedResult(f"OEF-030{letter}", _FIG_4, f"Throughput lost in all, {said}", "around 10 %", 0.1, [lost])
+    most = largest_loss(instance_of(next(completed_runs(stores["four-users"], NONCOOPERATIVE))), "User-1")
     what = "Throughput lost in all by the lie of User-1 that costs most, as allocated"
-    yield Finding("OEF-030d", _FIG_4, what, "around 10 %", 0.1, [most])
+    yield ComparedResult("OEF-030d", _FIG_4, what, "around 10 %", 0.1, [most])
 
 
 def largest_loss(instance: Instance, liar: str) -> float:
@@ -197,7 +212,7 @@ def largest_loss(instance: Instance, liar: str) -> float:
 
 def promised(store: Store, system: str) -> pd.Series[float]:
     """Mean over all decisions of what the allocations promise each tenant, in the first run of a system."""
-    return next(ran(store, system)).log.estimated.mean()
+    return next(completed_runs(store, system)).log.estimated.mean()
 
 
 def with_others(instance: Instance) -> Floats:
@@ -206,95 +221,97 @@ def with_others(instance: Instance) -> Floats:
     return np.asarray(found.entities.per_gpu @ found.entities.gpus(found.x).T)
 
 
-def _sharing(stores: Stores) -> Iterator[Finding]:
+def _sharing(stores: Stores) -> Iterator[ComparedResult]:
     """Cooperative OEF beside equal division, and each user with the GPUs of others."""
     if "sharing" not in stores:
         return
     gain = promised(stores["sharing"], COOPERATIVE) / promised(stores["sharing"], EQUAL)
     most = str(gain.idxmax())
     what = "Estimated throughput over max-min, {} of the users"
-    yield Finding("OEF-031a", _FIG_5A, what.format("most"), times(1.16), 1.16, [float(gain.max())], f"most has {most}")
-    yield Finding("OEF-031b", _FIG_5A, what.format("least"), "at least 1", 1.0, [float(gain.min())])
-    instance = instance_of(next(ran(stores["sharing"], COOPERATIVE)))
+    yield ComparedResult(
+        "OEF-031a", _FIG_5A, what.format("most"), times(1.16), 1.16, [float(gain.max())], f"most has {most}"
+    )
+    yield ComparedResult("OEF-031b", _FIG_5A, what.format("least"), "at least 1", 1.0, [float(gain.min())])
+    instance = instance_of(next(completed_runs(stores["sharing"], COOPERATIVE)))
     rate, at = with_others(instance), instance.entities("tenants").position
     own, first = rate[at["User-4"], at["User-4"]], rate[at["User-4"], at["User-1"]]
     what = "Throughput of User-4 with its own GPUs over that with User-1's"
-    yield Finding("OEF-034a", _FIG_6, what, times(1.58), 1.58, [float(own / first)])
+    yield ComparedResult("OEF-034a", _FIG_6, what, times(1.58), 1.58, [float(own / first)])
     better = np.diag(rate)[:, None] / rate
     what = "Throughput of a user with its own GPUs over that with another's, {} of all pairs"
     others = better[~np.eye(len(rate), dtype=bool)]
-    yield Finding("OEF-034b", _FIG_6, what.format("least"), "at least 1", 1.0, [float(others.min())])
-    yield Finding("OEF-034c", _FIG_6, what.format("most"), f"{times(1.58)} or more", 1.58, [float(others.max())])
+    yield ComparedResult("OEF-034b", _FIG_6, what.format("least"), "at least 1", 1.0, [float(others.min())])
+    yield ComparedResult("OEF-034c", _FIG_6, what.format("most"), f"{times(1.58)} or more", 1.58, [float(others.max())])
 
 
-def _second_type(stores: Stores) -> Iterator[Finding]:
+def _second_type(stores: Stores) -> Iterator[ComparedResult]:
     """User-1's two job types beside the other users, from minute 40 on."""
     if "second-type" in stores:
         own = throughputs(stores["second-type"], NONCOOPERATIVE, AFTER)
         types = own[[name for name in own.index if str(name).startswith("User-1/")]]
         others = own[list(EVERYBODY[1:])]
         what = "Throughput of a job type of User-1 over that of another user"
-        yield Finding("OEF-033a", _FIG_5B, what, "half", 0.5, [float(types.mean() / others.mean())])
+        yield ComparedResult("OEF-033a", _FIG_5B, what, "half", 0.5, [float(types.mean() / others.mean())])
         what = "Least over largest throughput of User-1's two job types"
-        yield Finding("OEF-033b", _FIG_5B, what, "almost equal", 1.0, [float(types.min() / types.max())])
+        yield ComparedResult("OEF-033b", _FIG_5B, what, "almost equal", 1.0, [float(types.min() / types.max())])
 
 
-def _placement(stores: Stores) -> Iterator[Finding]:
+def _placement(stores: Stores) -> Iterator[ComparedResult]:
     """What OEF's placer adds to its throughput."""
     if {"throughput", "placement"} <= set(stores):
         found = ratios(
-            values(stores["throughput"], "throughput", COOPERATIVE),
-            values(stores["placement"], "throughput", BADLY_PLACED),
+            metric_values(stores["throughput"], "throughput", COOPERATIVE),
+            metric_values(stores["placement"], "throughput", BADLY_PLACED),
         )
         what = "Throughput of OEF over that with the first free GPUs"
-        yield Finding("OEF-032", "section 6.2.2", what, times(1.24), 1.24, found.tolist())
+        yield ComparedResult("OEF-032", "section 6.2.2", what, times(1.24), 1.24, found.tolist())
 
 
 def most_of_any(store: Store) -> pd.Series[float]:
     """The largest total rate of any allocation, fair or not, on the workload of each run of Gavel."""
     found = {}
-    for run in ran(store, GAVEL):
+    for run in completed_runs(store, GAVEL):
         tenants = instance_of(run).entities("tenants")
         found[run.key.workload, run.key.seed] = float(tenants.capacity @ tenants.per_gpu.max(axis=0))
     return pd.Series(found, dtype=float)
 
 
-def _gavel(stores: Stores) -> Iterator[Finding]:
+def _gavel(stores: Stores) -> Iterator[ComparedResult]:
     """What any allocation could gain over Gavel, and what OEF gains where each tenant has at most one GPU."""
     if "throughput" not in stores:
         return
     store, place = stores["throughput"], "section 6.3.1, Fig. 8"
-    bound = ratios(most_of_any(store), values(store, "throughput_estimated", GAVEL))
+    bound = ratios(most_of_any(store), metric_values(store, "throughput_estimated", GAVEL))
     what = "Estimated throughput of the most efficient allocation, however unfair, over Gavel"
-    yield Finding("OEF-036c", place, what, "20 % more", 1.2, bound.tolist())
+    yield ComparedResult("OEF-036c", place, what, "20 % more", 1.2, bound.tolist())
     for key, metric, word, claim in (
         ("OEF-036d", "throughput_estimated", "Estimated throughput", 1.2),
         ("OEF-037c", "throughput", "Throughput", 1.32),
     ):
-        found = ratios(values(store, metric, COOPERATIVE), values(store, metric, ONE_GPU))
+        found = ratios(metric_values(store, metric, COOPERATIVE), metric_values(store, metric, ONE_GPU))
         what = f"{word} over Gavel where no tenant has more than one GPU [OEF, eq. 3]"
-        yield Finding(key, place, what, f"{100 * (claim - 1):.0f} % more", claim, found.tolist())
+        yield ComparedResult(key, place, what, f"{100 * (claim - 1):.0f} % more", claim, found.tolist())
     for letter, system in (("c", COOPERATIVE), ("d", NONCOOPERATIVE)):
-        found = ratios(values(store, "stragglers", system), values(store, "stragglers", ONE_GPU))
+        found = ratios(metric_values(store, "stragglers", system), metric_values(store, "stragglers", ONE_GPU))
         what = f"Straggling workers of {system} over Gavel where no tenant has more than one GPU, twenty tenants"
-        yield Finding(f"OEF-039{letter}", "section 6.3.3", what, "26 % less", 0.74, found.tolist())
+        yield ComparedResult(f"OEF-039{letter}", "section 6.3.3", what, "26 % less", 0.74, found.tolist())
 
 
-def _profiles(stores: Stores) -> Iterator[Finding]:
+def _profiles(stores: Stores) -> Iterator[ComparedResult]:
     """How far throughput falls behind what was promised on wrong profiles, and behind that on right ones."""
     if "profiles" not in stores:
         return
     place, what = "section 6.4.2, Fig. 10(b)", "Throughput below the estimated one, profiles wrong by up to 20 %"
     for letter, system in (("a", COOPERATIVE), ("c", NONCOOPERATIVE)):
-        wrong = values(stores["profiles"], "deviation", system)
-        yield Finding(f"OEF-041{letter}", place, f"{what}, {system}", "about 3 %", 0.03, wrong.tolist())
+        wrong = metric_values(stores["profiles"], "deviation", system)
+        yield ComparedResult(f"OEF-041{letter}", place, f"{what}, {system}", "about 3 %", 0.03, wrong.tolist())
     if "throughput" not in stores:
         return
     for letter, system in (("b", COOPERATIVE), ("d", NONCOOPERATIVE)):
-        wrong, right = (values(stores[part], "throughput", system) for part in ("profiles", "throughput"))
+        wrong, right = (metric_values(stores[part], "throughput", system) for part in ("profiles", "throughput"))
         lost = 1 - ratios(wrong, right)
         told = f"Throughput lost by profiles that are wrong by up to 20 %, {system}"
-        yield Finding(f"OEF-041{letter}", place, told, "about 3 %", 0.03, lost.tolist())
+        yield ComparedResult(f"OEF-041{letter}", place, told, "about 3 %", 0.03, lost.tolist())
 
 
 FOR_ALL = (
@@ -321,7 +338,7 @@ WHY = {
 """Why numbers of single claims may differ, besides."""
 
 UNMEASURED = (
-    Finding(
+    ComparedResult(
         "OEF-040",
         "section 6.4.1, Fig. 10(a)",
         "Time to solve, cooperative over non-cooperative",
@@ -329,7 +346,7 @@ UNMEASURED = (
         1.0,
         note="no simulation: benchmarks/test_oef.py measures both, up to 100,000 tenants",
     ),
-    Finding(
+    ComparedResult(
         "OEF-042",
         "Table 1",
         "Properties of the policies",

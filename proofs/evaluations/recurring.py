@@ -32,7 +32,7 @@ PROFILED = "V100"
 
 
 @dataclass(frozen=True)
-class Foretold:
+class FixedPredictions:
     """A predictor that knows beforehand what it will say, and learns nothing any more.
 
     Parameters
@@ -43,7 +43,7 @@ class Foretold:
 
     work: Mapping[str, float] = field(repr=False)
 
-    def learner(self) -> Foretold:
+    def learner(self) -> FixedPredictions:
         """Itself: there is nothing to remember."""
         return self
 
@@ -60,7 +60,7 @@ class Foretold:
 
 
 @dataclass(frozen=True)
-class Trace:
+class RecurringTrace:
     """A trace like PAI's whose jobs train networks, cut in a past and what comes.
 
     Parameters
@@ -98,7 +98,7 @@ class Trace:
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class DrawnTrace:
     """A trace for a seed.
 
     Attributes
@@ -115,16 +115,16 @@ class Drawn:
 
 
 @lru_cache(maxsize=1)
-def drawn(trace: Trace, seed: int) -> Drawn:
+def draw_trace(trace: RecurringTrace, seed: int) -> DrawnTrace:
     """The trace for that seed; the last one is kept, since many systems run on the same."""
     table = PAILike(single_gpu=trace.single_gpu).table(trace.jobs, seed)
     table[["arrival", "duration"]] *= trace.shrink
     cluster = cluster_of(trace.cluster)
     known = Networks.drawn(table, _catalogue(cluster), cluster, seed=seed)
-    return Drawn(table.iloc[: trace.past], table.iloc[trace.past :], known)
+    return DrawnTrace(table.iloc[: trace.past], table.iloc[trace.past :], known)
 
 
-def foretold(trace: Trace, seed: int, predictor: Predictor) -> Foretold:
+def fixed_predictions(trace: RecurringTrace, seed: int, predictor: Predictor) -> FixedPredictions:
     """What a predictor that has seen the past says of the jobs that come; it learns nothing more."""
     try:
         hash(predictor)
@@ -133,12 +133,12 @@ def foretold(trace: Trace, seed: int, predictor: Predictor) -> Foretold:
     return _asked_once(trace, seed, predictor)  # type: ignore[arg-type]
 
 
-def _asked(trace: Trace, seed: int, predictor: Predictor) -> Foretold:
-    given, learner = drawn(trace, seed), predictor.learner()
+def _asked(trace: RecurringTrace, seed: int, predictor: Predictor) -> FixedPredictions:
+    given, learner = draw_trace(trace, seed), predictor.learner()
     learner.observe(given.networks.jobs(given.past))
     jobs = given.networks.jobs(given.coming)
     said = learner.predict(jobs).tolist()
-    return Foretold(FrozenDict(zip((job.name for job in jobs), said, strict=True)))
+    return FixedPredictions(FrozenDict(zip((job.name for job in jobs), said, strict=True)))
 
 
 _asked_once = lru_cache(maxsize=4)(_asked)
@@ -190,7 +190,7 @@ class Recurring:
     """
 
     jobs: int
-    trace: Trace
+    trace: RecurringTrace
     skip: int = 0
     rate: float = 1.0
     servers: int | None = None
@@ -200,7 +200,7 @@ class Recurring:
 
     def __post_init__(self) -> None:
         if isinstance(self.trace, Mapping):
-            object.__setattr__(self, "trace", Trace(**self.trace))
+            object.__setattr__(self, "trace", RecurringTrace(**self.trace))
         whole(self.jobs, "Recurring.jobs", 1)
         whole(self.skip, "Recurring.skip", 0)
         text(self.name, "Recurring.name")
@@ -222,7 +222,7 @@ class Recurring:
 
     def instance(self, seed: int = 0) -> Instance:
         """The jobs for that seed, beginning when the first arrives."""
-        given = drawn(self.trace, seed)
+        given = draw_trace(self.trace, seed)
         rows = given.coming.iloc[self.skip : self.skip + self.jobs]
         jobs = given.networks.jobs(rows.assign(arrival=rows["arrival"] / self.rate))
         said = f"{self.jobs} jobs after {self.skip} that come after the past, seed {seed}"
@@ -243,19 +243,21 @@ class Recurring:
         policy = system.policy
         if not isinstance(policy, NonPreemptivePolicy) or (isinstance(policy.predictor, Perfect) and not self.wrong):
             return system
-        said = self._wrong(seed) if self.wrong else foretold(self.trace, seed, policy.predictor)
+        said = self._wrong(seed) if self.wrong else fixed_predictions(self.trace, seed, policy.predictor)
         return replace(system, policy=replace(policy, predictor=said))
 
     def predicted(self, seed: int, predictors: Mapping[str, Predictor]) -> tuple[dict[str, Floats], Floats]:
         """What predictors that know the past say of its jobs, by their names, and what is true: (n,) iterations."""
         jobs = self.instance(seed).jobs
-        said = {name: foretold(self.trace, seed, own).predict(jobs) for name, own in predictors.items()}
+        said = {name: fixed_predictions(self.trace, seed, own).predict(jobs) for name, own in predictors.items()}
         return said, np.array([job.work for job in jobs])
 
-    def _wrong(self, seed: int) -> Foretold:
+    def _wrong(self, seed: int) -> FixedPredictions:
         jobs = self.instance(seed).jobs
         factor = 1 + self.wrong * np.random.default_rng([seed, 1]).uniform(-1.0, 1.0, len(jobs))
-        return Foretold(FrozenDict((job.name, job.work * f) for job, f in zip(jobs, factor.tolist(), strict=True)))
+        return FixedPredictions(
+            FrozenDict((job.name, job.work * f) for job, f in zip(jobs, factor.tolist(), strict=True))
+        )
 
     def said(self) -> dict[str, Any]:
         """Its settings as JSON can hold them."""

@@ -17,7 +17,7 @@ from hetopt.data.saving import check_folder
 from hetopt.errors import UnknownName
 from hetopt.experiments.store import Store
 from hetopt.presentation import console
-from hetopt.proofs.evaluations.evaluation import Evaluation, Scale
+from hetopt.proofs.evaluations.evaluation import Evaluation, EvaluationScale
 
 PAPERS = ("fft", "oef", "hadar", "asrpt")
 """Modules beside this one, each with an ``EVALUATION``."""
@@ -55,7 +55,7 @@ def reproduce(
     """
     evaluation = evaluation_of(paper)
     names = None if parts is None else [name.strip() for name in parts.split(",") if name.strip()]
-    chosen = evaluation.chosen(Scale(scale, seeds), names)
+    chosen = evaluation.chosen(EvaluationScale(scale, seeds), names)
     runs = {part.name: sum(1 for _ in part.experiment.runs()) for part in chosen}
     if listed:
         rows = [[part.name, str(runs[part.name]), part.about] for part in chosen]

@@ -2,42 +2,45 @@
 
 from __future__ import annotations
 
-from hetopt.proofs.fft import backlog, compensation, migration, starvation
-from hetopt.proofs.fft import compensation_effects as owed
-from hetopt.proofs.fft import completion_bound as approximation
-from hetopt.proofs.fft import constant_rates as rates
-from hetopt.proofs.fft import cost_order as preferences
-from hetopt.proofs.fft import fair_progress as shares
-from hetopt.proofs.fft import fairness_coefficient as coefficient
-from hetopt.proofs.fft import gang_packing as largest_first
-from hetopt.proofs.fft import gang_packing as packing
-from hetopt.proofs.fft import idle_fast_gpu as idle
-from hetopt.proofs.fft import placement_stability as placement
-from hetopt.proofs.fft import reported_results as evaluation
-from hetopt.proofs.fft import small_jobs_first as service
-from hetopt.proofs.fft import table_1_schedules as table_1
-from hetopt.proofs.fft import work_units as units
+from hetopt.proofs.fft import (
+    backlog,
+    compensation,
+    compensation_effects,
+    completion_bound,
+    constant_rates,
+    cost_order,
+    fair_progress,
+    fairness_coefficient,
+    gang_packing,
+    idle_fast_gpu,
+    migration,
+    placement_stability,
+    reported_results,
+    small_jobs_first,
+    starvation,
+    table_1_schedules,
+    work_units,
+)
 from hetopt.proofs.ledger.claim import Claim
 
 MODULES = (
     migration,
-    rates,
-    table_1,
-    approximation,
-    preferences,
-    service,
+    constant_rates,
+    table_1_schedules,
+    completion_bound,
+    cost_order,
+    small_jobs_first,
     compensation,
-    coefficient,
-    shares,
-    owed,
-    units,
-    idle,
-    packing,
-    largest_first,
+    fairness_coefficient,
+    fair_progress,
+    compensation_effects,
+    work_units,
+    idle_fast_gpu,
+    gang_packing,
     backlog,
     starvation,
-    placement,
-    evaluation,
+    placement_stability,
+    reported_results,
 )
 
 

@@ -8,7 +8,7 @@ from functools import cache
 from hetopt.data.instance import Instance
 from hetopt.models.fft import FFT
 from hetopt.models.fft.parts import ROUND_SECONDS
-from hetopt.proofs.fft.round_cases import Gang, Round
+from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
 from hetopt.proofs.ledger.claim import Claim
 from hetopt.proofs.ledger.procedures import Growth
 from hetopt.simulation.run import simulate
@@ -19,7 +19,7 @@ F = Fraction
 def family(s: int) -> Instance:
     """2 L jobs of one round, s jobs of L = s^2 rounds, all there from the start, and one GPU."""
     works = [F(1)] * (2 * s * s) + [F(s * s)] * s
-    return Round(tuple(Gang(1, work, (F(1),)) for work in works), (1,)).instance
+    return RoundCase(tuple(RoundJob(1, work, (F(1),)) for work in works), (1,)).instance
 
 
 @cache

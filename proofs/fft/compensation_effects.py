@@ -6,10 +6,10 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
-from hetopt.proofs.fft.round_cases import WAITS, Round, Where, rounds
-from hetopt.proofs.ledger.claim import Claim, Finding, number
+from hetopt.proofs.fft.round_cases import WAITS, RoundCase, TypeOfJob, round_space
+from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import Space, whole
+from hetopt.proofs.ledger.space import Space, integers
 
 F = Fraction
 
@@ -17,26 +17,28 @@ ENOUGH = F(10**4)
 """A rho above all costs of the small cases here."""
 
 
-def owing(case: Round, rho: Fraction) -> Round:
+def with_compensation(case: RoundCase, rho: Fraction) -> RoundCase:
     """The same with another rho of j1."""
     return replace(case, rho=(rho, *case.rho[1:]))
 
 
-def pace(case: Round, where: Where) -> Fraction:
+def pace(case: RoundCase, where: TypeOfJob) -> Fraction:
     """Theta of j1, in parts of the job; 0 where it waits."""
     return F(0) if where[0] == WAITS else 1 / case.gangs[0].rounds(where[0])
 
 
-def grows(case: Round) -> Finding:
+def grows(case: RoundCase) -> Finding:
     """Whether j1 is nowhere slower in an optimum with a larger rho than in one with a smaller rho."""
-    paces = [[pace(case, where) for where in owing(case, case.rho[0] + more).optima] for more in (0, 1, 4, 16)]
+    paces = [
+        [pace(case, where) for where in with_compensation(case, case.rho[0] + more).optima] for more in (0, 1, 4, 16)
+    ]
     least = min(min(after) - max(before) for before, after in pairwise(paces))
     return Finding(least, "with a larger rho j1 runs at least as fast")
 
 
-def runs_at_last(case: Round) -> Finding:
+def runs_at_last(case: RoundCase) -> Finding:
     """Whether j1 runs once its rho is large."""
-    large = owing(case, ENOUGH)
+    large = with_compensation(case, ENOUGH)
     demands = ", ".join(str(gang.demand) for gang in case.gangs)
     runs = all(where[0] != WAITS for where in large.optima)
     words = (
@@ -51,9 +53,9 @@ def runs_at_last(case: Round) -> Finding:
     return Finding(F(-1), words, certificate, pictures, not packed and large.planned()[0] == WAITS)
 
 
-def threshold(case: Round) -> Fraction:
+def threshold(case: RoundCase) -> Fraction:
     """A rho of j1 above which every optimum has it, if some plan that uses K* GPUs has it."""
-    free = owing(case, F(0))
+    free = with_compensation(case, F(0))
     with_it = [where for where in free.fullest if where[0] != WAITS]
     without = [where for where in free.fullest if where[0] == WAITS]
     if not without:
@@ -61,20 +63,20 @@ def threshold(case: Round) -> Fraction:
     return max(F(0), min((free.total(w) - min(map(free.total, without))) / pace(free, w) for w in with_it))
 
 
-def runs_above(case: Round) -> Finding:
+def runs_above(case: RoundCase) -> Finding:
     """Whether j1 runs in every optimum just above the threshold."""
-    above = owing(case, threshold(case) + F(1, 100))
+    above = with_compensation(case, threshold(case) + F(1, 100))
     runs = all(where[0] != WAITS for where in above.optima)
-    return Finding(F(0) if runs else F(-1), f"j1 runs above rho = {number(threshold(case))}")
+    return Finding(F(0) if runs else F(-1), f"j1 runs above rho = {fraction_text(threshold(case))}")
 
 
-def _packed(case: Round) -> bool:
+def _packed(case: RoundCase) -> bool:
     """Whether some plan that uses K* GPUs has j1."""
     return any(where[0] != WAITS for where in case.fullest)
 
 
-def _space(packed: bool) -> Space[Round]:
-    return rounds(_packed if packed else lambda _: True, n=(1, 4), ages=whole(0, 6), rho=whole(0, 6))
+def _space(packed: bool) -> Space[RoundCase]:
+    return round_space(_packed if packed else lambda _: True, n=(1, 4), ages=integers(0, 6), rho=integers(0, 6))
 
 
 CLAIMS = (

@@ -8,17 +8,17 @@ from fractions import Fraction
 from functools import cached_property
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.fft.round_cases import Gang, Round
-from hetopt.proofs.ledger.claim import Claim, Finding, number
-from hetopt.proofs.ledger.finding_pictures import Bar, Timeline
+from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
+from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, whole
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 
 F = Fraction
 
 
 @dataclass(frozen=True)
-class Service:
+class ServedJob:
     """A job alone, from its arrival in round 0 to the round in which it is complete.
 
     Attributes
@@ -36,7 +36,7 @@ class Service:
     def instance(self) -> Instance:
         """The job, and a GPU of each type on which it is."""
         kinds = tuple(dict.fromkeys(v for v in self.speeds if v))
-        return Round((Gang(1, self.work, kinds),), (1,) * len(kinds)).instance
+        return RoundCase((RoundJob(1, self.work, kinds),), (1,) * len(kinds)).instance
 
     @property
     def completion(self) -> Fraction:
@@ -58,51 +58,52 @@ class Service:
         """The rounds in which it runs, up to its completion."""
         lanes = [(t, v) for t, v in enumerate(self.speeds) if v]
         end = len(self.speeds) - 1 + self.done[-1] / self.speeds[-1]
-        bars = tuple(Bar(f"{number(v)} a round", F(t), min(F(t + 1), end), "j1") for t, v in lanes)
+        bars = tuple(TimelineBar(f"{fraction_text(v)} a round", F(t), min(F(t + 1), end), "j1") for t, v in lanes)
         return Timeline("the job", bars, "rounds")
 
 
-def _build(numbers: Numbers) -> Service | None:
-    case = Service(numbers.one("work"), numbers.row("speed"))
+def _build(numbers: CaseNumbers) -> ServedJob | None:
+    case = ServedJob(numbers.one("work"), numbers.row("speed"))
     before, total = sum(case.speeds[:-1], F(0)), sum(case.speeds, F(0))
     return case if before < case.work <= total else None
 
 
-def _chosen(choose: Choose, sizes: Mapping[str, int]) -> Numbers:
-    speeds = tuple(choose(whole(0, 4)) for _ in range(sizes["rounds"] - 1))
-    last, before = choose(whole(1, 4)), sum(speeds, F(0))
-    return Numbers({"work": ((before + choose(whole(1, int(last))),),), "speed": ((*speeds, last),)})
+def _chosen(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
+    speeds = tuple(choose(integers(0, 4)) for _ in range(sizes["rounds"] - 1))
+    last, before = choose(integers(1, 4)), sum(speeds, F(0))
+    return CaseNumbers({"work": ((before + choose(integers(1, int(last))),),), "speed": ((*speeds, last),)})
 
 
 SERVICES = Space(
     {"rounds": (1, 6)},
-    {"work": Table(1, 1, whole(1, 8)), "speed": Table(1, "rounds", whole(0, 4))},
+    {"work": TableShape(1, 1, integers(1, 8)), "speed": TableShape(1, "rounds", integers(0, 4))},
     _build,
     _chosen,
 )
 
 
-def as_printed(case: Service) -> Finding:
+def as_printed(case: ServedJob) -> Finding:
     """Equation (2) with theta counted whole in every round."""
     bound = case.average(case.speeds)
     words = (
-        f"a job of work {number(case.work)} that does {', '.join(map(number, case.speeds))} in rounds 0, 1, … is "
-        f"complete in round {number(case.completion)}; equation (2) gives {number(bound)}"
+        f"a job of work {fraction_text(case.work)} that does "
+        f"{', '.join(map(fraction_text, case.speeds))} in rounds 0, 1, … is "
+        f"complete in round {fraction_text(case.completion)}; equation (2) gives {fraction_text(bound)}"
     )
     return Finding(case.completion - bound, words, ("both sides in fractions",), (case.picture,))
 
 
-def truncated(case: Service) -> Finding:
+def truncated(case: ServedJob) -> Finding:
     """Equation (2) with the last round cut to the work left; and by how much more it is as printed."""
     bound, more = case.average(case.done), (case.speeds[-1] - case.done[-1]) / case.work
     exact = case.average(case.speeds) == bound + case.completion * more
     return Finding(
         case.completion - bound if exact else F(-1),
-        f"{number(bound)} for a completion in round {number(case.completion)}",
+        f"{fraction_text(bound)} for a completion in round {fraction_text(case.completion)}",
     )
 
 
-def nearness(case: Service) -> Fraction:
+def nearness(case: ServedJob) -> Fraction:
     """The truncated bound over the completion time; 0 for a job that is complete in its first round."""
     return case.average(case.done) / case.completion if case.completion else F(0)
 
@@ -110,39 +111,40 @@ def nearness(case: Service) -> Fraction:
 # -- the term of one round alone -------------------------------------------------------------------------------------
 
 
-def two_ages(numbers: Numbers) -> Round | None:
+def two_ages(numbers: CaseNumbers) -> RoundCase | None:
     """A job of fewer rounds and one of more on one GPU, of different ages."""
     short, long = numbers.row("rounds")
     young, old = map(int, numbers.row("age"))
     if short >= long:
         return None
     time = max(young, old)
-    return Round((Gang(1, short, (F(1),), time - young), Gang(1, long, (F(1),), time - old)), (1,), time)
+    return RoundCase((RoundJob(1, short, (F(1),), time - young), RoundJob(1, long, (F(1),), time - old)), (1,), time)
 
 
-def one_age(numbers: Numbers) -> Round | None:
+def one_age(numbers: CaseNumbers) -> RoundCase | None:
     """The same with one age, after the arrival."""
     case = two_ages(numbers)
     return case if case is not None and case.time > 0 and len({gang.arrival for gang in case.gangs}) == 1 else None
 
 
-def by_age(case: Round) -> Finding:
+def by_age(case: RoundCase) -> Finding:
     """Whether the first term of [FFT, eq. 3] is at most as large for the longer job as for the shorter one."""
     short, long = ((case.time - gang.arrival) / gang.rounds(0) for gang in case.gangs)
     ages = [case.time - gang.arrival for gang in case.gangs]
     words = (
-        f"jobs of {number(case.gangs[0].work)} and {number(case.gangs[1].work)} rounds and of ages {ages[0]} and "
-        f"{ages[1]}: the terms are {number(short)} and {number(long)}, so the shorter job goes first"
+        f"jobs of {fraction_text(case.gangs[0].work)} and {fraction_text(case.gangs[1].work)} rounds "
+        f"and of ages {ages[0]} and "
+        f"{ages[1]}: the terms are {fraction_text(short)} and {fraction_text(long)}, so the shorter job goes first"
     )
     return Finding(short - long, words, ("both terms in fractions",), (case.picture("least term", (0, -1)),))
 
 
-def _equal_ages(choose: Choose, _: Mapping[str, int]) -> Numbers:
-    short, age = choose(whole(1, 8)), choose(whole(1, 8))
-    return Numbers({"rounds": ((short, short + choose(whole(1, 8))),), "age": ((age, age),)})
+def _equal_ages(choose: ValueChooser, _: Mapping[str, int]) -> CaseNumbers:
+    short, age = choose(integers(1, 8)), choose(integers(1, 8))
+    return CaseNumbers({"rounds": ((short, short + choose(integers(1, 8))),), "age": ((age, age),)})
 
 
-PAIR = {"rounds": Table(1, 2, whole(1, 8)), "age": Table(1, 2, whole(0, 8))}
+PAIR = {"rounds": TableShape(1, 2, integers(1, 8)), "age": TableShape(1, 2, integers(0, 8))}
 
 
 CLAIMS = (

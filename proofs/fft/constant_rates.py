@@ -11,12 +11,12 @@ from hetopt import instances
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import fractions
 from hetopt.models.gavel import max_min_fairness
-from hetopt.proofs.ledger.claim import Claim, Finding, number
-from hetopt.proofs.ledger.finding_pictures import shares
+from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.mechanical import by_sympy
-from hetopt.proofs.ledger.procedures import Computation, Computed, ForAll, row, said
-from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, parts
-from hetopt.proofs.small_programs import Row, maximise
+from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, compare_number, compare_values
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, rationals
+from hetopt.proofs.small_programs import RowVector, maximise_exactly
 from hetopt.simulation.run import simulate
 
 F = Fraction
@@ -44,7 +44,7 @@ def table_1() -> Instance:
 
 
 @dataclass(frozen=True)
-class Rates:
+class ConstantRates:
     """Jobs of work v^2 that go on at constant rates r."""
 
     root: tuple[Fraction, ...]
@@ -69,8 +69,8 @@ class Rates:
 
 RATES = Space(
     {"n": (1, 5)},
-    {"root": Table(1, "n", parts(1, 9, 2)), "rate": Table(1, "n", parts(1, 9, 3))},
-    lambda numbers: Rates(numbers.row("root"), numbers.row("rate")),
+    {"root": TableShape(1, "n", rationals(1, 9, 2)), "rate": TableShape(1, "n", rationals(1, 9, 3))},
+    lambda numbers: ConstantRates(numbers.row("root"), numbers.row("rate")),
 )
 
 
@@ -84,7 +84,7 @@ def gap_of_two() -> str:
 
 
 @dataclass(frozen=True)
-class Fractions:
+class TimeFractions:
     """Parts of the time of both jobs of Table 1 on both GPUs."""
 
     time: tuple[tuple[Fraction, ...], ...]
@@ -105,31 +105,31 @@ class Fractions:
         return sum((WORK / r for r in self.rate), F(0))
 
 
-def _fractions(numbers: Numbers) -> Fractions | None:
-    case = Fractions(numbers["time"])
+def _fractions(numbers: CaseNumbers) -> TimeFractions | None:
+    case = TimeFractions(numbers["time"])
     return case if min(case.rate) > 0 and all(sum(column) <= 1 for column in zip(*case.time, strict=True)) else None
 
 
-def _some_fractions(choose: Choose, _: Mapping[str, int]) -> Numbers:
-    steps = parts(0, 1, 9, 16)
+def _some_fractions(choose: ValueChooser, _: Mapping[str, int]) -> CaseNumbers:
+    steps = rationals(0, 1, 9, 16)
     first = tuple(choose(steps) for _ in range(2))
-    return Numbers({"time": (first, tuple(choose([v for v in steps if v <= 1 - m]) for m in first))})
+    return CaseNumbers({"time": (first, tuple(choose([v for v in steps if v <= 1 - m]) for m in first))})
 
 
-FRACTIONS = Space({}, {"time": Table(2, 2, parts(0, 1, 9, 16))}, _fractions, _some_fractions)
+FRACTIONS = Space({}, {"time": TableShape(2, 2, rationals(0, 1, 9, 16))}, _fractions, _some_fractions)
 
 
-def least_total(case: Fractions) -> Finding:
+def least_total(case: TimeFractions) -> Finding:
     """Whether the total is at least 64/9, and larger but for halves where nobody runs for more than all the time."""
     slack = case.total - LEAST
     if slack == 0 and max(map(sum, case.time)) <= 1 and case.time != HALVES:
         slack = F(-1)
-    return Finding(slack, f"a total of {number(case.total)} minutes")
+    return Finding(slack, f"a total of {fraction_text(case.total)} minutes")
 
 
 def makespan() -> Computation:
     """Gavel's least makespan by a linear program in fractions: max v, 16 v <= rate of each job."""
-    rows: list[tuple[Row, Fraction]] = [
+    rows: list[tuple[RowVector, Fraction]] = [
         ((1, 0, 1, 0, 0), F(1)),
         ((0, 1, 0, 1, 0), F(1)),
         ((1, 1, 0, 0, 0), F(1)),
@@ -137,17 +137,21 @@ def makespan() -> Computation:
         ((-FAST, -SLOW, 0, 0, WORK), F(0)),
         ((0, 0, -FAST, -SLOW, WORK), F(0)),
     ]
-    found = maximise((0, 0, 0, 0, 1), rows)
+    found = maximise_exactly((0, 0, 0, 0, 1), rows)
     time = (found.x[:2], found.x[2:4])
-    picture = shares("the least makespan", time, (1, 1), [FAST * m + SLOW * n for m, n in time], ("I0", "I1"))
+    picture = shares_picture("the least makespan", time, (1, 1), [FAST * m + SLOW * n for m, n in time], ("I0", "I1"))
     return Computation(
         (
             *(
-                said(f"parts of the time of I{j}", tuple(map(number, HALVES[j])), tuple(map(number, time[j])))
+                compare_values(
+                    f"parts of the time of I{j}",
+                    tuple(map(fraction_text, HALVES[j])),
+                    tuple(map(fraction_text, time[j])),
+                )
                 for j in (0, 1)
             ),
-            said("the only optimum", True, found.unique),
-            row("makespan in minutes", "32/9", 1 / found.value),
+            compare_values("the only optimum", True, found.unique),
+            compare_number("makespan in minutes", "32/9", 1 / found.value),
         ),
         "every job has half the time on each GPU, and no other parts are optimal",
         (picture,),
@@ -158,7 +162,7 @@ def utilisation() -> Computation:
     """Gavel's max-min fairness on Table 1 in rounds of which a move takes 40%, in the simulator."""
     log = simulate(max_min_fairness(), instances.load("fft/fig3"), round_seconds=300.0, max_rounds=6)
     used = [F(v) for v in fractions(log.rounds["utilisation"].to_numpy())]
-    rows = tuple(row(f"utilisation in round {t}, in %", 60, 100 * v) for t, v in enumerate(used) if t)
+    rows = tuple(compare_number(f"utilisation in round {t}, in %", 60, 100 * v) for t, v in enumerate(used) if t)
     return Computation(rows, "both jobs change places in every round after the first")
 
 
@@ -175,7 +179,9 @@ CLAIMS = (
         "in the paper).",
         means=ForAll(
             RATES,
-            lambda case: Finding(case.total - case.bound, f"{number(case.total)} and {number(case.bound)}"),
+            lambda case: Finding(
+                case.total - case.bound, f"{fraction_text(case.total)} and {fraction_text(case.bound)}"
+            ),
             ratio=lambda case: case.bound / case.total,
         ),
         expected="true",
@@ -207,7 +213,7 @@ $m_0 + m_1 = 1$, so $m_0 = \frac12$.""",
         place="section 2.3",
         statement="With the makespan as Gavel's objective, and the rows of a GPU's and a job's whole time, the same "
         "allocation results.",
-        means=Computed(makespan),
+        means=ByComputation(makespan),
         expected="true",
         policies=("gavel-makespan",),
     ),
@@ -216,7 +222,7 @@ $m_0 + m_1 = 1$, so $m_0 = \frac12$.""",
         paper="FFT",
         place="Fig. 3",
         statement="With these parts, and migration taking 40% of a round, the utilisation is as low as 60%.",
-        means=Computed(utilisation),
+        means=ByComputation(utilisation),
         expected="true",
         policies=("gavel-max-min",),
         note="From the second round on: in the first nobody has to move.",

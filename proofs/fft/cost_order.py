@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.fft.round_cases import WAITS, Gang, Round
-from hetopt.proofs.ledger.claim import Claim, Finding, number
+from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob
+from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, parts, whole
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers, rationals
 
 F = Fraction
 
@@ -20,64 +20,66 @@ COSTS = "both costs in fractions"
 ITSELF = "the library's policy plans the same"
 
 
-def runs_instead(case: Round, words: str, slack: Fraction, expected: tuple[int, ...]) -> Finding:
+def runs_instead(case: RoundCase, words: str, slack: Fraction, expected: tuple[int, ...]) -> Finding:
     """A counterexample if the policy itself plans what the costs say; pictures of both plans."""
     planned = case.planned()
     pictures = (case.picture("FFT", planned), case.picture("what the claim says", expected))
     return Finding(slack, words, (COSTS, ITSELF), pictures, decided=slack >= 0 or planned != expected)
 
 
-def two_lengths(numbers: Numbers) -> Round | None:
+def two_lengths(numbers: CaseNumbers) -> RoundCase | None:
     """A job of fewer rounds, then one of more; equal demands and ages; GPUs for one of them."""
     short, long = numbers.row("rounds")
     demand = int(numbers.one("demand"))
     if short >= long:
         return None
-    gangs = tuple(Gang(demand, work, (F(1),)) for work in (short, long))
-    return Round(gangs, (demand,), int(numbers.one("age")))
+    gangs = tuple(RoundJob(demand, work, (F(1),)) for work in (short, long))
+    return RoundCase(gangs, (demand,), int(numbers.one("age")))
 
 
-def shorter(case: Round) -> Fraction:
+def shorter(case: RoundCase) -> Fraction:
     """How much less the shorter job costs."""
     return case.cost(1, 0) - case.cost(0, 0)
 
 
-def shorter_first(case: Round) -> Finding:
+def shorter_first(case: RoundCase) -> Finding:
     """Whether the shorter of two jobs costs less."""
-    short, long = (number(gang.work) for gang in case.gangs)
+    short, long = (fraction_text(gang.work) for gang in case.gangs)
     words = (
-        f"at age {case.time} the job of {short} rounds costs {number(case.cost(0, 0))} and that of {long} rounds "
-        f"{number(case.cost(1, 0))}: FFT runs the longer one"
+        f"at age {case.time} the job of {short} rounds costs {fraction_text(case.cost(0, 0))} and that "
+        f"of {long} rounds "
+        f"{fraction_text(case.cost(1, 0))}: FFT runs the longer one"
     )
     return runs_instead(case, words, shorter(case), (0, WAITS))
 
 
-def two_types(numbers: Numbers) -> Round | None:
+def two_types(numbers: CaseNumbers) -> RoundCase | None:
     """One job, alone, with GPUs enough of a slow and of a fast type."""
     slow, fast = numbers.row("rounds")
     demand = int(numbers.one("demand"))
     if fast >= slow:
         return None
-    return Round((Gang(demand, slow, (F(1), slow / fast)),), (demand, demand), int(numbers.one("age")))
+    return RoundCase((RoundJob(demand, slow, (F(1), slow / fast)),), (demand, demand), int(numbers.one("age")))
 
 
-def faster(case: Round) -> Fraction:
+def faster(case: RoundCase) -> Fraction:
     """How much less the job costs on the faster type."""
     return case.cost(0, 0) - case.cost(0, 1)
 
 
-def faster_first(case: Round) -> Finding:
+def faster_first(case: RoundCase) -> Finding:
     """Whether a job costs less on the faster of two idle types."""
-    slow, fast = (number(case.gangs[0].rounds(i)) for i in (0, 1))
+    slow, fast = (fraction_text(case.gangs[0].rounds(i)) for i in (0, 1))
     words = (
-        f"at age {case.time} a job of {slow} rounds on GPU1 and {fast} on GPU2 costs {number(case.cost(0, 0))} and "
-        f"{number(case.cost(0, 1))}: FFT runs it on the slower GPU1 beside the idle GPU2"
+        f"at age {case.time} a job of {slow} rounds on GPU1 and {fast} on GPU2 costs "
+        f"{fraction_text(case.cost(0, 0))} and "
+        f"{fraction_text(case.cost(0, 1))}: FFT runs it on the slower GPU1 beside the idle GPU2"
     )
     return runs_instead(case, words, faster(case), (1,))
 
 
 @dataclass(frozen=True)
-class Pair:
+class LengthPair:
     """Fewer and more rounds p < q, demand d, age a and compensation rho, in parts of the job, of both."""
 
     few: Fraction
@@ -89,32 +91,35 @@ class Pair:
     @property
     def instance(self) -> Instance:
         """One job on a fast and a slow type."""
-        gang = Gang(int(self.demand), F(1), (1 / self.few, 1 / self.many))
-        return Round((gang,), (gang.demand, gang.demand)).instance
+        gang = RoundJob(int(self.demand), F(1), (1 / self.few, 1 / self.many))
+        return RoundCase((gang,), (gang.demand, gang.demand)).instance
 
     def cost(self, p: Fraction) -> Fraction:
         """Phi - rho theta with p rounds."""
         return self.age / p + self.demand * p - self.rho / p
 
 
-def pairs(numbers: Numbers) -> Pair | None:
+def pairs(numbers: CaseNumbers) -> LengthPair | None:
     """Pairs with p < q."""
     few, many = numbers.row("rounds")
-    return Pair(few, many, numbers.one("demand"), numbers.one("age"), numbers.one("rho")) if few < many else None
+    return LengthPair(few, many, numbers.one("demand"), numbers.one("age"), numbers.one("rho")) if few < many else None
 
 
-def _pairs(choose: Choose, _: Mapping[str, int]) -> Numbers:
-    rounds_, some = parts(1, 4, 2, 3), {name: choose(table.values) for name, table in EXACT.items() if name != "rounds"}
+def _pairs(choose: ValueChooser, _: Mapping[str, int]) -> CaseNumbers:
+    rounds_, some = (
+        rationals(1, 4, 2, 3),
+        {name: choose(table.values) for name, table in EXACT.items() if name != "rounds"},
+    )
     few = choose(rounds_)
-    return Numbers({"rounds": ((few, few + choose(rounds_)),), **{name: ((v,),) for name, v in some.items()}})
+    return CaseNumbers({"rounds": ((few, few + choose(rounds_)),), **{name: ((v,),) for name, v in some.items()}})
 
 
-def exactly(case: Pair) -> Finding:
+def exactly(case: LengthPair) -> Finding:
     """Whether fewer rounds cost less where a - rho < d p q, more where it is larger, and the same where it is equal."""
     gap = case.cost(case.many) - case.cost(case.few)
     room = case.demand * case.few * case.many - (case.age - case.rho)
     same = (gap > 0) == (room > 0) and (gap < 0) == (room < 0)
-    return Finding(F(0) if same else F(-1), f"the costs differ by {number(gap)}")
+    return Finding(F(0) if same else F(-1), f"the costs differ by {fraction_text(gap)}")
 
 
 def difference() -> str:
@@ -128,16 +133,16 @@ def difference() -> str:
 
 
 LENGTHS = {
-    "rounds": Table(1, 2, whole(1, 6)),
-    "demand": Table(1, 1, whole(1, 3)),
-    "age": Table(1, 1, whole(0, 40)),
+    "rounds": TableShape(1, 2, integers(1, 6)),
+    "demand": TableShape(1, 1, integers(1, 3)),
+    "age": TableShape(1, 1, integers(0, 40)),
 }
 
 EXACT = {
-    "rounds": Table(1, 2, parts(1, 8, 2, 3)),
-    "demand": Table(1, 1, whole(1, 4)),
-    "age": Table(1, 1, whole(0, 40)),
-    "rho": Table(1, 1, parts(0, 6, 2)),
+    "rounds": TableShape(1, 2, rationals(1, 8, 2, 3)),
+    "demand": TableShape(1, 1, integers(1, 4)),
+    "age": TableShape(1, 1, integers(0, 40)),
+    "rho": TableShape(1, 1, rationals(0, 6, 2)),
 }
 
 CLAIMS = (

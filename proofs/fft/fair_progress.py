@@ -5,34 +5,34 @@ from __future__ import annotations
 from fractions import Fraction
 
 from hetopt.proofs.fft.compensation import fair_rounds
-from hetopt.proofs.fft.round_cases import Gang, Round, rounds
-from hetopt.proofs.ledger.claim import Claim, Finding, number
-from hetopt.proofs.ledger.finding_pictures import shares
+from hetopt.proofs.fft.round_cases import RoundCase, RoundJob, round_space
+from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import whole
-from hetopt.proofs.small_programs import Row, SmallOptimum, maximise
+from hetopt.proofs.ledger.space import integers
+from hetopt.proofs.small_programs import RowVector, SmallOptimum, maximise_exactly
 
 F = Fraction
 
 
-def on_own_part(case: Round, gang: Gang) -> Fraction:
+def on_own_part(case: RoundCase, gang: RoundJob) -> Fraction:
     """Tau - a as the paper says: rounds on the best type of a cluster with 1/|A| of everything, without preemption."""
     part = F(1, len(case.gangs))
     return min(gang.rounds(i) * max(F(1), gang.demand / (part * case.gpus[i])) for i in gang.usable(case.gpus))
 
 
-def on_fastest(case: Round, gang: Gang) -> Fraction:
+def on_fastest(case: RoundCase, gang: RoundJob) -> Fraction:
     """Tau - a as the library takes it."""
     return fair_rounds(gang, len(case.gangs), case.gpus)
 
 
-def level(case: Round, fair: tuple[Fraction, ...]) -> SmallOptimum:
+def level(case: RoundCase, fair: tuple[Fraction, ...]) -> SmallOptimum:
     """The largest part of 1 / ``fair`` that all jobs can progress by in every round at once, in shares of the time.
 
     Columns: time of job j on type i, then that part. Rows: time of a job, GPUs of a type, progress of a job.
     """
     n, k = len(case.gangs), len(case.gpus)
-    table: list[tuple[Row, Fraction]] = [
+    table: list[tuple[RowVector, Fraction]] = [
         ([F(c // k == j and c < n * k) for c in range(n * k + 1)], F(1)) for j in range(n)
     ]
     for i, gpus in enumerate(case.gpus):
@@ -42,30 +42,31 @@ def level(case: Round, fair: tuple[Fraction, ...]) -> SmallOptimum:
         usable = gang.usable(case.gpus)
         pace = [-1 / gang.rounds(i) if o == j and i in usable else F(0) for o in range(n) for i in range(k)]
         table.append(([*pace, 1 / fair[j]], F(0)))
-    return maximise([*[F(0)] * (n * k), F(1)], table)
+    return maximise_exactly([*[F(0)] * (n * k), F(1)], table)
 
 
-def reachable(case: Round, fair: tuple[Fraction, ...]) -> Finding:
+def reachable(case: RoundCase, fair: tuple[Fraction, ...]) -> Finding:
     """Whether all jobs can have their fair progress at once."""
     found = level(case, fair)
     k = len(case.gpus)
     time = [found.x[j * k : (j + 1) * k] for j in range(len(case.gangs))]
     gpus = [[gang.demand * x for x in row] for gang, row in zip(case.gangs, time, strict=True)]
     words = (
-        f"tau - a is {', '.join(map(number, fair))} rounds; all jobs at once can reach {number(found.value)} of the "
+        f"tau - a is {', '.join(map(fraction_text, fair))} rounds; all jobs at once can reach "
+        f"{fraction_text(found.value)} of the "
         "progress that this means"
     )
     names = [f"j{j + 1}" for j in range(len(gpus))]
-    picture = shares("the most even progress", gpus, case.gpus, [found.value / f for f in fair], names)
+    picture = shares_picture("the most even progress", gpus, case.gpus, [found.value / f for f in fair], names)
     return Finding(found.value - 1, words, ("the level is optimal: prices prove it in fractions",), (picture,))
 
 
-def paper(case: Round) -> Finding:
+def paper(case: RoundCase) -> Finding:
     """With tau on the own part."""
     return reachable(case, tuple(on_own_part(case, gang) for gang in case.gangs))
 
 
-def library(case: Round) -> Finding:
+def library(case: RoundCase) -> Finding:
     """With tau on the fastest type."""
     return reachable(case, tuple(on_fastest(case, gang) for gang in case.gangs))
 
@@ -78,7 +79,7 @@ CLAIMS = (
         paper="FFT",
         place="section 4.2.2",
         statement=AT_ONCE + r"$\tau_j$ as estimated in a dedicated cluster with $1/|A(t)|$ of all types of resources.",
-        means=ForAll(rounds(n=(1, 4)), paper, ratio=lambda case: 1 / (paper(case).slack + 1), share=F(1, 2)),
+        means=ForAll(round_space(n=(1, 4)), paper, ratio=lambda case: 1 / (paper(case).slack + 1), share=F(1, 2)),
         expected="true",
         policies=("fft",),
         proof=r"""
@@ -94,7 +95,7 @@ most $Y_i$, and nobody runs for more than all the time.""",
         place="section 4.2.2",
         statement=AT_ONCE
         + r"$\tau_j - a_j = p_j \max(1,\, d_j |A| / \sum_i Y_i)$, $p_j$ the rounds on the fastest type.",
-        means=ForAll(rounds(n=(1, 4), speeds=whole(1, 4)), library),
+        means=ForAll(round_space(n=(1, 4), speeds=integers(1, 4)), library),
         expected="false",
         printed=False,
         policies=("fft",),
@@ -107,7 +108,7 @@ most $Y_i$, and nobody runs for more than all the time.""",
         paper="FFT",
         place="section 4.2.2",
         statement=AT_ONCE + r"$\tau_j - a_j = p_j \max(1,\, d_j |A| / Y)$ where there is one GPU type.",
-        means=ForAll(rounds(n=(1, 5), k=(1, 1), speeds=whole(1, 4)), library, share=F(1, 2)),
+        means=ForAll(round_space(n=(1, 5), k=(1, 1), speeds=integers(1, 4)), library, share=F(1, 2)),
         expected="true",
         printed=False,
         policies=("fft",),

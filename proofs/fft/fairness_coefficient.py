@@ -8,17 +8,17 @@ from fractions import Fraction
 from functools import cached_property
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.fft.round_cases import Gang, Round
-from hetopt.proofs.ledger.claim import Claim, Finding, number
-from hetopt.proofs.ledger.finding_pictures import Bar, Timeline
+from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
+from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, whole
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 
 F = Fraction
 
 
 @dataclass(frozen=True)
-class Arrivals:
+class ArrivalCase:
     """Jobs of one GPU and so many rounds each, arriving over time; none is complete before the last has come.
 
     Attributes
@@ -38,8 +38,8 @@ class Arrivals:
     @cached_property
     def instance(self) -> Instance:
         """When all are there."""
-        gangs = tuple(Gang(1, F(self.rounds), (F(1),), a) for a in self.arrivals)
-        return Round(gangs, (self.gpus,), max(self.arrivals)).instance
+        gangs = tuple(RoundJob(1, F(self.rounds), (F(1),), a) for a in self.arrivals)
+        return RoundCase(gangs, (self.gpus,), max(self.arrivals)).instance
 
     def mu(self, time: int) -> Fraction:
         """Mu of the first job."""
@@ -47,37 +47,42 @@ class Arrivals:
         return time / (self.rounds * max(F(1), F(present, self.gpus)))
 
 
-def _arrivals(numbers: Numbers) -> Arrivals | None:
-    case = Arrivals(int(numbers.one("rounds")), int(numbers.one("gpus")), tuple(map(int, numbers.row("arrival"))))
+def _arrivals(numbers: CaseNumbers) -> ArrivalCase | None:
+    case = ArrivalCase(int(numbers.one("rounds")), int(numbers.one("gpus")), tuple(map(int, numbers.row("arrival"))))
     return case if case.arrivals[0] == 0 and max(case.arrivals) < case.rounds else None
 
 
-def _some_arrivals(choose: Choose, sizes: Mapping[str, int]) -> Numbers:
-    later = tuple(choose(whole(0, 5)) for _ in range(sizes["n"] - 1))
-    rounds = max((*later, F(0))) + choose(whole(1, 3))
-    return Numbers({"rounds": ((rounds,),), "gpus": ((choose(whole(1, 3)),),), "arrival": ((F(0), *later),)})
+def _some_arrivals(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
+    later = tuple(choose(integers(0, 5)) for _ in range(sizes["n"] - 1))
+    rounds = max((*later, F(0))) + choose(integers(1, 3))
+    return CaseNumbers({"rounds": ((rounds,),), "gpus": ((choose(integers(1, 3)),),), "arrival": ((F(0), *later),)})
 
 
 ARRIVALS = Space(
     {"n": (1, 5)},
-    {"rounds": Table(1, 1, whole(1, 8)), "gpus": Table(1, 1, whole(1, 3)), "arrival": Table(1, "n", whole(0, 5))},
+    {
+        "rounds": TableShape(1, 1, integers(1, 8)),
+        "gpus": TableShape(1, 1, integers(1, 3)),
+        "arrival": TableShape(1, "n", integers(0, 5)),
+    },
     _arrivals,
     _some_arrivals,
 )
 
 
-def mu_grows(case: Arrivals, *, undisturbed: bool = False) -> Finding:
+def mu_grows(case: ArrivalCase, *, undisturbed: bool = False) -> Finding:
     """Whether mu of the first job grows from every round to the next; or if nobody comes in the next."""
     later = [t for t in range(case.rounds - 1) if not (undisturbed and t + 1 in case.arrivals)]
     least, t = min(((case.mu(t + 1) - case.mu(t), t) for t in later), default=(F(1), 0))
     present = sum(a <= t + 1 for a in case.arrivals)
     words = (
         f"jobs of {case.rounds} rounds come in rounds {', '.join(map(str, case.arrivals))} to {case.gpus} GPU(s): mu "
-        f"of the first is {number(case.mu(t))} in round {t} and {number(case.mu(t + 1))} in round {t + 1}, with "
+        f"of the first is {fraction_text(case.mu(t))} in round {t} and {fraction_text(case.mu(t + 1))} "
+        f"in round {t + 1}, with "
         f"{present} jobs there"
     )
     there = enumerate(case.arrivals)
-    bars = tuple(Bar(f"j{j + 1} is there", F(a), F(case.rounds), f"j{j + 1}") for j, a in there)
+    bars = tuple(TimelineBar(f"j{j + 1} is there", F(a), F(case.rounds), f"j{j + 1}") for j, a in there)
     return Finding(least, words, ("mu of every round in fractions",), (Timeline("who is there", bars, "rounds"),))
 
 

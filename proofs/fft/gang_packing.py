@@ -7,17 +7,17 @@ from itertools import combinations
 
 from hetopt.data.instance import Instance
 from hetopt.models.fft import FFT
-from hetopt.proofs.fft.round_cases import WAITS, Gang, Round, Where, rounds
+from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob, TypeOfJob, round_space
 from hetopt.proofs.ledger.claim import Claim, Finding
-from hetopt.proofs.ledger.procedures import Computation, Computed, ForAll, said
-from hetopt.proofs.ledger.space import Numbers, Space, Table, whole
+from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, compare_values
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
 
 F = Fraction
 
 COUNTED = "all plans within capacity were counted through"
 
 
-def largest_packing(case: Round) -> int:
+def largest_packing(case: RoundCase) -> int:
     """K* by dynamic programming: the GPUs that can be left free of each type, job after job."""
     left = {case.gpus}
     for gang in case.gangs:
@@ -30,18 +30,18 @@ def largest_packing(case: Round) -> int:
     return sum(case.gpus) - min(map(sum, left))
 
 
-def wanted(case: Round) -> int:
+def wanted(case: RoundCase) -> int:
     """K(t) as printed: the lesser of the GPUs that there are and that are demanded."""
     return min(sum(case.gpus), sum(gang.demand for gang in case.gangs))
 
 
-def gangs_of(case: Round) -> str:
+def gangs_of(case: RoundCase) -> str:
     """E.g. "gangs of 3, 2 on 4 GPUs"."""
     demands = ", ".join(str(gang.demand) for gang in case.gangs)
     return f"gangs of {demands} on {' + '.join(map(str, case.gpus))} GPUs"
 
 
-def keeps_rows(case: Round) -> Finding:
+def keeps_rows(case: RoundCase) -> Finding:
     """Whether the library's plan gives every job its whole gang of one type or nothing, within capacity."""
     x = [[F(v) for v in row] for row in case.plan().x.tolist()]
     free = [y - sum((row[i] for row in x), F(0)) for i, y in enumerate(case.gpus)]
@@ -53,7 +53,7 @@ def keeps_rows(case: Round) -> Finding:
     return Finding(min(free) if whole_gangs else F(-1), "one type a job, within capacity")
 
 
-def leaves_nobody(case: Round) -> Finding:
+def leaves_nobody(case: RoundCase) -> Finding:
     """Whether no job that waits in the library's plan would fit beside those that run."""
     where = case.planned()
     fits = [
@@ -64,7 +64,7 @@ def leaves_nobody(case: Round) -> Finding:
     return Finding(F(-len(fits)), "no waiting job fits")
 
 
-def reaches_printed(case: Round) -> Finding:
+def reaches_printed(case: RoundCase) -> Finding:
     """Whether K(t) GPUs can be in use."""
     slack = F(largest_packing(case) - wanted(case))
     words = f"of {gangs_of(case)} the printed K is {wanted(case)}, and {case.most} GPUs can be in use"
@@ -72,7 +72,7 @@ def reaches_printed(case: Round) -> Finding:
     return Finding(slack, words, (COUNTED,), pictures, decided=slack >= 0 or case.most < wanted(case))
 
 
-def reaches_most(case: Round) -> Finding:
+def reaches_most(case: RoundCase) -> Finding:
     """Whether the library's plan uses K* GPUs exactly."""
     used = case.used(case.planned())
     return Finding(F(-abs(used - largest_packing(case))), f"FFT uses {used} GPUs")
@@ -81,16 +81,16 @@ def reaches_most(case: Round) -> Finding:
 POWERS = tuple(F(2**e) for e in range(4))
 
 
-def _multiples(numbers: Numbers) -> Round:
+def _multiples(numbers: CaseNumbers) -> RoundCase:
     """Powers of two, and of each type so many times as many GPUs as the largest of them."""
     demands, times = ([int(v) for v in numbers.row(name)] for name in ("demand", "times"))
-    gangs = tuple(Gang(d, F(1), (F(1),) * len(times)) for d in demands)
-    return Round(gangs, tuple(max(demands) * t for t in times))
+    gangs = tuple(RoundJob(d, F(1), (F(1),) * len(times)) for d in demands)
+    return RoundCase(gangs, tuple(max(demands) * t for t in times))
 
 
 MULTIPLES = Space(
     {"n": (1, 6), "k": (1, 3)},
-    {"demand": Table(1, "n", POWERS), "times": Table(1, "k", whole(1, 3))},
+    {"demand": TableShape(1, "n", POWERS), "times": TableShape(1, "k", integers(1, 3))},
     _multiples,
 )
 
@@ -104,13 +104,13 @@ def columns(jobs: int, types: int, gpus: int) -> int:
 def sizes() -> Computation:
     """Variables for a few and for many GPUs."""
     rows = tuple(
-        said(f"{jobs} jobs, {types} types of {gpus} GPUs", jobs * types, columns(jobs, types, gpus))
+        compare_values(f"{jobs} jobs, {types} types of {gpus} GPUs", jobs * types, columns(jobs, types, gpus))
         for jobs, types, gpus in ((40, 8, 1), (40, 8, 125), (200, 3, 12))
     )
     return Computation(rows, "one variable for each job and type, however many GPUs there are")
 
 
-def largest_first(case: Round) -> Where:
+def largest_first(case: RoundCase) -> TypeOfJob:
     """The largest gangs first, each on the first type that it can use and that has room."""
     left, where = list(case.gpus), [WAITS] * len(case.gangs)
     for j in sorted(range(len(where)), key=lambda j: -case.gangs[j].demand):
@@ -121,7 +121,7 @@ def largest_first(case: Round) -> Where:
     return tuple(where)
 
 
-def packs_most(case: Round) -> Finding:
+def packs_most(case: RoundCase) -> Finding:
     """Whether the largest first uses K* GPUs."""
     where = largest_first(case)
     used, most = case.used(where), largest_packing(case)
@@ -132,7 +132,7 @@ def packs_most(case: Round) -> Finding:
     return Finding(F(used - most), words, (COUNTED,), pictures, decided=case.most == most)
 
 
-def halves(case: Round) -> Finding:
+def halves(case: RoundCase) -> Finding:
     """Whether all GPUs can be in use just where some of the numbers sum to half of all."""
     numbers, half = [gang.demand for gang in case.gangs], case.gpus[0]
     parted = any(2 * sum(some) == sum(numbers) for size in range(len(numbers)) for some in combinations(numbers, size))
@@ -140,17 +140,17 @@ def halves(case: Round) -> Finding:
     return Finding(F(0) if same else F(-1), f"numbers {numbers}")
 
 
-POWERS_OF_TWO = rounds(n=(1, 6), k=(1, 3), speeds=whole(1, 1), demands=POWERS, gpus=whole(1, 12))
+POWERS_OF_TWO = round_space(n=(1, 6), k=(1, 3), speeds=integers(1, 1), demands=POWERS, gpus=integers(1, 12))
 """Gangs of 1, 2, 4 and 8 that can run on every type that has GPUs enough."""
 
 
-def _numbers(numbers: Numbers) -> Round | None:
+def _numbers(numbers: CaseNumbers) -> RoundCase | None:
     """Positive numbers with an even sum, none above half of it, as gangs for half as many GPUs as the sum."""
     found = [int(v) for v in numbers.row("number")]
     half, odd = divmod(sum(found), 2)
     if odd or max(found) > half:
         return None
-    return Round(tuple(Gang(v, F(1), (F(1),)) for v in found), (half,))
+    return RoundCase(tuple(RoundJob(v, F(1), (F(1),)) for v in found), (half,))
 
 
 LARGEST_FIRST = r"""
@@ -174,7 +174,7 @@ CLAIMS = (
         place="equation (1)",
         statement=r"The plans of FFT give each job one GPU type or none, $\sum_i x_j^i \le 1$, and no type is "
         r"over-subscribed, $\sum_j d_j x_j^i \le Y_i$; $x_j^i = 0$ where the memory is too small (section 4.4.1).",
-        means=ForAll(rounds(n=(1, 5), k=(1, 3), ages=whole(0, 9)), keeps_rows, share=F(1, 2)),
+        means=ForAll(round_space(n=(1, 5), k=(1, 3), ages=integers(0, 9)), keeps_rows, share=F(1, 2)),
         expected="true",
         policies=("fft",),
         proof=r"""
@@ -187,7 +187,7 @@ both keep the rows.""",
         paper="FFT",
         place="section 4.1",
         statement="The schedule is work-conserving: no job that waits would fit on the GPUs that are idle.",
-        means=ForAll(rounds(n=(1, 5), ages=whole(0, 9)), leaves_nobody, share=F(1, 2)),
+        means=ForAll(round_space(n=(1, 5), ages=integers(0, 9)), leaves_nobody, share=F(1, 2)),
         expected="true",
         policies=("fft",),
         proof="The plan uses as many GPUs as can be packed; with such a job beside it more would be in use.",
@@ -200,7 +200,7 @@ both keep the rows.""",
         statement=r"$\sum_i \sum_j d_j x_j^i(t) \ge K(t)$ can be met, with $K(t)$ the minimum of the available GPUs "
         "and the demanded GPUs, both in total.",
         means=ForAll(
-            rounds(n=(1, 4), speeds=whole(1, 2)),
+            round_space(n=(1, 4), speeds=integers(1, 2)),
             reaches_printed,
             slack=lambda case: largest_packing(case) - wanted(case),
         ),
@@ -217,7 +217,7 @@ both keep the rows.""",
         paper="FFT",
         place="equation (7)",
         statement=r"The policy's plans use exactly $K^*$ GPUs, the largest $\sum_{i,j} d_j x_j^i$ under equation (1).",
-        means=ForAll(rounds(n=(1, 5), k=(1, 3), ages=whole(0, 9)), reaches_most, share=F(1, 2)),
+        means=ForAll(round_space(n=(1, 5), k=(1, 3), ages=integers(0, 9)), reaches_most, share=F(1, 2)),
         expected="true",
         printed=False,
         policies=("fft",),
@@ -247,7 +247,7 @@ else all run, on $\sum_j d_j$.""",
         place="section 4.2.4",
         statement="The variables are related to the number of GPU types rather than the number of GPUs: one for each "
         "job and type.",
-        means=Computed(sizes),
+        means=ByComputation(sizes),
         expected="true",
         policies=("fft",),
     ),
@@ -257,7 +257,7 @@ else all run, on $\sum_j d_j$.""",
         place="equation (7)",
         statement="The largest gangs first, each on the first type with room, use $K^*$ GPUs; every job can use "
         "every type.",
-        means=ForAll(rounds(n=(1, 5), k=(1, 2), speeds=whole(1, 1)), packs_most),
+        means=ForAll(round_space(n=(1, 5), k=(1, 2), speeds=integers(1, 1)), packs_most),
         expected="false",
         printed=False,
         instead="fft/largest-first-powers",
@@ -267,7 +267,7 @@ else all run, on $\sum_j d_j$.""",
         paper="FFT",
         place="equation (7)",
         statement="The same where all demands are powers of two and jobs may be unable to use some types.",
-        means=ForAll(rounds(n=(1, 4), k=(1, 2), speeds=whole(0, 1), demands=POWERS[:3]), packs_most),
+        means=ForAll(round_space(n=(1, 4), k=(1, 2), speeds=integers(0, 1), demands=POWERS[:3]), packs_most),
         expected="false",
         printed=False,
         instead="fft/largest-first-powers",
@@ -291,7 +291,7 @@ else all run, on $\sum_j d_j$.""",
         "already with one GPU type: positive whole "
         r"numbers $d_1, \dots, d_n \le h$ with sum $2h$ can be parted into two halves of equal sum if and only if "
         "$K^* = h$ for gangs of these demands on $h$ GPUs.",
-        means=ForAll(Space({"n": (2, 7)}, {"number": Table(1, "n", whole(1, 9))}, _numbers), halves),
+        means=ForAll(Space({"n": (2, 7)}, {"number": TableShape(1, "n", integers(1, 9))}, _numbers), halves),
         expected="true",
         printed=False,
         policies=("fft",),

@@ -13,15 +13,15 @@ from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.models.fft.parts import ROUND_SECONDS
 from hetopt.proofs.ledger.claim import Claim, Finding
-from hetopt.proofs.ledger.finding_pictures import Shares, placed
+from hetopt.proofs.ledger.finding_pictures import SharesPicture, placement_picture
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, whole
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 
 F = Fraction
 
 
 @dataclass(frozen=True)
-class Servers:
+class StayingCase:
     """Servers with GPUs of one type, jobs that stay, each on one server, and a gang that comes.
 
     Attributes
@@ -63,47 +63,47 @@ class Servers:
                 return homes
         return None
 
-    def picture(self, title: str, homes: tuple[int, ...], gang: Sequence[int]) -> Shares:
+    def picture(self, title: str, homes: tuple[int, ...], gang: Sequence[int]) -> SharesPicture:
         """Who is where; ``gang`` has the GPUs of the one that comes on each server."""
         who = [f"j{j + 1}" for j in range(len(homes) + 1)]
         staying = [[s * (home == m) for m in range(len(self.gpus))] for s, home in zip(self.sizes, homes, strict=True)]
-        return placed(title, who, [*staying, gang], self.gpus)
+        return placement_picture(title, who, [*staying, gang], self.gpus)
 
 
-def _servers(numbers: Numbers) -> Servers | None:
+def _servers(numbers: CaseNumbers) -> StayingCase | None:
     gpus, sizes, homes = (tuple(map(int, numbers.row(name))) for name in ("gpus", "size", "home"))
     if max(homes) > len(gpus):
         return None
-    case = Servers(gpus, sizes, tuple(home - 1 for home in homes), int(numbers.one("gang")))
+    case = StayingCase(gpus, sizes, tuple(home - 1 for home in homes), int(numbers.one("gang")))
     free = case.free(case.homes)
     return case if min(free) >= 0 and case.gang <= sum(free) else None
 
 
-def _some(choose: Choose, sizes: Mapping[str, int]) -> Numbers:
+def _some(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
     homes = [choose(range(sizes["m"])) for _ in range(sizes["n"])]
-    size = [choose(whole(1, 2)) for _ in homes]
+    size = [choose(integers(1, 2)) for _ in homes]
     own = [sum((s for s, home in zip(size, homes, strict=True) if home == m), F(0)) for m in range(sizes["m"])]
-    gpus = tuple(max(F(1), used + choose(whole(0, 3))) for used in own)
+    gpus = tuple(max(F(1), used + choose(integers(0, 3))) for used in own)
     free = int(sum(gpus) - sum(own))
-    gang = choose(whole(1, max(1, free)))
+    gang = choose(integers(1, max(1, free)))
     home = tuple(F(m + 1) for m in homes)
-    return Numbers({"gpus": (gpus,), "size": (tuple(size),), "home": (home,), "gang": ((gang,),)})
+    return CaseNumbers({"gpus": (gpus,), "size": (tuple(size),), "home": (home,), "gang": ((gang,),)})
 
 
 SERVERS = Space(
     {"m": (1, 3), "n": (1, 3)},
     {
-        "gpus": Table(1, "m", whole(1, 4)),
-        "size": Table(1, "n", whole(1, 2)),
-        "home": Table(1, "n", whole(1, 3)),
-        "gang": Table(1, 1, whole(1, 4)),
+        "gpus": TableShape(1, "m", integers(1, 4)),
+        "size": TableShape(1, "n", integers(1, 2)),
+        "home": TableShape(1, "n", integers(1, 3)),
+        "gang": TableShape(1, 1, integers(1, 4)),
     },
     _servers,
     _some,
 )
 
 
-def packed_in_place(case: Servers) -> Finding:
+def packed_in_place(case: StayingCase) -> Finding:
     """Whether the gang fits on one server beside those who stay, where some placement of all has it on one."""
     free = case.free(case.homes)
     pictures = [case.picture("where they are, before the gang comes", case.homes, [0] * len(free))]

@@ -10,20 +10,20 @@ from functools import cached_property
 from hetopt.data.instance import Instance
 from hetopt.models.fft import FFT
 from hetopt.models.fft.parts import ROUND_SECONDS
-from hetopt.proofs.ledger.finding_pictures import Bar, Timeline
-from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, whole
+from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 from hetopt.results.allocation import Plan
 
 F = Fraction
 
-Where = tuple[int, ...]
+TypeOfJob = tuple[int, ...]
 """For each gang the position of its GPU type, -1 where it waits."""
 
 WAITS = -1
 
 
 @dataclass(frozen=True)
-class Gang:
+class RoundJob:
     """A job; time in rounds.
 
     Attributes
@@ -57,7 +57,7 @@ class Gang:
 
 
 @dataclass(frozen=True)
-class Round:
+class RoundCase:
     """Gangs that are present in a round.
 
     Attributes
@@ -74,7 +74,7 @@ class Round:
         Whether theta in rho theta, and rho, are in parts of the job; else in work, as printed.
     """
 
-    gangs: tuple[Gang, ...]
+    gangs: tuple[RoundJob, ...]
     gpus: tuple[int, ...]
     time: int = 0
     rho: tuple[Fraction, ...] = ()
@@ -105,18 +105,18 @@ class Round:
         owed = self.rho[j] * done if self.rho else F(0)
         return (self.time - gang.arrival) / rounds + gang.demand * rounds - owed
 
-    def total(self, where: Where) -> Fraction:
+    def total(self, where: TypeOfJob) -> Fraction:
         """The cost of a plan."""
         return sum((self.cost(j, i) for j, i in enumerate(where) if i != WAITS), F(0))
 
-    def used(self, where: Where) -> int:
+    def used(self, where: TypeOfJob) -> int:
         """GPUs in use."""
         return sum(gang.demand for gang, i in zip(self.gangs, where, strict=True) if i != WAITS)
 
     @cached_property
-    def packings(self) -> tuple[Where, ...]:
+    def packings(self) -> tuple[TypeOfJob, ...]:
         """All plans: every gang on a type that it can use, or none, within capacity, [FFT, eq. 1]."""
-        plans: list[tuple[Where, tuple[int, ...]]] = [((), self.gpus)]
+        plans: list[tuple[TypeOfJob, tuple[int, ...]]] = [((), self.gpus)]
         for gang in self.gangs:
             types, d = gang.usable(self.gpus), gang.demand
             plans = [
@@ -127,7 +127,7 @@ class Round:
             ]
         return tuple(where for where, _ in plans)
 
-    def within(self, where: Where) -> bool:
+    def within(self, where: TypeOfJob) -> bool:
         """Whether each type has GPUs enough."""
         left = list(self.gpus)
         for gang, i in zip(self.gangs, where, strict=True):
@@ -141,12 +141,12 @@ class Round:
         return max(map(self.used, self.packings))
 
     @cached_property
-    def fullest(self) -> tuple[Where, ...]:
+    def fullest(self) -> tuple[TypeOfJob, ...]:
         """The plans that use K* GPUs."""
         return tuple(where for where in self.packings if self.used(where) == self.most)
 
     @cached_property
-    def optima(self) -> tuple[Where, ...]:
+    def optima(self) -> tuple[TypeOfJob, ...]:
         """The plans of least cost among those that use K* GPUs: the solutions of [FFT, eq. 6 and 7, repaired]."""
         costs = [
             {i: self.cost(j, i) for i in gang.usable(self.gpus)} | {WAITS: F(0)} for j, gang in enumerate(self.gangs)
@@ -166,19 +166,22 @@ class Round:
             state = replace(state, rho=dict(zip(names, map(float, self.rho), strict=True)))
         return policy(self.instance, state)[0]
 
-    def planned(self) -> Where:
+    def planned(self) -> TypeOfJob:
         """:meth:`plan` as positions of types."""
         types = self.instance.cluster.type_names
         return tuple(WAITS if kind is None else types.index(kind) for kind in self.plan().assigned.values())
 
-    def picture(self, title: str, where: Where) -> Timeline:
+    def picture(self, title: str, where: TypeOfJob) -> Timeline:
         """A plan for one round, GPU by GPU."""
-        bars: list[Bar] = []
+        bars: list[TimelineBar] = []
         taken = [0] * len(self.gpus)
         for j, (gang, i) in enumerate(zip(self.gangs, where, strict=True)):
             if i != WAITS:
                 lanes = range(taken[i] + 1, taken[i] + gang.demand + 1)
-                bars += [Bar(f"GPU{i + 1}, no. {lane}", F(self.time), F(self.time + 1), f"j{j + 1}") for lane in lanes]
+                bars += [
+                    TimelineBar(f"GPU{i + 1}, no. {lane}", F(self.time), F(self.time + 1), f"j{j + 1}")
+                    for lane in lanes
+                ]
                 taken[i] += gang.demand
         return Timeline(title, tuple(sorted(bars, key=lambda bar: bar.lane)), "rounds")
 
@@ -186,42 +189,42 @@ class Round:
 # -- spaces of cases -------------------------------------------------------------------------------------------------
 
 
-def made(numbers: Numbers) -> Round:
+def case_of(numbers: CaseNumbers) -> RoundCase:
     """A round of the tables ``speed`` (n, k), ``demand``, ``work``, ``gpus``, and perhaps ``age`` and ``rho``."""
     ages = tuple(map(int, numbers.row("age"))) if "age" in numbers.tables else (0,) * len(numbers.row("demand"))
     time = max(ages)
     rows = zip(numbers.row("demand"), numbers.row("work"), numbers["speed"], ages, strict=True)
-    gangs = tuple(Gang(int(d), work, speed, time - age) for d, work, speed, age in rows)
+    gangs = tuple(RoundJob(int(d), work, speed, time - age) for d, work, speed, age in rows)
     rho = numbers.row("rho") if "rho" in numbers.tables else ()
-    return Round(gangs, tuple(map(int, numbers.row("gpus"))), time, rho)
+    return RoundCase(gangs, tuple(map(int, numbers.row("gpus"))), time, rho)
 
 
-def rounds(
-    where: Callable[[Round], bool] = lambda _: True,
+def round_space(
+    where: Callable[[RoundCase], bool] = lambda _: True,
     *,
     n: tuple[int, int] = (1, 4),
     k: tuple[int, int] = (1, 2),
-    speeds: tuple[Fraction, ...] = whole(0, 3),
-    demands: tuple[Fraction, ...] = whole(1, 4),
-    gpus: tuple[Fraction, ...] = whole(1, 5),
+    speeds: tuple[Fraction, ...] = integers(0, 3),
+    demands: tuple[Fraction, ...] = integers(1, 4),
+    gpus: tuple[Fraction, ...] = integers(1, 5),
     ages: tuple[Fraction, ...] = (),
     rho: tuple[Fraction, ...] = (),
-) -> Space[Round]:
+) -> Space[RoundCase]:
     """Rounds in which every gang has a type to run on, and for which ``where`` holds."""
     tables = {
-        "demand": Table(1, "n", demands),
-        "gpus": Table(1, "k", gpus),
-        "work": Table(1, "n", whole(1, 6)),
-        "speed": Table("n", "k", speeds),
+        "demand": TableShape(1, "n", demands),
+        "gpus": TableShape(1, "k", gpus),
+        "work": TableShape(1, "n", integers(1, 6)),
+        "speed": TableShape("n", "k", speeds),
     }
-    tables |= {"age": Table(1, "n", ages)} if ages else {}
-    tables |= {"rho": Table(1, "n", rho)} if rho else {}
+    tables |= {"age": TableShape(1, "n", ages)} if ages else {}
+    tables |= {"rho": TableShape(1, "n", rho)} if rho else {}
 
-    def build(numbers: Numbers) -> Round | None:
-        case = made(numbers)
+    def build(numbers: CaseNumbers) -> RoundCase | None:
+        case = case_of(numbers)
         return case if case.runnable and where(case) else None
 
-    def chosen(choose: Choose, sizes: Mapping[str, int]) -> Numbers:
+    def chosen(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
         there = tuple(choose(gpus) for _ in range(sizes["k"]))
         demand, speed = [], []
         for _ in range(sizes["n"]):
@@ -230,9 +233,9 @@ def rounds(
             able = [v for v in speeds if v > 0]
             speed.append(tuple(choose(able if i == home else speeds) for i in range(sizes["k"])))
         drawn = {"demand": (tuple(demand),), "gpus": (there,), "speed": tuple(speed)}
-        drawn["work"] = (tuple(choose(whole(1, 6)) for _ in demand),)
+        drawn["work"] = (tuple(choose(integers(1, 6)) for _ in demand),)
         drawn |= {"age": (tuple(choose(ages) for _ in demand),)} if ages else {}
         drawn |= {"rho": (tuple(choose(rho) for _ in demand),)} if rho else {}
-        return Numbers(drawn)
+        return CaseNumbers(drawn)
 
     return Space({"n": n, "k": k}, tables, build, chosen)

@@ -9,14 +9,14 @@ from fractions import Fraction
 from hetopt.models.fft import FFT
 from hetopt.models.fft.parts import ROUND_SECONDS
 from hetopt.proofs.fft.compensation import fair_rounds
-from hetopt.proofs.fft.round_cases import WAITS, Gang, Round, Where
-from hetopt.proofs.ledger.finding_pictures import Bar, Timeline
+from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob, TypeOfJob
+from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 
 F = Fraction
 
 
 @dataclass(frozen=True)
-class Step:
+class PlayedRound:
     """A round of a run.
 
     Attributes
@@ -28,15 +28,15 @@ class Step:
     """
 
     there: tuple[int, ...]
-    round: Round
+    round: RoundCase
 
     @property
-    def executed(self) -> Where:
+    def executed(self) -> TypeOfJob:
         """The first of the optima; for each gang that is present."""
         return self.round.optima[0]
 
 
-def played(gangs: tuple[Gang, ...], gpus: tuple[int, ...], *, normalise: bool) -> Iterator[Step]:
+def play_rounds(gangs: tuple[RoundJob, ...], gpus: tuple[int, ...], *, normalise: bool) -> Iterator[PlayedRound]:
     """All rounds in which somebody is there.
 
     rho follows [FFT, eq. 5], tau is estimated anew when jobs come or go, and moves take no time.
@@ -46,8 +46,8 @@ def played(gangs: tuple[Gang, ...], gpus: tuple[int, ...], *, normalise: bool) -
     while any(d < gang.work for d, gang in zip(done, gangs, strict=True)):
         there = tuple(j for j, gang in enumerate(gangs) if gang.arrival <= time and done[j] < gang.work)
         if there:
-            now = Round(tuple(gangs[j] for j in there), gpus, time, tuple(rho[j] for j in there), normalise)
-            step = Step(there, now)
+            now = RoundCase(tuple(gangs[j] for j in there), gpus, time, tuple(rho[j] for j in there), normalise)
+            step = PlayedRound(there, now)
             yield step
             for j, i in zip(there, step.executed, strict=True):
                 gang = gangs[j]
@@ -58,12 +58,14 @@ def played(gangs: tuple[Gang, ...], gpus: tuple[int, ...], *, normalise: bool) -
         time += 1
 
 
-def decided(gangs: tuple[Gang, ...], gpus: tuple[int, ...], rounds: int, *, normalise: bool) -> list[Where]:
+def library_decisions(
+    gangs: tuple[RoundJob, ...], gpus: tuple[int, ...], rounds: int, *, normalise: bool
+) -> list[TypeOfJob]:
     """What the library's policy plans in so many of these rounds, or fewer, for the gangs that are present."""
-    whole_run = Round(gangs, gpus).instance
+    whole_run = RoundCase(gangs, gpus).instance
     names, types = [job.name for job in whole_run.jobs], whole_run.cluster.type_names
     policy, state, done = FFT(normalise=normalise), None, dict.fromkeys(names, 0.0)
-    time, found = min(gang.arrival for gang in gangs), list[Where]()
+    time, found = min(gang.arrival for gang in gangs), list[TypeOfJob]()
     while len(found) < rounds and any(done[name] < g.work for g, name in zip(gangs, names, strict=True)):
         if any(g.arrival <= time and done[name] < g.work for g, name in zip(gangs, names, strict=True)):
             plan, state = policy(whole_run.replace(done=done).at(ROUND_SECONDS * time), state)
@@ -75,15 +77,15 @@ def decided(gangs: tuple[Gang, ...], gpus: tuple[int, ...], rounds: int, *, norm
     return found
 
 
-def unique_so_far(steps: list[Step]) -> bool:
+def unique_so_far(steps: list[PlayedRound]) -> bool:
     """Whether every one of these rounds has one optimum."""
     return all(len(step.round.optima) == 1 for step in steps)
 
 
-def picture(title: str, steps: list[Step]) -> Timeline:
+def rounds_picture(title: str, steps: list[PlayedRound]) -> Timeline:
     """Who has which type in each round."""
     bars = (
-        Bar(f"GPU{i + 1}", F(step.round.time), F(step.round.time + 1), f"j{j + 1}")
+        TimelineBar(f"GPU{i + 1}", F(step.round.time), F(step.round.time + 1), f"j{j + 1}")
         for step in steps
         for j, i in zip(step.there, step.executed, strict=True)
         if i != WAITS

@@ -8,34 +8,34 @@ from fractions import Fraction
 
 from hetopt.data.instance import Instance
 from hetopt.proofs.fft.cost_order import runs_instead
-from hetopt.proofs.fft.round_cases import WAITS, Gang, Round, rounds
-from hetopt.proofs.ledger.claim import Claim, Finding, number
+from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob, round_space
+from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, parts, whole
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers, rationals
 
 F = Fraction
 
 
-def two_demands(numbers: Numbers) -> Round | None:
+def two_demands(numbers: CaseNumbers) -> RoundCase | None:
     """A gang of fewer GPUs, then one of more; equal rounds and ages; GPUs for one of them."""
     (few, many), gpus = map(int, numbers.row("demand")), int(numbers.one("gpus"))
     if not few < many <= gpus < few + many:
         return None
-    gangs = tuple(Gang(demand, numbers.one("rounds"), (F(1),)) for demand in (few, many))
-    return Round(gangs, (gpus,), int(numbers.one("age")))
+    gangs = tuple(RoundJob(demand, numbers.one("rounds"), (F(1),)) for demand in (few, many))
+    return RoundCase(gangs, (gpus,), int(numbers.one("age")))
 
 
-def _two_demands(choose: Choose, _: Mapping[str, int]) -> Numbers:
-    few, more = choose(whole(1, 3)), choose(whole(1, 3))
-    gpus = few + more + choose(whole(0, int(few) - 1))
-    tables = {"rounds": choose(parts(1, 4, 2)), "age": choose(whole(0, 9))}
-    return Numbers(
+def _two_demands(choose: ValueChooser, _: Mapping[str, int]) -> CaseNumbers:
+    few, more = choose(integers(1, 3)), choose(integers(1, 3))
+    gpus = few + more + choose(integers(0, int(few) - 1))
+    tables = {"rounds": choose(rationals(1, 4, 2)), "age": choose(integers(0, 9))}
+    return CaseNumbers(
         {"demand": ((few, few + more),), "gpus": ((gpus,),), **{name: ((v,),) for name, v in tables.items()}}
     )
 
 
-def smaller_first(case: Round) -> Finding:
+def smaller_first(case: RoundCase) -> Finding:
     """Whether the plan of least cost that uses K* GPUs runs the smaller gang."""
     few, many = (gang.demand for gang in case.gangs)
     runs = (0, WAITS) in case.optima
@@ -43,19 +43,19 @@ def smaller_first(case: Round) -> Finding:
     return runs_instead(case, words, F(0) if runs else F(few - many), (0, WAITS))
 
 
-def smaller_cost(case: Round) -> Finding:
+def smaller_cost(case: RoundCase) -> Finding:
     """Whether the smaller gang costs less."""
     return Finding(case.cost(1, 0) - case.cost(0, 0), "the gang of fewer GPUs costs less")
 
 
 @dataclass(frozen=True)
-class Newcomer:
+class NewcomerCase:
     """j1 has been alone on the only GPU for so many rounds when j2 arrives; one unit of work a round.
 
     FFT owes j1 nothing: what it did is its fair share.
     """
 
-    present: Round
+    present: RoundCase
     done: int
 
     @property
@@ -69,26 +69,28 @@ class Newcomer:
         return self.present.gangs[0].work - self.done
 
 
-def newcomers(numbers: Numbers) -> Newcomer | None:
+def newcomers(numbers: CaseNumbers) -> NewcomerCase | None:
     """j1 is closer to its end than j2 is."""
     first, second = numbers.row("work")
     done = int(numbers.one("done"))
-    gangs = (Gang(1, first, (F(1),)), Gang(1, second, (F(1),), done))
-    case = Newcomer(Round(gangs, (1,), done), done)
+    gangs = (RoundJob(1, first, (F(1),)), RoundJob(1, second, (F(1),), done))
+    case = NewcomerCase(RoundCase(gangs, (1,), done), done)
     return case if 0 < case.left < second else None
 
 
-def remaining_first(case: Newcomer) -> Finding:
+def remaining_first(case: NewcomerCase) -> Finding:
     """Whether the job with the shortest remaining service costs least."""
     mine, theirs = case.present.cost(0, 0), case.present.cost(1, 0)
     words = (
-        f"j1 has {number(case.left)} of {number(case.present.gangs[0].work)} rounds left when j2 arrives, which takes "
-        f"{number(case.present.gangs[1].work)}; the costs are {number(mine)} and {number(theirs)}: FFT stops j1"
+        f"j1 has {fraction_text(case.left)} of {fraction_text(case.present.gangs[0].work)} rounds left "
+        "when j2 arrives, which takes "
+        f"{fraction_text(case.present.gangs[1].work)}; the costs are {fraction_text(mine)} and "
+        f"{fraction_text(theirs)}: FFT stops j1"
     )
     return runs_instead(case.present, words, theirs - mine, (0, WAITS))
 
 
-def by_service(case: Round) -> Finding:
+def by_service(case: RoundCase) -> Finding:
     """Whether at age 0 the costs of all jobs and types have the order of demand times rounds."""
     ways = [(j, i) for j, gang in enumerate(case.gangs) for i in gang.usable(case.gpus)]
     service = [case.gangs[j].demand * case.gangs[j].rounds(i) for j, i in ways]
@@ -98,10 +100,10 @@ def by_service(case: Round) -> Finding:
     return Finding(F(0) if same else F(-1), "costs and services have one order")
 
 
-def nobody(case: Round) -> Finding:
+def nobody(case: RoundCase) -> Finding:
     """Whether every plan in which somebody runs costs more than nothing, [FFT, eq. 3]."""
     least = min((case.total(w) for w in case.packings if any(i != WAITS for i in w)), default=F(1))
-    return Finding(least if least > 0 else F(-1), f"the least cost with somebody running is {number(least)}")
+    return Finding(least if least > 0 else F(-1), f"the least cost with somebody running is {fraction_text(least)}")
 
 
 def running_is_cheap() -> list[object]:
@@ -123,10 +125,10 @@ CLAIMS = (
             Space(
                 {},
                 {
-                    "demand": Table(1, 2, whole(1, 4)),
-                    "gpus": Table(1, 1, whole(1, 6)),
-                    "rounds": Table(1, 1, whole(1, 4)),
-                    "age": Table(1, 1, whole(0, 9)),
+                    "demand": TableShape(1, 2, integers(1, 4)),
+                    "gpus": TableShape(1, 1, integers(1, 6)),
+                    "rounds": TableShape(1, 1, integers(1, 4)),
+                    "age": TableShape(1, 1, integers(0, 9)),
                 },
                 two_demands,
             ),
@@ -147,10 +149,10 @@ CLAIMS = (
             Space(
                 {},
                 {
-                    "demand": Table(1, 2, whole(1, 4)),
-                    "gpus": Table(1, 1, whole(1, 6)),
-                    "rounds": Table(1, 1, parts(1, 4, 2)),
-                    "age": Table(1, 1, whole(0, 9)),
+                    "demand": TableShape(1, 2, integers(1, 4)),
+                    "gpus": TableShape(1, 1, integers(1, 6)),
+                    "rounds": TableShape(1, 1, rationals(1, 4, 2)),
+                    "age": TableShape(1, 1, integers(0, 9)),
                 },
                 two_demands,
                 _two_demands,
@@ -169,7 +171,7 @@ CLAIMS = (
         statement="The scheduler behaves as the shortest remaining service first: of two jobs on one GPU it runs the "
         "one with less work left.",
         means=ForAll(
-            Space({}, {"work": Table(1, 2, whole(1, 6)), "done": Table(1, 1, whole(1, 5))}, newcomers),
+            Space({}, {"work": TableShape(1, 2, integers(1, 6)), "done": TableShape(1, 1, integers(1, 5))}, newcomers),
             remaining_first,
             slack=lambda case: case.present.cost(1, 0) - case.present.cost(0, 0),
         ),
@@ -185,7 +187,7 @@ CLAIMS = (
         place="equation (3)",
         statement=r"Of jobs that have just arrived the one with the smallest service $d_j W_j / \theta_j^i$, done or "
         "not, costs least.",
-        means=ForAll(rounds(n=(2, 3)), by_service),
+        means=ForAll(round_space(n=(2, 3)), by_service),
         expected="true",
         printed=False,
         policies=("fft",),
@@ -196,7 +198,7 @@ CLAIMS = (
         paper="FFT",
         place="equation (3)",
         statement="Without the constraint (7), the only solution of (3) runs nobody.",
-        means=ForAll(rounds(n=(1, 3), ages=whole(0, 6)), nobody),
+        means=ForAll(round_space(n=(1, 3), ages=integers(0, 6)), nobody),
         expected="true",
         printed=False,
         policies=("fft",),

@@ -11,10 +11,10 @@ from hetopt.data.instance import Instance
 from hetopt.data.rationals import fractions
 from hetopt.models.fft import FFT
 from hetopt.proofs.fft.constant_rates import FAST, SLOW, WORK, table_1
-from hetopt.proofs.ledger.claim import Claim, Finding, number
-from hetopt.proofs.ledger.finding_pictures import Bar, Timeline
-from hetopt.proofs.ledger.procedures import Computation, Computed, ForAll, Growth, row
-from hetopt.proofs.ledger.space import Numbers, Space, Table, parts, whole
+from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
+from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, Growth, compare_number
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
 from hetopt.simulation.run import simulate
 
 F = Fraction
@@ -24,7 +24,7 @@ BEST = F(23, 4)
 
 
 @dataclass(frozen=True)
-class Schedule:
+class TwoJobSchedule:
     """Both jobs of Table 1 in some phases, and after them the one with less work left on GPU0, the other on GPU1.
 
     Attributes
@@ -69,21 +69,21 @@ class Schedule:
         return sum(self.completion, F(0))
 
 
-def _schedule(numbers: Numbers) -> Schedule | None:
+def _schedule(numbers: CaseNumbers) -> TwoJobSchedule | None:
     on = tuple(tuple(map(int, row)) for row in numbers["on"])
-    return Schedule(numbers.row("minutes"), on) if all(a != b or not a for a, b in on) else None
+    return TwoJobSchedule(numbers.row("minutes"), on) if all(a != b or not a for a, b in on) else None
 
 
 SCHEDULES = Space(
     {"phases": (0, 4)},
-    {"minutes": Table(1, "phases", parts(0, 3, 2, 4)), "on": Table("phases", 2, whole(0, 2))},
+    {"minutes": TableShape(1, "phases", rationals(0, 3, 2, 4)), "on": TableShape("phases", 2, integers(0, 2))},
     _schedule,
 )
 
 
-def no_better(case: Schedule) -> Finding:
+def no_better(case: TwoJobSchedule) -> Finding:
     """Whether the total is at least 23/4."""
-    return Finding(case.total - BEST, f"a total of {number(case.total)} minutes")
+    return Finding(case.total - BEST, f"a total of {fraction_text(case.total)} minutes")
 
 
 def shortest_first(jobs: int) -> list[Fraction]:
@@ -118,11 +118,15 @@ def optimum() -> Computation:
     ends = shortest_first(2)
     log = simulate(FFT(round_seconds=60.0), table_1())
     itself = [F(v) / 60 for v in fractions(log.jobs["jct"].to_numpy())]
-    bars = (Bar("GPU0", F(0), ends[0], "I0"), Bar("GPU0", ends[0], ends[1], "I1"), Bar("GPU1", F(0), ends[0], "I1"))
+    bars = (
+        TimelineBar("GPU0", F(0), ends[0], "I0"),
+        TimelineBar("GPU0", ends[0], ends[1], "I1"),
+        TimelineBar("GPU1", F(0), ends[0], "I1"),
+    )
     rows = (
-        row("JCT of I0 in minutes", 2, ends[0]),
-        row("both JCTs in minutes", "5.75", sum(ends, F(0))),
-        row("both JCTs in minutes under FFT in rounds of a minute", "5.75", sum(itself, F(0))),
+        compare_number("JCT of I0 in minutes", 2, ends[0]),
+        compare_number("both JCTs in minutes", "5.75", sum(ends, F(0))),
+        compare_number("both JCTs in minutes under FFT in rounds of a minute", "5.75", sum(itself, F(0))),
     )
     return Computation(rows, pictures=(Timeline("the optimum", bars, "minutes"),))
 
@@ -130,7 +134,7 @@ def optimum() -> Computation:
 def reduction(printed: str) -> Callable[[], Computation]:
     """How much less the optimum is than the total of constant rates, against ``printed`` percent."""
     percent = 100 * (1 - sum(shortest_first(2)) / even_rates(2))
-    return lambda: Computation((row("reduction in %", printed, percent),))
+    return lambda: Computation((compare_number("reduction in %", printed, percent),))
 
 
 TWICE = r"""
@@ -164,7 +168,7 @@ $C_1 + C_2 \ge 4 + \frac78 C_1 \ge \frac{23}4$. The schedule reaches it: 2 and $
         paper="FFT",
         place="section 2.3, Table 1",
         statement=r"This results in an overall JCT of $4 + (16 - 2)/8 = 5.75$ minutes.",
-        means=Computed(optimum),
+        means=ByComputation(optimum),
         expected="true",
         policies=("fft",),
     ),
@@ -173,7 +177,7 @@ $C_1 + C_2 \ge 4 + \frac78 C_1 \ge \frac{23}4$. The schedule reaches it: 2 and $
         paper="FFT",
         place="section 2.3, Table 1",
         statement="That is 20% less than under Gavel.",
-        means=Computed(reduction("20")),
+        means=ByComputation(reduction("20")),
         expected="false",
         instead="fft/table-1-reduction-corrected",
         note="Compared as a whole number of percent.",
@@ -183,7 +187,7 @@ $C_1 + C_2 \ge 4 + \frac78 C_1 \ge \frac{23}4$. The schedule reaches it: 2 and $
         paper="FFT",
         place="section 2.3, Table 1",
         statement=r"It is $1 - \frac{23}4 / \frac{64}9 = \frac{49}{256}$, 19.1%, less than under Gavel.",
-        means=Computed(reduction("19.1")),
+        means=ByComputation(reduction("19.1")),
         expected="true",
         printed=False,
     ),

@@ -8,11 +8,11 @@ from fractions import Fraction
 from functools import cached_property
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.fft.round_cases import Gang, Round
-from hetopt.proofs.fft.round_sequences import Step, decided, picture, played, unique_so_far
+from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
+from hetopt.proofs.fft.round_sequences import PlayedRound, library_decisions, play_rounds, rounds_picture, unique_so_far
 from hetopt.proofs.ledger.claim import Claim, Finding
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, whole
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 
 F = Fraction
 
@@ -21,7 +21,7 @@ GPU = (1,)
 
 
 @dataclass(frozen=True)
-class Jobs:
+class WorkUnitCase:
     """Jobs of one GPU each on one GPU, that does a unit of work a round; and another unit to count work in.
 
     Attributes
@@ -32,15 +32,15 @@ class Jobs:
         How many of the new units are in one of the old.
     """
 
-    gangs: tuple[Gang, ...]
+    gangs: tuple[RoundJob, ...]
     unit: Fraction
 
     @cached_property
     def instance(self) -> Instance:
         """All jobs, in the old unit, at time 0."""
-        return Round(self.gangs, GPU).instance
+        return RoundCase(self.gangs, GPU).instance
 
-    def anew(self) -> tuple[Gang, ...]:
+    def anew(self) -> tuple[RoundJob, ...]:
         """The same jobs in the new unit."""
         return tuple(
             replace(gang, work=self.unit * gang.work, speed=tuple(self.unit * v for v in gang.speed))
@@ -58,8 +58,8 @@ class Difference:
         The rounds in both units.
     """
 
-    old: list[Step]
-    new: list[Step]
+    old: list[PlayedRound]
+    new: list[PlayedRound]
 
     @property
     def unique(self) -> bool:
@@ -67,10 +67,10 @@ class Difference:
         return unique_so_far(self.old) and unique_so_far(self.new)
 
 
-def difference(case: Jobs, *, normalise: bool) -> Difference | None:
+def difference(case: WorkUnitCase, *, normalise: bool) -> Difference | None:
     """Where the unit makes a difference, if it does."""
     found = Difference([], [])
-    old, new = (played(gangs, GPU, normalise=normalise) for gangs in (case.gangs, case.anew()))
+    old, new = (play_rounds(gangs, GPU, normalise=normalise) for gangs in (case.gangs, case.anew()))
     for first, second in zip(old, new, strict=False):
         found = Difference([*found.old, first], [*found.new, second])
         if first.round.optima != second.round.optima:
@@ -78,14 +78,14 @@ def difference(case: Jobs, *, normalise: bool) -> Difference | None:
     return None
 
 
-def independent(case: Jobs, *, normalise: bool) -> Finding:
+def independent(case: WorkUnitCase, *, normalise: bool) -> Finding:
     """Whether the optima of all rounds are the same in both units."""
     found = difference(case, normalise=normalise)
     if found is None:
         return Finding(F(0), "the same plans in both units")
     runs = (found.old, found.new)
     gangs = (case.gangs, case.anew())
-    itself = [decided(own, GPU, len(found.old), normalise=normalise) for own in gangs]
+    itself = [library_decisions(own, GPU, len(found.old), normalise=normalise) for own in gangs]
     exact = [[step.executed for step in steps] for steps in runs]
     last = [steps[-1].there[steps[-1].executed.index(0)] + 1 for steps in runs]
     words = (
@@ -95,28 +95,28 @@ def independent(case: Jobs, *, normalise: bool) -> Finding:
     )
     certificate = ("all plans up to there are unique optima in fractions", "the library's policy decides the same")
     titles = ("one unit of work a round", f"{case.unit} units of work a round")
-    pictures = tuple(picture(*shown) for shown in zip(titles, runs, strict=True))
+    pictures = tuple(rounds_picture(*shown) for shown in zip(titles, runs, strict=True))
     return Finding(F(-1), words, certificate, pictures, found.unique and itself == exact)
 
 
-def _jobs(numbers: Numbers) -> Jobs | None:
+def _jobs(numbers: CaseNumbers) -> WorkUnitCase | None:
     rows = zip(numbers.row("work"), numbers.row("arrival"), strict=True)
-    gangs = tuple(Gang(1, work, (F(1),), int(arrival)) for work, arrival in rows)
-    return Jobs(gangs, numbers.one("unit")) if min(gang.arrival for gang in gangs) == 0 else None
+    gangs = tuple(RoundJob(1, work, (F(1),), int(arrival)) for work, arrival in rows)
+    return WorkUnitCase(gangs, numbers.one("unit")) if min(gang.arrival for gang in gangs) == 0 else None
 
 
-def _some(choose: Choose, sizes: Mapping[str, int]) -> Numbers:
-    work = tuple(choose(whole(1, 6)) for _ in range(sizes["n"]))
-    arrival = (F(0), *(choose(whole(0, 4)) for _ in work[1:]))
-    return Numbers({"work": (work,), "arrival": (arrival,), "unit": ((choose(whole(2, 10)),),)})
+def _some(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
+    work = tuple(choose(integers(1, 6)) for _ in range(sizes["n"]))
+    arrival = (F(0), *(choose(integers(0, 4)) for _ in work[1:]))
+    return CaseNumbers({"work": (work,), "arrival": (arrival,), "unit": ((choose(integers(2, 10)),),)})
 
 
 UNITS = Space(
     {"n": (2, 3)},
     {
-        "work": Table(1, "n", whole(1, 6)),
-        "arrival": Table(1, "n", whole(0, 4)),
-        "unit": Table(1, 1, whole(2, 10)),
+        "work": TableShape(1, "n", integers(1, 6)),
+        "arrival": TableShape(1, "n", integers(0, 4)),
+        "unit": TableShape(1, 1, integers(2, 10)),
     },
     _jobs,
     _some,

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from hetopt.proofs.hadar import admission_prices as prices
-from hetopt.proofs.hadar import algorithm_2 as algorithm
-from hetopt.proofs.hadar import busy_nodes as forking
-from hetopt.proofs.hadar import competitive_ratio as competitive
-from hetopt.proofs.hadar import copy_ids as job_ids
-from hetopt.proofs.hadar import copy_utilisation as copies
-from hetopt.proofs.hadar import cost_relation as steps
-from hetopt.proofs.hadar import heterogeneity_table as table
-from hetopt.proofs.hadar import motivating_example as example
-from hetopt.proofs.hadar import price_slopes as slopes
-from hetopt.proofs.hadar import problem_equivalence as programs
-from hetopt.proofs.hadar import ratio_families as families
-from hetopt.proofs.hadar import reported_results as results
+from hetopt.proofs.hadar import (
+    admission_prices,
+    algorithm_2,
+    busy_nodes,
+    competitive_ratio,
+    copy_ids,
+    copy_utilisation,
+    cost_relation,
+    heterogeneity_table,
+    motivating_example,
+    price_slopes,
+    problem_equivalence,
+    ratio_families,
+    reported_results,
+)
 from hetopt.proofs.ledger.claim import Claim
 
 
 def claims() -> tuple[Claim, ...]:
     """All of them: Table I, the example, programs, prices and theorems of Hadar, those of HadarE, printed results."""
-    hadar = (table, example, programs, prices, algorithm, steps, slopes, competitive, families)
-    hadare = (job_ids, forking, copies, results)
+    hadar = (
+        heterogeneity_table,
+        motivating_example,
+        problem_equivalence,
+        admission_prices,
+        algorithm_2,
+        cost_relation,
+        price_slopes,
+        competitive_ratio,
+        ratio_families,
+    )
+    hadare = (copy_ids, busy_nodes, copy_utilisation, reported_results)
     return tuple(claim for part in (*hadar, *hadare) for claim in part.CLAIMS)

@@ -4,92 +4,105 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hetopt.proofs.hadar.price_functions import Run, Tariff, payoff, printed, proven, runs
-from hetopt.proofs.hadar.radicals import short
-from hetopt.proofs.hadar.slot_cases import Gangs, Planned, gangs
-from hetopt.proofs.ledger.claim import Claim, Finding, number
+from hetopt.proofs.hadar.price_functions import (
+    PriceFunction,
+    PrimalDualRun,
+    payoff,
+    printed_prices,
+    proven_prices,
+    runs,
+)
+from hetopt.proofs.hadar.radicals import rounded_towards_zero
+from hetopt.proofs.hadar.slot_cases import JobSchedule, SlotCase, slot_space
+from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import whole
+from hetopt.proofs.ledger.space import integers
 
 F = Fraction
 
 
-def required(tariff: Tariff | None) -> Tariff:
+def required(tariff: PriceFunction | None) -> PriceFunction:
     """Proven prices of a case for which they are defined."""
     assert tariff is not None
     return tariff
 
 
-def blocked(case: Gangs) -> Finding:
+def blocked(case: SlotCase) -> Finding:
     """Whether some job pays, at the printed prices when it comes, for a GPU of a server that is full."""
-    return max((_pays_for_full(run, case) for run in runs(case, printed(case))), key=lambda found: found.slack)
+    return max((_pays_for_full(run, case) for run in runs(case, printed_prices(case))), key=lambda found: found.slack)
 
 
-def _pays_for_full(run: Run, case: Gangs) -> Finding:
+def _pays_for_full(run: PrimalDualRun, case: SlotCase) -> Finding:
     worst = Finding(F(0), "no job pays for a full server")
     for step in run.steps:
         for one in case.schedules[step.job]:
             pays = payoff(case, run.tariff, step.used, one)
-            if _touches_full(case, step.used, one) and short(pays) > -worst.slack:
-                words = f"j{step.job + 1} would pay for GPUs of a full server: its payoff is {number(short(pays))}"
-                chosen: list[Planned | None] = [None] * len(case.jobs)
+            if _touches_full(case, step.used, one) and rounded_towards_zero(pays) > -worst.slack:
+                words = (
+                    f"j{step.job + 1} would pay for GPUs of a full server: its payoff is "
+                    f"{fraction_text(rounded_towards_zero(pays))}"
+                )
+                chosen: list[JobSchedule | None] = [None] * len(case.jobs)
                 for other in run.steps[: run.steps.index(step)]:
                     chosen[other.job] = other.taken
                 chosen[step.job] = one
                 pictures = (case.picture("more than there is", chosen),)
-                worst = Finding(-short(pays), words, ("in all runs; the payoff is exact",), pictures)
+                worst = Finding(-rounded_towards_zero(pays), words, ("in all runs; the payoff is exact",), pictures)
     return worst
 
 
-def _touches_full(case: Gangs, used: tuple[int, ...], one: Planned) -> bool:
+def _touches_full(case: SlotCase, used: tuple[int, ...], one: JobSchedule) -> bool:
     cells = len(case.cells)
     return any(used[t * cells + i] >= case.cells[i][2] for t, i, _ in one.uses)
 
 
-def within(case: Gangs) -> Finding:
+def within(case: SlotCase) -> Finding:
     """At proven prices, without a look at the GPUs left: the least GPUs that a cell has left in the end."""
     left = [
         case.cells[i % len(case.cells)][2] - n
-        for run in runs(case, required(proven(case)), guarded=False)
+        for run in runs(case, required(proven_prices(case)), guarded=False)
         for i, n in enumerate(run.used)
     ]
     return Finding(F(min(left)), f"every cell has {min(left)} GPUs left or more")
 
 
-def admitted(case: Gangs, tariff: Tariff) -> Finding:
+def admitted(case: SlotCase, tariff: PriceFunction) -> Finding:
     """Whether every job that can be done at all pays on the empty cluster: the least of the best payoffs."""
     none = (0,) * (case.slots * len(case.cells))
     worst: tuple[Fraction, str] | None = None
     for j, own in enumerate(case.schedules):
         pays = max((payoff(case, tariff, none, one) for one in own), default=None)
-        if pays is not None and (worst is None or short(pays) < worst[0]):
-            worst = short(pays), f"on the empty cluster the best payoff of j{j + 1} is {number(short(pays))}"
+        if pays is not None and (worst is None or rounded_towards_zero(pays) < worst[0]):
+            worst = (
+                rounded_towards_zero(pays),
+                f"on the empty cluster the best payoff of j{j + 1} is {fraction_text(rounded_towards_zero(pays))}",
+            )
     slack, words = (F(1), "no job can be done") if worst is None else worst
     refused = slack <= 0  # line 30 asks for more than 0
     pictures = (case.picture("optimum", case.best[1]),) if refused else ()
     return Finding(slack - 1 if refused else slack, words, ("payoffs are exact",), pictures)
 
 
-def initial_dual(case: Gangs, tariff: Tariff) -> Finding:
+def initial_dual(case: SlotCase, tariff: PriceFunction) -> Finding:
     """D_0 against half of the optimum."""
-    start, (best, chosen) = Run(case, tariff, (), ()).initial, case.best
-    words = f"D_0 is {number(start)}, OPT / 2 is {number(best / 2)}"
+    start, (best, chosen) = PrimalDualRun(case, tariff, (), ()).initial, case.best
+    words = f"D_0 is {fraction_text(start)}, OPT / 2 is {fraction_text(best / 2)}"
     return Finding(best / 2 - start, words, ("the optimum by all choices",), (case.picture("optimum", chosen),))
 
 
 MANY = {
-    "demand": whole(1, 2),
-    "work": whole(1, 4),
-    "arrival": whole(0, 1),
-    "fading": whole(0, 1),
-    "speed": whole(0, 2),
-    "slots": whole(1, 4),
+    "demand": integers(1, 2),
+    "work": integers(1, 4),
+    "arrival": integers(0, 1),
+    "fading": integers(0, 1),
+    "speed": integers(0, 2),
+    "slots": integers(1, 4),
 }
 ABOVE_QUARTER = F(26, 100)
-PRINTED = gangs(lambda c: c.best[0] > 0, n=(1, 2), values=MANY)
-PROVEN = gangs(
-    lambda c: proven(c) is not None,
-    values={**MANY, "gpus": whole(2, 4), "work": whole(1, 3), "slots": whole(1, 2)},
+PRINTED = slot_space(lambda c: c.best[0] > 0, n=(1, 2), values=MANY)
+PROVEN = slot_space(
+    lambda c: proven_prices(c) is not None,
+    values={**MANY, "gpus": integers(2, 4), "work": integers(1, 3), "slots": integers(1, 2)},
 )
 
 U_MAX_REACHED = r"""
@@ -116,7 +129,7 @@ CLAIMS = (
         place="section III-B",
         statement=r"When $\gamma_h^r = 0$ the price is $U_{\min}^r$, lowest to admit any job: every job that can be "
         r"done has a positive payoff on the empty cluster.",
-        means=ForAll(gangs(n=(1, 2), values=MANY), lambda c: admitted(c, printed(c))),
+        means=ForAll(slot_space(n=(1, 2), values=MANY), lambda c: admitted(c, printed_prices(c))),
         expected="false",
         policies=("hadar-commit",),
         instead="hadar/admits-any-eta",
@@ -128,7 +141,7 @@ CLAIMS = (
         paper="Hadar",
         place="section III-B",
         statement=r"The same with (6), (7) and $\eta > 1/4$.",
-        means=ForAll(gangs(n=(1, 2), values=MANY), lambda c: admitted(c, printed(c, ABOVE_QUARTER))),
+        means=ForAll(slot_space(n=(1, 2), values=MANY), lambda c: admitted(c, printed_prices(c, ABOVE_QUARTER))),
         expected="true",
         printed=False,
         policies=("hadar-commit",),
@@ -142,7 +155,7 @@ t_j^{\max} W_j)$ each: less than $\mathcal U_j(T - a_j)$, which no schedule is w
         paper="Hadar",
         place="section III-B",
         statement=f"The same for {PROVEN_PRICES}, {ALONE}.",
-        means=ForAll(PROVEN, lambda c: admitted(c, required(proven(c))), share=F(1, 2)),
+        means=ForAll(PROVEN, lambda c: admitted(c, required(proven_prices(c))), share=F(1, 2)),
         expected="true",
         printed=False,
         policies=("hadar-commit",),
@@ -154,7 +167,7 @@ t_j^{\max} W_j)$ each: less than $\mathcal U_j(T - a_j)$, which no schedule is w
         place="section III-B",
         statement=r"When a server is out of free GPUs, $\gamma_h^r(t) = c_h^r$, the price $U_{\max}^r$ is high enough "
         r"to block other jobs from getting them: no schedule that uses some has a positive payoff.",
-        means=ForAll(gangs(k=(1, 1), values={"demand": whole(1, 2)}), blocked),
+        means=ForAll(slot_space(k=(1, 1), values={"demand": integers(1, 2)}), blocked),
         expected="false",
         policies=("hadar-commit", "hadar-printed"),
         instead="hadar/full-server-corrected",
@@ -178,7 +191,7 @@ t_j^{\max} W_j)$ each: less than $\mathcal U_j(T - a_j)$, which no schedule is w
         place="eq. (9)",
         statement=r"$D_0 = \sum_t \sum_h \sum_r U_{\min}^r c_h^r \le \frac12 \mathrm{OPT}$ if the optimum accepts a "
         r"job.",
-        means=ForAll(PRINTED, lambda c: initial_dual(c, printed(c))),
+        means=ForAll(PRINTED, lambda c: initial_dual(c, printed_prices(c))),
         expected="false",
         policies=("hadar-commit",),
         instead="hadar/initial-dual-corrected",
@@ -190,7 +203,7 @@ t_j^{\max} W_j)$ each: less than $\mathcal U_j(T - a_j)$, which no schedule is w
         paper="Hadar",
         place="eq. (9)",
         statement=r"$D_0 \le \frac12 \mathrm{OPT}$ for " + f"{PROVEN_PRICES}, {ALONE}.",
-        means=ForAll(PROVEN, lambda c: initial_dual(c, required(proven(c))), share=F(1, 2)),
+        means=ForAll(PROVEN, lambda c: initial_dual(c, required(proven_prices(c))), share=F(1, 2)),
         expected="true",
         printed=False,
         policies=("hadar-commit",),

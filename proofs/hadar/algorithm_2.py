@@ -9,31 +9,31 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from hetopt.proofs.hadar.price_functions import ZERO, Tariff, printed
-from hetopt.proofs.hadar.radicals import Roots, short
-from hetopt.proofs.hadar.slot_cases import Chosen, Gang, Gangs, Planned, gangs
-from hetopt.proofs.ledger.claim import Claim, Finding, number
+from hetopt.proofs.hadar.price_functions import ZERO, PriceFunction, printed_prices
+from hetopt.proofs.hadar.radicals import RadicalSum, rounded_towards_zero
+from hetopt.proofs.hadar.slot_cases import ChosenSchedules, JobSchedule, SlotCase, SlotJob, slot_space
+from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll, Growth
-from hetopt.proofs.ledger.space import whole
+from hetopt.proofs.ledger.space import integers
 
 F = Fraction
 Used = tuple[int, ...]
 """GPUs in use of each cell."""
 
 
-class Offer(NamedTuple):
+class GangOffer(NamedTuple):
     """What FIND_ALLOC returns: mu_j > 0, and pairs (cell, GPUs)."""
 
-    payoff: Roots
+    payoff: RadicalSum
     seats: tuple[tuple[int, int], ...]
 
 
-Taken = tuple[tuple[int, Offer], ...]
+Taken = tuple[tuple[int, GangOffer], ...]
 """Pairs (job, its GPUs), in the order in which they were taken."""
 
 
 @dataclass
-class Recursion:
+class TakeOrSkip:
     """[Hadar, Algorithm 2] in one round; communication costs nothing.
 
     Attributes
@@ -46,35 +46,35 @@ class Recursion:
         Pairs (index, GPUs in use) that were looked at.
     """
 
-    case: Gangs
-    tariff: Tariff
+    case: SlotCase
+    tariff: PriceFunction
     states: set[tuple[int, Used]] = field(default_factory=set)
 
     @classmethod
-    def of(cls, case: Gangs) -> Recursion:
+    def of(cls, case: SlotCase) -> TakeOrSkip:
         """At printed prices."""
-        return cls(case, printed(case))
+        return cls(case, printed_prices(case))
 
     @property
     def none(self) -> Used:
         """No GPU is in use."""
         return (0,) * len(self.case.cells)
 
-    def cost(self, offer: Offer, used: Used) -> Roots:
+    def cost(self, offer: GangOffer, used: Used) -> RadicalSum:
         """Price of these GPUs where so many are in use."""
         return sum((n * self.tariff.price(i, used[i]) for i, n in offer.seats), ZERO)
 
-    def find_alloc(self, job: int, used: Used) -> Offer | None:
+    def find_alloc(self, job: int, used: Used) -> GangOffer | None:
         """FIND_ALLOC: the cheapest gang, of equals the fastest (line 23), if it pays; else null."""
-        found: tuple[Roots, Fraction, Offer] | None = None
+        found: tuple[RadicalSum, Fraction, GangOffer] | None = None
         for speed, seats in self.case.gangs(job):
             if all(used[i] + n <= self.case.cells[i][2] for i, n in seats):
-                cost = self.cost(Offer(ZERO, seats), used)
+                cost = self.cost(GangOffer(ZERO, seats), used)
                 if found is None or cost < found[0] or (cost == found[0] and speed > found[1]):
-                    found = cost, speed, Offer(self.case.jobs[job].worth - cost, seats)
+                    found = cost, speed, GangOffer(self.case.jobs[job].worth - cost, seats)
         return found[2] if found is not None and found[2].payoff > 0 else None
 
-    def after(self, used: Used, offer: Offer) -> Used:
+    def after(self, used: Used, offer: GangOffer) -> Used:
         """GPUs in use once these are taken as well."""
         more = list(used)
         for i, n in offer.seats:
@@ -96,7 +96,7 @@ class Recursion:
         cost_skipped = sum((self.cost(own, used) for _, own in second), ZERO)
         return first if cost_taken < cost_skipped else second
 
-    def by_payoff(self, index: int, used: Used, *, goes_on: bool) -> tuple[Roots, Taken]:
+    def by_payoff(self, index: int, used: Used, *, goes_on: bool) -> tuple[RadicalSum, Taken]:
         """The same with the sum of payoffs, utility less cost before the job is taken, to be made large.
 
         Parameters
@@ -114,10 +114,10 @@ class Recursion:
         second = self.by_payoff(index + 1, used, goes_on=goes_on)
         return first if first[0] >= second[0] else second
 
-    def decisions(self) -> Iterator[tuple[Roots, Taken]]:
+    def decisions(self) -> Iterator[tuple[RadicalSum, Taken]]:
         """All sets of jobs, those of them that find GPUs being taken one after another: an enumeration."""
         for wanted in product((False, True), repeat=len(self.case.jobs)):
-            total, taken, used = ZERO, list[tuple[int, Offer]](), self.none
+            total, taken, used = ZERO, list[tuple[int, GangOffer]](), self.none
             for job, wants in enumerate(wanted):
                 if wants and (offer := self.find_alloc(job, used)) is not None:
                     total, used = total + offer.payoff, self.after(used, offer)
@@ -127,11 +127,11 @@ class Recursion:
     def _is_full(self, used: Used) -> bool:
         return all(n == c for n, (_, _, c) in zip(used, self.case.cells, strict=True))
 
-    def chosen(self, taken: Taken) -> Chosen:
+    def chosen(self, taken: Taken) -> ChosenSchedules:
         """As schedules, to be drawn."""
         own = dict(taken)
         return tuple(
-            Planned(job.worth, tuple((0, i, n) for i, n in own[j].seats)) if j in own else None
+            JobSchedule(job.worth, tuple((0, i, n) for i, n in own[j].seats)) if j in own else None
             for j, job in enumerate(self.case.jobs)
         )
 
@@ -139,20 +139,20 @@ class Recursion:
 # -- Theorem 1 -------------------------------------------------------------------------------------------------------
 
 
-def own_types(n: int) -> Gangs:
+def own_types(n: int) -> SlotCase:
     """So many jobs, each for the only GPU of its own type, on a server of its own."""
     alone = [tuple(int(i == j) for i in range(n)) for j in range(n)]
-    return Gangs(tuple(Gang(1, F(1), tuple(map(F, row)), 0, F(1), False) for row in alone), tuple(alone), 1)
+    return SlotCase(tuple(SlotJob(1, F(1), tuple(map(F, row)), 0, F(1), False) for row in alone), tuple(alone), 1)
 
 
-def states(case: Gangs) -> int:
+def states(case: SlotCase) -> int:
     """States that Algorithm 2 looks at."""
-    recursion = Recursion.of(case)
+    recursion = TakeOrSkip.of(case)
     recursion.by_the_letter(0, (), recursion.none)
     return len(recursion.states)
 
 
-def few_states(case: Gangs) -> Finding:
+def few_states(case: SlotCase) -> Finding:
     """States against min(2^i, product of c + 1) for each i."""
     room = prod(c + 1 for _, _, c in case.cells)
     most, seen = sum(min(2**i, room) for i in range(len(case.jobs) + 1)), states(case)
@@ -162,44 +162,47 @@ def few_states(case: Gangs) -> Finding:
 # -- Algorithm 2 -----------------------------------------------------------------------------------------------------
 
 
-def somebody_runs(case: Gangs) -> Finding:
+def somebody_runs(case: SlotCase) -> Finding:
     """By the letter, where some job pays: how many are taken."""
-    recursion = Recursion.of(case)
+    recursion = TakeOrSkip.of(case)
     taken = recursion.by_the_letter(0, (), recursion.none)
     total, best = max(recursion.decisions(), key=lambda found: found[0])
-    words = f"{len(taken)} jobs run; payoffs of {number(short(total))} are possible"
+    words = f"{len(taken)} jobs run; payoffs of {fraction_text(rounded_towards_zero(total))} are possible"
     pictures = (case.picture("largest sum of payoffs", recursion.chosen(best)),)
     return Finding(F(len(taken) or -1), words, ("the recursion, line by line",), pictures)
 
 
-def nobody_runs(case: Gangs) -> Finding:
+def nobody_runs(case: SlotCase) -> Finding:
     """By the letter: fails where a job is taken."""
-    recursion = Recursion.of(case)
+    recursion = TakeOrSkip.of(case)
     taken = recursion.by_the_letter(0, (), recursion.none)
     return Finding(F(-len(taken)), f"{len(taken)} jobs run")
 
 
-def best_decisions(case: Gangs, *, goes_on: bool) -> Finding:
+def best_decisions(case: SlotCase, *, goes_on: bool) -> Finding:
     """The recursion over payoffs against all decisions."""
-    recursion = Recursion.of(case)
+    recursion = TakeOrSkip.of(case)
     total, taken = recursion.by_payoff(0, recursion.none, goes_on=goes_on)
     best, other = max(recursion.decisions(), key=lambda found: found[0])
-    words = f"the sum of payoffs is {number(short(total))}, the largest {number(short(best))}"
+    words = (
+        f"the sum of payoffs is {fraction_text(rounded_towards_zero(total))}, the largest "
+        f"{fraction_text(rounded_towards_zero(best))}"
+    )
     pictures = (
         case.picture("largest sum of payoffs", recursion.chosen(other)),
         case.picture("recursion", recursion.chosen(taken)),
     )
-    return Finding(short(total - best), words, ("all take-or-skip decisions",), pictures)
+    return Finding(rounded_towards_zero(total - best), words, ("all take-or-skip decisions",), pictures)
 
 
-def pays(case: Gangs) -> bool:
+def pays(case: SlotCase) -> bool:
     """Whether some job pays on the empty servers."""
-    recursion = Recursion.of(case)
+    recursion = TakeOrSkip.of(case)
     return any(recursion.find_alloc(j, recursion.none) for j in range(len(case.jobs)))
 
 
-ROUND = {"gpus": whole(1, 3), "demand": whole(1, 2), "speed": whole(0, 2)}
-ANY = gangs(n=(1, 4), values=ROUND)
+ROUND = {"gpus": integers(1, 3), "demand": integers(1, 2), "speed": integers(0, 2)}
+ANY = slot_space(n=(1, 4), values=ROUND)
 
 SKIPS = r"""
 A call returns the allocations that it was given. It does where it ends in line 2 or 8. Else, by induction from the
@@ -255,7 +258,7 @@ there are $2^i$, and has entries $0 \le \gamma_h^r \le c_h^r$.""",
         paper="Hadar",
         place="Algorithm 2",
         statement="Where a job pays on the empty servers, Algorithm 2 returns allocations for some job.",
-        means=ForAll(gangs(pays, n=(1, 4), values=ROUND), somebody_runs),
+        means=ForAll(slot_space(pays, n=(1, 4), values=ROUND), somebody_runs),
         expected="false",
         policies=("hadar-printed",),
         instead="hadar/algorithm-2-skips",
@@ -280,7 +283,9 @@ there are $2^i$, and has entries $0 \le \gamma_h^r \le c_h^r$.""",
         statement=r"With payoffs compared, $\sum (\mathcal U_j - \mathrm{cost}_j)$, the recursion finds the best of "
         r"all decisions to take or skip jobs in their order, although it returns at the first job that finds no GPUs "
         r"(lines 7 to 9).",
-        means=ForAll(gangs(n=(1, 4), h=(1, 1), k=(1, 1), values=ROUND), lambda c: best_decisions(c, goes_on=False)),
+        means=ForAll(
+            slot_space(n=(1, 4), h=(1, 1), k=(1, 1), values=ROUND), lambda c: best_decisions(c, goes_on=False)
+        ),
         expected="false",
         printed=False,
         policies=("hadar",),

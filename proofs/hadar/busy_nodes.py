@@ -9,11 +9,11 @@ from itertools import product
 
 from hetopt.models.hadare.policy import HadarE
 from hetopt.models.hadare.tracker import split_steps
-from hetopt.proofs.hadar.copy_cases import Nodes, nodes, strict
+from hetopt.proofs.hadar.copy_cases import CopyCase, copy_space, strictly_positive
 from hetopt.proofs.ledger.claim import Claim, Finding
-from hetopt.proofs.ledger.finding_pictures import Bar, Timeline
+from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import parts, whole
+from hetopt.proofs.ledger.space import integers, rationals
 
 F = Fraction
 Left = tuple[Fraction, ...]
@@ -23,7 +23,7 @@ Left = tuple[Fraction, ...]
 # -- the corollary ---------------------------------------------------------------------------------------------------
 
 
-def can_be_busy(case: Nodes) -> bool:
+def can_be_busy(case: CopyCase) -> bool:
     """Whether some assignment of all nodes to copies, round by round, leaves none idle but in the last round.
 
     A job's nodes are idle from the moment on at which its work is done, before the round ends.
@@ -36,7 +36,7 @@ def can_be_busy(case: Nodes) -> bool:
     return busy(case.work)
 
 
-def rounds(case: Nodes, left: Left) -> Iterator[tuple[bool, Left]]:
+def rounds(case: CopyCase, left: Left) -> Iterator[tuple[bool, Left]]:
     """For each assignment of all nodes: whether all are busy to the end of the round, and what is left then."""
     for jobs in product([j for j, w in enumerate(left) if w], repeat=case.n):
         done = [sum((case.speed[i] for i, own in enumerate(jobs) if own == j), F(0)) for j in range(len(left))]
@@ -46,7 +46,7 @@ def rounds(case: Nodes, left: Left) -> Iterator[tuple[bool, Left]]:
         )
 
 
-def always_busy(case: Nodes) -> Finding:
+def always_busy(case: CopyCase) -> Finding:
     """The corollary with busy nodes: fails where no assignment at all keeps them busy."""
     found = can_be_busy(case)
     words = "some assignment keeps" if found else "no assignment of the nodes to copies, round by round, keeps"
@@ -55,7 +55,7 @@ def always_busy(case: Nodes) -> Finding:
     return Finding(F(0) if found else F(-1), f"{words} all nodes busy until the last round", certificate, picture)
 
 
-def _picture(case: Nodes) -> Timeline:
+def _picture(case: CopyCase) -> Timeline:
     """The nodes given to the jobs in turn, those with most work left first."""
     bars, left, r = [], list(case.work), 0
     while any(left):
@@ -64,13 +64,13 @@ def _picture(case: Nodes) -> Timeline:
         for j in waiting:
             speed = sum((case.speed[i] for i in range(case.n) if own[i] == j), F(0))
             part = min(F(1), left[j] / speed) if speed else F(0)
-            bars += [Bar(f"node{i + 1}", F(r), r + part, f"j{j + 1}") for i in range(case.n) if own[i] == j]
+            bars += [TimelineBar(f"node{i + 1}", F(r), r + part, f"j{j + 1}") for i in range(case.n) if own[i] == j]
             left[j] -= part * speed
         r += 1
     return Timeline("copies in turn", tuple(bars), "rounds")
 
 
-def always_assigned(case: Nodes) -> Finding:
+def always_assigned(case: CopyCase) -> Finding:
     """Nodes without a copy in a round with this work left, under the policy."""
     placement = HadarE(360.0, restart_seconds=0.0, last_round="all")(case.instance)[0].placement
     assert placement is not None
@@ -83,14 +83,14 @@ def always_assigned(case: Nodes) -> Finding:
 # -- steps -----------------------------------------------------------------------------------------------------------
 
 
-def divided(case: Nodes) -> Finding:
+def divided(case: CopyCase) -> Finding:
     """The steps of a job, in whole parts in proportion to the speed of nodes."""
     steps = int(case.work[0])
     found = split_steps(steps, {i: float(v) for i, v in enumerate(case.speed)})
     exact = [steps * v / sum(case.speed) for v in case.speed]
     apart = max(abs(found[i] - part) for i, part in enumerate(exact))
     words = f"parts {list(found.values())} of {steps} steps, at most {apart} from exact ones"
-    return Finding(F(-1) if sum(found.values()) != steps else strict(1 - apart), words)
+    return Finding(F(-1) if sum(found.values()) != steps else strictly_positive(1 - apart), words)
 
 
 CLAIMS = (
@@ -100,7 +100,7 @@ CLAIMS = (
         place="section V-B",
         statement="The steps that a job has left can be divided among its copies according to their throughput: into "
         "whole parts that sum to them, each less than one step from its exact part.",
-        means=ForAll(nodes(works=whole(1, 40), speeds=whole(1, 9), longer=False), divided),
+        means=ForAll(copy_space(works=integers(1, 40), speeds=integers(1, 9), longer=False), divided),
         expected="true",
         policies=("hadare",),
         proof=r"""
@@ -114,7 +114,7 @@ there are remainders above 0; give one step each to the largest remainders. Nobo
         place="Corollary",
         statement="With every job forked to $n$ copies on $n$ nodes no node is idle in any round but possibly the "
         "last; every job takes more than a round on every node.",
-        means=ForAll(nodes(n=(2, 2), m=(1, 3), speeds=whole(1, 3), works=whole(1, 9)), always_busy),
+        means=ForAll(copy_space(n=(2, 2), m=(1, 3), speeds=integers(1, 3), works=integers(1, 9)), always_busy),
         expected="false",
         policies=("hadare",),
         instead="hadar/corollary-assigned",
@@ -128,7 +128,7 @@ there are remainders above 0; give one step each to the largest remainders. Nobo
         place="Corollary",
         statement="With every job forked to $n$ copies on $n$ nodes, and memory for every job on every node, every "
         "node can be assigned a copy in every round, and is if no node is left out that could run one.",
-        means=ForAll(nodes(m=(1, 4), works=parts(1, 12, 2), longer=False), always_assigned),
+        means=ForAll(copy_space(m=(1, 4), works=rationals(1, 12, 2), longer=False), always_assigned),
         expected="true",
         printed=False,
         policies=("hadare",),

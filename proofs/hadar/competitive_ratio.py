@@ -9,13 +9,13 @@ from flint import arb, fmpq
 
 from hetopt.proofs.hadar.admission_prices import ALONE, HALF, PROVEN, PROVEN_PRICES, U_MAX_REACHED, required
 from hetopt.proofs.hadar.cost_relation import factor_of
-from hetopt.proofs.hadar.price_functions import ONE, Run, Tariff, printed, proven, runs
-from hetopt.proofs.hadar.radicals import ENCLOSED, Roots, enclosed, log, power, short
-from hetopt.proofs.hadar.slot_cases import Gangs, gangs
-from hetopt.proofs.ledger.claim import Claim, Finding, number
+from hetopt.proofs.hadar.price_functions import ONE, PriceFunction, PrimalDualRun, printed_prices, proven_prices, runs
+from hetopt.proofs.hadar.radicals import ENCLOSED, RadicalSum, enclosed, log, power, rounded_towards_zero
+from hetopt.proofs.hadar.slot_cases import SlotCase, slot_space
+from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Picture
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import whole
+from hetopt.proofs.ledger.space import integers
 
 F = Fraction
 OPTIMAL = "OPT by all choices of schedules for which there are GPUs"
@@ -25,46 +25,51 @@ EVERY_RUN = "all runs, whichever of several best schedules is taken"
 # -- Lemma 1 ---------------------------------------------------------------------------------------------------------
 
 
-def least_alpha(run: Run) -> Roots:
+def least_alpha(run: PrimalDualRun) -> RadicalSum:
     """The least constant alpha >= 1 of Lemma 1: the largest quotient of the growth of both objectives."""
     return max([ONE, *(run.growth(step) * (1 / step.taken.value) for step in run.steps if step.taken)])
 
 
-def starts_low(case: Gangs) -> bool:
+def starts_low(case: SlotCase) -> bool:
     """D_0 <= OPT / 2, and somebody can be served."""
-    return 0 < 2 * Run(case, printed(case), (), ()).initial <= case.best[0]
+    return 0 < 2 * PrimalDualRun(case, printed_prices(case), (), ()).initial <= case.best[0]
 
 
-def bounded(case: Gangs) -> Finding:
+def lemma_1_holds(case: SlotCase) -> Finding:
     """Lemma 1 in all runs."""
-    found = [_within(run, short(2 * run.utility * least_alpha(run) - case.best[0])) for run in _runs(case)]
+    found = [
+        _within(run, rounded_towards_zero(2 * run.utility * least_alpha(run) - case.best[0])) for run in _runs(case)
+    ]
     return max(found, key=lambda finding: finding.slack)
 
 
-def bounded_if_feasible(case: Gangs) -> Finding:
+def bounded_if_feasible(case: SlotCase) -> Finding:
     """Lemma 1 in those runs whose last dual solution is feasible."""
-    found = [_within(run, short(2 * run.utility * least_alpha(run) - case.best[0])) for run in _feasible(case)]
+    found = [
+        _within(run, rounded_towards_zero(2 * run.utility * least_alpha(run) - case.best[0])) for run in _feasible(case)
+    ]
     return min(found, key=lambda finding: finding.slack)
 
 
-def _runs(case: Gangs) -> list[Run]:
-    return runs(case, printed(case))
+def _runs(case: SlotCase) -> list[PrimalDualRun]:
+    return runs(case, printed_prices(case))
 
 
 @lru_cache(maxsize=1)
-def _feasible(case: Gangs) -> list[Run]:
+def _feasible(case: SlotCase) -> list[PrimalDualRun]:
     return [run for run in _runs(case) if run.is_feasible]
 
 
-def _within(run: Run, slack: Fraction) -> Finding:
+def _within(run: PrimalDualRun, slack: Fraction) -> Finding:
     words = (
-        f"ALG is {number(run.utility)}, alpha {float(least_alpha(run)):.3f}, OPT {number(run.case.best[0])}; the final "
+        f"ALG is {fraction_text(run.utility)}, alpha {float(least_alpha(run)):.3f}, OPT "
+        f"{fraction_text(run.case.best[0])}; the final "
         f"dual solution is {'' if run.is_feasible else 'not '}feasible, its objective {float(run.dual):.3f}"
     )
     return Finding(slack, words, (OPTIMAL, EVERY_RUN), _pictures(run))
 
 
-def _pictures(run: Run) -> tuple[Picture, ...]:
+def _pictures(run: PrimalDualRun) -> tuple[Picture, ...]:
     case = run.case
     return case.picture("optimum", case.best[1]), case.picture("Hadar", run.chosen)
 
@@ -72,12 +77,15 @@ def _pictures(run: Run) -> tuple[Picture, ...]:
 # -- Theorem 2 -------------------------------------------------------------------------------------------------------
 
 
-def as_printed(case: Gangs) -> Finding:
+def as_printed(case: SlotCase) -> Finding:
     """OPT <= 2 alpha ALG at printed prices, alpha = max(1, ln(U_max / U_min))."""
-    tariff, (best, _) = printed(case), case.best
+    tariff, (best, _) = printed_prices(case), case.best
     run = max(_runs(case), key=lambda run: run.utility)
     slack = max(2 * run.utility - best, enclosed(lambda: ball(2 * run.utility) * log(tariff.steepness) - ball(best))[1])
-    words = f"ALG is {number(run.utility)}, OPT {number(best)}, and 2 max(1, ln {number(tariff.steepness)}) is "
+    words = (
+        f"ALG is {fraction_text(run.utility)}, OPT {fraction_text(best)}, and 2 max(1, ln "
+        f"{fraction_text(tariff.steepness)}) is "
+    )
     return Finding(slack, f"{words}{2 * factor_of(tariff):.4f}", (OPTIMAL, ENCLOSED, EVERY_RUN), _pictures(run))
 
 
@@ -86,32 +94,38 @@ def ball(value: Fraction) -> arb:
     return arb(fmpq(value.numerator, value.denominator))
 
 
-def step_factor(tariff: Tariff) -> Roots:
+def step_factor(tariff: PriceFunction) -> RadicalSum:
     """The factor alpha' = max(1, (e^{a delta / (1 - delta)} - 1) / delta): e^a is U_max / U_min, so a sum of roots."""
     delta = tariff.delta
     return max(ONE, (power(tariff.steepness, delta / (1 - delta)) - 1) * (1 / delta))
 
 
-def corrected(case: Gangs) -> Finding:
+def corrected(case: SlotCase) -> Finding:
     """OPT <= D <= 2 alpha' ALG at proven prices, in all runs."""
-    tariff, (best, _) = required(proven(case)), case.best
+    tariff, (best, _) = required(proven_prices(case)), case.best
     alpha = step_factor(tariff)
     found = []
     for run in runs(case, tariff, guarded=False):
-        slack = min(short(run.dual - best), short(2 * run.utility * alpha - run.dual))
-        words = f"OPT {number(best)}, D {float(run.dual):.3f}, 2 alpha' ALG {2 * float(run.utility * alpha):.3f}"
+        slack = min(rounded_towards_zero(run.dual - best), rounded_towards_zero(2 * run.utility * alpha - run.dual))
+        words = f"OPT {fraction_text(best)}, D {float(run.dual):.3f}, 2 alpha' ALG {2 * float(run.utility * alpha):.3f}"
         found.append(Finding(slack, words, (OPTIMAL, ENCLOSED, EVERY_RUN), _pictures(run)))
     return min(found, key=lambda finding: finding.slack)
 
 
-def tightness(case: Gangs) -> Fraction:
+def tightness(case: SlotCase) -> Fraction:
     """OPT / (2 alpha' ALG) of the worst run, rounded down to thousandths."""
-    tariff, (best, _) = required(proven(case)), case.best
+    tariff, (best, _) = required(proven_prices(case)), case.best
     least = min(run.utility for run in runs(case, tariff, guarded=False))
     return enclosed(lambda: ball(best / (2 * least)) / step_factor(tariff).ball())[1]
 
 
-SMALL = {"demand": whole(1, 3), "work": whole(1, 2), "arrival": whole(0, 1), "speed": whole(0, 2), "slots": whole(1, 2)}
+SMALL = {
+    "demand": integers(1, 3),
+    "work": integers(1, 2),
+    "arrival": integers(0, 1),
+    "speed": integers(0, 2),
+    "slots": integers(1, 2),
+}
 
 LEMMA_1 = r"""
 By weak duality $\mathrm{OPT} \le D_f$, as the last prices and payoffs are feasible in P3. And $D_f = D_0 + \sum_j
@@ -137,7 +151,7 @@ CLAIMS = (
         statement=r"If $P_j - P_{j-1} \ge \frac{1}{\alpha} (D_j - D_{j-1})$ for all jobs with a constant $\alpha \ge "
         r"1$, and if $P_0 = 0$ and $D_0 \le \frac12 \mathrm{OPT}$, then Algorithm 1 is $2\alpha$-competitive in total "
         r"utility.",
-        means=ForAll(gangs(starts_low, h=(1, 3), values={"demand": whole(1, 3)}), bounded),
+        means=ForAll(slot_space(starts_low, h=(1, 3), values={"demand": integers(1, 3)}), lemma_1_holds),
         expected="false",
         policies=("hadar-commit",),
         instead="hadar/lemma-1-feasible",
@@ -153,7 +167,9 @@ CLAIMS = (
         statement="The same if the last dual solution, the final prices and the payoffs of the jobs, is feasible in "
         "P3.",
         means=ForAll(
-            gangs(lambda c: starts_low(c) and bool(_feasible(c)), h=(1, 1), values={**SMALL, "demand": whole(1, 2)}),
+            slot_space(
+                lambda c: starts_low(c) and bool(_feasible(c)), h=(1, 1), values={**SMALL, "demand": integers(1, 2)}
+            ),
             bounded_if_feasible,
             share=F(1, 2),
         ),
@@ -168,7 +184,7 @@ CLAIMS = (
         place="Theorem 2",
         statement=r"Hadar is $2\alpha$-competitive, $\alpha = \max_r(1, \ln(U_{\max}^r / U_{\min}^r))$ with (6) and "
         r"(7).",
-        means=ForAll(gangs(starts_low, h=(1, 1), values=SMALL), as_printed),
+        means=ForAll(slot_space(starts_low, h=(1, 1), values=SMALL), as_printed),
         expected="false",
         policies=("hadar-commit",),
         instead="hadar/thm-2-corrected",

@@ -12,14 +12,14 @@ from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.proofs.hadar.slot_cases import SECONDS
-from hetopt.proofs.ledger.finding_pictures import Bar, Timeline
-from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, parts, whole
+from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers, rationals
 
 F = Fraction
 
 
 @dataclass(frozen=True)
-class Nodes:
+class CopyCase:
     """Nodes of one GPU each, and jobs.
 
     Attributes
@@ -81,24 +81,24 @@ class Nodes:
     def picture(self, title: str, nodes: Sequence[int]) -> Timeline:
         """When which node is busy with the first job."""
         bars = [
-            Bar(f"node{i + 1}", F(r), r + part, "j1")
+            TimelineBar(f"node{i + 1}", F(r), r + part, "j1")
             for r, busy in enumerate(self.run(nodes, self.work[0]))
             for i, part in busy.items()
         ]
         return Timeline(title, tuple(bars), "rounds")
 
 
-def nodes(
-    where: Callable[[Nodes], bool] = lambda _: True,
+def copy_space(
+    where: Callable[[CopyCase], bool] = lambda _: True,
     *,
     n: tuple[int, int] = (1, 4),
     m: tuple[int, int] = (1, 1),
-    speeds: tuple[Fraction, ...] = (*whole(1, 6), F(10)),
-    works: tuple[Fraction, ...] = parts(1, 24, 2),
+    speeds: tuple[Fraction, ...] = (*integers(1, 6), F(10)),
+    works: tuple[Fraction, ...] = rationals(1, 24, 2),
     copies: tuple[Fraction, ...] = (),
     longer: bool = True,
     alike: bool = False,
-) -> Space[Nodes]:
+) -> Space[CopyCase]:
     """Nodes for which ``where`` holds.
 
     Parameters
@@ -111,26 +111,26 @@ def nodes(
         All nodes have the same speed.
     """
 
-    def build(numbers: Numbers) -> Nodes | None:
+    def build(numbers: CaseNumbers) -> CopyCase | None:
         x = int(numbers.one("copies")) if copies else 1
-        case = Nodes(numbers.row("speed"), numbers.row("work"), x)
+        case = CopyCase(numbers.row("speed"), numbers.row("work"), x)
         if (longer and min(case.work) <= max(case.speed)) or (alike and len(set(case.speed)) > 1):
             return None
         return case if where(case) else None
 
-    def choose(choose: Choose, sizes: Mapping[str, int]) -> Numbers:
+    def choose(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
         tables = {
             "speed": ((choose(speeds),) * sizes["n"],),
             "work": (tuple(choose(works) for _ in range(sizes["m"])),),
         }
-        return Numbers({**tables, "copies": ((choose(copies),),)} if copies else tables)
+        return CaseNumbers({**tables, "copies": ((choose(copies),),)} if copies else tables)
 
-    tables = {"speed": Table(1, "n", speeds), "work": Table(1, "m", works)}
+    tables = {"speed": TableShape(1, "n", speeds), "work": TableShape(1, "m", works)}
     if copies:
-        tables["copies"] = Table(1, 1, copies)
+        tables["copies"] = TableShape(1, 1, copies)
     return Space({"n": n, "m": m}, tables, build, choose if alike else None)
 
 
-def strict(margin: Fraction) -> Fraction:
+def strictly_positive(margin: Fraction) -> Fraction:
     """The slack of a claim that ``margin`` is above 0."""
     return margin if margin > 0 else margin - 1

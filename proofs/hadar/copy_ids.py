@@ -7,17 +7,17 @@ from fractions import Fraction
 from typing import Any
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.hadar.copy_cases import Nodes
+from hetopt.proofs.hadar.copy_cases import CopyCase
 from hetopt.proofs.ledger.claim import Claim, Finding
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import Numbers, Space, Table, whole
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
 
 F = Fraction
 
 
 @dataclass(frozen=True)
-class Parents:
+class CopyIds:
     """Two jobs and their copies.
 
     Attributes
@@ -37,7 +37,7 @@ class Parents:
     @property
     def instance(self) -> Instance:
         """Two jobs on as many nodes as there are copies."""
-        return Nodes((F(1),) * self.copies, (F(2), F(2))).instance
+        return CopyCase((F(1),) * self.copies, (F(2), F(2))).instance
 
     @property
     def numbers(self) -> list[int]:
@@ -50,30 +50,30 @@ class Parents:
         return len(set(self.numbers)) == 2 * self.copies
 
 
-def parents(*, bounded: bool) -> Space[Parents]:
+def copy_id_space(*, bounded: bool) -> Space[CopyIds]:
     """Two unlike parents, and so at least 2 for max_job_count; if ``bounded`` from 0 to max_job_count - 1."""
 
-    def build(numbers: Numbers) -> Parents | None:
+    def build(numbers: CaseNumbers) -> CopyIds | None:
         first, second = map(int, numbers.row("parent"))
-        case = Parents(int(numbers.one("most")), (first, second), int(numbers.one("copies")))
+        case = CopyIds(int(numbers.one("most")), (first, second), int(numbers.one("copies")))
         allowed = first != second and case.most >= 2 and (not bounded or max(first, second) < case.most)
         return case if allowed else None
 
     tables = {
-        "most": Table(1, 1, whole(2, 6)),
-        "parent": Table(1, 2, whole(0, 5 if bounded else 9)),
-        "copies": Table(1, 1, whole(1, 5)),
+        "most": TableShape(1, 1, integers(2, 6)),
+        "parent": TableShape(1, 2, integers(0, 5 if bounded else 9)),
+        "copies": TableShape(1, 1, integers(1, 5)),
     }
     return Space({}, tables, build)
 
 
-def unique(case: Parents) -> Finding:
+def unique(case: CopyIds) -> Finding:
     """Whether the numbers are unique."""
     numbers = ", ".join(map(str, case.numbers))
     return Finding(F(len(set(case.numbers)) - len(case.numbers)), f"the numbers are {numbers}")
 
 
-def exactly(case: Parents) -> Finding:
+def exactly(case: CopyIds) -> Finding:
     """Unique if and only if the parents do not differ by max_job_count times 1, 2, … or copies - 1."""
     apart, rest = divmod(abs(case.parents[0] - case.parents[1]), case.most)
     said = rest > 0 or apart >= case.copies
@@ -96,7 +96,7 @@ CLAIMS = (
         place="section V-A",
         statement=r"All copies have unique numbers $\mathrm{job\_ID} = \mathrm{max\_job\_count} \cdot i + "
         r"\mathrm{parent\_job\_id}$, $i = 1, 2, \dots$",
-        means=ForAll(parents(bounded=False), unique),
+        means=ForAll(copy_id_space(bounded=False), unique),
         expected="false",
         policies=("hadare",),
         instead="hadar/job-id-bounded",
@@ -109,7 +109,7 @@ CLAIMS = (
         paper="Hadar",
         place="section V-A",
         statement=r"They are unique if $0 \le \mathrm{parent\_job\_id} < \mathrm{max\_job\_count}$ for all jobs.",
-        means=ForAll(parents(bounded=True), unique),
+        means=ForAll(copy_id_space(bounded=True), unique),
         expected="true",
         printed=False,
         policies=("hadare",),
@@ -124,7 +124,7 @@ $J i + p = J i' + q$ with $0 \le p, q < J$ says $p = q$, the remainder of both s
         statement=r"Copies of jobs $p \ne q$ with $n$ copies each have a number in common if and only if $|p - q|$ "
         r"is $\mathrm{max\_job\_count}$ times 1, 2, … or $n - 1$. So for $n \ge 2$ and parents $0, 1, \dots, m - 1$ "
         r"the bound is necessary as well.",
-        means=ForAll(parents(bounded=False), exactly),
+        means=ForAll(copy_id_space(bounded=False), exactly),
         expected="true",
         printed=False,
         policies=("hadare",),

@@ -7,49 +7,49 @@ from itertools import pairwise
 from math import ceil
 
 from hetopt.models.hadare.policy import HadarE
-from hetopt.proofs.hadar.copy_cases import Nodes, nodes, strict
-from hetopt.proofs.ledger.claim import Claim, Finding, number
-from hetopt.proofs.ledger.finding_pictures import Bar, Timeline
+from hetopt.proofs.hadar.copy_cases import CopyCase, copy_space, strictly_positive
+from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import parts, whole
+from hetopt.proofs.ledger.space import integers, rationals
 
 F = Fraction
 ROUNDS = "busy times round by round, in fractions"
 
 
-def between(case: Nodes) -> bool:
+def between(case: CopyCase) -> bool:
     """1 < x < n."""
     return 1 < case.copies < case.n
 
 
-def increasing(case: Nodes) -> Finding:
+def increasing(case: CopyCase) -> Finding:
     """Equation (11) with copies on the fastest nodes."""
     return _ordered(case, [case.fastest[:x] for x in (1, case.copies, case.n)], equal=False)
 
 
-def in_any_order(case: Nodes) -> Finding:
+def in_any_order(case: CopyCase) -> Finding:
     """Equation (11) with equality allowed and copies on the nodes that are named first."""
     return _ordered(case, [list(range(x)) for x in (1, case.copies, case.n)], equal=True)
 
 
-def not_decreasing(case: Nodes) -> Finding:
+def not_decreasing(case: CopyCase) -> Finding:
     """All numbers of copies, on the fastest nodes."""
     return _ordered(case, [case.fastest[:x] for x in range(1, case.n + 1)], equal=True)
 
 
-def _ordered(case: Nodes, choices: list[list[int]], *, equal: bool) -> Finding:
+def _ordered(case: CopyCase, choices: list[list[int]], *, equal: bool) -> Finding:
     """Whether each choice of nodes uses more than the one before."""
     used = [case.used(own) for own in choices]
     margin = min((b - a for a, b in pairwise(used)), default=F(1))
     told = ", ".join(
-        f"{len(own)} {'copies use' if len(own) > 1 else 'copy uses'} {number(u)}"
+        f"{len(own)} {'copies use' if len(own) > 1 else 'copy uses'} {fraction_text(u)}"
         for own, u in zip(choices, used, strict=True)
     )
     pictures = tuple(case.picture(f"nodes {', '.join(str(i + 1) for i in sorted(own))}", own) for own in choices[1:])
-    return Finding(margin if equal else strict(margin), told, (ROUNDS,), pictures)
+    return Finding(margin if equal else strictly_positive(margin), told, (ROUNDS,), pictures)
 
 
-def more_copies_than_nodes(case: Nodes) -> Finding:
+def more_copies_than_nodes(case: CopyCase) -> Finding:
     """What the policy does with n and with n + x copies: the same, node by node."""
     policy = [HadarE(360.0, copies=c, restart_seconds=0.0, last_round="all") for c in (case.n, case.n + case.copies)]
     placements = [one(case.instance)[0].placement for one in policy]
@@ -59,14 +59,16 @@ def more_copies_than_nodes(case: Nodes) -> Finding:
     )
 
 
-def formula(case: Nodes) -> Finding:
+def formula(case: CopyCase) -> Finding:
     """CRU round by round against x (w / S) / (n ceil(w / S))."""
     own = list(range(min(case.copies, case.n)))
     there, said = case.used(own), case.by_formula(own)
-    return Finding(-abs(there - said), f"round by round {number(there)}, by the formula {number(said)}", (ROUNDS,))
+    return Finding(
+        -abs(there - said), f"round by round {fraction_text(there)}, by the formula {fraction_text(said)}", (ROUNDS,)
+    )
 
 
-def rounds(case: Nodes) -> Finding:
+def rounds(case: CopyCase) -> Finding:
     """Rounds of x copies on the fastest nodes against ceil(R_1 / x)."""
     alone, together = (len(case.run(case.fastest[:x], case.work[0])) for x in (1, case.copies))
     said = ceil(F(alone, case.copies))
@@ -75,16 +77,18 @@ def rounds(case: Nodes) -> Finding:
     return Finding(F(-abs(together - said)), words, (ROUNDS,), (picture,))
 
 
-def full_without_copies(case: Nodes) -> Finding:
+def full_without_copies(case: CopyCase) -> Finding:
     """As many jobs as nodes, the j-th alone on the j-th node: whether forking could use more."""
     runs = [case.run([j], w) for j, w in enumerate(case.work)]
     busy = sum((sum(part.values(), F(0)) for run in runs for part in run), F(0))
     used = busy / (case.n * max(map(len, runs)))
-    words = f"without forking {number(used)} of the cluster is used; no schedule uses more than 1"
+    words = f"without forking {fraction_text(used)} of the cluster is used; no schedule uses more than 1"
     bars = tuple(
-        Bar(f"node{j + 1}", F(r), r + part[j], f"j{j + 1}") for j, run in enumerate(runs) for r, part in enumerate(run)
+        TimelineBar(f"node{j + 1}", F(r), r + part[j], f"j{j + 1}")
+        for j, run in enumerate(runs)
+        for r, part in enumerate(run)
     )
-    return Finding(strict(1 - used), words, (ROUNDS,), (Timeline("without forking", bars, "rounds"),))
+    return Finding(strictly_positive(1 - used), words, (ROUNDS,), (Timeline("without forking", bars, "rounds"),))
 
 
 SPLIT = r"with $\mathrm{CRU}_1^x$ of one job on $x$ of $n$ nodes, its work divided in proportion to speed"
@@ -108,7 +112,7 @@ CLAIMS = (
         statement=r"$\mathrm{CRU}_1^x = \dfrac{x\, (w / S_x)}{n\, \lceil w / S_x \rceil}$, $S_x$ being what the $x$ "
         r"nodes do in a "
         f"round, {SPLIT}.",
-        means=ForAll(nodes(lambda c: c.copies <= c.n, copies=whole(1, 4), longer=False), formula),
+        means=ForAll(copy_space(lambda c: c.copies <= c.n, copies=integers(1, 4), longer=False), formula),
         expected="true",
         printed=False,
         policies=("hadare",),
@@ -119,7 +123,7 @@ CLAIMS = (
         paper="Hadar",
         place="proof of Theorem 3",
         statement=r"Forked into $x$ copies, a job that takes $R_1$ rounds takes $\lceil R_1 / x \rceil$.",
-        means=ForAll(nodes(between, copies=whole(2, 3)), rounds),
+        means=ForAll(copy_space(between, copies=integers(2, 3)), rounds),
         expected="false",
         policies=("hadare",),
         instead="hadar/thm-3-rounds-alike",
@@ -130,7 +134,7 @@ CLAIMS = (
         paper="Hadar",
         place="proof of Theorem 3",
         statement="The same where all nodes are alike.",
-        means=ForAll(nodes(lambda c: c.copies <= c.n, copies=whole(1, 4), longer=False, alike=True), rounds),
+        means=ForAll(copy_space(lambda c: c.copies <= c.n, copies=integers(1, 4), longer=False, alike=True), rounds),
         expected="true",
         printed=False,
         policies=("hadare",),
@@ -144,7 +148,7 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_1^1 < \mathrm{CRU}_1^x < \mathrm{CRU}_1^n$ for $1 < x < n$, eq. (11), "
         + f"{SPLIT}; {LONGER}.",
-        means=ForAll(nodes(between, n=(3, 4), copies=whole(2, 3)), increasing),
+        means=ForAll(copy_space(between, n=(3, 4), copies=integers(2, 3)), increasing),
         expected="false",
         policies=("hadare",),
         instead="hadar/thm-3-fastest",
@@ -156,7 +160,7 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_1^1 \le \mathrm{CRU}_1^x \le \mathrm{CRU}_1^n$, copies being on any $x$ nodes, "
         + f"{SPLIT}; {LONGER}.",
-        means=ForAll(nodes(between, n=(3, 4), copies=whole(2, 3)), in_any_order),
+        means=ForAll(copy_space(between, n=(3, 4), copies=integers(2, 3)), in_any_order),
         expected="false",
         printed=False,
         policies=("hadare",),
@@ -169,7 +173,7 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_1^1 \le \mathrm{CRU}_1^2 \le \dots \le \mathrm{CRU}_1^n$ on the $x$ fastest nodes, "
         r"the work being divided in proportion to speed.",
-        means=ForAll(nodes(speeds=parts(1, 8, 2), works=parts(1, 40, 3), longer=False), not_decreasing),
+        means=ForAll(copy_space(speeds=rationals(1, 8, 2), works=rationals(1, 40, 3), longer=False), not_decreasing),
         expected="true",
         printed=False,
         policies=("hadare",),
@@ -180,7 +184,7 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         paper="Hadar",
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_1^n = \mathrm{CRU}_1^{n+j}$: copies beyond one for each node change nothing.",
-        means=ForAll(nodes(copies=whole(1, 3), longer=False), more_copies_than_nodes, share=F(1, 2)),
+        means=ForAll(copy_space(copies=integers(1, 3), longer=False), more_copies_than_nodes, share=F(1, 2)),
         expected="true",
         policies=("hadare",),
         proof="A node runs at most one copy of a job, so at most $n$ copies run, on the same nodes and with the same "
@@ -193,7 +197,7 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_m^1 < \mathrm{CRU}_m^n$ for any number $m$ of jobs, eq. (14); here $m = n$; "
         + f"{LONGER}.",
-        means=ForAll(nodes(lambda c: c.n == len(c.work), n=(2, 3), m=(2, 3)), full_without_copies),
+        means=ForAll(copy_space(lambda c: c.n == len(c.work), n=(2, 3), m=(2, 3)), full_without_copies),
         expected="false",
         policies=("hadare",),
         instead="hadar/thm-3-fastest",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hetopt.proofs.hadar.price_functions import ONE, Run, Tariff, printed, runs
-from hetopt.proofs.hadar.radicals import ENCLOSED, Roots, enclosed, log, short
-from hetopt.proofs.hadar.slot_cases import Gangs, gangs
-from hetopt.proofs.ledger.claim import Claim, Finding, number
+from hetopt.proofs.hadar.price_functions import ONE, PriceFunction, PrimalDualRun, printed_prices, runs
+from hetopt.proofs.hadar.radicals import ENCLOSED, RadicalSum, enclosed, log, rounded_towards_zero
+from hetopt.proofs.hadar.slot_cases import SlotCase, slot_space
+from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import whole
+from hetopt.proofs.ledger.space import integers
 
 F = Fraction
 
@@ -17,27 +17,27 @@ F = Fraction
 # -- Lemma 2 ---------------------------------------------------------------------------------------------------------
 
 
-def increments(case: Gangs) -> Finding:
+def increments(case: SlotCase) -> Finding:
     """Lemma 2 in all runs at printed prices, with the least alpha of each run."""
-    slacks = [growth_of(run, run.relation) for run in runs(case, printed(case))]
+    slacks = [growth_of(run, run.relation) for run in runs(case, printed_prices(case))]
     slack, words = min(slacks, key=lambda found: found[0])
     return Finding(slack, words, (ENCLOSED,))
 
 
-def growth_of(run: Run, alpha: Roots) -> tuple[Fraction, str]:
+def growth_of(run: PrimalDualRun, alpha: RadicalSum) -> tuple[Fraction, str]:
     """The least alpha (P_j - P_{j-1}) - (D_j - D_{j-1}) of a run, and of whom."""
-    left = [(short(alpha * s.taken.value - run.growth(s)), s.job) for s in run.steps if s.taken]
+    left = [(rounded_towards_zero(alpha * s.taken.value - run.growth(s)), s.job) for s in run.steps if s.taken]
     if not left:
         return F(0), "no job is taken"
     least, job = min(left)
-    return least, f"with alpha {float(alpha):.3f} the step of j{job + 1} leaves {number(least)}"
+    return least, f"with alpha {float(alpha):.3f} the step of j{job + 1} leaves {fraction_text(least)}"
 
 
-def charged_after(case: Gangs) -> Finding:
+def charged_after(case: SlotCase) -> Finding:
     """Whether anything is done where jobs are charged the prices after the update, as line 16 has it."""
-    run = max(runs(case, printed(case), after=True), key=lambda run: run.utility)
+    run = max(runs(case, printed_prices(case), after=True), key=lambda run: run.utility)
     best, chosen = case.best
-    words = f"ALG is {number(run.utility)}, OPT {number(best)}"
+    words = f"ALG is {fraction_text(run.utility)}, OPT {fraction_text(best)}"
     certificate = ("all runs, whichever of several best schedules is taken",)
     slack = -best if not run.utility else F(0)
     return Finding(slack, words, certificate, (case.picture("optimum", chosen),))
@@ -46,36 +46,39 @@ def charged_after(case: Gangs) -> Finding:
 # -- Definition 1 ----------------------------------------------------------------------------------------------------
 
 
-def discrete(case: Gangs) -> Finding:
+def discrete(case: SlotCase) -> Finding:
     """Definition 1 in all steps of a run, with alpha = max(1, ln(U_max / U_min))."""
-    tariff = printed(case)
+    tariff = printed_prices(case)
     every = list(runs(case, tariff))
-    worst = [min((kept(tariff, i, n) for i, n in run.steps_taken), default=F(1)) for run in every]
+    worst = [min((relation_margin(tariff, i, n) for i, n in run.steps_taken), default=F(1)) for run in every]
     needed = max(float(run.relation) for run in every)
-    words = f"U_max / U_min is {number(tariff.steepness)}: alpha must be {needed:.3f}, and is {factor_of(tariff):.3f}"
+    words = (
+        f"U_max / U_min is {fraction_text(tariff.steepness)}: alpha must be {needed:.3f}, and is "
+        f"{factor_of(tariff):.3f}"
+    )
     shown = (case.picture("Hadar", every[0].chosen),)
     return Finding(max(worst), words, (ENCLOSED, "in all runs some step breaks it"), shown)
 
 
-def kept(tariff: Tariff, cell: int, step: int) -> Fraction:
+def relation_margin(tariff: PriceFunction, cell: int, step: int) -> Fraction:
     """By how much alpha = max(1, ln(U_max / U_min)) exceeds what the step needs."""
     needed = tariff.relation(cell, step)
-    by_one = short(ONE - needed)
+    by_one = rounded_towards_zero(ONE - needed)
     if tariff.steepness == 1:
         return by_one
     return max(by_one, enclosed(lambda: log(tariff.steepness) - needed.ball())[1])
 
 
-def factor_of(tariff: Tariff) -> float:
+def factor_of(tariff: PriceFunction) -> float:
     """max(1, ln(U_max / U_min)), about; to tell, not to decide."""
     return max(1.0, float(log(tariff.steepness)))
 
 
-USUAL = {"demand": whole(1, 2), "work": whole(1, 2), "arrival": whole(0, 1), "fading": whole(0, 1)}
-ANY = gangs(values={**USUAL, "speed": whole(0, 2), "slots": whole(1, 2)})
-SMALL_GANGS = gangs(
+USUAL = {"demand": integers(1, 2), "work": integers(1, 2), "arrival": integers(0, 1), "fading": integers(0, 1)}
+ANY = slot_space(values={**USUAL, "speed": integers(0, 2), "slots": integers(1, 2)})
+SMALL_GANGS = slot_space(
     lambda c: max(job.gpus for job in c.jobs) < min(gpus for _, _, gpus in c.cells),
-    values={**USUAL, "gpus": whole(2, 4)},
+    values={**USUAL, "gpus": integers(2, 4)},
 )
 
 CLAIMS = (

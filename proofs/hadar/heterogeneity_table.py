@@ -14,11 +14,11 @@ import hetopt
 from hetopt import instances
 from hetopt.data.instance import Instance
 from hetopt.models import gavel, hadar, hadare
-from hetopt.proofs.hadar.slot_cases import SECONDS, Gang, Gangs, gangs
-from hetopt.proofs.ledger.claim import Claim, Finding, Word
-from hetopt.proofs.ledger.finding_pictures import Bar, Timeline
-from hetopt.proofs.ledger.procedures import Computation, Computed, ForAll, Untestable, said
-from hetopt.proofs.ledger.space import Space, whole
+from hetopt.proofs.hadar.slot_cases import SECONDS, SlotCase, SlotJob, slot_space
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
+from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
+from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, Untestable, compare_values
+from hetopt.proofs.ledger.space import Space, integers
 
 F = Fraction
 ROUNDS = 100
@@ -28,7 +28,7 @@ FREE = hetopt.Overheads(transfer=False)
 Row = Mapping[Hashable, Any]
 """A span of a simulation."""
 
-Seen = Callable[[pd.DataFrame], str]
+Observation = Callable[[pd.DataFrame], str]
 """What the spans of a simulation show, in words; empty where they do not."""
 
 
@@ -78,7 +78,7 @@ def _at_once(first: Row, second: Row) -> bool:
 
 
 @dataclass(frozen=True)
-class Scheduler:
+class TableColumn:
     """A column of the table.
 
     Attributes
@@ -95,14 +95,14 @@ class Scheduler:
     name: str
     policy: str
     make: Callable[[], Any]
-    cases: Space[Gangs]
+    cases: Space[SlotCase]
 
     def spans(self, instance: Instance) -> pd.DataFrame:
         """What it does in the simulator, in rounds of 360 s."""
         end = float(ROUNDS * SECONDS)
         return hetopt.simulate(self.make(), instance, round_seconds=float(SECONDS), until=end, overheads=FREE).spans
 
-    def finding(self, case: Gangs, seen: Seen) -> Finding:
+    def finding(self, case: SlotCase, seen: Observation) -> Finding:
         """Whether it is seen in one case."""
         spans = self.spans(case.instance)
         words = seen(spans)
@@ -112,7 +112,7 @@ class Scheduler:
     def picture(self, spans: pd.DataFrame) -> Timeline:
         """Who runs where and when."""
         bars = tuple(
-            Bar(
+            TimelineBar(
                 str(row["servers"] or row["gpu_type"]),
                 F(row["start"]) / SECONDS,
                 F(row["end"]) / SECONDS,
@@ -122,11 +122,13 @@ class Scheduler:
         )
         return Timeline(self.name, bars, "rounds")
 
-    def shown(self, instance: Instance, seen: Seen) -> Computation:
+    def shown(self, instance: Instance, seen: Observation) -> Computation:
         """What is seen in this instance."""
         spans = self.spans(instance)
         words = seen(spans)
-        return Computation((said("seen", True, bool(words)),), f"{words} ({instance.name})", (self.picture(spans),))
+        return Computation(
+            (compare_values("seen", True, bool(words)),), f"{words} ({instance.name})", (self.picture(spans),)
+        )
 
     def does(
         self, row: str, instance: Callable[[], Instance], key: str = "", place: str = "Table I", note: str = ""
@@ -138,14 +140,14 @@ class Scheduler:
             paper="Hadar",
             place=place,
             statement=f"{self.name} can run {words}.",
-            means=Computed(lambda: self.shown(instance(), seen)),
+            means=ByComputation(lambda: self.shown(instance(), seen)),
             expected="true",
             printed=not key,
             policies=(self.policy,),
             note=f"{READ} {note}".strip(),
         )
 
-    def does_not(self, row: str, expected: Word, key: str = "", place: str = "Table I", **more: str) -> Claim:
+    def does_not(self, row: str, expected: ClaimVerdict, key: str = "", place: str = "Table I", **more: str) -> Claim:
         """That it is never seen: a "no" of the table."""
         words, seen = ROWS[row]
         return Claim(
@@ -162,7 +164,7 @@ class Scheduler:
 
 READ = "Decided by what the policy of the library does in the simulator, in rounds of 360 s without restarts."
 
-ROWS: dict[str, tuple[str, Seen]] = {
+ROWS: dict[str, tuple[str, Observation]] = {
     "resource": ("jobs on GPUs of several types at once (resource heterogeneity)", several_types),
     "scheduling": ("one job on unlike types in unlike rounds (scheduling heterogeneity)", types_over_time),
     "task": ("one job on GPUs of several types in the same round (task-level heterogeneity)", one_job_on_several_types),
@@ -172,27 +174,27 @@ ROWS: dict[str, tuple[str, Seen]] = {
 
 def four_of_three() -> Instance:
     """The example of section I: a job of 4 GPUs where there are 3 V100 and 3 K80."""
-    job = Gang(4, F(4), (F(1), F(0), F(1, 2)), 0, F(1), False)
-    return Gangs((job,), ((3, 0, 0), (0, 0, 3)), 1).instance.replace(name="4 GPUs, of 3 V100 and 3 K80")
+    job = SlotJob(4, F(4), (F(1), F(0), F(1, 2)), 0, F(1), False)
+    return SlotCase((job,), ((3, 0, 0), (0, 0, 3)), 1).instance.replace(name="4 GPUs, of 3 V100 and 3 K80")
 
 
-def fits_on_one_type(case: Gangs) -> bool:
+def fits_on_one_type(case: SlotCase) -> bool:
     """Every gang fits on one type that can run it."""
     return all(
         any(v and sum(row[r] for row in case.servers) >= job.gpus for r, v in enumerate(job.speed)) for job in case.jobs
     )
 
 
-TABLES = {"worth": whole(1, 1), "demand": whole(1, 2), "work": whole(1, 4), "speed": whole(0, 2)}
-GAVEL = Scheduler(
+TABLES = {"worth": integers(1, 1), "demand": integers(1, 2), "work": integers(1, 4), "speed": integers(0, 2)}
+GAVEL = TableColumn(
     "gavel",
     "Gavel",
     "gavel-max-min",
     gavel.max_min_fairness,
-    gangs(fits_on_one_type, n=(2, 2), h=(1, 1), k=(2, 2), values={**TABLES, "demand": whole(1, 2)}),
+    slot_space(fits_on_one_type, n=(2, 2), h=(1, 1), k=(2, 2), values={**TABLES, "demand": integers(1, 2)}),
 )
-HADAR = Scheduler("hadar", "Hadar", "hadar", hadar.Hadar, gangs(values=TABLES))
-HADARE = Scheduler("hadare", "HadarE", "hadare", hadare.HadarE, gangs(values=TABLES))
+HADAR = TableColumn("hadar", "Hadar", "hadar", hadar.Hadar, slot_space(values=TABLES))
+HADARE = TableColumn("hadare", "HadarE", "hadare", hadare.HadarE, slot_space(values=TABLES))
 
 
 def motivating() -> Instance:

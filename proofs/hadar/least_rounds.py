@@ -21,12 +21,12 @@ from hetopt.errors import InvalidInstance, InvalidOption
 Left: TypeAlias = tuple[Fraction, ...]
 """Work left of each job."""
 
-Gang: TypeAlias = tuple[int, ...]
+GPUsByType: TypeAlias = tuple[int, ...]
 """GPUs of each type; all 0 where a job waits."""
 
 
 @dataclass(frozen=True)
-class Rounds:
+class ShortestSchedule:
     """A shortest schedule.
 
     Attributes
@@ -57,7 +57,7 @@ def gang_totals(instance: Instance) -> set[int]:
     return {total for total in totals if total <= sum(instance.cluster.capacity.values())}
 
 
-def least_rounds(instance: Instance, round_seconds: float, most: int = 20) -> Rounds:
+def least_rounds(instance: Instance, round_seconds: float, most: int = 20) -> ShortestSchedule:
     """A schedule with the fewest rounds; all jobs are there from the start.
 
     Parameters
@@ -84,11 +84,11 @@ def least_rounds(instance: Instance, round_seconds: float, most: int = 20) -> Ro
     gangs = [list(_gangs(instance, j, speed[j].tolist())) for j in range(len(jobs.names))]
     moves = _best_moves(gangs, [int(c) for c in jobs.capacity])
     start: Left = tuple(fractions(instance.job_array("work_left")).tolist())
-    came: dict[Left, tuple[Left, tuple[Gang, ...]]] = {}
+    came: dict[Left, tuple[Left, tuple[GPUsByType, ...]]] = {}
     states = [start]
     for _ in range(most + 1):
         if (done := next((state for state in states if not any(state)), None)) is not None:
-            return Rounds(tuple(_told(instance, _road(came, start, done))), int(jobs.capacity.sum()))
+            return ShortestSchedule(tuple(_told(instance, _road(came, start, done))), int(jobs.capacity.sum()))
         after: dict[Left, None] = {}
         for state in states:
             for pace, own in moves:
@@ -100,7 +100,7 @@ def least_rounds(instance: Instance, round_seconds: float, most: int = 20) -> Ro
     raise InvalidInstance(f"the jobs take more than most = {most} rounds")
 
 
-def _gangs(instance: Instance, j: int, speed: list[Fraction]) -> Iterator[tuple[Fraction, Gang]]:
+def _gangs(instance: Instance, j: int, speed: list[Fraction]) -> Iterator[tuple[Fraction, GPUsByType]]:
     """(work per round, GPUs per type) of every gang that the job may have, and of none."""
     capacity, demand = instance.cluster.capacity.values(), instance.jobs[j].demand
     yield Fraction(0), (0,) * len(speed)
@@ -109,9 +109,11 @@ def _gangs(instance: Instance, j: int, speed: list[Fraction]) -> Iterator[tuple[
             yield min(v for v, n in zip(speed, gang, strict=True) if n), gang
 
 
-def _best_moves(gangs: list[list[tuple[Fraction, Gang]]], capacity: list[int]) -> list[tuple[Left, tuple[Gang, ...]]]:
+def _best_moves(
+    gangs: list[list[tuple[Fraction, GPUsByType]]], capacity: list[int]
+) -> list[tuple[Left, tuple[GPUsByType, ...]]]:
     """(work of each job, its gang) of the choices for a round of which no other does as much for all."""
-    every: dict[Left, tuple[Gang, ...]] = {}
+    every: dict[Left, tuple[GPUsByType, ...]] = {}
     for choice in product(*gangs):
         if all(sum(g[k] for _, g in choice) <= c for k, c in enumerate(capacity)):
             every.setdefault(tuple(v for v, _ in choice), tuple(g for _, g in choice))
@@ -128,7 +130,9 @@ def _undominated(states: list[Left]) -> list[Left]:
     return kept
 
 
-def _road(came: dict[Left, tuple[Left, tuple[Gang, ...]]], start: Left, end: Left) -> list[tuple[Gang, ...]]:
+def _road(
+    came: dict[Left, tuple[Left, tuple[GPUsByType, ...]]], start: Left, end: Left
+) -> list[tuple[GPUsByType, ...]]:
     """The choices that lead from ``start`` to ``end``."""
     road = []
     while end != start:
@@ -137,7 +141,7 @@ def _road(came: dict[Left, tuple[Left, tuple[Gang, ...]]], start: Left, end: Lef
     return road[::-1]
 
 
-def _told(instance: Instance, road: list[tuple[Gang, ...]]) -> Iterator[dict[str, dict[str, int]]]:
+def _told(instance: Instance, road: list[tuple[GPUsByType, ...]]) -> Iterator[dict[str, dict[str, int]]]:
     types = instance.cluster.type_names
     for gangs in road:
         named = zip(instance.jobs, gangs, strict=True)

@@ -12,14 +12,14 @@ from hetopt import instances
 from hetopt.proofs.hadar.least_rounds import gang_totals, least_rounds
 from hetopt.proofs.hadar.slot_cases import SECONDS, TYPES
 from hetopt.proofs.ledger.claim import Claim
-from hetopt.proofs.ledger.finding_pictures import Bar, Timeline
-from hetopt.proofs.ledger.procedures import Computation, Computed, row, said
-from hetopt.proofs.small_programs import maximise
+from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
+from hetopt.proofs.ledger.procedures import ByComputation, Computation, compare_number, compare_values
+from hetopt.proofs.small_programs import maximise_exactly
 
 F = Fraction
 NAME = "hadar/motivating"
 Left = tuple[Fraction, ...]
-Round = tuple[str | None, ...]
+TypeByJob = tuple[str | None, ...]
 """For each job the GPU type on which its gang runs, or None."""
 
 
@@ -42,7 +42,7 @@ def gpus() -> dict[str, int]:
     return {t: int(c) for t, c in printed("cluster").items()}
 
 
-def on_one_type(left: Left) -> Iterator[tuple[Round, Left]]:
+def on_one_type(left: Left) -> Iterator[tuple[TypeByJob, Left]]:
     """All rounds in which whole gangs run on one type each, and what is left after them."""
     for choice in product((None, *TYPES), repeat=len(left)):
         used = {t: sum(own[0] for own, on in zip(jobs(), choice, strict=True) if on == t) for t in TYPES}
@@ -71,7 +71,7 @@ def reachable(left: Left, rounds: int) -> bool:
     return all(w <= rounds * max(own[2].values()) for own, w in zip(jobs(), left, strict=True))
 
 
-def in_use(choice: Round) -> int:
+def in_use(choice: TypeByJob) -> int:
     """GPUs in use in a round."""
     return sum(own[0] for own, on in zip(jobs(), choice, strict=True) if on)
 
@@ -92,12 +92,12 @@ def under_gavel() -> Computation:
     used = {in_use(first[0]) + sum(own) for own in rest}
     total = sum(gpus().values())
     rows = (
-        said("ways to be left with (60, 25, 50) epochs after round 1", 1, len(first)),
-        row("CRU of round 1", "0.83", F(in_use(first[0]), total)),
-        row("CRU of round 2", "0.67", F(next(iter(rest))[0], total)),
-        said("rounds, the fewest of gangs on one type", 6, rounds),
+        compare_values("ways to be left with (60, 25, 50) epochs after round 1", 1, len(first)),
+        compare_number("CRU of round 1", "0.83", F(in_use(first[0]), total)),
+        compare_number("CRU of round 2", "0.67", F(next(iter(rest))[0], total)),
+        compare_values("rounds, the fewest of gangs on one type", 6, rounds),
         *(
-            row("CRU over the example", f"{float(printed('utilisation')['Gavel']):g}", F(n, total * rounds))
+            compare_number("CRU over the example", f"{float(printed('utilisation')['Gavel']):g}", F(n, total * rounds))
             for n in used
         ),
     )
@@ -111,9 +111,9 @@ def under_hadar() -> Computation:
     example = instances.load(NAME)
     most, total = max(gang_totals(example)), sum(gpus().values())
     rows = (
-        said("GPUs in use in round 1 (100%)", total, most),
-        said("rounds, one less than Gavel", fewest() - 1, len(least_rounds(example, float(SECONDS)))),
-        row("CRU over the example, at most", f"{float(printed('utilisation')['Hadar']):g}", F(most, total)),
+        compare_values("GPUs in use in round 1 (100%)", total, most),
+        compare_values("rounds, one less than Gavel", fewest() - 1, len(least_rounds(example, float(SECONDS)))),
+        compare_number("CRU over the example, at most", f"{float(printed('utilisation')['Hadar']):g}", F(most, total)),
     )
     words = f"gangs of 3, 2 and 2 use at most {most} of {total} GPUs, and six rounds are the fewest"
     return Computation(rows, words, (shortest(),))
@@ -123,7 +123,7 @@ def shortest() -> Timeline:
     """A schedule with the fewest rounds, gangs over several types allowed."""
     found = least_rounds(instances.load(NAME), float(SECONDS))
     bars = [
-        Bar(t, F(r), F(r + 1), f"{n} {job}")
+        TimelineBar(t, F(r), F(r + 1), f"{n} {job}")
         for r, running in enumerate(found.gangs)
         for job, own in running.items()
         for t, n in own.items()
@@ -136,9 +136,9 @@ def fewest_rounds() -> Computation:
     example, told = instances.load(NAME), instances.expected(NAME)["utilisation"].correct
     totals = sorted(gang_totals(example))
     rows = (
-        said("rounds, the fewest", int(told["least_rounds"]), len(least_rounds(example, float(SECONDS)))),
-        said("GPUs in use at once, the most", int(told["most_gpus_in_use"]), totals[-1]),
-        said("GPUs in use at once", [0, 2, 3, 4, 5], totals),
+        compare_values("rounds, the fewest", int(told["least_rounds"]), len(least_rounds(example, float(SECONDS)))),
+        compare_values("GPUs in use at once, the most", int(told["most_gpus_in_use"]), totals[-1]),
+        compare_values("GPUs in use at once", [0, 2, 3, 4, 5], totals),
     )
     return Computation(rows, pictures=(shortest(),))
 
@@ -149,13 +149,13 @@ def time_shares() -> Computation:
     for j, (share, (_, _, speed)) in enumerate(zip(printed("gavel_matrix")["value"], jobs(), strict=True)):
         own = tuple(speed[t] for t in TYPES)
         rate = sum((y * v for y, v in zip(share, own, strict=True)), F(0))
-        rows.append(said(f"epochs a round of J{j + 1}, under Y and at best", int(rate), int(best_rate(own))))
+        rows.append(compare_values(f"epochs a round of J{j + 1}, under Y and at best", int(rate), int(best_rate(own))))
     return Computation(tuple(rows), "all three jobs would be faster on their fastest type alone")
 
 
 def best_rate(speed: tuple[Fraction, ...]) -> Fraction:
     """The largest rate of time shares that sum to at most 1."""
-    return maximise(speed, [([1] * len(speed), 1)]).value
+    return maximise_exactly(speed, [([1] * len(speed), 1)]).value
 
 
 def shares_in_gpus() -> Computation:
@@ -170,10 +170,10 @@ def shares_in_gpus() -> Computation:
     ]
     over = [t for t, n in zip(TYPES, used, strict=True) if n > gpus()[t]]
     rows = (
-        row("V100 in use on average", "2.6", used[0]),
-        row("K80 in use on average", "2", used[2]),
-        said("types of which more is used than there is", ["V100", "K80"], over),
-        said("gangs with time on too few GPUs", ["J1 on V100", "J2 on K80", "J3 on K80"], wide),
+        compare_number("V100 in use on average", "2.6", used[0]),
+        compare_number("K80 in use on average", "2", used[2]),
+        compare_values("types of which more is used than there is", ["V100", "K80"], over),
+        compare_values("gangs with time on too few GPUs", ["J1 on V100", "J2 on K80", "J3 on K80"], wide),
     )
     return Computation(rows)
 
@@ -184,7 +184,7 @@ CLAIMS = (
         paper="Hadar",
         place="section II-A",
         statement="Where capacity suffices, $Y^{Gavel}$ is an optimal allocation.",
-        means=Computed(time_shares),
+        means=ByComputation(time_shares),
         expected="false",
         instead="hadar/y-gavel-capacity",
         note="Where capacity suffices every job has the most on its fastest type alone, 40, 15 and 20 epochs a round, "
@@ -196,7 +196,7 @@ CLAIMS = (
         place="section II-A",
         statement="On the six GPUs of the example $Y^{Gavel}$ cannot be kept: it uses 2.6 of 2 V100 and 2 of 1 K80 on "
         "average, and gives gangs time on types with too few GPUs.",
-        means=Computed(shares_in_gpus),
+        means=ByComputation(shares_in_gpus),
         expected="true",
         printed=False,
         policies=("gavel-max-min",),
@@ -207,7 +207,7 @@ CLAIMS = (
         place="Fig. 1 (a)",
         statement="Under Gavel (60, 25, 50) epochs are left after round 1; the utilisation is 83% and 67% in the first "
         "two rounds, and 78% over six rounds.",
-        means=Computed(under_gavel),
+        means=ByComputation(under_gavel),
         expected="true",
         policies=("gavel-max-min",),
         note="The rounds that the figure draws are found by enumeration of all rounds with gangs on one type.",
@@ -218,7 +218,7 @@ CLAIMS = (
         place="Fig. 1 (b)",
         statement="Under Hadar the utilisation is 100% in the first round and 87% over the example, which takes one "
         "round less than under Gavel.",
-        means=Computed(under_hadar),
+        means=ByComputation(under_hadar),
         expected="false",
         policies=("hadar",),
         instead="hadar/fig-1-fewest",
@@ -230,7 +230,7 @@ CLAIMS = (
         place="Fig. 1 (b)",
         statement="With whole gangs over any types six rounds are the fewest, as many as Gavel takes, and at most 5 of "
         "the 6 GPUs are in use at once.",
-        means=Computed(fewest_rounds),
+        means=ByComputation(fewest_rounds),
         expected="true",
         printed=False,
         policies=("hadar",),

@@ -8,16 +8,16 @@ from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
-from hetopt.proofs.hadar.radicals import Roots, power
-from hetopt.proofs.hadar.slot_cases import Chosen, Gangs, Planned, slots_of
+from hetopt.proofs.hadar.radicals import RadicalSum, power
+from hetopt.proofs.hadar.slot_cases import ChosenSchedules, JobSchedule, SlotCase, slots_of
 
 F = Fraction
 PRINTED = NOTHING = F(0)
-ZERO, ONE = Roots(()), power(F(1), F(1))
+ZERO, ONE = RadicalSum(()), power(F(1), F(1))
 
 
 @dataclass(frozen=True)
-class Tariff:
+class PriceFunction:
     """``k(g) = low (high / low) ** (g / ((1 - delta) c))`` per GPU and slot of a cell of c GPUs, [Hadar, eq. 5].
 
     Attributes
@@ -36,17 +36,17 @@ class Tariff:
     delta: Fraction = PRINTED
 
     @cached_property
-    def _known(self) -> dict[tuple[int, int], Roots]:
+    def _known(self) -> dict[tuple[int, int], RadicalSum]:
         """Prices that were asked for."""
         return {}
 
-    def price(self, cell: int, used: int) -> Roots:
+    def price(self, cell: int, used: int) -> RadicalSum:
         """Price k of a cell of which so many GPUs are in use."""
         if (cell, used) not in self._known:
             self._known[cell, used] = self.low[cell] * self.growth(cell, used)
         return self._known[cell, used]
 
-    def growth(self, cell: int, step: int) -> Roots:
+    def growth(self, cell: int, step: int) -> RadicalSum:
         """By what the price is multiplied when so many more GPUs are in use."""
         return power(self.high[cell] / self.low[cell], F(step) / ((1 - self.delta) * self.gpus[cell]))
 
@@ -55,7 +55,7 @@ class Tariff:
         """The largest U_max / U_min, of which a is the logarithm."""
         return max(high / low for low, high in zip(self.low, self.high, strict=True))
 
-    def relation(self, cell: int, step: int) -> Roots:
+    def relation(self, cell: int, step: int) -> RadicalSum:
         """The least alpha with which a step of so many GPUs keeps the allocation-cost relation [Hadar, Definition 1].
 
         k (g' - g) >= c / alpha (k' - k) says alpha >= c (k' / k - 1) / (g' - g).
@@ -63,7 +63,7 @@ class Tariff:
         return F(self.gpus[cell], step) * (self.growth(cell, step) - 1)
 
 
-def printed(case: Gangs, at_least: Fraction = NOTHING) -> Tariff:
+def printed_prices(case: SlotCase, at_least: Fraction = NOTHING) -> PriceFunction:
     """[Hadar, eq. 6 and 7], read as :func:`hetopt.models.hadar.prices.printed_prices` reads them.
 
     M_j = W_j; w_j^r = W_j on types that can run the job; t_j^min and t_j^max are what the gang takes alone on its
@@ -77,29 +77,29 @@ def printed(case: Gangs, at_least: Fraction = NOTHING) -> Tariff:
     best = [job.worth / job.gpus for job in case.jobs]
     types = [r for _, r, _ in case.cells]
     high = [max((b for b, job in zip(best, case.jobs, strict=True) if job.speed[r]), default=max(best)) for r in types]
-    return Tariff((low,) * len(types), tuple(max(low, v) for v in high), tuple(c for _, _, c in case.cells))
+    return PriceFunction((low,) * len(types), tuple(max(low, v) for v in high), tuple(c for _, _, c in case.cells))
 
 
-def proven(case: Gangs) -> Tariff | None:
+def proven_prices(case: SlotCase) -> PriceFunction | None:
     """U_max = max_j U_j*, U_min = min_j U_j* / (2 T sum c), U_j* being the utility of job j alone.
 
     None where a gang may take a whole cell, or no job can be done.
     """
-    delta = part(case)
+    delta = largest_part(case)
     alone = [max(s.value for s in own) for own in case.schedules if own] if delta < 1 else []
     if not alone:
         return None
     cells = len(case.cells)
     low = min(alone) / (2 * case.slots * case.gpus)
-    return Tariff((low,) * cells, (max(alone),) * cells, tuple(c for _, _, c in case.cells), delta)
+    return PriceFunction((low,) * cells, (max(alone),) * cells, tuple(c for _, _, c in case.cells), delta)
 
 
-def part(case: Gangs) -> Fraction:
+def largest_part(case: SlotCase) -> Fraction:
     """delta: the largest part of a cell that a gang may take."""
     return max(F(min(job.gpus, c), c) for _, r, c in case.cells for job in case.jobs if job.speed[r])
 
 
-class Step(NamedTuple):
+class JobDecision(NamedTuple):
     """What happened to one job.
 
     Attributes
@@ -115,13 +115,13 @@ class Step(NamedTuple):
     """
 
     job: int
-    payoff: Roots
-    taken: Planned | None
+    payoff: RadicalSum
+    taken: JobSchedule | None
     used: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Run:
+class PrimalDualRun:
     """One run of Algorithm 1 over all jobs; where several schedules pay most there are several runs.
 
     Attributes
@@ -134,9 +134,9 @@ class Run:
         GPUs in use in the end: slot by slot those of each cell.
     """
 
-    case: Gangs
-    tariff: Tariff
-    steps: tuple[Step, ...]
+    case: SlotCase
+    tariff: PriceFunction
+    steps: tuple[JobDecision, ...]
     used: tuple[int, ...]
 
     @property
@@ -145,7 +145,7 @@ class Run:
         return sum((step.taken.value for step in self.steps if step.taken), F(0))
 
     @property
-    def chosen(self) -> Chosen:
+    def chosen(self) -> ChosenSchedules:
         """For each job its schedule."""
         taken = {step.job: step.taken for step in self.steps}
         return tuple(taken[j] for j in range(len(self.case.jobs)))
@@ -155,7 +155,7 @@ class Run:
         """D_0, the worth of all GPUs at their lowest price."""
         return self.case.slots * sum((k * c for k, c in zip(self.tariff.low, self.tariff.gpus, strict=True)), F(0))
 
-    def growth(self, step: Step) -> Roots:
+    def growth(self, step: JobDecision) -> RadicalSum:
         """D_j - D_{j-1}."""
         cells, total = len(self.case.cells), step.payoff
         for t, i, n in step.taken.uses if step.taken else ():
@@ -164,7 +164,7 @@ class Run:
         return total
 
     @cached_property
-    def dual(self) -> Roots:
+    def dual(self) -> RadicalSum:
         """D_f."""
         return sum((self.growth(step) for step in self.steps), ZERO) + self.initial
 
@@ -183,12 +183,14 @@ class Run:
         return {(i, n) for step in self.steps if step.taken for _, i, n in step.taken.uses}
 
     @property
-    def relation(self) -> Roots:
+    def relation(self) -> RadicalSum:
         """The least alpha >= 1 with which the allocation-cost relation holds in every step."""
         return max([ONE, *(self.tariff.relation(i, n) for i, n in self.steps_taken)])
 
 
-def payoff(case: Gangs, tariff: Tariff, used: tuple[int, ...], one: Planned, *, after: bool = False) -> Roots:
+def payoff(
+    case: SlotCase, tariff: PriceFunction, used: tuple[int, ...], one: JobSchedule, *, after: bool = False
+) -> RadicalSum:
     """phi_j(s) of a schedule at the prices of these GPUs in use, or of those ``after`` it is taken as well."""
     cells = len(case.cells)
     cost = ZERO
@@ -197,7 +199,7 @@ def payoff(case: Gangs, tariff: Tariff, used: tuple[int, ...], one: Planned, *, 
     return one.value - cost
 
 
-def runs(case: Gangs, tariff: Tariff, *, guarded: bool = True, after: bool = False) -> list[Run]:
+def runs(case: SlotCase, tariff: PriceFunction, *, guarded: bool = True, after: bool = False) -> list[PrimalDualRun]:
     """What Algorithm 1 may do: each job, as it arrives, takes for good the schedule that pays most, if that is > 0.
 
     Runs that differ only in which of several like cells are used are given once.
@@ -209,9 +211,9 @@ def runs(case: Gangs, tariff: Tariff, *, guarded: bool = True, after: bool = Fal
     after:
         Costs are at the prices after the update, as in [Hadar, Algorithm 2, line 16].
     """
-    found = [Run(case, tariff, (), (0,) * (case.slots * len(case.cells)))]
+    found = [PrimalDualRun(case, tariff, (), (0,) * (case.slots * len(case.cells)))]
     for j in case.order:
-        unlike: dict[object, Run] = {}
+        unlike: dict[object, PrimalDualRun] = {}
         for run in found:
             for longer in _extended(run, j, guarded=guarded, after=after):
                 key = longer.steps[-1].payoff, longer.utility, longer.dual, _pattern(longer)
@@ -220,32 +222,34 @@ def runs(case: Gangs, tariff: Tariff, *, guarded: bool = True, after: bool = Fal
     return found
 
 
-def _extended(run: Run, j: int, *, guarded: bool, after: bool) -> Iterator[Run]:
+def _extended(run: PrimalDualRun, j: int, *, guarded: bool, after: bool) -> Iterator[PrimalDualRun]:
     case, used = run.case, run.used
     own = [one for one in case.schedules[j] if not guarded or _fits(case, used, one)]
     paid = [payoff(case, run.tariff, used, one, after=after) for one in own]
     most = max(paid, default=ZERO)
     if not most > 0:
-        yield Run(case, run.tariff, (*run.steps, Step(j, ZERO, None, used)), used)
+        yield PrimalDualRun(case, run.tariff, (*run.steps, JobDecision(j, ZERO, None, used)), used)
         return
     for one, pays in zip(own, paid, strict=True):
         if pays == most:
-            yield Run(case, run.tariff, (*run.steps, Step(j, most, one, used)), _taken(case, used, one))
+            yield PrimalDualRun(
+                case, run.tariff, (*run.steps, JobDecision(j, most, one, used)), _taken(case, used, one)
+            )
 
 
-def _fits(case: Gangs, used: tuple[int, ...], one: Planned) -> bool:
+def _fits(case: SlotCase, used: tuple[int, ...], one: JobSchedule) -> bool:
     cells = len(case.cells)
     return all(used[t * cells + i] + n <= case.cells[i][2] for t, i, n in one.uses)
 
 
-def _taken(case: Gangs, used: tuple[int, ...], one: Planned) -> tuple[int, ...]:
+def _taken(case: SlotCase, used: tuple[int, ...], one: JobSchedule) -> tuple[int, ...]:
     more = list(used)
     for t, i, n in one.uses:
         more[t * len(case.cells) + i] += n
     return tuple(more)
 
 
-def _pattern(run: Run) -> tuple[object, ...]:
+def _pattern(run: PrimalDualRun) -> tuple[object, ...]:
     """GPUs in use, but for the order of cells that are alike."""
     cells = len(run.case.cells)
     return tuple(sorted((r, c, run.used[i::cells]) for i, (_, r, c) in enumerate(run.case.cells)))

@@ -9,19 +9,19 @@ from functools import cached_property
 from flint import arb
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.hadar.price_functions import Tariff
-from hetopt.proofs.hadar.radicals import ENCLOSED, Roots, enclosed, log, sign
-from hetopt.proofs.hadar.slot_cases import Gang, Gangs
-from hetopt.proofs.ledger.claim import Claim, Finding, number
+from hetopt.proofs.hadar.price_functions import PriceFunction
+from hetopt.proofs.hadar.radicals import ENCLOSED, RadicalSum, enclosed, log, sign
+from hetopt.proofs.hadar.slot_cases import SlotCase, SlotJob
+from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import Numbers, Space, Table, parts, whole
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
 
 F = Fraction
 
 
 @dataclass(frozen=True)
-class Rise:
+class PriceRise:
     """A cell whose price rises.
 
     Attributes
@@ -38,55 +38,60 @@ class Rise:
     step: int
 
     @cached_property
-    def tariff(self) -> Tariff:
+    def tariff(self) -> PriceFunction:
         """The price function."""
-        return Tariff((F(1),), (self.ratio,), (self.gpus,))
+        return PriceFunction((F(1),), (self.ratio,), (self.gpus,))
 
     @property
     def instance(self) -> Instance:
         """One job that takes the step, alone."""
-        job = Gang(self.step, F(1), (F(1),), 0, self.ratio, False)
-        return Gangs((job,), ((self.gpus,),), 1).instance
+        job = SlotJob(self.step, F(1), (F(1),), 0, self.ratio, False)
+        return SlotCase((job,), ((self.gpus,),), 1).instance
 
     def alpha(self) -> arb:
         """An enclosure of ln(U_max / U_min)."""
         return log(self.ratio)
 
 
-def rises() -> Space[Rise]:
+def price_rise_space() -> Space[PriceRise]:
     """Cells of 1 to 6 GPUs with room for the step."""
 
-    def build(numbers: Numbers) -> Rise | None:
+    def build(numbers: CaseNumbers) -> PriceRise | None:
         ratio, (gpus, used, step) = numbers.one("ratio"), (int(numbers.one(name)) for name in ("gpus", "used", "step"))
-        return Rise(ratio, gpus, used, step) if used + step <= gpus else None
+        return PriceRise(ratio, gpus, used, step) if used + step <= gpus else None
 
-    ladders = {"ratio": parts(1, 9, 2, 5)[1:], "gpus": whole(1, 6), "used": whole(0, 5), "step": whole(1, 6)}
-    return Space({}, {name: Table(1, 1, values) for name, values in ladders.items()}, build)
+    ladders = {
+        "ratio": rationals(1, 9, 2, 5)[1:],
+        "gpus": integers(1, 6),
+        "used": integers(0, 5),
+        "step": integers(1, 6),
+    }
+    return Space({}, {name: TableShape(1, 1, values) for name, values in ladders.items()}, build)
 
 
-def between_slopes(case: Rise) -> Finding:
+def between_slopes(case: PriceRise) -> Finding:
     """The differential relation as a limit: k alpha / c lies strictly between the slopes before and after.
 
     An exponential is convex, so these slopes enclose its derivative for every step, and tend to it.
     """
     price, c, n = case.tariff.price, case.gpus, case.step
 
-    def slope(change: Roots) -> arb:
+    def slope(change: RadicalSum) -> arb:
         return case.alpha() * price(0, case.used).ball() - change.ball() * c / n
 
     after, margin = enclosed(lambda: -slope(price(0, case.used + n) - price(0, case.used)))
     before, other = enclosed(lambda: slope(price(0, case.used) - price(0, case.used - n)))
-    words = f"the slopes leave {number(margin)} above and {number(other)} below"
+    words = f"the slopes leave {fraction_text(margin)} above and {fraction_text(other)} below"
     return Finding(min(margin, other) if min(after, before) > 0 else F(-1), words, (ENCLOSED,))
 
 
-def least_alpha(case: Rise) -> Finding:
+def least_alpha(case: PriceRise) -> Finding:
     """Definition 1 is an equality at (ratio ** s - 1) / s, s = step / c, and that is above ln(ratio)."""
     k, n = case.tariff.price(0, case.used), case.step
     alpha = F(case.gpus, n) * (case.tariff.growth(0, n) - 1)
     exact = sign(alpha * k * n - case.gpus * (case.tariff.price(0, case.used + n) - k)) == 0
     above, margin = enclosed(lambda: alpha.ball() - case.alpha())
-    words = f"the least alpha is {float(alpha):.4f}, {number(margin)} above ln {number(case.ratio)}"
+    words = f"the least alpha is {float(alpha):.4f}, {fraction_text(margin)} above ln {fraction_text(case.ratio)}"
     return Finding(margin if exact and above > 0 else F(-1), words, (ENCLOSED,))
 
 
@@ -131,7 +136,7 @@ CLAIMS = (
         place="Lemma 3",
         statement=r"With $\alpha_h^r = \ln(U_{\max}^r / U_{\min}^r) > 0$ the price (5) keeps the differential "
         r"allocation-cost relation $k_h^r(t)\, d\gamma_h^r(t) \ge \frac{c_h^r}{\alpha_h^r}\, dk_h^r(t)$.",
-        means=ForAll(rises(), between_slopes),
+        means=ForAll(price_rise_space(), between_slopes),
         expected="true",
         proof=r"""
 $k = U_{\min} (U_{\max} / U_{\min})^{\gamma / c}$ has $dk / d\gamma = k \ln(U_{\max} / U_{\min}) / c = k \alpha /
@@ -145,7 +150,7 @@ c$: an equality.""",
         place="proof of Theorem 2",
         statement=r"A step of $s c$ GPUs keeps the allocation-cost relation if and only if $\alpha \ge (e^{as} - 1) / "
         r"s$, $a = \ln(U_{\max} / U_{\min}) > 0$; that grows with $s$ and is above $a$ for every $s > 0$.",
-        means=ForAll(rises(), least_alpha),
+        means=ForAll(price_rise_space(), least_alpha),
         expected="true",
         printed=False,
         proof=RELATION,

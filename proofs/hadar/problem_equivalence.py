@@ -10,11 +10,11 @@ import numpy as np
 
 from hetopt.data.instance import Instance
 from hetopt.models.hadar.schedule_based import dual_bound
-from hetopt.proofs.hadar.slot_cases import Gangs, gangs, made
-from hetopt.proofs.ledger.claim import Claim, Finding, number
+from hetopt.proofs.hadar.slot_cases import SlotCase, case_of, slot_space
+from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import Numbers, Space, Table, parts, whole
-from hetopt.proofs.small_programs import maximise
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
+from hetopt.proofs.small_programs import maximise_exactly
 
 F = Fraction
 Left = tuple[Fraction, ...]
@@ -26,7 +26,7 @@ SEARCHED = "the optimum of P1 by all choices of GPUs, slot after slot; that of P
 # -- P1 --------------------------------------------------------------------------------------------------------------
 
 
-def slotwise(case: Gangs, *, admission: bool) -> Fraction | None:
+def slotwise(case: SlotCase, *, admission: bool) -> Fraction | None:
     """The optimum of P1, slot after slot over all choices of GPUs; None where it has no solution.
 
     Parameters
@@ -50,7 +50,7 @@ def slotwise(case: Gangs, *, admission: bool) -> Fraction | None:
 
 
 def _together(
-    case: Gangs, able: list[list[tuple[Fraction, tuple[tuple[int, int], ...]]]], j: int, free: list[int]
+    case: SlotCase, able: list[list[tuple[Fraction, tuple[tuple[int, int], ...]]]], j: int, free: list[int]
 ) -> Iterator[Left]:
     """What all jobs from the j-th on may do in a slot with these GPUs."""
     if j == len(able):
@@ -65,37 +65,37 @@ def _together(
                 yield (speed, *others)
 
 
-def as_printed(case: Gangs) -> Finding:
+def as_printed(case: SlotCase) -> Finding:
     """P1, in which every job finishes, against P2."""
     return _compared(case, slotwise(case, admission=False), "P1")
 
 
-def with_admission(case: Gangs) -> Finding:
+def with_admission(case: SlotCase) -> Finding:
     """P1 with the admission variable against P2."""
     return _compared(case, slotwise(case, admission=True), "P1 with admission")
 
 
-def _compared(case: Gangs, first: Fraction | None, name: str) -> Finding:
+def _compared(case: SlotCase, first: Fraction | None, name: str) -> Finding:
     second, chosen = case.best
     apart = F(1) if first is None else abs(first - second)
-    has = "has no solution" if first is None else f"has the optimum {number(first)}"
-    words = f"{name} {has}, P2 the optimum {number(second)}"
+    has = "has no solution" if first is None else f"has the optimum {fraction_text(first)}"
+    words = f"{name} {has}, P2 the optimum {fraction_text(second)}"
     return Finding(-apart, words, (SEARCHED,), (case.picture("optimum of P2", chosen),))
 
 
 # -- P2 and P3 -------------------------------------------------------------------------------------------------------
 
 
-def relaxed(case: Gangs) -> Fraction:
+def relaxed(case: SlotCase) -> Fraction:
     """The optimum of P2 without (2c)."""
     columns = [(j, one) for j, own in enumerate(case.schedules) for one in own]
     rooms = {(t, i): c for t in range(case.slots) for i, (_, _, c) in enumerate(case.cells)}
     rows = [([_uses(one.uses, at) for _, one in columns], c) for at, c in rooms.items()]
     rows += [([int(j == own) for own, _ in columns], 1) for j in range(len(case.jobs))]
-    return maximise([one.value for _, one in columns], rows).value
+    return maximise_exactly([one.value for _, one in columns], rows).value
 
 
-def dual(case: Gangs) -> Fraction:
+def dual(case: SlotCase) -> Fraction:
     """The optimum of P3, [Hadar, eq. 3 and 3a], as a program of its own."""
     rooms = [(t, i) for t in range(case.slots) for i in range(len(case.cells))]
     cost = [*(1 for _ in case.jobs), *(case.cells[i][2] for _, i in rooms)]
@@ -104,25 +104,25 @@ def dual(case: Gangs) -> Fraction:
         for j, all_ in enumerate(case.schedules)
         for one in all_
     ]
-    return -maximise([-v for v in cost], rows).value
+    return -maximise_exactly([-v for v in cost], rows).value
 
 
 def _uses(uses: tuple[tuple[int, int, int], ...], at: tuple[int, int]) -> int:
     return sum(n for t, i, n in uses if (t, i) == at)
 
 
-def strong(case: Gangs) -> Finding:
+def strong(case: SlotCase) -> Finding:
     """Both optima."""
     above, below = dual(case), relaxed(case)
-    words = f"P3 has the optimum {number(above)}, the relaxation of P2 {number(below)}"
+    words = f"P3 has the optimum {fraction_text(above)}, the relaxation of P2 {fraction_text(below)}"
     return Finding(-abs(above - below), words)
 
 
 @dataclass(frozen=True)
-class Priced:
+class PricedCase:
     """Gangs, and a price per GPU of every cell (columns) in every slot (rows)."""
 
-    case: Gangs
+    case: SlotCase
     prices: tuple[tuple[Fraction, ...], ...]
 
     @property
@@ -131,36 +131,36 @@ class Priced:
         return self.case.instance
 
 
-def priced() -> Space[Priced]:
+def priced_space() -> Space[PricedCase]:
     """Gangs on one server at any prices."""
 
-    def build(numbers: Numbers) -> Priced | None:
-        case = made(numbers)
-        return None if case is None else Priced(replace(case, slots=len(numbers["price"])), numbers["price"])
+    def build(numbers: CaseNumbers) -> PricedCase | None:
+        case = case_of(numbers)
+        return None if case is None else PricedCase(replace(case, slots=len(numbers["price"])), numbers["price"])
 
-    base = gangs(h=(1, 1), values={name: SMALL[name] for name in ("demand", "work", "fading", "speed")})
-    tables = {**base.tables, "price": Table("t", "k", parts(0, 3, 2))}
+    base = slot_space(h=(1, 1), values={name: SMALL[name] for name in ("demand", "work", "fading", "speed")})
+    tables = {**base.tables, "price": TableShape("t", "k", rationals(0, 3, 2))}
     return Space({**base.sizes, "t": (1, 2)}, tables, build)
 
 
-def weak(case: Priced) -> Finding:
+def weak(case: PricedCase) -> Finding:
     """The dual objective at these prices, by the library in fractions, against the optimum."""
     bound, _ = dual_bound(case.case.problem, np.array(case.prices, dtype=object))
     best, chosen = case.case.best
-    words = f"the dual objective is {number(F(bound))}, the optimum {number(best)}"
+    words = f"the dual objective is {fraction_text(F(bound))}, the optimum {fraction_text(best)}"
     return Finding(F(bound) - best, words, (SEARCHED,), (case.case.picture("optimum", chosen),))
 
 
 SMALL = {
-    "worth": whole(1, 4),
-    "demand": whole(1, 2),
-    "work": whole(1, 2),
-    "arrival": whole(0, 1),
-    "fading": whole(0, 1),
-    "speed": whole(0, 2),
-    "slots": whole(1, 2),
+    "worth": integers(1, 4),
+    "demand": integers(1, 2),
+    "work": integers(1, 2),
+    "arrival": integers(0, 1),
+    "fading": integers(0, 1),
+    "speed": integers(0, 2),
+    "slots": integers(1, 2),
 }
-ANY = gangs(h=(1, 1), values=SMALL)
+ANY = slot_space(h=(1, 1), values=SMALL)
 
 SAME = r"""
 Let $w$ be feasible in P1 with the admission variable: a job is admitted, and then (1a), (1b), (1e) hold for it, or
@@ -200,7 +200,9 @@ CLAIMS = (
         paper="Hadar",
         place="section III-B",
         statement="Where P1 has a solution, so that all jobs can finish, it has the same optimum as P2.",
-        means=ForAll(gangs(lambda c: slotwise(c, admission=False) is not None, h=(1, 1), values=SMALL), as_printed),
+        means=ForAll(
+            slot_space(lambda c: slotwise(c, admission=False) is not None, h=(1, 1), values=SMALL), as_printed
+        ),
         expected="false",
         printed=False,
         instead="hadar/p1-p2-admission",
@@ -234,7 +236,7 @@ CLAIMS = (
         place="eq. (3), (4)",
         statement=r"At any prices $k \ge 0$, with $\mu_j = \max\{0, \max_s \phi_j(s)\}$, the objective of P3 is at "
         r"least the optimum of P2.",
-        means=ForAll(priced(), weak),
+        means=ForAll(priced_space(), weak),
         expected="true",
         policies=("hadar-commit",),
         proof=WEAK,

@@ -30,7 +30,7 @@ DIGITS = 1000
 
 @total_ordering
 @dataclass(frozen=True)
-class Roots:
+class RadicalSum:
     """A real number: monomial -> rational coefficient, not 0.
 
     Attributes
@@ -42,7 +42,7 @@ class Roots:
     terms: tuple[tuple[Monomial, Fraction], ...]
 
     @classmethod
-    def of(cls, terms: Mapping[Monomial, Fraction]) -> Roots:
+    def of(cls, terms: Mapping[Monomial, Fraction]) -> RadicalSum:
         """The sum of these terms."""
         return cls(tuple(sorted((m, q) for m, q in terms.items() if q)))
 
@@ -53,27 +53,27 @@ class Roots:
             return F(0)
         return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
 
-    def __add__(self, other: Roots | Fraction | int) -> Roots:
+    def __add__(self, other: RadicalSum | Fraction | int) -> RadicalSum:
         terms = dict(self.terms)
         for m, q in _roots(other).terms:
             terms[m] = terms.get(m, F(0)) + q
-        return Roots.of(terms)
+        return RadicalSum.of(terms)
 
     __radd__ = __add__
 
-    def __neg__(self) -> Roots:
-        return Roots(tuple((m, -q) for m, q in self.terms))
+    def __neg__(self) -> RadicalSum:
+        return RadicalSum(tuple((m, -q) for m, q in self.terms))
 
-    def __sub__(self, other: Roots | Fraction | int) -> Roots:
+    def __sub__(self, other: RadicalSum | Fraction | int) -> RadicalSum:
         return self + -_roots(other)
 
-    def __rsub__(self, other: Fraction | int) -> Roots:
+    def __rsub__(self, other: Fraction | int) -> RadicalSum:
         return _roots(other) + -self
 
-    def __mul__(self, other: Roots | Fraction | int) -> Roots:
+    def __mul__(self, other: RadicalSum | Fraction | int) -> RadicalSum:
         if isinstance(other, (Fraction, int)):
-            return Roots.of({m: q * other for m, q in self.terms})
-        total = Roots(())
+            return RadicalSum.of({m: q * other for m, q in self.terms})
+        total = RadicalSum(())
         for m, p in self.terms:
             for n, q in other.terms:
                 total += _monomial([*m, *n]) * (p * q)
@@ -82,9 +82,9 @@ class Roots:
     __rmul__ = __mul__
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, (Roots, Fraction, int)) and self.terms == _roots(other).terms
+        return isinstance(other, (RadicalSum, Fraction, int)) and self.terms == _roots(other).terms
 
-    def __lt__(self, other: Roots | Fraction | int) -> bool:
+    def __lt__(self, other: RadicalSum | Fraction | int) -> bool:
         return sign(self - other) < 0
 
     def __hash__(self) -> int:
@@ -98,8 +98,8 @@ class Roots:
         return sum((_ball(m, ctx.prec) * fmpq(q.numerator, q.denominator) for m, q in self.terms), arb(0))
 
 
-def _roots(value: Roots | Fraction | int) -> Roots:
-    return value if isinstance(value, Roots) else Roots.of({(): F(value)})
+def _roots(value: RadicalSum | Fraction | int) -> RadicalSum:
+    return value if isinstance(value, RadicalSum) else RadicalSum.of({(): F(value)})
 
 
 @cache
@@ -111,7 +111,7 @@ def _ball(monomial: Monomial, bits: int) -> arb:  # noqa: ARG001 - keeps the enc
     return product
 
 
-def _monomial(powers: Iterable[tuple[int, Fraction]]) -> Roots:
+def _monomial(powers: Iterable[tuple[int, Fraction]]) -> RadicalSum:
     """The product of primes to any powers."""
     exponents: dict[int, Fraction] = {}
     for prime, e in powers:
@@ -123,18 +123,18 @@ def _monomial(powers: Iterable[tuple[int, Fraction]]) -> Roots:
         q *= F(prime) ** whole
         if e != whole:
             left.append((prime, e - whole))
-    return Roots(((tuple(left), q),))
+    return RadicalSum(((tuple(left), q),))
 
 
 @cache
-def power(base: Fraction, exponent: Fraction) -> Roots:
+def power(base: Fraction, exponent: Fraction) -> RadicalSum:
     """``base ** exponent`` for a base > 0."""
     primes = [(int(p), exponent * m) for p, m in fmpz(base.numerator).factor()]
     primes += [(int(p), -exponent * m) for p, m in fmpz(base.denominator).factor()]
     return _monomial(primes)
 
 
-def sign(value: Roots) -> int:
+def sign(value: RadicalSum) -> int:
     """-1, 0 or 1."""
     if (known := value.rational) is not None:
         return (known > 0) - (known < 0)
@@ -179,7 +179,7 @@ def _short(value: Fraction) -> Fraction:
     return F(int(value * DIGITS), DIGITS) or value
 
 
-def short(value: Roots) -> Fraction:
+def rounded_towards_zero(value: RadicalSum) -> Fraction:
     """A fraction of the same sign: itself where it is one, else rounded towards 0 to thousandths."""
     known = value.rational
     return enclosed(value.ball)[1] if known is None else known

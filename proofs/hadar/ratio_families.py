@@ -7,10 +7,10 @@ from fractions import Fraction
 
 from hetopt.proofs.hadar.admission_prices import ALONE, EXPONENT, PROVEN, PROVEN_PRICES, required
 from hetopt.proofs.hadar.competitive_ratio import EVERY_RUN, OPTIMAL, THEOREM_2, ball, step_factor
-from hetopt.proofs.hadar.price_functions import printed, proven, runs
-from hetopt.proofs.hadar.radicals import ENCLOSED, enclosed, short
-from hetopt.proofs.hadar.slot_cases import Gang, Gangs
-from hetopt.proofs.ledger.claim import Claim, Finding, number
+from hetopt.proofs.hadar.price_functions import printed_prices, proven_prices, runs
+from hetopt.proofs.hadar.radicals import ENCLOSED, enclosed, rounded_towards_zero
+from hetopt.proofs.hadar.slot_cases import SlotCase, SlotJob
+from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll, Growth
 
 F = Fraction
@@ -21,9 +21,9 @@ F = Fraction
 
 def first_comes_first(late: int) -> Fraction:
     """OPT / ALG at printed prices, of a job of two slots and utility 1, and one slot later one of utility ``late``."""
-    jobs = (Gang(1, F(2), (F(1),), 0, F(1), fading=False), Gang(1, F(1), (F(1),), 1, F(late), fading=False))
-    case = Gangs(jobs, ((1,),), 2)
-    tariff = printed(case)
+    jobs = (SlotJob(1, F(2), (F(1),), 0, F(1), fading=False), SlotJob(1, F(1), (F(1),), 1, F(late), fading=False))
+    case = SlotCase(jobs, ((1,),), 2)
+    tariff = printed_prices(case)
     assert tariff.steepness == 8 * late, "Theorem 2 says 2 ln(8 u) here"
     return case.best[0] / min(run.utility for run in runs(case, tariff))
 
@@ -71,19 +71,19 @@ def by_formula(q: int) -> Fraction:
     return b ** (c - 1) / 2 / ((1 + 8 * q) * (low + (b**c - b ** (low + 1)) / (2 * c * (b - 1))))
 
 
-def at_most_one_more(case: Gangs) -> Finding:
+def at_most_one_more(case: SlotCase) -> Finding:
     """OPT <= (1 + alpha') ALG at proven prices, in the worst run."""
-    tariff, (best, chosen) = required(proven(case)), case.best
+    tariff, (best, chosen) = required(proven_prices(case)), case.best
     run = min(runs(case, tariff, guarded=False), key=lambda run: run.utility)
     most = run.utility * (step_factor(tariff) + 1)
-    words = f"OPT {number(best)}, (1 + alpha') ALG {float(most):.3f}"
+    words = f"OPT {fraction_text(best)}, (1 + alpha') ALG {float(most):.3f}"
     shown = (case.picture("optimum", chosen), case.picture("Hadar", run.chosen))
-    return Finding(short(most - best), words, (OPTIMAL, ENCLOSED, EVERY_RUN), shown)
+    return Finding(rounded_towards_zero(most - best), words, (OPTIMAL, ENCLOSED, EVERY_RUN), shown)
 
 
-def used(case: Gangs) -> Fraction:
+def used(case: SlotCase) -> Fraction:
     """OPT / ((1 + alpha') ALG) of the worst run, rounded down to thousandths."""
-    tariff, (best, _) = required(proven(case)), case.best
+    tariff, (best, _) = required(proven_prices(case)), case.best
     least = min(run.utility for run in runs(case, tariff, guarded=False))
     return enclosed(lambda: ball(best / least) / (step_factor(tariff) + 1).ball())[1]
 

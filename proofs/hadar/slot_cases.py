@@ -13,8 +13,8 @@ from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.models.hadar.problem import Problem
-from hetopt.proofs.ledger.finding_pictures import Bar, Timeline
-from hetopt.proofs.ledger.space import Grid, Numbers, Space, Table, whole
+from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
+from hetopt.proofs.ledger.space import CaseNumbers, Rows, Space, TableShape, integers
 
 F = Fraction
 SECONDS = 360
@@ -22,11 +22,11 @@ SECONDS = 360
 
 TYPES = ("V100", "P100", "K80")
 
-Uses = tuple[tuple[int, int, int], ...]
+SlotUses = tuple[tuple[int, int, int], ...]
 """Triples (slot, cell, GPUs), sorted."""
 
 
-class Gang(NamedTuple):
+class SlotJob(NamedTuple):
     """A job.
 
     Attributes
@@ -58,19 +58,19 @@ class Gang(NamedTuple):
         return self.worth * self.work / max(self.speed) / (last + 1 - self.arrival)
 
 
-class Planned(NamedTuple):
+class JobSchedule(NamedTuple):
     """A schedule of one job: its utility, and what it uses."""
 
     value: Fraction
-    uses: Uses
+    uses: SlotUses
 
 
-Chosen = tuple[Planned | None, ...]
+ChosenSchedules = tuple[JobSchedule | None, ...]
 """For each job its schedule, or None."""
 
 
 @dataclass(frozen=True)
-class Gangs:
+class SlotCase:
     """Jobs, servers and slots.
 
     Attributes
@@ -83,7 +83,7 @@ class Gangs:
         T.
     """
 
-    jobs: tuple[Gang, ...]
+    jobs: tuple[SlotJob, ...]
     servers: tuple[tuple[int, ...], ...]
     slots: int
 
@@ -149,14 +149,14 @@ class Gangs:
         return [(min(own.speed[self.cells[i][1]] for i, _ in seats), seats) for seats in seat(0, own.gpus)]
 
     @cached_property
-    def schedules(self) -> tuple[tuple[Planned, ...], ...]:
+    def schedules(self) -> tuple[tuple[JobSchedule, ...], ...]:
         """For each job all its schedules that run in no slot they could do without; an optimum needs no others."""
         return tuple(tuple(self._schedules(j)) for j in range(len(self.jobs)))
 
-    def _schedules(self, j: int) -> Iterator[Planned]:
+    def _schedules(self, j: int) -> Iterator[JobSchedule]:
         own, ways = self.jobs[j], self.gangs(j)
 
-        def extend(t: int, left: Fraction, slowest: Fraction, uses: Uses) -> Iterator[Planned]:
+        def extend(t: int, left: Fraction, slowest: Fraction, uses: SlotUses) -> Iterator[JobSchedule]:
             if t == self.slots:
                 return
             yield from extend(t + 1, left, slowest, uses)
@@ -165,18 +165,18 @@ class Gangs:
                 if speed < left:
                     yield from extend(t + 1, left - speed, min(slowest, speed), longer)
                 elif left - speed + min(slowest, speed) > 0:  # no slot could be left out
-                    yield Planned(own.value(t), longer)
+                    yield JobSchedule(own.value(t), longer)
 
         yield from extend(own.arrival, own.work, max(own.speed), ())
 
     @cached_property
-    def best(self) -> tuple[Fraction, Chosen]:
+    def best(self) -> tuple[Fraction, ChosenSchedules]:
         """OPT, the largest total utility of schedules for which there are GPUs, and such a choice."""
         left = [max((s.value for s in own), default=F(0)) for own in self.schedules]
         after = [sum(left[j:], F(0)) for j in range(len(left) + 1)]
-        found: tuple[Fraction, Chosen] = (F(0), (None,) * len(left))
+        found: tuple[Fraction, ChosenSchedules] = (F(0), (None,) * len(left))
 
-        def search(j: int, total: Fraction, chosen: Chosen, used: dict[tuple[int, int], int]) -> None:
+        def search(j: int, total: Fraction, chosen: ChosenSchedules, used: dict[tuple[int, int], int]) -> None:
             nonlocal found
             if total > found[0]:
                 found = total, (*chosen, *(None,) * (len(left) - j))
@@ -190,7 +190,7 @@ class Gangs:
         search(0, F(0), (), {})
         return found
 
-    def _with(self, used: Mapping[tuple[int, int], int], one: Planned) -> dict[tuple[int, int], int] | None:
+    def _with(self, used: Mapping[tuple[int, int], int], one: JobSchedule) -> dict[tuple[int, int], int] | None:
         """GPUs in use with this schedule as well; None where they are too few."""
         more = dict(used)
         for t, i, n in one.uses:
@@ -199,7 +199,7 @@ class Gangs:
                 return None
         return more
 
-    def picture(self, title: str, chosen: Sequence[Planned | None]) -> Timeline:
+    def picture(self, title: str, chosen: Sequence[JobSchedule | None]) -> Timeline:
         """Who runs where in which slot."""
         servers, types = self.instance.cluster.servers, TYPES
         bars = []
@@ -207,7 +207,7 @@ class Gangs:
             for t, i, n in own.uses if own else ():
                 h, r, _ = self.cells[i]
                 many = f"{n} " if n > 1 else ""
-                bars.append(Bar(f"{servers[h].name} {types[r]}", F(t), F(t + 1), f"{many}j{j + 1}"))
+                bars.append(TimelineBar(f"{servers[h].name} {types[r]}", F(t), F(t + 1), f"{many}j{j + 1}"))
         return Timeline(title, tuple(bars), "slots")
 
 
@@ -223,7 +223,7 @@ USUAL: Mapping[str, Fraction] = {"demand": F(1), "work": F(1), "arrival": F(0), 
 NO_TABLES: Mapping[str, tuple[Fraction, ...]] = {}
 
 
-def made(numbers: Numbers) -> Gangs | None:
+def case_of(numbers: CaseNumbers) -> SlotCase | None:
     """Gangs of the tables; None where a gang has no room on an empty cluster, or a job comes after the last slot.
 
     Tables are ``worth`` (1, n) and ``gpus`` (h, k), perhaps ``demand``, ``work``, ``arrival``, ``fading`` (1, n),
@@ -231,17 +231,17 @@ def made(numbers: Numbers) -> Gangs | None:
     """
     worth, servers = numbers.row("worth"), tuple(tuple(int(c) for c in row) for row in numbers["gpus"])
 
-    def rows(name: str, rows: int, columns: int) -> Grid:
+    def rows(name: str, rows: int, columns: int) -> Rows:
         return numbers[name] if name in numbers.tables else ((USUAL[name],) * columns,) * rows
 
     slots = int(numbers.one("slots")) if "slots" in numbers.tables else 1
     n, k = len(worth), len(servers[0])
     columns = zip(*(rows(name, 1, n)[0] for name in ("demand", "work", "arrival", "fading")), strict=True)
     jobs = tuple(
-        Gang(int(demand), work, speed, int(arrival), value, bool(fading))
+        SlotJob(int(demand), work, speed, int(arrival), value, bool(fading))
         for value, speed, (demand, work, arrival, fading) in zip(worth, rows("speed", n, k), columns, strict=True)
     )
-    case = Gangs(jobs, servers, slots)
+    case = SlotCase(jobs, servers, slots)
     fits = all(
         job.gpus <= sum(c for _, r, c in case.cells if job.speed[r]) and job.arrival < slots and any(job.speed)
         for job in jobs
@@ -249,14 +249,14 @@ def made(numbers: Numbers) -> Gangs | None:
     return case if fits and all(map(any, servers)) else None
 
 
-def gangs(
-    where: Callable[[Gangs], bool] = lambda _: True,
+def slot_space(
+    where: Callable[[SlotCase], bool] = lambda _: True,
     *,
     n: tuple[int, int] = (1, 3),
     h: tuple[int, int] = (1, 2),
     k: tuple[int, int] = (1, 2),
     values: Mapping[str, tuple[Fraction, ...]] = NO_TABLES,
-) -> Space[Gangs]:
+) -> Space[SlotCase]:
     """Gangs for which ``where`` holds.
 
     Parameters
@@ -265,11 +265,11 @@ def gangs(
         Entries of the tables, of which those that are absent are as usual.
     """
     shapes: dict[str, tuple[str | int, str | int]] = {"gpus": ("h", "k"), "speed": ("n", "k"), "slots": (1, 1)}
-    entries = {"worth": whole(1, 9), "gpus": whole(1, 2), **values}
-    tables = {name: Table(*shapes.get(name, (1, "n")), ladder) for name, ladder in entries.items()}
+    entries = {"worth": integers(1, 9), "gpus": integers(1, 2), **values}
+    tables = {name: TableShape(*shapes.get(name, (1, "n")), ladder) for name, ladder in entries.items()}
 
-    def build(numbers: Numbers) -> Gangs | None:
-        case = made(numbers)
+    def build(numbers: CaseNumbers) -> SlotCase | None:
+        case = case_of(numbers)
         return case if case is not None and where(case) else None
 
     return Space({"n": n, "h": h, "k": k}, tables, build)

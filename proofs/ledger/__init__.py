@@ -3,38 +3,38 @@
 ``claims()`` has them all, ``decide(claim)`` decides one anew; the other names are what a claim of your own is made of.
 """
 
-from hetopt.proofs.ledger.claim import QUICK, Check, Claim, Counterexample, Effort, Evidence, Finding
-from hetopt.proofs.ledger.discovery import chosen
-from hetopt.proofs.ledger.discovery import ledger as claims
+from hetopt.proofs.ledger.claim import QUICK, Claim, ClaimEvidence, Counterexample, Effort, Finding, ProofCheck
+from hetopt.proofs.ledger.discovery import all_claims as claims
+from hetopt.proofs.ledger.discovery import select_claims
 from hetopt.proofs.ledger.mechanical import by_sympy, by_z3
-from hetopt.proofs.ledger.procedures import Computation, Computed, ForAll, Growth, Some, Untestable
-from hetopt.proofs.ledger.space import Numbers, Space, Table, parts, whole
-from hetopt.proofs.ledger.verification import Decided, decide, decide_all
+from hetopt.proofs.ledger.procedures import ByComputation, Computation, Exists, ForAll, Growth, Untestable
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
+from hetopt.proofs.ledger.verification import DecidedClaim, decide, decide_all
 
 __all__ = [
     "QUICK",
-    "Check",
+    "ByComputation",
+    "CaseNumbers",
     "Claim",
+    "ClaimEvidence",
     "Computation",
-    "Computed",
     "Counterexample",
-    "Decided",
+    "DecidedClaim",
     "Effort",
-    "Evidence",
+    "Exists",
     "Finding",
     "ForAll",
     "Growth",
-    "Numbers",
-    "Some",
+    "ProofCheck",
     "Space",
-    "Table",
+    "TableShape",
     "Untestable",
     "by_sympy",
     "by_z3",
-    "chosen",
     "claims",
     "decide",
     "decide_all",
-    "parts",
-    "whole",
+    "integers",
+    "rationals",
+    "select_claims",
 ]

@@ -12,9 +12,9 @@ from hetopt.checks import at_least, shown, whole
 from hetopt.data.rationals import digits
 from hetopt.errors import InvalidOption
 from hetopt.proofs.ledger.finding_pictures import Picture
-from hetopt.proofs.ledger.space import Numbers
+from hetopt.proofs.ledger.space import CaseNumbers
 
-Word = Literal["true", "false", "open", "untestable"]
+ClaimVerdict = Literal["true", "false", "open", "untestable"]
 """What is known of a claim.
 
 ``"true"``
@@ -90,14 +90,14 @@ class Counterexample:
         That of the stored instance, or empty where it was found just now.
     """
 
-    numbers: Numbers
+    numbers: CaseNumbers
     case: Any
     finding: Finding
     name: str = ""
 
 
 @dataclass(frozen=True)
-class Curve:
+class GrowthCurve:
     """How a quantity grows along a family of cases.
 
     Attributes
@@ -121,11 +121,11 @@ class Tightness:
     """How near a bound is reached: the largest quotient of both sides that was seen (1: equality)."""
 
     ratio: Fraction
-    numbers: Numbers
+    numbers: CaseNumbers
 
 
 @dataclass(frozen=True)
-class Check:
+class ProofCheck:
     """One mechanical part of a proof.
 
     Attributes
@@ -144,7 +144,7 @@ class Check:
     why: str = ""
 
 
-Mechanical: TypeAlias = Callable[[], Check]
+ProofPart: TypeAlias = Callable[[], ProofCheck]
 """A part of a proof that a machine checks; see :mod:`hetopt.proofs.ledger.mechanical`."""
 
 
@@ -185,35 +185,35 @@ QUICK = Effort(instances=50, seconds=0.0)
 
 
 @dataclass(frozen=True)
-class Evidence:
+class ClaimEvidence:
     """What is known of a claim, and from what.
 
     Attributes
     ----------
     verdict:
-        See :data:`Word`.
+        See :data:`ClaimVerdict`.
     summary:
         One line.
     tried:
         What was done -> how often, e.g. ``{"instances": 50, "searched": 1200}``.
     """
 
-    verdict: Word
+    verdict: ClaimVerdict
     summary: str
     tried: Mapping[str, int] = field(default_factory=dict)
     counterexample: Counterexample | None = None
-    curve: Curve | None = None
+    curve: GrowthCurve | None = None
     tightness: Tightness | None = None
-    checks: tuple[Check, ...] = ()
+    checks: tuple[ProofCheck, ...] = ()
     values: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Quantity -> (as printed, as computed)."""
     seconds: float = 0.0
 
 
-class Means(Protocol):
+class DecisionProcedure(Protocol):
     """A way to decide a claim."""
 
-    def decide(self, claim: Claim, effort: Effort) -> Evidence:
+    def decide(self, claim: Claim, effort: Effort) -> ClaimEvidence:
         """What is known after so much effort."""
         ...
 
@@ -259,19 +259,19 @@ class Claim:
     paper: str
     place: str
     statement: str
-    means: Means
-    expected: Word
+    means: DecisionProcedure
+    expected: ClaimVerdict
     printed: bool = True
     policies: tuple[str, ...] = ()
     proof: str = ""
-    mechanical: tuple[Mechanical, ...] = ()
+    mechanical: tuple[ProofPart, ...] = ()
     instead: str = ""
     source: str = ""
     note: str = ""
 
     def __post_init__(self) -> None:
-        if self.expected not in get_args(Word):
-            words = ", ".join(get_args(Word))
+        if self.expected not in get_args(ClaimVerdict):
+            words = ", ".join(get_args(ClaimVerdict))
             raise InvalidOption(f"claim {self.key!r} expects {shown(self.expected)}; a verdict is one of {words}")
 
     @property
@@ -279,12 +279,12 @@ class Claim:
         """How verdicts are written: a version of ours that holds is "true, corrected"."""
         return self.label_of(self.expected)
 
-    def label_of(self, verdict: Word) -> str:
+    def label_of(self, verdict: ClaimVerdict) -> str:
         """``verdict`` in words."""
         return "true, corrected" if verdict == "true" and not self.printed else verdict
 
 
-def number(value: Fraction) -> str:
+def fraction_text(value: Fraction) -> str:
     """A fraction as text: itself, and for longer ones about how much."""
     text = digits(value)
     return text if value.denominator == 1 or len(text) <= 12 else f"{float(value):.6g}"

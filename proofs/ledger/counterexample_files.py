@@ -14,7 +14,7 @@ from hetopt.data.instance import Instance
 from hetopt.data.instance_files import encode
 from hetopt.data.saving import check_free, check_writable
 from hetopt.proofs.ledger.claim import Claim, Counterexample
-from hetopt.proofs.ledger.space import Numbers, plain
+from hetopt.proofs.ledger.space import CaseNumbers, plain_number
 
 TOPIC = "counterexample"
 """Key under ``expected`` of an instance file."""
@@ -23,7 +23,7 @@ FOLDER = "refuted/"
 """Where the library keeps them."""
 
 
-def stored_numbers(name: str) -> Numbers:
+def stored_numbers(name: str) -> CaseNumbers:
     """The tables of a stored counterexample.
 
     Raises
@@ -33,7 +33,7 @@ def stored_numbers(name: str) -> Numbers:
     KeyError
         It holds no counterexample.
     """
-    return Numbers.read(instances.expected(name)[TOPIC].case)
+    return CaseNumbers.read(instances.expected(name)[TOPIC].case)
 
 
 def stored_slack(name: str) -> Fraction:
@@ -58,7 +58,7 @@ def _index() -> dict[str, tuple[str, ...]]:
     return found
 
 
-def kept(claim: str) -> tuple[str, ...]:
+def stored_names(claim: str) -> tuple[str, ...]:
     """Names of the instances that are kept as counterexamples of a claim, also those that cannot be read."""
     return (*_index().get(claim, ()), *_index().get(FOLDER + slug(claim), ()))
 
@@ -78,7 +78,7 @@ def slug(key: str) -> str:
     return key.replace("/", "-").replace(".", "-")
 
 
-def document(claim: Claim, found: Counterexample, name: str) -> dict[str, Any]:
+def as_document(claim: Claim, found: Counterexample, name: str) -> dict[str, Any]:
     """An instance file as plain data."""
     told = "does not hold" if claim.expected == "false" else "by this case"
     source = f"{claim.paper}, {claim.place}, {told}: {found.finding.words}. Found by search ({claim.key})."
@@ -88,13 +88,13 @@ def document(claim: Claim, found: Counterexample, name: str) -> dict[str, Any]:
             "claim": claim.key,
             "where": claim.place,
             "case": found.numbers.as_dict(),
-            "correct": {"slack": plain(found.finding.slack)},
+            "correct": {"slack": plain_number(found.finding.slack)},
         }
     }
     return data
 
 
-def keep(claim: Claim, found: Counterexample, folder: Path) -> Path:
+def store_counterexample(claim: Claim, found: Counterexample, folder: Path) -> Path:
     """Write a counterexample to a new instance file in ``folder``, and return its path.
 
     Raises
@@ -106,6 +106,6 @@ def keep(claim: Claim, found: Counterexample, folder: Path) -> Path:
     path = folder / f"{name}.yaml"
     check_free(path, overwrite=False)
     check_writable(path)
-    data = document(claim, found, f"{FOLDER}{name}")
+    data = as_document(claim, found, f"{FOLDER}{name}")
     path.write_text(yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=110))
     return path

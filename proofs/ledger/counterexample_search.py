@@ -13,12 +13,9 @@ from heapq import nsmallest
 from tempfile import TemporaryDirectory
 from typing import Any, Generic, TypeVar
 
-from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
-from hypothesis.errors import HypothesisException, Unsatisfiable
-
 from hetopt.errors import InvalidOption
 from hetopt.proofs.ledger.claim import Finding
-from hetopt.proofs.ledger.space import Numbers, Space
+from hetopt.proofs.ledger.space import CaseNumbers, Space
 
 C = TypeVar("C")
 Slack = Callable[[Any], Fraction | float]
@@ -40,7 +37,7 @@ MOST_SMALLER = 60_000
 
 
 @dataclass
-class Hunt(Generic[C]):
+class CounterexampleSearch(Generic[C]):
     """One search, and what it has found.
 
     Attributes
@@ -66,11 +63,11 @@ class Hunt(Generic[C]):
     seed: int = 0
     tried: int = 0
     seen: dict[tuple[object, ...], float] = field(default_factory=dict)
-    found: tuple[Numbers, Finding] | None = None
+    found: tuple[CaseNumbers, Finding] | None = None
     smallest: bool = False
-    best: tuple[float, Numbers] | None = None
+    best: tuple[float, CaseNumbers] | None = None
 
-    def run(self) -> tuple[Numbers, Finding] | None:
+    def run(self) -> tuple[CaseNumbers, Finding] | None:
         """A counterexample, as small as could be made in the time, or None."""
         rng = random.Random(self.seed)
         for height in self._heights():
@@ -96,7 +93,7 @@ class Hunt(Generic[C]):
     def _over(self) -> bool:
         return self.found is not None or time.perf_counter() > self.until
 
-    def look(self, numbers: Numbers) -> float | None:
+    def look(self, numbers: CaseNumbers) -> float | None:
         """The slack of a case; None for one outside the hypotheses, seen before, or after the end."""
         if self._over():
             return None
@@ -119,13 +116,13 @@ class Hunt(Generic[C]):
             self.best = slack, numbers
         return slack
 
-    def _climb(self, start: Numbers, rng: random.Random) -> None:
+    def _climb(self, start: CaseNumbers, rng: random.Random) -> None:
         """Moves that lower the slack, and now and then one that keeps it."""
         here, best = start, self.seen[start.key()]
         for _ in range(STEPS):
             around = list(self.space.neighbours(here))
             rng.shuffle(around)
-            level: Numbers | None = None
+            level: CaseNumbers | None = None
             for other in around:
                 slack = self.look(other)
                 if self._over():
@@ -142,7 +139,7 @@ class Hunt(Generic[C]):
 
     # -- shrinking -----------------------------------------------------------------------------------------------
 
-    def _shrunk(self, rng: random.Random) -> tuple[Numbers, Finding] | None:
+    def _shrunk(self, rng: random.Random) -> tuple[CaseNumbers, Finding] | None:
         """Simpler and simpler: one change at a time, then some at once, then all smaller cases of the shape."""
         if self.found is None:
             return None
@@ -159,13 +156,13 @@ class Hunt(Generic[C]):
         self.found = numbers, finding
         return self._least(numbers, finding)
 
-    def _simpler(self, numbers: Numbers, rng: random.Random) -> Iterator[Numbers]:
+    def _simpler(self, numbers: CaseNumbers, rng: random.Random) -> Iterator[CaseNumbers]:
         """One change that makes it smaller, then two or three at random that may."""
         yield from self.space.smaller(numbers)
         for i in range(TOGETHER):
             yield self.space.jumbled(numbers, 2 + i % 2, rng)
 
-    def _refutes(self, numbers: Numbers) -> Finding | None:
+    def _refutes(self, numbers: CaseNumbers) -> Finding | None:
         self.tried += 1
         case = self.space.build(numbers)
         if case is None or not self.slack(case) < 0:
@@ -173,7 +170,7 @@ class Hunt(Generic[C]):
         finding = self.finding(case)
         return finding if finding.refutes else None
 
-    def _least(self, numbers: Numbers, finding: Finding) -> tuple[Numbers, Finding]:
+    def _least(self, numbers: CaseNumbers, finding: Finding) -> tuple[CaseNumbers, Finding]:
         """The smallest of all cases with no more entries and no larger sum, where they can be counted through."""
         here = {name: self.space.size_of(numbers, name) for name in self.space.sizes}
         entries, total = self.space.weight(numbers)[:2]
@@ -192,9 +189,11 @@ class Hunt(Generic[C]):
         return numbers, finding
 
 
-def hunt(space: Space[C], slack: Slack, finding: Callable[[C], Finding], seconds: float, seed: int = 0) -> Hunt[C]:
-    """Search for so many seconds; :attr:`Hunt.found` is the counterexample, made as small as time allows."""
-    search = Hunt(space, slack, finding, time.perf_counter() + seconds, seed)
+def search_counterexample(
+    space: Space[C], slack: Slack, finding: Callable[[C], Finding], seconds: float, seed: int = 0
+) -> CounterexampleSearch[C]:
+    """Search for this time; :attr:`CounterexampleSearch.found` is the counterexample, as small as time allows."""
+    search = CounterexampleSearch(space, slack, finding, time.perf_counter() + seconds, seed)
     search.found = search.run()
     return search
 
@@ -204,7 +203,7 @@ class _Refuted(Exception):
 
 
 @contextmanager
-def nothing_left() -> Iterator[None]:
+def temporary_hypothesis_folder() -> Iterator[None]:
     """Hypothesis makes a folder where it is run; a command that uses it leaves none behind."""
     variable = "HYPOTHESIS_STORAGE_DIRECTORY"
     if variable in os.environ:
@@ -218,13 +217,13 @@ def nothing_left() -> Iterator[None]:
             del os.environ[variable]
 
 
-def drawn(
+def draw_counterexample(
     space: Space[C],
     slack: Callable[[C], Fraction | float],
     finding: Callable[[C], Finding],
     count: int,
     start: int,
-) -> tuple[tuple[Numbers, Finding] | None, int, int]:
+) -> tuple[tuple[CaseNumbers, Finding] | None, int, int]:
     """Draw ``count`` cases: the simplest for which the conclusion fails, if any; how many were drawn and not decided.
 
     Raises
@@ -232,7 +231,10 @@ def drawn(
     InvalidOption
         None of them meets the hypotheses.
     """
-    found: list[tuple[Numbers, Finding]] = []
+    from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
+    from hypothesis.errors import HypothesisException, Unsatisfiable
+
+    found: list[tuple[CaseNumbers, Finding]] = []
     tried, undecided = 0, 0
 
     @seed(start)
@@ -247,7 +249,7 @@ def drawn(
         print_blob=False,
     )
     @given(space.strategy())
-    def look(pair: tuple[Numbers, C]) -> None:
+    def look(pair: tuple[CaseNumbers, C]) -> None:
         nonlocal tried, undecided
         tried += 1
         numbers, case = pair

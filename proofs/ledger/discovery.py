@@ -18,7 +18,7 @@ GROUP = "hetopt.claims"
 
 
 @cache
-def ledger() -> dict[str, Claim]:
+def all_claims() -> dict[str, Claim]:
     """Key -> claim, paper by paper.
 
     Raises
@@ -49,7 +49,7 @@ def _announced(point: EntryPoint) -> list[Claim]:
     return made
 
 
-def chosen(keys: Iterable[str] = (), paper: str = "") -> list[Claim]:
+def select_claims(keys: Iterable[str] = (), paper: str = "") -> list[Claim]:
     """The claims of these keys, or of a paper, or all.
 
     A key may hold ``*`` and ``?``, as names of files do in a shell.
@@ -59,7 +59,7 @@ def chosen(keys: Iterable[str] = (), paper: str = "") -> list[Claim]:
     UnknownName
         There is no such claim, or none of that paper.
     """
-    every = ledger()
+    every = all_claims()
     wanted: dict[str, Claim] = {}
     for key in keys:
         found = fnmatch.filter(every, key)

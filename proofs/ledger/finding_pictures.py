@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 
 @dataclass(frozen=True)
-class Shares:
+class SharesPicture:
     """Who has which GPUs.
 
     Attributes
@@ -35,7 +35,7 @@ class Shares:
 
 
 @dataclass(frozen=True)
-class Bar:
+class TimelineBar:
     """A job that runs: on which lane (a GPU, a server, a type), from when to when."""
 
     lane: str
@@ -59,29 +59,31 @@ class Timeline:
     """
 
     title: str
-    bars: tuple[Bar, ...]
+    bars: tuple[TimelineBar, ...]
     unit: str = "s"
 
 
-Picture: TypeAlias = Shares | Timeline
+Picture: TypeAlias = SharesPicture | Timeline
 
 
-def placed(title: str, who: Sequence[str], table: Sequence[Sequence[int]], room: Sequence[int]) -> Shares:
+def placement_picture(
+    title: str, who: Sequence[str], table: Sequence[Sequence[int]], room: Sequence[int]
+) -> SharesPicture:
     """Whole GPUs of each owner on server1, server2 …, of which each has ``room``."""
     servers = tuple(f"server{m + 1}" for m in range(len(room)))
     gpus = tuple(tuple(map(Fraction, row)) for row in table)
-    return Shares(title, tuple(who), servers, gpus, tuple(map(Fraction, room)))
+    return SharesPicture(title, tuple(who), servers, gpus, tuple(map(Fraction, room)))
 
 
-def shares(
+def shares_picture(
     title: str,
     gpus: Sequence[Sequence[Any]],
     capacity: Sequence[Any],
     worth: Sequence[Any],
     names: Sequence[str] = (),
-) -> Shares:
+) -> SharesPicture:
     """Shares of tenants u1, u2 … (or ``names``) of GPU1, GPU2 …"""
-    return Shares(
+    return SharesPicture(
         title,
         tuple(names) or tuple(f"u{i + 1}" for i in range(len(gpus))),
         tuple(f"GPU{j + 1}" for j in range(len(capacity))),

@@ -9,13 +9,13 @@ from pathlib import Path
 from hetopt.data.saving import save
 from hetopt.presentation.comparison_page import STYLE
 from hetopt.presentation.console import versions
-from hetopt.proofs.ledger.claim import PAPERS, Claim, Effort, Evidence, number
+from hetopt.proofs.ledger.claim import PAPERS, Claim, ClaimEvidence, Effort, fraction_text
 from hetopt.proofs.ledger.counterexample_files import slug
 from hetopt.proofs.ledger.markup import as_html, paragraphs
-from hetopt.proofs.ledger.picture_svg import curve, drawn
-from hetopt.proofs.ledger.verification import Decided
+from hetopt.proofs.ledger.picture_svg import curve_svg, picture_svg
+from hetopt.proofs.ledger.verification import DecidedClaim
 
-MORE = """
+LEDGER_STYLE = """
 td, th { text-align: left; vertical-align: top; } .num { text-align: right; }
 .v { border-radius: .3rem; padding: .05rem .5rem; color: white; white-space: nowrap; font-size: .9rem; }
 .true { background: #228833; } .false { background: #b3003b; } .open { background: #8a6d00; }
@@ -26,12 +26,14 @@ section h3 { margin: .6rem 0 .2rem; } .pictures { display: flex; flex-wrap: wrap
 """
 
 
-def write(decided: Sequence[Decided], every: Mapping[str, Claim], path: Path, effort: Effort, seconds: float) -> None:
+def write_ledger_page(
+    decided: Sequence[DecidedClaim], every: Mapping[str, Claim], path: Path, effort: Effort, seconds: float
+) -> None:
     """Write the page; one that is there is replaced."""
-    save(page(decided, every, effort, seconds), path, overwrite=True)
+    save(ledger_page(decided, every, effort, seconds), path, overwrite=True)
 
 
-def page(decided: Sequence[Decided], every: Mapping[str, Claim], effort: Effort, seconds: float) -> str:
+def ledger_page(decided: Sequence[DecidedClaim], every: Mapping[str, Claim], effort: Effort, seconds: float) -> str:
     """The whole page as text."""
     there = {one.claim.key for one in decided}
     papers = list(dict.fromkeys(one.claim.paper for one in decided))
@@ -46,20 +48,20 @@ def page(decided: Sequence[Decided], every: Mapping[str, Claim], effort: Effort,
     title = "What the papers claim, and what is true"
     return (
         f"<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
-        f"<title>{title}</title><style>{STYLE}{MORE}</style><h1>{title}</h1>"
+        f"<title>{title}</title><style>{STYLE}{LEDGER_STYLE}</style><h1>{title}</h1>"
         "<p>Every verdict is computed: counterexamples are certified in exact fractions, what holds has a proof that "
         "stands here. Nothing rests on a tolerance.</p>"
         f"{''.join(parts)}<p class='quiet'>{escape(how)}. Made by {escape(made)}.</p></html>\n"
     )
 
 
-def _badge(one: Decided) -> str:
+def _badge(one: DecidedClaim) -> str:
     verdict = one.evidence.verdict
     unlike = "" if one.as_expected else " unlike"
     return f"<span class='v {verdict}{unlike}'>{escape(one.claim.label_of(verdict))}</span>"
 
 
-def _overview(decided: Sequence[Decided], papers: Sequence[str]) -> str:
+def _overview(decided: Sequence[DecidedClaim], papers: Sequence[str]) -> str:
     labels = list(dict.fromkeys(one.claim.label_of(one.evidence.verdict) for one in decided))
     head = "".join(f"<th class='num'>{escape(label)}</th>" for label in labels)
     rows = []
@@ -70,7 +72,7 @@ def _overview(decided: Sequence[Decided], papers: Sequence[str]) -> str:
     return f"<table><thead><tr><th>paper</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
-def _table(decided: Sequence[Decided]) -> str:
+def _table(decided: Sequence[DecidedClaim]) -> str:
     rows = "".join(
         f"<tr><td><a href='#{slug(one.claim.key)}'>{escape(one.claim.key)}</a></td><td>{escape(one.claim.place)}</td>"
         f"<td>{_badge(one)}</td><td>{escape(one.evidence.summary)}</td>"
@@ -81,7 +83,7 @@ def _table(decided: Sequence[Decided]) -> str:
     return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>"
 
 
-def _section(one: Decided, there: set[str], every: Mapping[str, Claim]) -> str:
+def _section(one: DecidedClaim, there: set[str], every: Mapping[str, Claim]) -> str:
     claim, evidence = one.claim, one.evidence
     whose = "as printed" if claim.printed else "not the paper's words: a version of ours"
     parts = [
@@ -102,10 +104,10 @@ def _section(one: Decided, there: set[str], every: Mapping[str, Claim]) -> str:
     return "".join([*parts, "</section>"])
 
 
-def _evidence(evidence: Evidence) -> str:
+def _evidence(evidence: ClaimEvidence) -> str:
     parts = [f"<p>{escape(evidence.summary)}.</p>"]
     if (found := evidence.counterexample) is not None:
-        parts.append(f"<div class='pictures'>{''.join(map(drawn, found.finding.pictures))}</div>")
+        parts.append(f"<div class='pictures'>{''.join(map(picture_svg, found.finding.pictures))}</div>")
         if found.finding.certificate:
             parts.append(f"<p class='quiet'>Certified: {escape('; '.join(found.finding.certificate))}.</p>")
         if found.numbers.tables:
@@ -113,11 +115,12 @@ def _evidence(evidence: Evidence) -> str:
             where = f", kept as <code>{escape(found.name)}</code>" if found.name else ""
             parts.append(f"<p class='quiet'><code>{escape(numbers)}</code>{where}</p>")
     if evidence.curve is not None:
-        parts.append(f"<div class='pictures'>{curve(evidence.curve)}</div>")
+        parts.append(f"<div class='pictures'>{curve_svg(evidence.curve)}</div>")
     if evidence.tightness is not None:
         ratio = evidence.tightness.ratio
         parts.append(
-            f"<p>The bound is reached to {number(ratio)} ({float(ratio):.3g}) of it at most, as far as searched.</p>"
+            f"<p>The bound is reached to {fraction_text(ratio)} ({float(ratio):.3g}) of it at most, as "
+            "far as searched.</p>"
         )
     if evidence.values:
         rows = "".join(

@@ -8,12 +8,12 @@ from functools import cache
 from html import escape
 from typing import Literal
 
-Kind = Literal["words", "formula", "display", "name", "emphasis"]
+InlineKind = Literal["words", "formula", "display", "name", "emphasis"]
 
 PARTS = re.compile(
     r"\$\$(?P<display>.+?)\$\$|\$(?P<formula>[^$]+)\$|`(?P<name>[^`]+)`|(?<!\S)\*(?P<emphasis>(?=\S)[^*]+)\*", re.DOTALL
 )
-KINDS: dict[str, Kind] = {"display": "display", "formula": "formula", "name": "name", "emphasis": "emphasis"}
+KINDS: dict[str, InlineKind] = {"display": "display", "formula": "formula", "name": "name", "emphasis": "emphasis"}
 STEP = re.compile(r"\n(?=\*)")
 """A line that begins with emphasis begins a step of a proof, a paragraph of its own."""
 
@@ -23,7 +23,7 @@ def paragraphs(text: str) -> list[str]:
     return [part for part in re.split(r"\n\n", STEP.sub("\n\n", text.strip())) if part.strip()]
 
 
-def parts(text: str) -> Iterator[tuple[Kind, str]]:
+def inline_parts(text: str) -> Iterator[tuple[InlineKind, str]]:
     """What a paragraph is made of."""
     at = 0
     for found in PARTS.finditer(text):
@@ -38,10 +38,10 @@ def parts(text: str) -> Iterator[tuple[Kind, str]]:
 
 def as_html(text: str) -> str:
     """One paragraph as HTML, formulas as MathML."""
-    return "".join(_html(kind, part) for kind, part in parts(text))
+    return "".join(_html(kind, part) for kind, part in inline_parts(text))
 
 
-def _html(kind: Kind, part: str) -> str:
+def _html(kind: InlineKind, part: str) -> str:
     if kind in ("formula", "display"):
         return formula(part, block=kind == "display")
     if kind == "emphasis":
@@ -61,10 +61,10 @@ def formula(tex: str, *, block: bool = False) -> str:
 
 def as_markdown(text: str) -> str:
     """Paragraphs as Markdown of the docs: what is neither formula nor name nor emphasis is escaped."""
-    return "\n\n".join("".join(_markdown(kind, part) for kind, part in parts(one)) for one in paragraphs(text))
+    return "\n\n".join("".join(_markdown(kind, part) for kind, part in inline_parts(one)) for one in paragraphs(text))
 
 
-def _markdown(kind: Kind, part: str) -> str:
+def _markdown(kind: InlineKind, part: str) -> str:
     if kind == "display":
         return f"\n\n$$\n{part.strip()}\n$$\n\n"
     if kind == "emphasis":

@@ -7,8 +7,8 @@ from fractions import Fraction
 from html import escape
 
 from hetopt.presentation.allocation_pictures import COLOURS
-from hetopt.proofs.ledger.claim import Curve, number
-from hetopt.proofs.ledger.finding_pictures import Picture, Shares, Timeline
+from hetopt.proofs.ledger.claim import GrowthCurve, fraction_text
+from hetopt.proofs.ledger.finding_pictures import Picture, SharesPicture, Timeline
 
 WIDTH = 260
 """Pixels of a bar that stands for everything."""
@@ -17,9 +17,9 @@ LETTER = 7
 """Pixels that a letter takes, about."""
 
 
-def drawn(picture: Picture) -> str:
+def picture_svg(picture: Picture) -> str:
     """One picture with its title."""
-    return _shares(picture) if isinstance(picture, Shares) else _timeline(picture)
+    return _shares(picture) if isinstance(picture, SharesPicture) else _timeline(picture)
 
 
 def _svg(width: float, height: float, body: Sequence[str], label: str) -> str:
@@ -50,29 +50,29 @@ def _room(labels: Iterable[str]) -> int:
 
 def _long(time: Fraction, unit: str) -> str:
     """A time with its unit."""
-    return f"{number(time)} {unit[:-1] if time == 1 and len(unit) > 1 else unit}"
+    return f"{fraction_text(time)} {unit[:-1] if time == 1 and len(unit) > 1 else unit}"
 
 
-def _shares(picture: Shares) -> str:
+def _shares(picture: SharesPicture) -> str:
     """A bar for each GPU type, parted among its owners; what is idle stays grey."""
     body, y = [_text(0, 14, picture.title, "font-weight='600'")], 24
-    left = _room(f"{number(m)} {name}" for name, m in zip(picture.types, picture.capacity, strict=True))
+    left = _room(f"{fraction_text(m)} {name}" for name, m in zip(picture.types, picture.capacity, strict=True))
     for j, (name, m) in enumerate(zip(picture.types, picture.capacity, strict=True)):
-        body.append(_text(0, y + HIGH - 7, f"{number(m)} {name}"))
+        body.append(_text(0, y + HIGH - 7, f"{fraction_text(m)} {name}"))
         body.append(f"<rect x='{left}' y='{y}' width='{WIDTH}' height='{HIGH}' fill='#dddddd'/>")
         x = float(left)
         for e, owner in enumerate(picture.names):
             amount = picture.gpus[e][j]
             if amount:
                 width = float(amount / m) * WIDTH if m else 0.0
-                tip = f"{owner}: {number(amount)} of {number(m)} {name}"
-                body.append(_bar(x, y, width, COLOURS[e % len(COLOURS)], number(amount), tip))
+                tip = f"{owner}: {fraction_text(amount)} of {fraction_text(m)} {name}"
+                body.append(_bar(x, y, width, COLOURS[e % len(COLOURS)], fraction_text(amount), tip))
                 x += width
         y += HIGH + GAP
     x, right = 0.0, left + WIDTH
     legend = list(picture.names)
     if picture.worth:
-        legend = [f"{owner}: {number(worth)}" for owner, worth in zip(legend, picture.worth, strict=True)]
+        legend = [f"{owner}: {fraction_text(worth)}" for owner, worth in zip(legend, picture.worth, strict=True)]
     for e, text in enumerate(legend):
         if x and x + 16 + len(text) * LETTER > right:
             x, y = 0.0, y + 18
@@ -96,7 +96,7 @@ def _timeline(picture: Timeline) -> str:
         for bar in picture.bars:
             if bar.lane == lane:
                 width = float((bar.end - bar.start) / end) * WIDTH
-                tip = f"{bar.job} on {lane}, {number(bar.start)} to {_long(bar.end, picture.unit)}"
+                tip = f"{bar.job} on {lane}, {fraction_text(bar.start)} to {_long(bar.end, picture.unit)}"
                 colour = COLOURS[jobs.index(bar.job) % len(COLOURS)]
                 body.append(_bar(left + float(bar.start / end) * WIDTH, y, width, colour, bar.job, tip))
         y += HIGH + GAP
@@ -105,7 +105,7 @@ def _timeline(picture: Timeline) -> str:
     return _svg(left + WIDTH + 4, y + 16, body, f"{picture.title}: {len(jobs)} jobs on {len(lanes)} lanes")
 
 
-def curve(what: Curve) -> str:
+def curve_svg(what: GrowthCurve) -> str:
     """The quantity over the size, both from 0; dots are what was measured."""
     sizes, values = list(what.points), [float(v) for v in what.points.values()]
     right, top, high = max(sizes), max([*values, 1.0]), 150
@@ -114,7 +114,8 @@ def curve(what: Curve) -> str:
     ]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     dots = [
-        f"<circle cx='{x:.1f}' cy='{y:.1f}' r='3.5' fill='{COLOURS[0]}'><title>{size}: {number(value)}</title></circle>"
+        f"<circle cx='{x:.1f}' cy='{y:.1f}' r='3.5' fill='{COLOURS[0]}'><title>{size}: "
+        f"{fraction_text(value)}</title></circle>"
         for (x, y), (size, value) in zip(places, what.points.items(), strict=True)
     ]
     body = [

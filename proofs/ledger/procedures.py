@@ -13,20 +13,20 @@ from hetopt.checks import shown
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.proofs.ledger.claim import (
     QUICK,
-    Check,
     Claim,
+    ClaimEvidence,
+    ClaimVerdict,
     Counterexample,
-    Curve,
     Effort,
-    Evidence,
     Finding,
+    GrowthCurve,
+    ProofCheck,
     Tightness,
-    Word,
-    number,
+    fraction_text,
 )
-from hetopt.proofs.ledger.counterexample_files import kept, stored_numbers, stored_slack
-from hetopt.proofs.ledger.counterexample_search import Hunt, drawn, hunt
-from hetopt.proofs.ledger.space import Numbers, Space
+from hetopt.proofs.ledger.counterexample_files import stored_names, stored_numbers, stored_slack
+from hetopt.proofs.ledger.counterexample_search import CounterexampleSearch, draw_counterexample, search_counterexample
+from hetopt.proofs.ledger.space import CaseNumbers, Space
 
 C = TypeVar("C")
 
@@ -97,16 +97,18 @@ class ForAll(Generic[C]):
             )
         return Counterexample(numbers, case, found, name)
 
-    def decide(self, claim: Claim, effort: Effort) -> Evidence:
+    def decide(self, claim: Claim, effort: Effort) -> ClaimEvidence:
         """Look at what is stored, draw, search, and run the proof's mechanical parts."""
         began = time.perf_counter()
-        names = kept(claim.key)
+        names = stored_names(claim.key)
         known = [case for case in map(self.recheck, names) if case.finding.refutes]
         best = min(known, key=lambda case: self.space.weight(case.numbers), default=None)
         tried = {"stored": len(names)} if names else {}
         if best is None:
             count = max(min(effort.instances, QUICK.instances), int(effort.instances * self.share))
-            found, tried["instances"], undecided = drawn(self.space, self.quick, self.found, count, effort.seed)
+            found, tried["instances"], undecided = draw_counterexample(
+                self.space, self.quick, self.found, count, effort.seed
+            )
             tried |= {"undecided": undecided} if undecided else {}
             best = None if found is None else self._counterexample(*found)
         search = self._search(claim, effort, best)
@@ -118,17 +120,17 @@ class ForAll(Generic[C]):
         verdict, summary = _judged(claim, best, checks, tried, search)
         tightness = None if best is not None else self._tightness(effort)
         seconds = time.perf_counter() - began
-        return Evidence(verdict, summary, tried, best, None, tightness, checks, seconds=seconds)
+        return ClaimEvidence(verdict, summary, tried, best, None, tightness, checks, seconds=seconds)
 
-    def _counterexample(self, numbers: Numbers, finding: Finding) -> Counterexample:
+    def _counterexample(self, numbers: CaseNumbers, finding: Finding) -> Counterexample:
         return Counterexample(numbers, self.space.build(numbers), finding)
 
-    def _lighter(self, numbers: Numbers, best: Counterexample | None) -> bool:
+    def _lighter(self, numbers: CaseNumbers, best: Counterexample | None) -> bool:
         return best is None or self.space.weight(numbers) < self.space.weight(best.numbers)
 
-    def _search(self, claim: Claim, effort: Effort, best: Counterexample | None) -> Hunt[C] | None:
+    def _search(self, claim: Claim, effort: Effort, best: Counterexample | None) -> CounterexampleSearch[C] | None:
         seconds = effort.seconds if claim.expected != "true" or best is not None else effort.seconds / 10
-        return hunt(self.space, self.quick, self.found, seconds, effort.seed) if seconds > 0 else None
+        return search_counterexample(self.space, self.quick, self.found, seconds, effort.seed) if seconds > 0 else None
 
     def _tightness(self, effort: Effort) -> Tightness | None:
         """The largest quotient that a search which raises it finds, in a tenth of the time."""
@@ -140,7 +142,7 @@ class ForAll(Generic[C]):
         def below(case: C) -> Fraction:
             return -ratio(case)
 
-        search = hunt(self.space, below, _nothing, seconds, effort.seed)
+        search = search_counterexample(self.space, below, _nothing, seconds, effort.seed)
         if not search.best:
             return None
         numbers = search.best[1]
@@ -156,10 +158,10 @@ def _nothing(_: object) -> Finding:
 def _judged(
     claim: Claim,
     best: Counterexample | None,
-    checks: Sequence[Check],
+    checks: Sequence[ProofCheck],
     tried: Mapping[str, int],
-    search: Hunt[Any] | None,
-) -> tuple[Word, str]:
+    search: CounterexampleSearch[Any] | None,
+) -> tuple[ClaimVerdict, str]:
     """The verdict and its line."""
     broken = [check for check in checks if check.holds is False]
     missing = "".join(f"; not run: {check.name} ({check.why})" for check in checks if check.holds is None)
@@ -181,7 +183,7 @@ def _judged(
 
 
 @dataclass(frozen=True)
-class Some(Generic[C]):
+class Exists(Generic[C]):
     """The conclusion fails for some case of a space: what a claim of impossibility comes to.
 
     Attributes
@@ -192,14 +194,14 @@ class Some(Generic[C]):
 
     such: ForAll[C]
 
-    def decide(self, claim: Claim, effort: Effort) -> Evidence:
+    def decide(self, claim: Claim, effort: Effort) -> ClaimEvidence:
         """Look for one case; with none the claim is open."""
         found = self.such.decide(replace(claim, expected="false", proof=""), effort)
         return replace(found, verdict="true" if found.verdict == "false" else "open")
 
 
 @dataclass(frozen=True)
-class Computed:
+class ByComputation:
     """What is claimed is a computation: numbers of a worked example, or a thing that exists.
 
     Attributes
@@ -210,7 +212,7 @@ class Computed:
 
     compute: Callable[[], Computation]
 
-    def decide(self, claim: Claim, effort: Effort) -> Evidence:
+    def decide(self, claim: Claim, effort: Effort) -> ClaimEvidence:
         """Compute, and compare."""
         began = time.perf_counter()
         found = self.compute()
@@ -222,12 +224,14 @@ class Computed:
         words = found.words or told or ("1 quantity agrees" if count == 1 else f"{count} quantities agree")
         values = {row.quantity: (row.claimed, row.computed) for row in found.rows}
         case = None if not found.pictures else _shown(found, words)
-        evidence = Evidence("true" if agree else "false", words, {"computed": len(found.rows)}, case, checks=checks)
+        evidence = ClaimEvidence(
+            "true" if agree else "false", words, {"computed": len(found.rows)}, case, checks=checks
+        )
         return replace(evidence, values=values, seconds=time.perf_counter() - began)
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparedValue:
     """One quantity: what is claimed, what was computed, and whether that is the same at the digits that are printed."""
 
     quantity: str
@@ -238,16 +242,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Computation:
-    """What a :class:`Computed` claim gives."""
+    """What a :class:`ByComputation` claim gives."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[ComparedValue, ...]
     words: str = ""
     pictures: tuple[Any, ...] = ()
 
 
 def _shown(found: Computation, words: str) -> Counterexample:
     slack = Fraction(0) if all(row.agrees for row in found.rows) else Fraction(-1)
-    return Counterexample(Numbers({}), None, Finding(slack, words, pictures=found.pictures))
+    return Counterexample(CaseNumbers({}), None, Finding(slack, words, pictures=found.pictures))
 
 
 @dataclass(frozen=True)
@@ -277,23 +281,23 @@ class Growth:
     most: int = 10**9
     bounded: bool = False
 
-    def decide(self, claim: Claim, effort: Effort) -> Evidence:
+    def decide(self, claim: Claim, effort: Effort) -> ClaimEvidence:
         """Measure, and compare with the formula at every size."""
         began = time.perf_counter()
         sizes = [n for n in self.sizes if effort.seconds or n <= self.most]
         points = {n: self.measure(n) for n in sizes}
         off = [n for n in sizes if points[n] != self.formula(n)]
-        curve = Curve(self.size, self.quantity, points, self.words)
+        curve = GrowthCurve(self.size, self.quantity, points, self.words)
         tried = {"sizes": len(sizes)}
         seconds = time.perf_counter() - began
         if off:
-            text = f"at {self.size} = {off[0]} the {self.quantity} is {number(points[off[0]])}, not {self.words}"
-            return Evidence("open", text, tried, curve=curve, seconds=seconds)
-        last = f"{number(points[sizes[-1]])} at {self.size} = {sizes[-1]}"
-        word: Word = "true" if self.bounded else "false"
+            text = f"at {self.size} = {off[0]} the {self.quantity} is {fraction_text(points[off[0]])}, not {self.words}"
+            return ClaimEvidence("open", text, tried, curve=curve, seconds=seconds)
+        last = f"{fraction_text(points[sizes[-1]])} at {self.size} = {sizes[-1]}"
+        word: ClaimVerdict = "true" if self.bounded else "false"
         grows = "tends to its limit" if self.bounded else "grows without bound"
         text = f"{self.quantity} {grows}: {self.words}; {last}"
-        return Evidence(word, text, tried, curve=curve, seconds=seconds)
+        return ClaimEvidence(word, text, tried, curve=curve, seconds=seconds)
 
 
 @dataclass(frozen=True)
@@ -302,9 +306,9 @@ class Untestable:
 
     why: str
 
-    def decide(self, claim: Claim, effort: Effort) -> Evidence:
+    def decide(self, claim: Claim, effort: Effort) -> ClaimEvidence:
         """Say why."""
-        return Evidence("untestable", self.why)
+        return ClaimEvidence("untestable", self.why)
 
 
 def rounds_to(claimed: Fraction | float | str, computed: Fraction) -> bool:
@@ -316,14 +320,14 @@ def rounds_to(claimed: Fraction | float | str, computed: Fraction) -> bool:
     return bool(abs(Fraction(text) - computed) * 2 * 10**digits <= 1)
 
 
-def row(quantity: str, claimed: object, computed: Fraction) -> Row:
+def compare_number(quantity: str, claimed: object, computed: Fraction) -> ComparedValue:
     """A number as printed against the computed one."""
-    text = number(computed)
+    text = fraction_text(computed)
     if "/" in text and "/" not in str(claimed) and computed.denominator > 12:
         text += f" = {float(computed):.6g}"
-    return Row(quantity, str(claimed), text, rounds_to(str(claimed), computed))
+    return ComparedValue(quantity, str(claimed), text, rounds_to(str(claimed), computed))
 
 
-def said(quantity: str, claimed: object, computed: object) -> Row:
+def compare_values(quantity: str, claimed: object, computed: object) -> ComparedValue:
     """Anything as claimed against what is: the same or not."""
-    return Row(quantity, str(claimed), str(computed), claimed == computed)
+    return ComparedValue(quantity, str(claimed), str(computed), claimed == computed)

@@ -13,19 +13,20 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
 from math import prod
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
-from hypothesis import strategies as st
+if TYPE_CHECKING:
+    from hypothesis.strategies import DrawFn, SearchStrategy
 
 C = TypeVar("C")
 
 V = TypeVar("V")
 
-Grid: TypeAlias = tuple[tuple[Fraction, ...], ...]
+Rows: TypeAlias = tuple[tuple[Fraction, ...], ...]
 """Rows of a table."""
 
 
-class Choose(Protocol):
+class ValueChooser(Protocol):
     """Takes one of some values, simplest first: how Hypothesis, or a random generator, is asked."""
 
     def __call__(self, values: Sequence[V]) -> V:
@@ -34,7 +35,7 @@ class Choose(Protocol):
 
 
 @dataclass(frozen=True)
-class Numbers:
+class CaseNumbers:
     """The tables from which a case is made.
 
     Attributes
@@ -43,9 +44,9 @@ class Numbers:
         Name -> rows of fractions.
     """
 
-    tables: Mapping[str, Grid]
+    tables: Mapping[str, Rows]
 
-    def __getitem__(self, name: str) -> Grid:
+    def __getitem__(self, name: str) -> Rows:
         return self.tables[name]
 
     def row(self, name: str) -> tuple[Fraction, ...]:
@@ -60,29 +61,29 @@ class Numbers:
         """What makes two cases the same."""
         return tuple(sorted(self.tables.items()))
 
-    def replaced(self, name: str, i: int, j: int, value: Fraction) -> Numbers:
+    def replaced(self, name: str, i: int, j: int, value: Fraction) -> CaseNumbers:
         """The same with one other entry."""
         rows = [list(row) for row in self.tables[name]]
         rows[i][j] = value
-        return Numbers({**self.tables, name: tuple(tuple(row) for row in rows)})
+        return CaseNumbers({**self.tables, name: tuple(tuple(row) for row in rows)})
 
     def as_dict(self) -> dict[str, list[list[str | int]]]:
         """Plain numbers and text such as ``"1/3"``, for files."""
-        return {name: [[plain(v) for v in row] for row in rows] for name, rows in self.tables.items()}
+        return {name: [[plain_number(v) for v in row] for row in rows] for name, rows in self.tables.items()}
 
     @classmethod
-    def read(cls, data: Mapping[str, Sequence[Sequence[Any]]]) -> Numbers:
+    def read(cls, data: Mapping[str, Sequence[Sequence[Any]]]) -> CaseNumbers:
         """From :meth:`as_dict`."""
         return cls({name: tuple(tuple(Fraction(str(v)) for v in row) for row in rows) for name, rows in data.items()})
 
 
-def plain(value: Fraction) -> str | int:
+def plain_number(value: Fraction) -> str | int:
     """A fraction as files have it: a whole number, or text such as ``"1/3"``."""
     return int(value) if value.denominator == 1 else str(value)
 
 
 @dataclass(frozen=True)
-class Table:
+class TableShape:
     """What a table looks like.
 
     Attributes
@@ -119,12 +120,12 @@ def complexity(value: Fraction) -> int:
     return abs(value.numerator) + 2 * (value.denominator - 1)
 
 
-def whole(least: int, most: int) -> tuple[Fraction, ...]:
+def integers(least: int, most: int) -> tuple[Fraction, ...]:
     """All whole numbers from ``least`` to ``most``."""
     return tuple(Fraction(v) for v in range(least, most + 1))
 
 
-def parts(least: int, most: int, *denominators: int) -> tuple[Fraction, ...]:
+def rationals(least: int, most: int, *denominators: int) -> tuple[Fraction, ...]:
     """All fractions from ``least`` to ``most`` with these denominators, ascending."""
     found = {Fraction(p, q) for q in (1, *denominators) for p in range(least * q, most * q + 1)}
     return tuple(sorted(found))
@@ -147,24 +148,25 @@ class Space(Generic[C]):
     """
 
     sizes: Mapping[str, tuple[int, int]]
-    tables: Mapping[str, Table]
-    build: Callable[[Numbers], C | None]
-    chosen: Callable[[Choose, Mapping[str, int]], Numbers] | None = field(default=None, compare=False)
+    tables: Mapping[str, TableShape]
+    build: Callable[[CaseNumbers], C | None]
+    chosen: Callable[[ValueChooser, Mapping[str, int]], CaseNumbers] | None = field(default=None, compare=False)
 
     # -- drawing -------------------------------------------------------------------------------------------------
 
-    def strategy(self) -> st.SearchStrategy[tuple[Numbers, C]]:
+    def strategy(self) -> SearchStrategy[tuple[CaseNumbers, C]]:
         """Numbers and their case; shrinks towards few rows and simple entries."""
+        from hypothesis import strategies as st
 
         @st.composite
-        def draw_numbers(draw: st.DrawFn) -> Numbers:
+        def draw_numbers(draw: DrawFn) -> CaseNumbers:
             sizes = {name: draw(st.integers(*limits)) for name, limits in self.sizes.items()}
             return self._any(lambda values: draw(st.sampled_from(values)), sizes)
 
         made = draw_numbers().map(lambda numbers: (numbers, self.build(numbers)))
         return made.filter(lambda pair: pair[1] is not None)  # type: ignore[return-value]
 
-    def _any(self, choose: Choose, sizes: Mapping[str, int]) -> Numbers:
+    def _any(self, choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
         if self.chosen is not None:
             return self.chosen(choose, sizes)
         return self._filled(sizes, [choose(values) for values in self._entries(sizes)])
@@ -188,7 +190,7 @@ class Space(Generic[C]):
         """Values of the table that has most of them."""
         return max((len(table.values) for table in self.tables.values()), default=1)
 
-    def level(self, sizes: Mapping[str, int], height: int, most: int, rng: random.Random) -> Iterator[Numbers]:
+    def level(self, sizes: Mapping[str, int], height: int, most: int, rng: random.Random) -> Iterator[CaseNumbers]:
         """Numbers among the ``height`` simplest values of each table: all of them, or ``most`` random ones.
 
         Where numbers that meet the hypotheses can be chosen, half of the random ones are.
@@ -204,16 +206,16 @@ class Space(Generic[C]):
             else:
                 yield self._filled(sizes, [rng.choice(values) for values in every])
 
-    def _filled(self, sizes: Mapping[str, int], choice: Sequence[Fraction]) -> Numbers:
-        entries, tables = iter(choice), dict[str, Grid]()
+    def _filled(self, sizes: Mapping[str, int], choice: Sequence[Fraction]) -> CaseNumbers:
+        entries, tables = iter(choice), dict[str, Rows]()
         for name, table in self.tables.items():
             rows, columns = table.shape(sizes)
             tables[name] = tuple(tuple(next(entries) for _ in range(columns)) for _ in range(rows))
-        return Numbers(tables)
+        return CaseNumbers(tables)
 
     # -- moving and shrinking ------------------------------------------------------------------------------------
 
-    def neighbours(self, numbers: Numbers) -> Iterator[Numbers]:
+    def neighbours(self, numbers: CaseNumbers) -> Iterator[CaseNumbers]:
         """One entry to the next value above or below, or two steps away."""
         for name, table in self.tables.items():
             for i, row in enumerate(numbers[name]):
@@ -222,7 +224,7 @@ class Space(Generic[C]):
                     for other in {*table.values[max(0, at - 2) : at + 3]} - {value}:
                         yield numbers.replaced(name, i, j, other)
 
-    def jumbled(self, numbers: Numbers, changes: int, rng: random.Random) -> Numbers:
+    def jumbled(self, numbers: CaseNumbers, changes: int, rng: random.Random) -> CaseNumbers:
         """So many random entries at random values, simple ones more often."""
         for _ in range(changes):
             name, table = rng.choice(list(self.tables.items()))
@@ -235,7 +237,7 @@ class Space(Generic[C]):
                 numbers = numbers.replaced(name, i, j, value)
         return numbers
 
-    def smaller(self, numbers: Numbers) -> Iterator[Numbers]:
+    def smaller(self, numbers: CaseNumbers) -> Iterator[CaseNumbers]:
         """One row or column of some size less, or one entry simpler; the boldest first."""
         for size, (least, _) in self.sizes.items():
             for position in range(self.size_of(numbers, size) - 1, -1, -1):
@@ -253,7 +255,7 @@ class Space(Generic[C]):
                         for tenth in (5, 7, 9):
                             yield numbers.replaced(name, i, j, Fraction(round(value * tenth / 10)))
 
-    def size_of(self, numbers: Numbers, size: str) -> int:
+    def size_of(self, numbers: CaseNumbers, size: str) -> int:
         """How large a size is in these numbers."""
         for name, table in self.tables.items():
             for axis, length in enumerate((table.rows, table.columns)):
@@ -263,7 +265,7 @@ class Space(Generic[C]):
                     return there + int(length.partition("-")[2] or 0)
         raise KeyError(f"no table has the size {size!r}")
 
-    def _without(self, numbers: Numbers, size: str, position: int) -> Iterator[Numbers]:
+    def _without(self, numbers: CaseNumbers, size: str, position: int) -> Iterator[CaseNumbers]:
         tables = dict(numbers.tables)
         for name, table in self.tables.items():
             for axis, length in enumerate((table.rows, table.columns)):
@@ -275,7 +277,7 @@ class Space(Generic[C]):
                     tables[name] = (
                         grid[:at] + grid[at + 1 :] if axis == 0 else tuple(row[:at] + row[at + 1 :] for row in grid)
                     )
-        yield Numbers(tables)
+        yield CaseNumbers(tables)
 
     def count_lighter(self, sizes: Mapping[str, int], total: int) -> int:
         """How many numbers of this shape have a smaller sum of complexities than ``total``."""
@@ -289,7 +291,7 @@ class Space(Generic[C]):
             ways = after
         return sum(ways)
 
-    def lighter(self, sizes: Mapping[str, int], total: int) -> Iterator[Numbers]:
+    def lighter(self, sizes: Mapping[str, int], total: int) -> Iterator[CaseNumbers]:
         """These numbers, those with the smallest sum first."""
         entries = self._entries(sizes)
         least = [0]
@@ -318,7 +320,7 @@ class Space(Generic[C]):
             found += [table.simplest_first] * prod(table.shape(sizes))
         return found
 
-    def weight(self, numbers: Numbers) -> tuple[int, ...]:
+    def weight(self, numbers: CaseNumbers) -> tuple[int, ...]:
         """What a smaller case has less of: entries first, then the length of its numbers."""
         every = [v for rows in numbers.tables.values() for row in rows for v in row]
         return len(every), sum(complexity(v) for v in every), max((complexity(v) for v in every), default=0)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-from hetopt.proofs.ledger.claim import Claim, Evidence, number
-from hetopt.proofs.ledger.verification import Decided
+from hetopt.proofs.ledger.claim import Claim, ClaimEvidence, fraction_text
+from hetopt.proofs.ledger.verification import DecidedClaim
 
 
-def table(decided: Sequence[Decided]) -> pd.DataFrame:
+def verdict_table(decided: Sequence[DecidedClaim]) -> pd.DataFrame:
     """A row per claim: paper, place, key, verdict, evidence in a line, seconds."""
     rows = [
         {
@@ -29,7 +29,7 @@ def table(decided: Sequence[Decided]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def as_dict(decided: Decided) -> dict[str, Any]:
+def claim_as_dict(decided: DecidedClaim) -> dict[str, Any]:
     """Plain numbers and text of one claim, for JSON; fractions as text."""
     claim, evidence = decided.claim, decided.evidence
     return {
@@ -49,7 +49,7 @@ def as_dict(decided: Decided) -> dict[str, Any]:
     }
 
 
-def _evidence(evidence: Evidence) -> dict[str, Any]:
+def _evidence(evidence: ClaimEvidence) -> dict[str, Any]:
     found, curve, tight = evidence.counterexample, evidence.curve, evidence.tightness
     return {
         "evidence": evidence.summary,
@@ -59,7 +59,7 @@ def _evidence(evidence: Evidence) -> dict[str, Any]:
         else {
             "stored": found.name or None,
             "numbers": found.numbers.as_dict(),
-            "slack": number(found.finding.slack),
+            "slack": fraction_text(found.finding.slack),
             "found": found.finding.words,
             "certificate": list(found.finding.certificate),
         },
@@ -69,9 +69,11 @@ def _evidence(evidence: Evidence) -> dict[str, Any]:
             "size": curve.size,
             "quantity": curve.quantity,
             "formula": curve.formula,
-            "points": {str(size): number(value) for size, value in curve.points.items()},
+            "points": {str(size): fraction_text(value) for size, value in curve.points.items()},
         },
-        "tightness": None if tight is None else {"ratio": number(tight.ratio), "numbers": tight.numbers.as_dict()},
+        "tightness": None
+        if tight is None
+        else {"ratio": fraction_text(tight.ratio), "numbers": tight.numbers.as_dict()},
         "checks": [
             {"name": check.name, "holds": check.holds, "why": check.why or None, "seconds": check.seconds}
             for check in evidence.checks
@@ -81,7 +83,7 @@ def _evidence(evidence: Evidence) -> dict[str, Any]:
     }
 
 
-def listed(claims: Sequence[Claim]) -> pd.DataFrame:
+def expected_verdicts(claims: Sequence[Claim]) -> pd.DataFrame:
     """What there is to decide: paper, place, key, and the verdict that the ledger stands for."""
     rows = [(claim.paper, claim.place, claim.key, claim.label) for claim in claims]
     return pd.DataFrame(rows, columns=["paper", "place", "claim", "expected"])

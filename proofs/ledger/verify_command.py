@@ -17,7 +17,7 @@ PER_CELL = 4.0
 
 if TYPE_CHECKING:
     from hetopt.proofs.ledger.claim import Effort
-    from hetopt.proofs.ledger.verification import Decided
+    from hetopt.proofs.ledger.verification import DecidedClaim
 
 
 def verify(
@@ -70,13 +70,13 @@ def verify(
     from hetopt.checks import at_least
     from hetopt.data.saving import check_folder, check_writable
     from hetopt.errors import InvalidOption
-    from hetopt.proofs.ledger import verdict_tables as telling
+    from hetopt.proofs.ledger import verdict_tables
     from hetopt.proofs.ledger.claim import QUICK, Effort
     from hetopt.proofs.ledger.counterexample_files import unreadable
-    from hetopt.proofs.ledger.counterexample_search import nothing_left
-    from hetopt.proofs.ledger.discovery import chosen, ledger
+    from hetopt.proofs.ledger.counterexample_search import temporary_hypothesis_folder
+    from hetopt.proofs.ledger.discovery import all_claims, select_claims
     from hetopt.proofs.ledger.verification import decide_all
-    from hetopt.proofs.ledger.worker_pool import aside
+    from hetopt.proofs.ledger.worker_pool import stdout_to_stderr
 
     standard = QUICK if quick else Effort()
     search = standard.seconds if policy is None or quick else PER_CELL
@@ -98,9 +98,9 @@ def verify(
         return
     if settings or markdown:
         raise InvalidOption("--set and --markdown are for --policy")
-    wanted = chosen(claims or (), paper)
+    wanted = select_claims(claims or (), paper)
     if show:
-        frame = telling.listed(wanted)
+        frame = verdict_tables.expected_verdicts(wanted)
         if as_json:
             print(frame.to_json(orient="records", indent=2))
         else:
@@ -109,9 +109,9 @@ def verify(
     made = keep is not None and not keep.exists()
     if keep is not None:
         check_folder(keep)
-    began, decided, stopped = time.perf_counter(), dict[str, "Decided"](), False
+    began, decided, stopped = time.perf_counter(), dict[str, "DecidedClaim"](), False
     try:
-        with console.steps(len(wanted)) as step, aside(), nothing_left():
+        with console.steps(len(wanted)) as step, stdout_to_stderr(), temporary_hypothesis_folder():
             for one in decide_all(wanted, effort, processes):
                 step(one.claim.key)
                 decided[one.claim.key] = one
@@ -121,11 +121,11 @@ def verify(
     results = [decided[claim.key] for claim in wanted if claim.key in decided]
     spent = time.perf_counter() - began
     if html is not None:
-        from hetopt.proofs.ledger.ledger_page import write
+        from hetopt.proofs.ledger.ledger_page import write_ledger_page
 
-        write(results, ledger(), html, effort, spent)
+        write_ledger_page(results, all_claims(), html, effort, spent)
     if as_json:
-        print(json.dumps([telling.as_dict(one) for one in results], indent=2))
+        print(json.dumps([verdict_tables.claim_as_dict(one) for one in results], indent=2))
     else:
         _print(results, spent)
     if keep is not None:
@@ -157,31 +157,31 @@ def _properties(
 ) -> None:
     """The properties of some policies, printed and written."""
     from hetopt.data.saving import save
-    from hetopt.proofs.ledger.counterexample_search import nothing_left
-    from hetopt.proofs.ledger.worker_pool import aside
-    from hetopt.proofs.properties import property_report as telling
+    from hetopt.proofs.ledger.counterexample_search import temporary_hypothesis_folder
+    from hetopt.proofs.ledger.worker_pool import stdout_to_stderr
+    from hetopt.proofs.properties import property_report
     from hetopt.proofs.properties.property_checks import PROPERTIES
-    from hetopt.proofs.properties.property_matrix import decided, joined, planned
+    from hetopt.proofs.properties.property_matrix import decide_cells, matrix_rows, plan_cells
     from hetopt.registry import policy_names
 
     asked = policy_names() if names == ["all"] else list(dict.fromkeys(names))
-    with aside():
-        tasks, refused = planned(asked, settings or [])
+    with stdout_to_stderr():
+        tasks, refused = plan_cells(asked, settings or [])
     cells = {}
-    with console.steps(len(tasks)) as step, aside(), nothing_left():
-        for task, cell in decided(tasks, settings or [], effort, jobs):
+    with console.steps(len(tasks)) as step, stdout_to_stderr(), temporary_hypothesis_folder():
+        for task, cell in decide_cells(tasks, settings or [], effort, jobs):
             if task not in cells:
                 step(f"{task[0]}: {PROPERTIES[task[2]].key}")
             cells[task] = cell
-    found = joined(asked, cells, refused)
+    found = matrix_rows(asked, cells, refused)
     if html is not None:
-        save(telling.page(found, effort), html, overwrite=True)
+        save(property_report.page(found, effort), html, overwrite=True)
     if markdown is not None:
-        save(telling.markdown(found, effort), markdown, overwrite=True)
+        save(property_report.markdown(found, effort), markdown, overwrite=True)
     if as_json:
-        print(json.dumps([telling.as_dict(line) for line in found], indent=2))
+        print(json.dumps([property_report.as_dict(line) for line in found], indent=2))
     else:
-        telling.show(found)
+        property_report.show(found)
     broken = [(line.policy, one) for line in found for one in line.cells if one.broken]
     for name, one in broken:
         console.note(f"{name}, {one.about.key}: {one.why}")
@@ -189,7 +189,7 @@ def _properties(
         raise typer.Exit(2)
 
 
-def _print(results: list[Decided], spent: float) -> None:
+def _print(results: list[DecidedClaim], spent: float) -> None:
     for paper in dict.fromkeys(one.claim.paper for one in results):
         rows = []
         for one in results:
@@ -209,18 +209,18 @@ def _print(results: list[Decided], spent: float) -> None:
         console.note(f"{key}: another verdict than the ledger stands for")
 
 
-def _keep(results: list[Decided], folder: Path) -> list[Path]:
+def _keep(results: list[DecidedClaim], folder: Path) -> list[Path]:
     """The files that were written."""
     from dataclasses import replace
 
-    from hetopt.proofs.ledger.counterexample_files import keep
-    from hetopt.proofs.ledger.procedures import ForAll, Some
+    from hetopt.proofs.ledger.counterexample_files import store_counterexample
+    from hetopt.proofs.ledger.procedures import Exists, ForAll
 
     paths = []
     for one in results:
         found, means = one.evidence.counterexample, one.claim.means
-        such = means.such if isinstance(means, Some) else means
+        such = means.such if isinstance(means, Exists) else means
         if found is None or found.name or not isinstance(such, ForAll):
             continue
-        paths.append(keep(one.claim, replace(found, case=such.space.build(found.numbers)), folder))
+        paths.append(store_counterexample(one.claim, replace(found, case=such.space.build(found.numbers)), folder))
     return paths

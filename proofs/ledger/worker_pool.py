@@ -14,7 +14,7 @@ from threading import Thread
 
 
 @contextmanager
-def side_by_side(jobs: int) -> Iterator[ProcessPoolExecutor]:
+def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     """So many processes, started afresh; they end with this one or its error, whatever they and it are doing."""
     before = set(active_children())
     pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_as_helper)
@@ -43,7 +43,7 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def aside() -> Iterator[None]:
+def stdout_to_stderr() -> Iterator[None]:
     """What other people's code prints goes to standard error, so that standard output holds the results alone."""
     with redirect_stdout(sys.stderr):
         yield

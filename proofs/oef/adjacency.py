@@ -6,42 +6,42 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import chain, combinations, pairwise
 
-from hetopt.proofs.ledger.claim import Claim, Finding, number
+from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import whole
+from hetopt.proofs.ledger.space import integers
 from hetopt.proofs.oef.tenant_cases import (
     OPTIMAL,
     UNIQUE,
     Optimum,
-    Tenants,
+    TenantCase,
     choose_ratio_ordered,
     ratio_ordered,
     rising,
     slowest_first,
-    tenants,
+    tenant_space,
     weakly_ratio_ordered,
 )
-from hetopt.proofs.small_programs import Row
+from hetopt.proofs.small_programs import RowVector
 
 F = Fraction
 
 
-def out_of_order(case: Tenants, found: Optimum) -> Fraction:
+def out_of_order(case: TenantCase, found: Optimum) -> Fraction:
     """The least part of a type that would have to move so that the row of u1 is filled from left to right."""
     part = [x / m for x, m in zip(found.share[0], case.gpus, strict=True)]
     gaps = [min(part[b], 1 - part[a]) for b in range(case.k) for a in range(b)]
     return max(gaps, default=F(0))
 
 
-def filled(case: Tenants, found: Optimum) -> Finding:
+def filled(case: TenantCase, found: Optimum) -> Finding:
     """Lemma 3.1 for one optimum."""
-    row, there = ", ".join(number(x) for x in found.share[0]), ", ".join(map(str, case.gpus))
+    row, there = ", ".join(fraction_text(x) for x in found.share[0]), ", ".join(map(str, case.gpus))
     words = f"u1 gets ({row}) of ({there}) GPUs"
     picture = case.picture("optimum", found.share)
     return Finding(-out_of_order(case, found), words, (OPTIMAL, UNIQUE), (picture,), found.unique)
 
 
-def filled_everywhere(case: Tenants, found: Optimum, rows: Sequence[tuple[Row, Fraction]]) -> Finding:
+def filled_everywhere(case: TenantCase, found: Optimum, rows: Sequence[tuple[RowVector, Fraction]]) -> Finding:
     """Lemma 3.1 for all allocations under ``rows`` with the total of ``found`` at once.
 
     If one has some of a later type and one lacks some of an earlier type, the mean of both does both.
@@ -62,7 +62,7 @@ def filled_everywhere(case: Tenants, found: Optimum, rows: Sequence[tuple[Row, F
     return Finding(worst.slack, worst.words, certificate, worst.pictures)
 
 
-def gap(case: Tenants, found: Optimum) -> tuple[Fraction, int]:
+def gap(case: TenantCase, found: Optimum) -> tuple[Fraction, int]:
     """The largest gap in somebody's types: the least part that would have to move, and whose it is."""
     worst = (F(0), 0)
     for e, shares in enumerate(found.share):
@@ -74,39 +74,39 @@ def gap(case: Tenants, found: Optimum) -> tuple[Fraction, int]:
     return worst
 
 
-def adjacent(case: Tenants, found: Optimum) -> Finding:
+def adjacent(case: TenantCase, found: Optimum) -> Finding:
     """Theorem 5.2 for one optimum."""
     size, e = gap(case, found)
-    words = f"u{e + 1} gets ({', '.join(number(x) for x in found.share[e])})"
+    words = f"u{e + 1} gets ({', '.join(fraction_text(x) for x in found.share[e])})"
     return Finding(-size, words, (OPTIMAL, UNIQUE), (case.picture("optimum", found.share),), found.unique)
 
 
-def adjacent_everywhere(case: Tenants, *, cooperative: bool) -> Finding:
+def adjacent_everywhere(case: TenantCase, *, cooperative: bool) -> Finding:
     """Theorem 5.2 for all optima at once: the worst of them."""
     found = case.cooperative if cooperative else case.noncooperative
     size, share, e = case.furthest_gap(found, case.envy_rows() if cooperative else case.equal_rows())
-    words = f"an optimum gives u{e + 1} ({', '.join(number(x) for x in share[e])})"
+    words = f"an optimum gives u{e + 1} ({', '.join(fraction_text(x) for x in share[e])})"
     certificate = (OPTIMAL, "the allocation that is shown meets all rows and has the same total")
     return Finding(-size, words, certificate, (case.picture("one of the optima", share),))
 
 
-def sorted_optimum(case: Tenants) -> Finding:
+def sorted_optimum(case: TenantCase) -> Finding:
     """Theorem 5.2 for all optima that the second program may choose."""
     gain = [(e + 1) * (j + 1) * w for e, row in enumerate(case.speed) for j, w in enumerate(row)]
     found = case.best_of(gain, case.equal_rows())
     value = sum((g * x for g, x in zip(gain, chain(*found.share), strict=True)), F(0))
     best = ([-g for g in gain], -value)
     size, share, e = case.furthest_gap(found, [*case.equal_rows(), best])
-    words = f"an optimum gives u{e + 1} ({', '.join(number(x) for x in share[e])})"
+    words = f"an optimum gives u{e + 1} ({', '.join(fraction_text(x) for x in share[e])})"
     return Finding(-size, words, (OPTIMAL,), (case.picture("one of the optima", share),))
 
 
-def served_in_order(case: Tenants) -> Finding:
+def served_in_order(case: TenantCase) -> Finding:
     """Lemma 3.1 and Theorem 5.2 for all optima of the largest total under the sharing incentive."""
     found, rows = case.sharing, case.sharing_rows()
     first = filled_everywhere(case, found, rows)
     size, share, e = case.furthest_gap(found, rows)
-    words = f"an optimum gives u{e + 1} ({', '.join(number(x) for x in share[e])})"
+    words = f"an optimum gives u{e + 1} ({', '.join(fraction_text(x) for x in share[e])})"
     second = Finding(-size, words, first.certificate, (case.picture("one of the optima", share),))
     return min(first, second, key=lambda finding: finding.slack)
 
@@ -180,7 +180,7 @@ strict case."""
 
 TYPES_OF = r"where $w_l^1 = 1$ and later types are faster for everybody"
 RATIO = r"$w_l^j w_h^{j'} > w_l^{j'} w_h^j$ for all users $l < h$ and types $j < j'$, all speedups positive"
-ANY_ORDER = tenants(ratio_ordered, chosen=choose_ratio_ordered)
+ANY_ORDER = tenant_space(ratio_ordered, chosen=choose_ratio_ordered)
 
 CLAIMS = (
     Claim(
@@ -191,7 +191,7 @@ CLAIMS = (
         + TYPES_OF
         + r", is served from left to right: $x_1^{j'} > 0$ only if $x_1^j = m_j$ for all $j < j'$ "
         r"(non-cooperative OEF).",
-        means=ForAll(tenants(slowest_first), lambda c: filled(c, c.noncooperative)),
+        means=ForAll(tenant_space(slowest_first), lambda c: filled(c, c.noncooperative)),
         expected="false",
         policies=("oef-noncooperative",),
         instead="oef/lemma-3.1-ratio",
@@ -213,7 +213,7 @@ CLAIMS = (
         place="Lemma 3.1",
         statement=r"Lemma 3.1 for cooperative OEF, with its order: $w_1^j = \min_l w_l^j$, " + TYPES_OF + ".",
         means=ForAll(
-            tenants(slowest_first),
+            tenant_space(slowest_first),
             lambda c: filled(c, c.cooperative),
         ),
         expected="false",
@@ -227,7 +227,7 @@ CLAIMS = (
         place="Lemma 3.1",
         statement=f"Lemma 3.1 for cooperative OEF with two ratio-ordered users (every optimum): {RATIO}.",
         means=ForAll(
-            tenants(ratio_ordered, n=(2, 2), chosen=choose_ratio_ordered),
+            tenant_space(ratio_ordered, n=(2, 2), chosen=choose_ratio_ordered),
             lambda c: filled_everywhere(c, c.cooperative, c.envy_rows()),
         ),
         expected="true",
@@ -241,7 +241,7 @@ CLAIMS = (
         place="Lemma 3.1",
         statement=f"Lemma 3.1 for cooperative OEF with three ratio-ordered users (every optimum): {RATIO}.",
         means=ForAll(
-            tenants(ratio_ordered, n=(3, 3), chosen=choose_ratio_ordered),
+            tenant_space(ratio_ordered, n=(3, 3), chosen=choose_ratio_ordered),
             lambda c: filled_everywhere(c, c.cooperative, c.envy_rows()),
         ),
         expected="true",
@@ -254,7 +254,9 @@ CLAIMS = (
         paper="OEF",
         place="Lemma 3.1",
         statement=f"Lemma 3.1 for cooperative OEF with four or more ratio-ordered users: {RATIO}.",
-        means=ForAll(tenants(ratio_ordered, n=(4, 5), chosen=choose_ratio_ordered), lambda c: filled(c, c.cooperative)),
+        means=ForAll(
+            tenant_space(ratio_ordered, n=(4, 5), chosen=choose_ratio_ordered), lambda c: filled(c, c.cooperative)
+        ),
         expected="open",
         printed=False,
         policies=("oef-cooperative",),
@@ -265,7 +267,7 @@ CLAIMS = (
         place="Lemma 3.1",
         statement=r"Lemma 3.1 for the largest total under the sharing incentive, with its order: "
         r"$w_1^j = \min_l w_l^j$, " + TYPES_OF + ".",
-        means=ForAll(tenants(slowest_first), lambda c: filled(c, c.sharing)),
+        means=ForAll(tenant_space(slowest_first), lambda c: filled(c, c.sharing)),
         expected="false",
         policies=("sharing-incentive-only",),
         instead="oef/lemma-3.1-sharing-ratio",
@@ -292,7 +294,7 @@ CLAIMS = (
         statement=r"Non-cooperative OEF gives everybody adjacent types; users ordered by elementwise speedups, "
         + TYPES_OF
         + ".",
-        means=ForAll(tenants(slowest_first), lambda c: adjacent(c, c.noncooperative)),
+        means=ForAll(tenant_space(slowest_first), lambda c: adjacent(c, c.noncooperative)),
         expected="false",
         policies=("oef-noncooperative",),
         instead="oef/thm-5.2-ratio",
@@ -315,7 +317,7 @@ CLAIMS = (
         statement=r"The same where ratios may be equal: $w_l^j w_h^{j'} \ge w_l^{j'} w_h^j$, all positive "
         "(every optimum).",
         means=ForAll(
-            tenants(lambda c: weakly_ratio_ordered(c) and rising(c)),
+            tenant_space(lambda c: weakly_ratio_ordered(c) and rising(c)),
             lambda c: adjacent_everywhere(c, cooperative=False),
         ),
         expected="false",
@@ -329,7 +331,7 @@ CLAIMS = (
         place="Theorem 5.2",
         statement=r"Where ratios may be equal, every optimum with the largest $\sum_{l,j} l\, j\, w_l^j x_l^j$ gives "
         "adjacent types; positive speedups.",
-        means=ForAll(tenants(weakly_ratio_ordered), sorted_optimum),
+        means=ForAll(tenant_space(weakly_ratio_ordered), sorted_optimum),
         expected="true",
         printed=False,
         policies=("oef-noncooperative",),
@@ -344,7 +346,7 @@ CLAIMS = (
         + TYPES_OF
         + ".",
         means=ForAll(
-            tenants(slowest_first),
+            tenant_space(slowest_first),
             lambda c: adjacent(c, c.cooperative),
         ),
         expected="false",
@@ -357,11 +359,11 @@ CLAIMS = (
         place="Theorem 5.2",
         statement=f"The same for three or more ratio-ordered users, {TYPES_OF}: {RATIO}.",
         means=ForAll(
-            tenants(
+            tenant_space(
                 lambda c: ratio_ordered(c) and rising(c),
                 n=(3, 4),
                 k=(3, 4),
-                speeds=whole(1, 16),
+                speeds=integers(1, 16),
                 chosen=choose_ratio_ordered,
             ),
             lambda c: adjacent(c, c.cooperative),
@@ -377,7 +379,7 @@ CLAIMS = (
         place="Theorem 5.2",
         statement=f"Every optimum of cooperative OEF gives two ratio-ordered users adjacent types: {RATIO}.",
         means=ForAll(
-            tenants(ratio_ordered, n=(2, 2), chosen=choose_ratio_ordered),
+            tenant_space(ratio_ordered, n=(2, 2), chosen=choose_ratio_ordered),
             lambda c: adjacent_everywhere(c, cooperative=True),
         ),
         expected="true",

@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 
-from hetopt.proofs.oef.tenant_cases import Optimum, Share, Tenants
-from hetopt.proofs.small_programs import Row, maximise
+from hetopt.proofs.oef.tenant_cases import Optimum, Share, TenantCase
+from hetopt.proofs.small_programs import RowVector, maximise_exactly
 
 F = Fraction
 
 
-def gavel(case: Tenants) -> Optimum:
+def gavel(case: TenantCase) -> Optimum:
     """Max-min of the ratios to the equal split, nobody with more than one GPU's time: [OEF, eq. 3].
 
     The tenant's row, ``sum_j x_l^j <= 1``, is Gavel's own; OEF does not have it.
     """
     shares = case.n * case.k
-    rows: list[tuple[Row, Fraction]] = []
+    rows: list[tuple[RowVector, Fraction]] = []
     for j, m in enumerate(case.gpus):
         rows.append(([F(1) if c < shares and c % case.k == j else F(0) for c in range(shares + 1)], m))
     for e in range(case.n):
@@ -26,13 +26,13 @@ def gavel(case: Tenants) -> Optimum:
         fair = case.worth(e, case.gpus) / case.n
         own = [-case.speed[e][c % case.k] if c // case.k == e else F(0) for c in range(shares)]
         rows.append(([*own, fair], F(0)))
-    found = maximise([*[F(0)] * shares, F(1)], rows)
+    found = maximise_exactly([*[F(0)] * shares, F(1)], rows)
     share = tuple(tuple(found.x[e * case.k : (e + 1) * case.k]) for e in range(case.n))
     return Optimum(share, sum(case.rates(share), F(0)), found.unique, found.dual)
 
 
 @dataclass(frozen=True)
-class Trade:
+class PairTrade:
     """``seller`` hands ``moved`` GPUs of ``fast`` to ``buyer`` for ``price`` times as many of ``slow``."""
 
     buyer: int
@@ -43,7 +43,7 @@ class Trade:
     moved: Fraction
 
 
-def gandiva_fair(case: Tenants) -> tuple[Share, list[Trade]]:
+def gandiva_fair(case: TenantCase) -> tuple[Share, list[PairTrade]]:
     """Equal split, then trades at second prices; speedups positive. The rule of ``models/gandiva_fair.py``."""
     share = [[m / case.n for m in case.gpus] for _ in range(case.n)]
     trades = []
@@ -59,7 +59,7 @@ def gandiva_fair(case: Tenants) -> tuple[Share, list[Trade]]:
     return tuple(tuple(row) for row in share), trades
 
 
-def _pairs(case: Tenants) -> list[tuple[int, int]]:
+def _pairs(case: TenantCase) -> list[tuple[int, int]]:
     """Pairs of types, the greatest gap of speedups first; the fast one is the faster for most."""
     found = []
     for i, j in combinations(range(case.k), 2):
@@ -71,7 +71,7 @@ def _pairs(case: Tenants) -> list[tuple[int, int]]:
     return [(slow, fast) for _, slow, fast in sorted(found)]
 
 
-def _next(gain: list[Fraction], share: list[list[Fraction]], slow: int, fast: int) -> Trade | None:
+def _next(gain: list[Fraction], share: list[list[Fraction]], slow: int, fast: int) -> PairTrade | None:
     buyers = [e for e, row in enumerate(share) if row[slow] > 0]
     sellers = [e for e, row in enumerate(share) if row[fast] > 0]
     if not buyers or not sellers:
@@ -81,4 +81,4 @@ def _next(gain: list[Fraction], share: list[list[Fraction]], slow: int, fast: in
         return None
     second = max((gain[e] for e in buyers if e != buyer), default=F(0))
     price = second if second > gain[seller] else (gain[buyer] + gain[seller]) / 2
-    return Trade(buyer, seller, slow, fast, price, min(share[seller][fast], share[buyer][slow] / price))
+    return PairTrade(buyer, seller, slow, fast, price, min(share[seller][fast], share[buyer][slow] / price))

@@ -13,16 +13,16 @@ from hetopt.data.instance import Instance
 from hetopt.models import oef
 from hetopt.models.switching import SwitchingCost
 from hetopt.proofs.ledger.claim import Claim, Finding
-from hetopt.proofs.ledger.finding_pictures import shares
+from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import Numbers, Space, Table, parts, whole
-from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, UNIQUE, Tenants
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
+from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, UNIQUE, TenantCase
 
 F = Fraction
 
 
 @dataclass(frozen=True)
-class Moving:
+class HeldGPUsCase:
     """Tenants who hold GPUs now, and a price for every GPU gained.
 
     Attributes
@@ -35,7 +35,7 @@ class Moving:
         Of a GPU gained.
     """
 
-    tenants: Tenants
+    tenants: TenantCase
     first: tuple[Fraction, ...]
     price: Fraction
 
@@ -58,24 +58,24 @@ class Moving:
         assert verdict.exact is not None
         gpus = [list(row) for row in exact.share]
         worth = [self.tenants.worth(e, row) for e, row in enumerate(gpus)]
-        picture = shares("optimum with the switching cost", gpus, self.tenants.gpus, worth)
+        picture = shares_picture("optimum with the switching cost", gpus, self.tenants.gpus, worth)
         return Finding(verdict.exact, verdict.explain(), (OPTIMAL, UNIQUE), (picture,), bool(exact.unique))
 
 
-def moving() -> Space[Moving]:
+def held_gpus_space() -> Space[HeldGPUsCase]:
     """Two or three tenants; each holds nothing or an equal part."""
 
-    def build(numbers: Numbers) -> Moving:
+    def build(numbers: CaseNumbers) -> HeldGPUsCase:
         speed = tuple((F(1), *row) for row in numbers["speed"])
         n = len(speed)
         first = tuple(part / n for part in numbers.row("held"))
-        return Moving(Tenants(speed, numbers.row("gpus")), first, numbers.one("price"))
+        return HeldGPUsCase(TenantCase(speed, numbers.row("gpus")), first, numbers.one("price"))
 
     tables = {
-        "speed": Table("n", "k-1", whole(1, 6)),
-        "gpus": Table(1, "k", GPUS),
-        "held": Table(1, "n", whole(0, 1)),
-        "price": Table(1, 1, parts(0, 4, 2)),
+        "speed": TableShape("n", "k-1", integers(1, 6)),
+        "gpus": TableShape(1, "k", GPUS),
+        "held": TableShape(1, "n", integers(0, 1)),
+        "price": TableShape(1, 1, rationals(0, 4, 2)),
     }
     return Space({"n": (2, 3), "k": (2, 2)}, tables, build)
 
@@ -87,7 +87,10 @@ CLAIMS = (
         place="eq. (10), extended",
         statement="Cooperative OEF with a price on every GPU gained stays envy-free (every optimum).",
         means=ForAll(
-            moving(), lambda c: c.finding(envy_free(c.instance, c.optimum, exact=True)), share=F(1, 2), every=True
+            held_gpus_space(),
+            lambda c: c.finding(envy_free(c.instance, c.optimum, exact=True)),
+            share=F(1, 2),
+            every=True,
         ),
         expected="true",
         printed=False,
@@ -100,7 +103,7 @@ CLAIMS = (
         place="eq. (10), extended",
         statement="Cooperative OEF with a price on every GPU gained gives the sharing incentive.",
         means=ForAll(
-            moving(),
+            held_gpus_space(),
             lambda c: c.finding(sharing_incentive(c.instance, c.optimum, exact=True)),
         ),
         expected="false",

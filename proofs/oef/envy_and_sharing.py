@@ -7,19 +7,19 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from hetopt.proofs.ledger.claim import Claim, Finding, number
+from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import parts
-from hetopt.proofs.oef.tenant_cases import OPTIMAL, Optimum, Tenants, rising, tenants
+from hetopt.proofs.ledger.space import rationals
+from hetopt.proofs.oef.tenant_cases import OPTIMAL, Optimum, TenantCase, rising, tenant_space
 
 F = Fraction
-ZEROS = parts(0, 6, 2)
-ANY = tenants(speeds=ZEROS)
-WEIGHTED = tenants(speeds=ZEROS, weights=parts(1, 3, 2), n=(1, 4), k=(1, 3))
+ZEROS = rationals(0, 6, 2)
+ANY = tenant_space(speeds=ZEROS)
+WEIGHTED = tenant_space(speeds=ZEROS, weights=rationals(1, 3, 2), n=(1, 4), k=(1, 3))
 
 
-def most_envy(case: Tenants, found: Optimum) -> Finding:
+def most_envy(case: TenantCase, found: Optimum) -> Finding:
     """Envy-freeness of one allocation."""
     worst, who = None, (0, 0)
     for e in range(case.n):
@@ -30,50 +30,53 @@ def most_envy(case: Tenants, found: Optimum) -> Finding:
                 if worst is None or slack < worst:
                     worst, who = slack, (e, o)
     slack = F(0) if worst is None else worst
-    words = f"u{who[0] + 1} would have {number(-slack)} more with what u{who[1] + 1} has" if slack < 0 else "no envy"
+    words = (
+        f"u{who[0] + 1} would have {fraction_text(-slack)} more with what u{who[1] + 1} has" if slack < 0 else "no envy"
+    )
     return Finding(slack, words, (OPTIMAL,), (case.picture("optimum", found.share),))
 
 
-def least_surplus(case: Tenants, found: Optimum) -> Finding:
+def least_surplus(case: TenantCase, found: Optimum) -> Finding:
     """The sharing incentive of one allocation."""
     part = [w / sum(case.weights) for w in case.weights]
     slacks = [case.worth(e, found.share[e]) - part[e] * case.worth(e, case.gpus) for e in range(case.n)]
     slack = min(slacks)
     e = slacks.index(slack)
     words = (
-        f"u{e + 1} has {number(case.worth(e, found.share[e]))}, its part of the cluster is worth {number(slack)} less"
+        f"u{e + 1} has {fraction_text(case.worth(e, found.share[e]))}, its part of the cluster is "
+        f"worth {fraction_text(slack)} less"
     )
     if slack < 0:
-        words = f"u{e + 1} has {number(-slack)} less than with its part of the cluster"
+        words = f"u{e + 1} has {fraction_text(-slack)} less than with its part of the cluster"
     return Finding(slack, words, (OPTIMAL,), (case.picture("optimum", found.share),))
 
 
-def idle(case: Tenants, found: Optimum) -> Finding:
+def idle(case: TenantCase, found: Optimum) -> Finding:
     """Whether everything that somebody can use is in use."""
     used = [sum((row[j] for row in found.share), F(0)) for j in range(case.k)]
     free = [
         m - u if any(row[j] > 0 for row in case.speed) else F(0)
         for j, (m, u) in enumerate(zip(case.gpus, used, strict=True))
     ]
-    return Finding(-max(free), f"{number(max(free))} GPUs of a type are idle", (OPTIMAL,))
+    return Finding(-max(free), f"{fraction_text(max(free))} GPUs of a type are idle", (OPTIMAL,))
 
 
-def as_large_as_all(case: Tenants) -> Finding:
+def as_large_as_all(case: TenantCase) -> Finding:
     """The unqualified "optimal resource efficiency": no allocation at all has a larger total."""
     coop, free = case.cooperative, case.free
-    words = f"its total is {number(coop.total)}; without envy-freeness {number(free.total)} is possible"
+    words = f"its total is {fraction_text(coop.total)}; without envy-freeness {fraction_text(free.total)} is possible"
     pictures = (case.picture("cooperative OEF", coop.share), case.picture("largest total", free.share))
     return Finding(coop.total - free.total, words, (OPTIMAL,), pictures)
 
 
-def order_of_totals(case: Tenants) -> Finding:
+def order_of_totals(case: TenantCase) -> Finding:
     """Totals: noncooperative <= cooperative <= sharing incentive only <= free."""
     totals = [case.noncooperative.total, case.cooperative.total, case.sharing.total, case.free.total]
     slack = min(b - a for a, b in pairwise(totals))
-    return Finding(slack, " <= ".join(map(number, totals)), (OPTIMAL,))
+    return Finding(slack, " <= ".join(map(fraction_text, totals)), (OPTIMAL,))
 
 
-def between(case: Tenants) -> Finding:
+def between(case: TenantCase) -> Finding:
     """Equal budgets: total between those of both OEF programs, with room for the policy's rounding."""
     import hetopt
     from hetopt.models.ceei import equal_budgets
@@ -82,17 +85,19 @@ def between(case: Tenants) -> Finding:
     total = F(float(hetopt.solve(equal_budgets(), case.instance).rate.sum()))
     room = F(EQUAL * scale(float(case.free.total)))
     low, high = case.noncooperative.total, case.cooperative.total
-    return Finding(min(total - low, high - total) + room, f"{number(low)} <= {float(total):.6g} <= {number(high)}")
+    return Finding(
+        min(total - low, high - total) + room, f"{fraction_text(low)} <= {float(total):.6g} <= {fraction_text(high)}"
+    )
 
 
-def as_printed(case: Tenants) -> Finding:
+def as_printed(case: TenantCase) -> Finding:
     """Equation (10c) as printed compares a rate with itself, so the program is that of eq. (4).
 
     Some optimum of that is envy-free exactly where cooperative OEF, eq. (10) as meant, has as large a total.
     """
     found = most_envy(case, case.free)
     slack = case.cooperative.total - case.free.total
-    total = f"no envy-free allocation has the total {number(case.free.total)}, so every optimum has envy"
+    total = f"no envy-free allocation has the total {fraction_text(case.free.total)}, so every optimum has envy"
     return Finding(slack, f"{total}; in one of them {found.words}", (OPTIMAL, total), found.pictures)
 
 
@@ -173,7 +178,7 @@ CLAIMS = (
         paper="OEF",
         place="Theorem 5.1",
         statement="Cooperative OEF achieves the optimal resource efficiency, the largest total of eq. (4).",
-        means=ForAll(tenants(rising), as_large_as_all),
+        means=ForAll(tenant_space(rising), as_large_as_all),
         expected="false",
         policies=("oef-cooperative",),
         instead="oef/totals",
@@ -201,7 +206,7 @@ largest of all.""",
         paper="OEF",
         place="Theorem 5.1",
         statement=r"total(non-cooperative) $\le$ total(equal budgets) $\le$ total(cooperative).",
-        means=ForAll(tenants(speeds=parts(1, 6, 2)), between, share=F(1, 2)),
+        means=ForAll(tenant_space(speeds=rationals(1, 6, 2)), between, share=F(1, 2)),
         expected="true",
         printed=False,
         policies=("ceei", "oef-cooperative", "oef-noncooperative"),

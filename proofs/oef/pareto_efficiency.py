@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hetopt.proofs.ledger.claim import Claim, Finding, number
+from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import parts, whole
-from hetopt.proofs.oef.tenant_cases import OPTIMAL, UNIQUE, Optimum, Tenants, positive, rising, tenants
+from hetopt.proofs.ledger.space import integers, rationals
+from hetopt.proofs.oef.tenant_cases import OPTIMAL, UNIQUE, Optimum, TenantCase, positive, rising, tenant_space
 
 F = Fraction
 
@@ -16,7 +16,7 @@ F = Fraction
 EQUAL_RATES = "all optima have the same rates, t* each"
 
 
-def efficient(case: Tenants, found: Optimum, *, equal: bool = False) -> Finding:
+def efficient(case: TenantCase, found: Optimum, *, equal: bool = False) -> Finding:
     """Whether some other allocation gives somebody more and nobody less, by a linear program.
 
     With ``equal`` all optima have the same rates, so any of them speaks for all.
@@ -34,7 +34,7 @@ def efficient(case: Tenants, found: Optimum, *, equal: bool = False) -> Finding:
 
 
 def _listed(values: tuple[Fraction, ...]) -> str:
-    return ", ".join(map(number, values))
+    return ", ".join(map(fraction_text, values))
 
 
 def skipped_level() -> str:
@@ -77,7 +77,7 @@ CLAIMS = (
         place="Theorem 5.3",
         statement=r"Non-cooperative OEF is Pareto-efficient also where some speedups are 0, $w_l^1 = 1$.",
         means=ForAll(
-            tenants(speeds=whole(0, 6)),
+            tenant_space(speeds=integers(0, 6)),
             lambda c: efficient(c, c.noncooperative, equal=True),
         ),
         expected="false",
@@ -92,7 +92,9 @@ CLAIMS = (
         paper="OEF",
         place="Theorem 5.3",
         statement=r"Non-cooperative OEF is Pareto-efficient where all speedups are positive (every optimum).",
-        means=ForAll(tenants(positive, speeds=parts(0, 6, 2)), lambda c: efficient(c, c.noncooperative, equal=True)),
+        means=ForAll(
+            tenant_space(positive, speeds=rationals(0, 6, 2)), lambda c: efficient(c, c.noncooperative, equal=True)
+        ),
         expected="true",
         policies=("oef-noncooperative",),
         proof=r"""
@@ -106,7 +108,7 @@ $t^*$. Then all have more than $t^*$: a contradiction.""",
         place="Theorem 5.3",
         statement=r"Cooperative OEF is Pareto-efficient.",
         means=ForAll(
-            tenants(rising),
+            tenant_space(rising),
             lambda c: efficient(c, c.cooperative),
         ),
         expected="false",
@@ -122,7 +124,7 @@ $t^*$. Then all have more than $t^*$: a contradiction.""",
         place="Theorem 5.3",
         statement=r"Cooperative OEF is Pareto-efficient for two GPU types.",
         means=ForAll(
-            tenants(positive, n=(4, 5), k=(2, 2), speeds=whole(1, 30)),
+            tenant_space(positive, n=(4, 5), k=(2, 2), speeds=integers(1, 30)),
             lambda c: efficient(c, c.cooperative),
         ),
         expected="false",
@@ -135,7 +137,9 @@ $t^*$. Then all have more than $t^*$: a contradiction.""",
         paper="OEF",
         place="Theorem 5.3",
         statement=r"Cooperative OEF is Pareto-efficient for two users (every optimum).",
-        means=ForAll(tenants(n=(2, 2), speeds=parts(0, 6, 2)), lambda c: efficient(c, c.cooperative), every=True),
+        means=ForAll(
+            tenant_space(n=(2, 2), speeds=rationals(0, 6, 2)), lambda c: efficient(c, c.cooperative), every=True
+        ),
         expected="true",
         printed=False,
         policies=("oef-cooperative",),
@@ -151,7 +155,7 @@ that harms nobody keeps it, and its total would be larger than the largest.""",
         statement=r"Cooperative OEF is Pareto-efficient for three users and two GPU types, all speedups positive "
         "(every optimum).",
         means=ForAll(
-            tenants(positive, n=(3, 3), k=(2, 2), speeds=parts(0, 9, 2)),
+            tenant_space(positive, n=(3, 3), k=(2, 2), speeds=rationals(0, 9, 2)),
             lambda c: efficient(c, c.cooperative),
             every=True,
         ),

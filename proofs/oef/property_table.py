@@ -7,24 +7,24 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from hetopt.proofs.ledger.claim import Claim, Finding, Word
-from hetopt.proofs.ledger.procedures import ForAll, Some
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
+from hetopt.proofs.ledger.procedures import Exists, ForAll
 from hetopt.proofs.ledger.space import Space
 from hetopt.proofs.oef.baseline_rules import gandiva_fair, gavel
 from hetopt.proofs.oef.envy_and_sharing import SHARING_INCENTIVE, least_surplus, most_envy
-from hetopt.proofs.oef.misreports import Lie, anyhow, lies, over, pays
+from hetopt.proofs.oef.misreports import MisreportCase, any_report, misreport_pays, misreport_space, over
 from hetopt.proofs.oef.pareto_efficiency import CLAIMS as EFFICIENCY
 from hetopt.proofs.oef.pareto_efficiency import efficient
 from hetopt.proofs.oef.strategy_proofness import OVER
-from hetopt.proofs.oef.tenant_cases import OPTIMAL, UNIQUE, Optimum, Tenants, positive, rising, tenants
+from hetopt.proofs.oef.tenant_cases import OPTIMAL, UNIQUE, Optimum, TenantCase, positive, rising, tenant_space
 
 F = Fraction
 RULE = "the rule gives one allocation, computed in fractions"
 
-By = Callable[[Tenants], Optimum]
+By = Callable[[TenantCase], Optimum]
 
 
-def by_gandiva_fair(case: Tenants) -> Optimum:
+def by_gandiva_fair(case: TenantCase) -> Optimum:
     """What the trades end with: one allocation, so as good as a unique optimum."""
     share, _ = gandiva_fair(case)
     return Optimum(share, sum(case.rates(share), F(0)), True, ())
@@ -36,22 +36,22 @@ def decided(finding: Finding, found: Optimum) -> Finding:
     return Finding(finding.slack, finding.words, certificate, finding.pictures, found.unique)
 
 
-def envy(case: Tenants, by: By) -> Finding:
+def envy(case: TenantCase, by: By) -> Finding:
     """Envy-freeness."""
     return decided(most_envy(case, by(case)), by(case))
 
 
-def sharing(case: Tenants, by: By) -> Finding:
+def sharing(case: TenantCase, by: By) -> Finding:
     """The sharing incentive."""
     return decided(least_surplus(case, by(case)), by(case))
 
 
-def pareto(case: Tenants, by: By) -> Finding:
+def pareto(case: TenantCase, by: By) -> Finding:
     """Pareto efficiency under capacity alone."""
     return decided(efficient(case, by(case)), by(case))
 
 
-def total(case: Tenants, by: By) -> Finding:
+def total(case: TenantCase, by: By) -> Finding:
     """The largest total among allocations with the sharing incentive, as section 2.4 measures."""
     found, best = by(case), case.sharing
     words = f"the total is {found.total}; {best.total} is possible with the sharing incentive"
@@ -59,33 +59,33 @@ def total(case: Tenants, by: By) -> Finding:
     return decided(Finding(found.total - best.total, words, pictures=pictures), found)
 
 
-def lie(case: Lie, by: By) -> Finding:
+def lie(case: MisreportCase, by: By) -> Finding:
     """Strategy-proofness against over-reports."""
-    return pays(case, by(case.truth), by(case.told))
+    return misreport_pays(case, by(case.truth), by(case.told))
 
 
-PLAIN = tenants(lambda c: positive(c) and rising(c), n=(2, 3), k=(2, 3))
-FEW_GPUS = tenants(lambda c: rising(c) and sum(c.gpus) <= c.n, n=(2, 4), k=(2, 3))
-LIES = lies(over, n=(2, 3), k=(2, 2), where=lambda c: rising(c.truth) and rising(c.told))
+PLAIN = tenant_space(lambda c: positive(c) and rising(c), n=(2, 3), k=(2, 3))
+FEW_GPUS = tenant_space(lambda c: rising(c) and sum(c.gpus) <= c.n, n=(2, 4), k=(2, 3))
+LIES = misreport_space(over, n=(2, 3), k=(2, 2), where=lambda c: rising(c.truth) and rising(c.told))
 
 
-def second_price(truth: Tenants) -> bool:
+def second_price(truth: TenantCase) -> bool:
     """The first user accelerates most, and of the others not all alike: it pays what the second one would."""
     first, *others = (row[1] for row in truth.speed)
     return first > max(others) > min(others)
 
 
-FASTEST_LIES = lies(
-    anyhow,
+FASTEST_LIES = misreport_space(
+    any_report,
     n=(3, 4),
     k=(2, 2),
     where=lambda c: rising(c.truth) and rising(c.told) and second_price(c.truth),
 )
 """Of the one who accelerates most, in any direction."""
-LIES_ON_FEW_GPUS = lies(
+LIES_ON_FEW_GPUS = misreport_space(
     over, n=(2, 4), k=(2, 2), where=lambda c: rising(c.truth) and rising(c.told) and sum(c.truth.gpus) <= c.truth.n
 )
-Check = Callable[[Tenants, By], Finding]
+Check = Callable[[TenantCase, By], Finding]
 CHECKS: dict[str, tuple[str, Check]] = {
     "pareto": ("Pareto-efficient", pareto),
     "envy": ("envy-free", envy),
@@ -95,25 +95,25 @@ CHECKS: dict[str, tuple[str, Check]] = {
 
 
 @dataclass(frozen=True)
-class Scheduler:
+class TableRow:
     """A row of the table: how it is called here and there, what it allocates, and the cases that it is for."""
 
     key: str
     name: str
     policy: str
     by: By
-    cases: Space[Tenants] = PLAIN
-    lies: Space[Lie] = LIES
+    cases: Space[TenantCase] = PLAIN
+    lies: Space[MisreportCase] = LIES
     note: str = ""
     level: bool = False
 
-    def any_optimum(self, case: Tenants) -> Optimum:
+    def any_optimum(self, case: TenantCase) -> Optimum:
         """An allocation that speaks for all optima where these have the same rates (``level``)."""
         found = self.by(case)
         return replace(found, unique=found.unique or self.level)
 
     def cell(
-        self, column: str, *, printed: bool, expected: Word, proof: str = "", instead: str = "", mark: str = ""
+        self, column: str, *, printed: bool, expected: ClaimVerdict, proof: str = "", instead: str = "", mark: str = ""
     ) -> Claim:
         """One cell: "yes" is a claim about all cases, "no" one about some case."""
         key = f"oef/table-1-{self.key}-{column}"
@@ -130,7 +130,7 @@ class Scheduler:
             paper="OEF",
             place="Table 1",
             statement=f"{self.name} is {'' if printed else 'not '}{words}.",
-            means=means if printed else Some(means),
+            means=means if printed else Exists(means),
             expected=expected,
             policies=(self.policy,),
             proof=proof or ("" if printed else "One instance is enough."),
@@ -139,7 +139,7 @@ class Scheduler:
         )
 
 
-GAVEL = Scheduler(
+GAVEL = TableRow(
     "gavel",
     "Gavel",
     "gavel-max-min",
@@ -150,7 +150,7 @@ GAVEL = Scheduler(
     "many GPUs as tenants; with more the equal split breaks that row. The policy `gavel-max-min` has that row for jobs "
     "alone.",
 )
-GANDIVA = Scheduler(
+GANDIVA = TableRow(
     "gandiva",
     "Gandiva_fair",
     "gandiva-fair",
@@ -163,8 +163,8 @@ BOTH = (
 BOTH += "its yardstick for Gandiva_fair (section 2.4) neither is optimal. No program has all five."
 OTHER = "The other of the two has it:"
 ANY = "Against any report it is not: `oef/thm-5.4`."
-COOPERATIVE = Scheduler("cooperative", "Cooperative OEF", "oef-cooperative", lambda case: case.cooperative, note=BOTH)
-NONCOOPERATIVE = Scheduler(
+COOPERATIVE = TableRow("cooperative", "Cooperative OEF", "oef-cooperative", lambda case: case.cooperative, note=BOTH)
+NONCOOPERATIVE = TableRow(
     "noncooperative",
     "Non-cooperative OEF",
     "oef-noncooperative",
@@ -243,7 +243,7 @@ CLAIMS = (
         paper="OEF",
         place="Table 1",
         statement="Gandiva_fair is Pareto-efficient for two GPU types where all speedups are positive.",
-        means=ForAll(tenants(positive, n=(2, 5), k=(2, 2)), lambda c: pareto(c, by_gandiva_fair)),
+        means=ForAll(tenant_space(positive, n=(2, 5), k=(2, 2)), lambda c: pareto(c, by_gandiva_fair)),
         expected="true",
         printed=False,
         policies=("gandiva-fair",),

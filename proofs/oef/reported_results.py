@@ -6,8 +6,15 @@ from fractions import Fraction
 from itertools import product
 
 from hetopt.proofs.ledger.claim import Claim
-from hetopt.proofs.ledger.procedures import Computation, Computed, Untestable, rounds_to, row, said
-from hetopt.proofs.oef.tenant_cases import Tenants
+from hetopt.proofs.ledger.procedures import (
+    ByComputation,
+    Computation,
+    Untestable,
+    compare_number,
+    compare_values,
+    rounds_to,
+)
+from hetopt.proofs.oef.tenant_cases import TenantCase
 
 F = Fraction
 HALF = F(1, 200)
@@ -18,7 +25,7 @@ def fig_1() -> Computation:
     """Max-min against cooperative OEF for VGG (1.39) and LSTM (2.15), one GPU of two types each."""
     ratios, losses = [], []
     for a, b in product((F(139, 100) - HALF, F(139, 100) + HALF), (F(215, 100) - HALF, F(215, 100) + HALF)):
-        case = Tenants(((F(1), a), (F(1), b)), (F(1), F(1)))
+        case = TenantCase(((F(1), a), (F(1), b)), (F(1), F(1)))
         found = case.cooperative
         split = [case.worth(e, case.gpus) / 2 for e in range(2)]
         ratios.append(case.worth(1, found.share[1]) / split[1])
@@ -27,7 +34,11 @@ def fig_1() -> Computation:
     times, less = ([f"{float(v):.3f}" for v in (min(found), max(found))] for found in (ratios, losses))
     words = f"User-2 has {' to '.join(times)} times what max-min gives it, and that loses {' to '.join(less)} of all"
     return Computation(
-        (said("1.18 for some speedups that are printed so", True, reached), row("loss in all", "0.1", losses[0])), words
+        (
+            compare_values("1.18 for some speedups that are printed so", True, reached),
+            compare_number("loss in all", "0.1", losses[0]),
+        ),
+        words,
     )
 
 
@@ -46,7 +57,7 @@ CLAIMS = (
         "OEF",
         "Fig. 1(b), section 2.3.3",
         "Max-min costs User-2 1.18 times its throughput, and the cluster about 10 % (VGG 1.39, LSTM 2.15).",
-        Computed(fig_1),
+        ByComputation(fig_1),
         "true",
         policies=("oef-cooperative", "equal-split"),
         note="With one GPU of each of two types, and any speedups that round to those that are printed.",

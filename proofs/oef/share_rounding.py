@@ -14,10 +14,10 @@ from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.decisions.whole_gpus import WholeGPUs
 from hetopt.models.baselines import by_rule
-from hetopt.proofs.ledger.claim import Claim, Finding, number
-from hetopt.proofs.ledger.finding_pictures import Bar, Timeline
+from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import Numbers, Space, Table, whole
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
 
 F = Fraction
 ROUNDS = 24
@@ -25,7 +25,7 @@ ROUNDS = 24
 
 
 @dataclass(frozen=True)
-class Shares:
+class ConstantShares:
     """Tenants with constant shares of one GPU type, and the smallest gang of each.
 
     Attributes
@@ -81,30 +81,32 @@ class Shares:
             for e, gpus in enumerate(row):
                 for _ in range(gpus):
                     lane += 1
-                    bars.append(Bar(f"GPU {lane}" if lane <= self.gpus else "none left", F(t), F(t + 1), f"u{e + 1}"))
+                    bars.append(
+                        TimelineBar(f"GPU {lane}" if lane <= self.gpus else "none left", F(t), F(t + 1), f"u{e + 1}")
+                    )
         return Timeline(title, tuple(bars), "rounds")
 
 
-def sharers(*, gangs: bool = False, starving: bool = False) -> Space[Shares]:
+def constant_shares_space(*, gangs: bool = False, starving: bool = False) -> Space[ConstantShares]:
     """Two to four tenants who share 1 to 4 GPUs in proportion to small whole numbers; ``starving``: no gang fits."""
 
-    def build(numbers: Numbers) -> Shares | None:
+    def build(numbers: CaseNumbers) -> ConstantShares | None:
         weights, gpus = numbers.row("parts"), int(numbers.one("gpus"))
         demand = tuple(int(d) for d in numbers.row("demand")) if gangs else (1,) * len(weights)
         if max(demand) > gpus:
             return None
-        case = Shares(tuple(gpus * w / sum(weights) for w in weights), gpus, demand)
+        case = ConstantShares(tuple(gpus * w / sum(weights) for w in weights), gpus, demand)
         if starving and not all(d > i for d, i in zip(demand, case.ideal, strict=True)):
             return None
         return case
 
-    tables = {"parts": Table(1, "n", whole(1, 5)), "gpus": Table(1, 1, whole(1, 4))}
+    tables = {"parts": TableShape(1, "n", integers(1, 5)), "gpus": TableShape(1, 1, integers(1, 4))}
     if gangs:
-        tables["demand"] = Table(1, "n", whole(2 if starving else 1, 4))
+        tables["demand"] = TableShape(1, "n", integers(2 if starving else 1, 4))
     return Space({"n": (2, 4)}, tables, build)
 
 
-def within_capacity(case: Shares, *, starve: bool) -> Finding:
+def within_capacity(case: ConstantShares, *, starve: bool) -> Finding:
     """The printed rule against the GPUs that there are."""
     rounds = case.printed(starve=starve)
     asked = [sum(row) for row in rounds]
@@ -115,7 +117,7 @@ def within_capacity(case: Shares, *, starve: bool) -> Finding:
     return Finding(F(case.gpus - most), words, certificate, (case.timeline("as printed", rounds),))
 
 
-def deviation(case: Shares, rounds: list[tuple[int, ...]]) -> Fraction:
+def deviation(case: ConstantShares, rounds: list[tuple[int, ...]]) -> Fraction:
     """The largest |sum of shares - sum of GPUs| of anybody after any round."""
     worst, total = F(0), [0] * len(case.ideal)
     for t, row in enumerate(rounds):
@@ -124,22 +126,22 @@ def deviation(case: Shares, rounds: list[tuple[int, ...]]) -> Fraction:
     return worst
 
 
-def printed_deviation(case: Shares) -> Finding:
+def printed_deviation(case: ConstantShares) -> Finding:
     """|dev| <= 1/2 under the printed rule."""
     worst = deviation(case, case.printed(starve=False))
-    return Finding(F(1, 2) - worst, f"the largest deviation is {number(worst)}")
+    return Finding(F(1, 2) - worst, f"the largest deviation is {fraction_text(worst)}")
 
 
-def deadlines(case: Shares) -> Finding:
+def deadlines(case: ConstantShares) -> Finding:
     """All GPUs handed out, none twice, and |dev| < 1, under earliest deadlines."""
     rounds = case.by_library()
     worst = deviation(case, rounds)
     full = all(sum(row) == case.gpus for row in rounds)
     slack = 1 - worst if full and worst < 1 else F(-1)
-    return Finding(slack, f"the largest deviation is {number(worst)}, all GPUs in use: {full}")
+    return Finding(slack, f"the largest deviation is {fraction_text(worst)}, all GPUs in use: {full}")
 
 
-def nearest_points(case: Shares) -> Finding:
+def nearest_points(case: ConstantShares) -> Finding:
     """T D^2 - |dev|^2, smallest over the rounds T, for shares that are a mean of points that gangs can use."""
     points = [p for p in product(*([0, *range(d, case.gpus + 1)] for d in case.demand)) if sum(p) <= case.gpus]
     points = [(*p, case.gpus - sum(p)) for p in points]
@@ -152,7 +154,7 @@ def nearest_points(case: Shares) -> Finding:
         real = min(points, key=lambda p: sum((a - b) ** 2 for a, b in zip(due, p, strict=True)))
         dev = [a - b for a, b in zip(due, real, strict=True)]
         slack = min(slack, t * diameter - sum(d * d for d in dev))
-    return Finding(slack, f"T D^2 - |dev|^2 >= {number(slack)}")
+    return Finding(slack, f"T D^2 - |dev|^2 >= {fraction_text(slack)}")
 
 
 EARLIEST = r"""
@@ -174,7 +176,7 @@ CLAIMS = (
         statement=r"With $real = round(ideal + dev)$ and $dev \leftarrow dev + ideal - real$ every deviation stays "
         r"within "
         "1/2, so the mean approaches the share.",
-        means=ForAll(sharers(), printed_deviation),
+        means=ForAll(constant_shares_space(), printed_deviation),
         expected="true",
         proof=r"The new deviation is $y - round(y)$ for $y = ideal + dev$. After $T$ rounds the sum of what was got "
         r"is the "
@@ -185,7 +187,7 @@ CLAIMS = (
         paper="OEF",
         place="section 4.3",
         statement=r"Rounding each user's share, $real = round(ideal + dev)$, hands out no more GPUs than there are.",
-        means=ForAll(sharers(), lambda c: within_capacity(c, starve=False)),
+        means=ForAll(constant_shares_space(), lambda c: within_capacity(c, starve=False)),
         expected="false",
         instead="oef/rounding-deadlines",
         note="Implied by the use of the result as a placement.",
@@ -196,7 +198,7 @@ CLAIMS = (
         place="section 4.3",
         statement="Handing out every next GPU by the earliest deadline uses all GPUs, none twice, and keeps every "
         r"deviation below 1, for constant shares with $\sum_i x_i = m$.",
-        means=ForAll(sharers(), deadlines),
+        means=ForAll(constant_shares_space(), deadlines),
         expected="true",
         printed=False,
         proof=EARLIEST,
@@ -208,7 +210,7 @@ CLAIMS = (
         place="section 4.3",
         statement=r"Where gangs need several GPUs and the shares are a mean of usable points, taking the usable point "
         r"nearest to $ideal + dev$ keeps $|dev|^2 \le T D^2$ after $T$ rounds, $D$ the largest distance of two points.",
-        means=ForAll(sharers(gangs=True), nearest_points, share=F(1, 2)),
+        means=ForAll(constant_shares_space(gangs=True), nearest_points, share=F(1, 2)),
         expected="true",
         printed=False,
         proof=r"""
@@ -222,7 +224,7 @@ Let the share be $\sum_p \lambda_p p$ over usable points. $\sum_p \lambda_p |dev
         statement="Where every share is below the smallest demand of its tenant, setting it to 0 until enough has "
         "accumulated keeps within the GPUs that there are.",
         means=ForAll(
-            sharers(gangs=True, starving=True),
+            constant_shares_space(gangs=True, starving=True),
             lambda c: within_capacity(c, starve=True),
         ),
         expected="false",

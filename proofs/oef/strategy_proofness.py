@@ -8,44 +8,44 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from hetopt.proofs.ledger.claim import Claim, Finding, number
+from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_z3
-from hetopt.proofs.ledger.procedures import ForAll, Some
-from hetopt.proofs.ledger.space import Numbers, Space, Table, parts, whole
-from hetopt.proofs.oef.misreports import Lie, anyhow, lies, over, pays, told
-from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, UNIQUE, Tenants, rising
+from hetopt.proofs.ledger.procedures import Exists, ForAll
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
+from hetopt.proofs.oef.misreports import MisreportCase, any_report, misreport_pays, misreport_space, over, row_text
+from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, UNIQUE, TenantCase, rising
 
 F = Fraction
 
 
-def noncooperative(case: Lie) -> Finding:
+def noncooperative(case: MisreportCase) -> Finding:
     """Under non-cooperative OEF, where everybody honest has t*, whichever optimum it is."""
-    return pays(case, case.truth.noncooperative, case.told.noncooperative, level=True)
+    return misreport_pays(case, case.truth.noncooperative, case.told.noncooperative, level=True)
 
 
-def cooperative(case: Lie) -> Finding:
+def cooperative(case: MisreportCase) -> Finding:
     """Under the largest total with envy-freeness."""
-    return pays(case, case.truth.cooperative, case.told.cooperative)
+    return misreport_pays(case, case.truth.cooperative, case.told.cooperative)
 
 
-def sharing(case: Lie) -> Finding:
+def sharing(case: MisreportCase) -> Finding:
     """Under the largest total with the sharing incentive."""
-    return pays(case, case.truth.sharing, case.told.sharing)
+    return misreport_pays(case, case.truth.sharing, case.told.sharing)
 
 
-def harms(case: Lie) -> Finding:
+def harms(case: MisreportCase) -> Finding:
     """Whether the liar loses, as "will decrease" says: slack below 0 where it does not."""
     found = noncooperative(case)
     lost = found.slack > 0
     return replace(found, slack=found.slack if lost else F(-1), decided=found.decided)
 
 
-def as_ordered(case: Lie) -> bool:
+def as_ordered(case: MisreportCase) -> bool:
     """Later types are faster for everybody, in truth and as told."""
     return rising(case.truth) and rising(case.told)
 
 
-def only_first_type(case: Lie) -> bool:
+def only_first_type(case: MisreportCase) -> bool:
     """Whether u1 honestly gets GPUs of the first type alone."""
     return not any(case.truth.noncooperative.share[0][1:])
 
@@ -53,24 +53,24 @@ def only_first_type(case: Lie) -> bool:
 # -- raw throughputs, which the profiler divides by the slowest ------------------------------------------------------
 
 
-def raw_lies() -> Space[Lie]:
+def raw_misreport_space() -> Space[MisreportCase]:
     """u1's throughputs in any unit and what it reports, no entry below the truth; then divided by the slowest."""
 
-    def build(numbers: Numbers) -> Lie | None:
+    def build(numbers: CaseNumbers) -> MisreportCase | None:
         true, said = numbers.row("true"), numbers.row("said")
         ascending = all(a <= b for row in (true, said) for a, b in pairwise(row))
         if not ascending or true == said or any(b < a for a, b in zip(true, said, strict=True)):
             return None
         rows = tuple((F(1), *row) for row in numbers["others"])
-        truth = Tenants((tuple(v / true[0] for v in true), *rows), numbers.row("gpus"))
-        case = Lie(truth, truth.reporting(0, [v / said[0] for v in said]))
+        truth = TenantCase((tuple(v / true[0] for v in true), *rows), numbers.row("gpus"))
+        case = MisreportCase(truth, truth.reporting(0, [v / said[0] for v in said]))
         return case if case.liars else None
 
     tables = {
-        "true": Table(1, "k", whole(1, 8)),
-        "said": Table(1, "k", whole(1, 8)),
-        "others": Table("n", "k-1", whole(1, 8)),
-        "gpus": Table(1, "k", GPUS),
+        "true": TableShape(1, "k", integers(1, 8)),
+        "said": TableShape(1, "k", integers(1, 8)),
+        "others": TableShape("n", "k-1", integers(1, 8)),
+        "gpus": TableShape(1, "k", GPUS),
     }
     return Space({"n": (1, 3), "k": (2, 3)}, tables, build)
 
@@ -78,43 +78,43 @@ def raw_lies() -> Space[Lie]:
 # -- false job types -------------------------------------------------------------------------------------------------
 
 
-def with_false_type(case: Lie) -> Finding:
-    """u1 adds a false job type, of which the last row of ``told`` says the speedups, and halves its weight."""
+def with_false_type(case: MisreportCase) -> Finding:
+    """u1 adds a false job type, of which the last row of ``row_text`` says the speedups, and halves its weight."""
     found = case.told.noncooperative
     last = case.told.n - 1
     gpus = [a + b for a, b in zip(found.share[0], found.share[last], strict=True)]
     before, after = case.truth.level, case.truth.worth(0, gpus)
     words = (
-        f"u1 adds a job type of speedups {told(case.told.speed[last])} and has {number(after)} instead of "
-        f"{number(before)}"
+        f"u1 adds a job type of speedups {row_text(case.told.speed[last])} and has {fraction_text(after)} instead of "
+        f"{fraction_text(before)}"
     )
     names = [*(f"u{e + 1}" for e in range(last)), "u1, false type"]
     rates = [case.told.worth(e, row) for e, row in enumerate(found.share)]
-    from hetopt.proofs.ledger.finding_pictures import shares
+    from hetopt.proofs.ledger.finding_pictures import shares_picture
 
     pictures = (
         case.truth.picture("honest", case.truth.noncooperative.share),
-        shares("with the false type, as reported", found.share, case.truth.gpus, rates, names),
+        shares_picture("with the false type, as reported", found.share, case.truth.gpus, rates, names),
     )
     return Finding(before - after, words, (OPTIMAL, UNIQUE), pictures, found.unique)
 
 
-def false_types(way: Any) -> Space[Lie]:
+def false_type_space(way: Any) -> Space[MisreportCase]:
     """A false job type for u1 with ``way(true, false)`` for all speedups; weights 1/2, 1 … 1, 1/2."""
 
-    def build(numbers: Numbers) -> Lie | None:
+    def build(numbers: CaseNumbers) -> MisreportCase | None:
         rows = tuple((F(1), *row) for row in numbers["speed"])
         false = (F(1), *numbers.row("false"))
         if not all(way(a, b) for a, b in zip(rows[0], false, strict=True)):
             return None
-        truth = Tenants(rows, numbers.row("gpus"))
+        truth = TenantCase(rows, numbers.row("gpus"))
         weight = (F(1, 2), *[F(1)] * (len(rows) - 1), F(1, 2))
-        return Lie(truth, Tenants((*rows, false), numbers.row("gpus"), weight))
+        return MisreportCase(truth, TenantCase((*rows, false), numbers.row("gpus"), weight))
 
     tables = {
-        "speed": Table("n", "k-1", whole(1, 9)),
-        "gpus": Table(1, "k", GPUS),
-        "false": Table(1, "k-1", whole(1, 9)),
+        "speed": TableShape("n", "k-1", integers(1, 9)),
+        "gpus": TableShape(1, "k", GPUS),
+        "false": TableShape(1, "k-1", integers(1, 9)),
     }
     return Space({"n": (2, 4), "k": (2, 3)}, tables, build)
 
@@ -161,7 +161,7 @@ CLAIMS = (
         paper="OEF",
         place="Theorem 3.2",
         statement="No mechanism with the largest total among envy-free allocations is strategy-proof.",
-        means=Some(ForAll(lies(over, where=as_ordered), cooperative)),
+        means=Exists(ForAll(misreport_space(over, where=as_ordered), cooperative)),
         expected="true",
         proof="One instance is enough: both optima are unique, so every such mechanism allocates like that.",
         note="Every mechanism of the kind is one that picks an optimum of the same program.",
@@ -171,7 +171,7 @@ CLAIMS = (
         paper="OEF",
         place="Theorem 3.3",
         statement="No mechanism with the largest total under the sharing incentive is strategy-proof.",
-        means=Some(ForAll(lies(over, where=as_ordered), sharing)),
+        means=Exists(ForAll(misreport_space(over, where=as_ordered), sharing)),
         expected="true",
         proof="One instance is enough: both optima are unique, so every such mechanism allocates like that.",
     ),
@@ -180,7 +180,7 @@ CLAIMS = (
         paper="OEF",
         place="Theorem 5.4",
         statement="Non-cooperative OEF is strategy-proof: no report of other speedups pays.",
-        means=ForAll(lies(anyhow), noncooperative),
+        means=ForAll(misreport_space(any_report), noncooperative),
         expected="false",
         policies=("oef-noncooperative",),
         instead="oef/thm-5.4-over",
@@ -192,7 +192,7 @@ CLAIMS = (
         place="Theorem 5.4",
         statement=r"Over-reports do not pay under non-cooperative OEF: with $w'_l \ge w_l$ for the liars, alone or "
         r"together, not every liar gains (every optimum).",
-        means=ForAll(lies(over, everybody=True, speeds=parts(0, 6, 2)), noncooperative, every=True),
+        means=ForAll(misreport_space(over, everybody=True, speeds=rationals(0, 6, 2)), noncooperative, every=True),
         expected="true",
         printed=False,
         policies=("oef-noncooperative",),
@@ -209,7 +209,7 @@ CLAIMS = (
         statement=r"Who over-reports under non-cooperative OEF is worse off: its throughput \"will decrease\".".replace(
             r"\"", '"'
         ),
-        means=ForAll(lies(over, where=as_ordered), harms),
+        means=ForAll(misreport_space(over, where=as_ordered), harms),
         expected="false",
         policies=("oef-noncooperative",),
         instead="oef/thm-5.4-over",
@@ -221,7 +221,7 @@ CLAIMS = (
         place="Theorem 5.4",
         statement="Over-reports of raw throughputs, which the profiler divides by the slowest, do not pay under "
         "non-cooperative OEF.",
-        means=ForAll(raw_lies(), noncooperative),
+        means=ForAll(raw_misreport_space(), noncooperative),
         expected="false",
         printed=False,
         policies=("oef-noncooperative",),
@@ -236,7 +236,7 @@ CLAIMS = (
         r"gains by "
         r"any report with $w'^1_l = 1$.",
         means=ForAll(
-            lies(anyhow, speeds=whole(1, 5), n=(2, 3), where=only_first_type, slow=True),
+            misreport_space(any_report, speeds=integers(1, 5), n=(2, 3), where=only_first_type, slow=True),
             noncooperative,
             every=True,
         ),
@@ -253,7 +253,7 @@ hand everybody else a little, worth something to everybody; then all have more t
         paper="OEF",
         place="section 4.2.4",
         statement="Under non-cooperative OEF nobody gains by a false job type, with its weight divided.",
-        means=ForAll(false_types(anyhow), with_false_type),
+        means=ForAll(false_type_space(any_report), with_false_type),
         expected="false",
         printed=False,
         policies=("oef-noncooperative",),
@@ -265,7 +265,7 @@ hand everybody else a little, worth something to everybody; then all have more t
         paper="OEF",
         place="section 4.2.4",
         statement=r"A false job type that over-reports, $w'' \ge w_l$, does not pay (every optimum).",
-        means=ForAll(false_types(over), with_false_type, every=True),
+        means=ForAll(false_type_space(over), with_false_type, every=True),
         expected="true",
         printed=False,
         policies=("oef-noncooperative",),

@@ -9,16 +9,16 @@ from functools import cached_property
 from itertools import combinations, pairwise
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.ledger.finding_pictures import Shares, shares
-from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, whole
-from hetopt.proofs.small_programs import Infeasible, Row, SmallOptimum, maximise
+from hetopt.proofs.ledger.finding_pictures import SharesPicture, shares_picture
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
+from hetopt.proofs.small_programs import Infeasible, RowVector, SmallOptimum, maximise_exactly
 
 F = Fraction
 Speeds = tuple[tuple[Fraction, ...], ...]
 Share = tuple[tuple[Fraction, ...], ...]
 
-SPEEDS = whole(1, 12)
-GPUS = whole(1, 4)
+SPEEDS = integers(1, 12)
+GPUS = integers(1, 4)
 
 OPTIMAL = "the allocation is optimal: prices prove its total in fractions"
 UNIQUE = "the optimum is unique: no variable without a price can move"
@@ -35,7 +35,7 @@ class Optimum:
 
 
 @dataclass(frozen=True)
-class Tenants:
+class TenantCase:
     """n tenants with weights, k GPU types.
 
     Attributes
@@ -82,18 +82,18 @@ class Tenants:
         """(n,) normalised throughputs."""
         return tuple(self.worth(e, row) for e, row in enumerate(share))
 
-    def reporting(self, tenant: int, row: Sequence[Fraction]) -> Tenants:
+    def reporting(self, tenant: int, row: Sequence[Fraction]) -> TenantCase:
         """The same with another report of one tenant."""
         speed = (*self.speed[:tenant], tuple(row), *self.speed[tenant + 1 :])
         return replace(self, speed=speed)
 
-    def picture(self, title: str, share: Share) -> Shares:
+    def picture(self, title: str, share: Share) -> SharesPicture:
         """Shares at true speedups."""
-        return shares(title, share, self.gpus, self.rates(share))
+        return shares_picture(title, share, self.gpus, self.rates(share))
 
     # -- programs ------------------------------------------------------------------------------------------------
 
-    def _capacity(self, extra: int = 0) -> list[tuple[Row, Fraction]]:
+    def _capacity(self, extra: int = 0) -> list[tuple[RowVector, Fraction]]:
         columns = self.n * self.k + extra
         return [
             ([F(1) if c < self.n * self.k and c % self.k == j else F(0) for c in range(columns)], m)
@@ -111,14 +111,14 @@ class Tenants:
         total = sum(self.rates(share), F(0))
         return Optimum(share, total, found.unique, found.dual)
 
-    def largest_total(self, rows: Sequence[tuple[Row, Fraction]] = ()) -> Optimum:
+    def largest_total(self, rows: Sequence[tuple[RowVector, Fraction]] = ()) -> Optimum:
         """The largest sum of rates under capacity and ``rows``."""
         c = [w for row in self.speed for w in row]
-        return self._optimum(maximise(c, [*self._capacity(), *rows]))
+        return self._optimum(maximise_exactly(c, [*self._capacity(), *rows]))
 
-    def envy_rows(self) -> list[tuple[Row, Fraction]]:
+    def envy_rows(self) -> list[tuple[RowVector, Fraction]]:
         """pi_i w_l.x_l >= pi_l w_l.x_i, [OEF, eq. 10c]."""
-        rows: list[tuple[Row, Fraction]] = []
+        rows: list[tuple[RowVector, Fraction]] = []
         for e in range(self.n):
             for o in range(self.n):
                 if e != o:
@@ -149,7 +149,7 @@ class Tenants:
         for e in range(self.n):
             up = self._row({(e, j): w for j, w in enumerate(self.speed[e])}, [-self.weights[e]])
             rows += [(up, F(0)), ([-v for v in up], F(0))]
-        return maximise([*[F(0)] * (self.n * self.k), F(1)], rows)
+        return maximise_exactly([*[F(0)] * (self.n * self.k), F(1)], rows)
 
     @cached_property
     def noncooperative(self) -> Optimum:
@@ -161,19 +161,19 @@ class Tenants:
         """The largest total among those that give everyone the worth of its part of every type."""
         return self.largest_total(self.sharing_rows())
 
-    def sharing_rows(self) -> list[tuple[Row, Fraction]]:
+    def sharing_rows(self) -> list[tuple[RowVector, Fraction]]:
         """Rates of at least the worth of everybody's part of every type."""
         parts = [w / sum(self.weights) for w in self.weights]
         return self._least_rows([part * self.worth(e, self.gpus) for e, part in enumerate(parts)])
 
-    def _least_rows(self, rates: Sequence[Fraction]) -> list[tuple[Row, Fraction]]:
+    def _least_rows(self, rates: Sequence[Fraction]) -> list[tuple[RowVector, Fraction]]:
         return [(self._row({(e, j): -w for j, w in enumerate(self.speed[e])}), -v) for e, v in enumerate(rates)]
 
-    def total_row(self, total: Fraction) -> tuple[Row, Fraction]:
+    def total_row(self, total: Fraction) -> tuple[RowVector, Fraction]:
         """Rates with at least this sum."""
         return [-w for row in self.speed for w in row], -total
 
-    def furthest_gap(self, found: Optimum, rows: Sequence[tuple[Row, Fraction]]) -> tuple[Fraction, Share, int]:
+    def furthest_gap(self, found: Optimum, rows: Sequence[tuple[RowVector, Fraction]]) -> tuple[Fraction, Share, int]:
         """Over all allocations under ``rows`` with the rates' total of ``found``: the largest part of two types that
         somebody has though it has nothing of a type between; such an allocation, and who that is.
         """
@@ -182,22 +182,24 @@ class Tenants:
         for e in range(self.n):
             for a, c in combinations(range(self.k), 2):
                 for b in range(a + 1, c):
-                    wider: list[tuple[Row, Fraction]] = [([*row, F(0)], v) for row, v in [*self._capacity(), *kept]]
+                    wider: list[tuple[RowVector, Fraction]] = [
+                        ([*row, F(0)], v) for row, v in [*self._capacity(), *kept]
+                    ]
                     wider.append((self._row({(e, b): F(1)}, [F(0)]), F(0)))
                     wider.extend((self._row({(e, j): -1 / self.gpus[j]}, [F(1)]), F(0)) for j in (a, c))
                     try:
-                        there = maximise([*[F(0)] * (self.n * self.k), F(1)], wider)
+                        there = maximise_exactly([*[F(0)] * (self.n * self.k), F(1)], wider)
                     except Infeasible:  # nobody can do without type b
                         continue
                     if there.value > best[0]:
                         best = (there.value, self._optimum(there).share, e)
         return best
 
-    def best_of(self, gain: Sequence[Fraction | int], rows: Sequence[tuple[Row, Fraction]]) -> Optimum:
+    def best_of(self, gain: Sequence[Fraction | int], rows: Sequence[tuple[RowVector, Fraction]]) -> Optimum:
         """The allocation under capacity and ``rows`` with the largest ``gain`` (n * k,)."""
-        return self._optimum(maximise(gain, [*self._capacity(), *rows]))
+        return self._optimum(maximise_exactly(gain, [*self._capacity(), *rows]))
 
-    def equal_rows(self) -> list[tuple[Row, Fraction]]:
+    def equal_rows(self) -> list[tuple[RowVector, Fraction]]:
         """Rates (per weight) of at least the largest level that all can have."""
         return self._least_rows([self.level * w for w in self.weights])
 
@@ -210,47 +212,47 @@ class Tenants:
 # -- spaces of cases -------------------------------------------------------------------------------------------------
 
 
-def made(numbers: Numbers) -> Tenants:
+def case_of(numbers: CaseNumbers) -> TenantCase:
     """Tenants of the tables ``speed`` (n, k-1; the first type is 1), ``gpus`` (1, k) and perhaps ``weight`` (1, n)."""
     speed = tuple((F(1), *row) for row in numbers["speed"])
     weight = numbers.row("weight") if "weight" in numbers.tables else ()
-    return Tenants(speed, numbers.row("gpus"), weight)
+    return TenantCase(speed, numbers.row("gpus"), weight)
 
 
-def tenants(
-    where: Callable[[Tenants], bool] = lambda _: True,
+def tenant_space(
+    where: Callable[[TenantCase], bool] = lambda _: True,
     *,
     n: tuple[int, int] = (2, 4),
     k: tuple[int, int] = (2, 4),
     speeds: tuple[Fraction, ...] = SPEEDS,
     weights: tuple[Fraction, ...] = (),
-    chosen: Callable[[Choose, Mapping[str, int]], Numbers] | None = None,
-) -> Space[Tenants]:
+    chosen: Callable[[ValueChooser, Mapping[str, int]], CaseNumbers] | None = None,
+) -> Space[TenantCase]:
     """Tenants with these sizes and speedups for which ``where`` holds."""
 
-    def build(numbers: Numbers) -> Tenants | None:
-        case = made(numbers)
+    def build(numbers: CaseNumbers) -> TenantCase | None:
+        case = case_of(numbers)
         return case if where(case) else None
 
-    tables = {"speed": Table("n", "k-1", speeds), "gpus": Table(1, "k", GPUS)}
+    tables = {"speed": TableShape("n", "k-1", speeds), "gpus": TableShape(1, "k", GPUS)}
     if weights:
-        tables["weight"] = Table(1, "n", weights)
+        tables["weight"] = TableShape(1, "n", weights)
     return Space({"n": n, "k": k}, tables, build, chosen)
 
 
-def slowest_first(case: Tenants) -> bool:
+def slowest_first(case: TenantCase) -> bool:
     """As the paper orders: u1 is the slowest on every type, and later types are faster for everyone."""
     return rising(case) and all(min(column) == column[0] for column in zip(*case.speed, strict=True))
 
 
-def ratio_ordered(case: Tenants) -> bool:
+def ratio_ordered(case: TenantCase) -> bool:
     """Strictly TP2: of two users the later has the larger ratio between every two types."""
     return positive(case) and all(
         low[i] * high[i + 1] > high[i] * low[i + 1] for low, high in pairwise(case.speed) for i in range(case.k - 1)
     )
 
 
-def weakly_ratio_ordered(case: Tenants) -> bool:
+def weakly_ratio_ordered(case: TenantCase) -> bool:
     """The same with equal ratios allowed."""
     return positive(case) and all(
         low[i] * high[j] >= high[i] * low[j]
@@ -259,7 +261,7 @@ def weakly_ratio_ordered(case: Tenants) -> bool:
     )
 
 
-def choose_ratio_ordered(choose: Choose, sizes: Mapping[str, int]) -> Numbers:
+def choose_ratio_ordered(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
     """Steps w[l, j+1] / w[l, j] that grow with l for every j: all that is ratio-ordered has such."""
     n, k = sizes["n"], sizes["k"]
     rows = [[F(1)] for _ in range(n)]
@@ -269,14 +271,14 @@ def choose_ratio_ordered(choose: Choose, sizes: Mapping[str, int]) -> Numbers:
             step += choose((F(1, 2), F(1), F(2), F(5)))
             row.append(row[-1] * step)
     gpus = tuple(choose(GPUS) for _ in range(k))
-    return Numbers({"speed": tuple(tuple(row[1:]) for row in rows), "gpus": (gpus,)})
+    return CaseNumbers({"speed": tuple(tuple(row[1:]) for row in rows), "gpus": (gpus,)})
 
 
-def rising(case: Tenants) -> bool:
+def rising(case: TenantCase) -> bool:
     """Later types are faster for everyone."""
     return all(a < b for row in case.speed for a, b in pairwise(row))
 
 
-def positive(case: Tenants) -> bool:
+def positive(case: TenantCase) -> bool:
     """Everyone can run on every type."""
     return all(w > 0 for row in case.speed for w in row)

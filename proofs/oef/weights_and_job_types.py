@@ -8,50 +8,54 @@ from fractions import Fraction
 from math import lcm
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.ledger.claim import Claim, Finding, number
-from hetopt.proofs.ledger.finding_pictures import Picture, shares
+from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.finding_pictures import Picture, shares_picture
 from hetopt.proofs.ledger.procedures import ForAll
-from hetopt.proofs.ledger.space import Numbers, Space, Table, parts, whole
+from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
 from hetopt.proofs.oef.envy_and_sharing import WEIGHTED, ZEROS, least_surplus, most_envy
-from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, UNIQUE, Optimum, Tenants, rising, tenants
+from hetopt.proofs.oef.tenant_cases import GPUS, OPTIMAL, UNIQUE, Optimum, TenantCase, rising, tenant_space
 
 F = Fraction
-COPIED = tenants(speeds=ZEROS, weights=parts(1, 2, 2), n=(1, 3), k=(1, 3))
+COPIED = tenant_space(speeds=ZEROS, weights=rationals(1, 2, 2), n=(1, 3), k=(1, 3))
 
 
-def copies(case: Tenants) -> tuple[Tenants, int]:
+def copies(case: TenantCase) -> tuple[TenantCase, int]:
     """As many tenants as the weight says for each, weights brought to whole numbers; and by what factor."""
     factor = lcm(*(w.denominator for w in case.weights))
     rows = [row for row, w in zip(case.speed, case.weights, strict=True) for _ in range(int(w * factor))]
-    return Tenants(tuple(rows), case.gpus), factor
+    return TenantCase(tuple(rows), case.gpus), factor
 
 
-def same_total(case: Tenants) -> Finding:
+def same_total(case: TenantCase) -> Finding:
     """Cooperative OEF with weights and with copies."""
     many, _ = copies(case)
     one, two = case.cooperative.total, many.cooperative.total
-    return Finding(-abs(one - two), f"total {number(one)} with weights, {number(two)} with copies", (OPTIMAL,))
+    return Finding(
+        -abs(one - two), f"total {fraction_text(one)} with weights, {fraction_text(two)} with copies", (OPTIMAL,)
+    )
 
 
-def same_level(case: Tenants) -> Finding:
+def same_level(case: TenantCase) -> Finding:
     """Non-cooperative OEF with weights and with copies."""
     many, factor = copies(case)
     one, two = case.level, many.level * factor
-    return Finding(-abs(one - two), f"level {number(one)} with weights, {number(two)} with copies", (OPTIMAL,))
+    return Finding(
+        -abs(one - two), f"level {fraction_text(one)} with weights, {fraction_text(two)} with copies", (OPTIMAL,)
+    )
 
 
-def twice_as_much(case: Tenants, found: Optimum) -> Finding:
+def twice_as_much(case: TenantCase, found: Optimum) -> Finding:
     """Whether who has twice the weight of another has twice its rate."""
     rates, weights = case.rates(found.share), case.weights
     pairs = [(a, b) for a in range(case.n) for b in range(case.n) if weights[a] == 2 * weights[b]]
     off, a, b = max(((abs(rates[a] - 2 * rates[b]), a, b) for a, b in pairs), default=(F(0), 0, 0))
-    words = f"u{a + 1} of weight {number(weights[a])} has {number(rates[a])}, "
-    words += f"u{b + 1} of weight {number(weights[b])} has {number(rates[b])}"
+    words = f"u{a + 1} of weight {fraction_text(weights[a])} has {fraction_text(rates[a])}, "
+    words += f"u{b + 1} of weight {fraction_text(weights[b])} has {fraction_text(rates[b])}"
     return Finding(-off, words, (OPTIMAL, UNIQUE), (case.picture("optimum", found.share),), found.unique)
 
 
 @dataclass(frozen=True)
-class Users:
+class MultiTypeCase:
     """Users of whom the first has several job types.
 
     Attributes
@@ -62,7 +66,7 @@ class Users:
         How many job types u1 has.
     """
 
-    pairs: Tenants
+    pairs: TenantCase
     types: int
 
     @property
@@ -85,31 +89,31 @@ class Users:
         return sum((self.pairs.worth(t, gpus) for t in range(self.types)), F(0)) / self.types
 
 
-def users() -> Space[Users]:
+def multi_type_space() -> Space[MultiTypeCase]:
     """u1 with two or three job types and one to three others with one."""
 
-    def build(numbers: Numbers) -> Users:
+    def build(numbers: CaseNumbers) -> MultiTypeCase:
         own, others = numbers["own"], numbers["others"]
         weight = (F(1, len(own)),) * len(own) + (F(1),) * len(others)
         rows = tuple((F(1), *row) for row in (*own, *others))
-        return Users(Tenants(rows, numbers.row("gpus"), weight), len(own))
+        return MultiTypeCase(TenantCase(rows, numbers.row("gpus"), weight), len(own))
 
     tables = {
-        "own": Table("types", "k-1", whole(1, 8)),
-        "others": Table("n", "k-1", whole(1, 8)),
-        "gpus": Table(1, "k", GPUS),
+        "own": TableShape("types", "k-1", integers(1, 8)),
+        "others": TableShape("n", "k-1", integers(1, 8)),
+        "gpus": TableShape(1, "k", GPUS),
     }
     return Space({"types": (2, 3), "n": (1, 3), "k": (2, 3)}, tables, build)
 
 
-def envy_of_users(case: Users, *, reuse: bool) -> Finding:
+def envy_of_users(case: MultiTypeCase, *, reuse: bool) -> Finding:
     """Whether u1, or somebody else, would rather have the GPUs of another user."""
     found = case.pairs.cooperative
     gpus = case.bundles(found)
     first = case.reused if reuse else case.split
     mine = first(gpus[0]) if reuse else sum(case.pairs.rates(found.share)[: case.types], F(0))
     slacks = [
-        (mine - first(other), f"u1 would gain {number(first(other) - mine)} from what u{i + 2} has")
+        (mine - first(other), f"u1 would gain {fraction_text(first(other) - mine)} from what u{i + 2} has")
         for i, other in enumerate(gpus[1:])
     ]
     for i, own in enumerate(gpus[1:]):
@@ -117,12 +121,12 @@ def envy_of_users(case: Users, *, reuse: bool) -> Finding:
         for o, other in enumerate(gpus):
             if o != i + 1:
                 more = case.pairs.worth(e, other) - case.pairs.worth(e, own)
-                slacks.append((-more, f"u{i + 2} would gain {number(more)} from what u{o + 1} has"))
+                slacks.append((-more, f"u{i + 2} would gain {fraction_text(more)} from what u{o + 1} has"))
     slack, words = min(slacks)
     return Finding(slack, words if slack < 0 else "no envy", (OPTIMAL, UNIQUE), _picture(case, found), found.unique)
 
 
-def surplus_of_users(case: Users, *, reuse: bool) -> Finding:
+def surplus_of_users(case: MultiTypeCase, *, reuse: bool) -> Finding:
     """Whether u1 has at least what its part of the cluster would be worth to it."""
     found = case.pairs.cooperative
     gpus = case.bundles(found)
@@ -132,15 +136,16 @@ def surplus_of_users(case: Users, *, reuse: bool) -> Finding:
     mine = first(gpus[0]) if reuse else sum(case.pairs.rates(found.share)[: case.types], F(0))
     slack = mine - first(fair)
     words = (
-        f"u1 has {number(mine)}, {number(abs(slack))} {'less' if slack < 0 else 'more'} than with its part of all GPUs"
+        f"u1 has {fraction_text(mine)}, {fraction_text(abs(slack))} "
+        f"{'less' if slack < 0 else 'more'} than with its part of all GPUs"
     )
     return Finding(slack, words, (OPTIMAL, UNIQUE), _picture(case, found), found.unique)
 
 
-def _picture(case: Users, found: Optimum) -> tuple[Picture, ...]:
+def _picture(case: MultiTypeCase, found: Optimum) -> tuple[Picture, ...]:
     names = [f"u1, type {t + 1}" for t in range(case.types)]
     names += [f"u{i + 2}" for i in range(case.pairs.n - case.types)]
-    return (shares("optimum", found.share, case.pairs.gpus, case.pairs.rates(found.share), names),)
+    return (shares_picture("optimum", found.share, case.pairs.gpus, case.pairs.rates(found.share), names),)
 
 
 SPLIT = r"""
@@ -216,7 +221,7 @@ $w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
         place="section 4.2.3",
         statement="Under cooperative OEF a user of twice the weight has twice the throughput.",
         means=ForAll(
-            tenants(rising, weights=whole(1, 2), n=(2, 3), k=(2, 3)), lambda c: twice_as_much(c, c.cooperative)
+            tenant_space(rising, weights=integers(1, 2), n=(2, 3), k=(2, 3)), lambda c: twice_as_much(c, c.cooperative)
         ),
         expected="false",
         policies=("oef-cooperative",),
@@ -228,7 +233,7 @@ $w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
         place="section 4.2.4",
         statement="Users with several job types do not envy each other's GPUs if those are split evenly among the job "
         "types (cooperative OEF, every optimum).",
-        means=ForAll(users(), lambda c: envy_of_users(c, reuse=False), every=True),
+        means=ForAll(multi_type_space(), lambda c: envy_of_users(c, reuse=False), every=True),
         expected="true",
         printed=False,
         policies=("oef-cooperative",),
@@ -241,7 +246,7 @@ $w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
         statement="Users with several job types have at least what their part of the cluster is worth, split evenly "
         "among "
         "the job types (cooperative OEF, every optimum).",
-        means=ForAll(users(), lambda c: surplus_of_users(c, reuse=False), every=True),
+        means=ForAll(multi_type_space(), lambda c: surplus_of_users(c, reuse=False), every=True),
         expected="true",
         printed=False,
         policies=("oef-cooperative",),
@@ -254,7 +259,7 @@ $w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
         statement="Users with several job types do not envy each other's GPUs, each used for the job type that is "
         "fastest on "
         "it (cooperative OEF).",
-        means=ForAll(users(), lambda c: envy_of_users(c, reuse=True)),
+        means=ForAll(multi_type_space(), lambda c: envy_of_users(c, reuse=True)),
         expected="false",
         printed=False,
         policies=("oef-cooperative",),
@@ -267,7 +272,7 @@ $w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
         statement="Users with several job types have at least what their part of the cluster is worth to them, "
         "every GPU used "
         "for the job type that is fastest on it (cooperative OEF).",
-        means=ForAll(users(), lambda c: surplus_of_users(c, reuse=True)),
+        means=ForAll(multi_type_space(), lambda c: surplus_of_users(c, reuse=True)),
         expected="false",
         printed=False,
         policies=("oef-cooperative",),

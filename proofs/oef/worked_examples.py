@@ -10,21 +10,21 @@ from typing import Any
 
 from hetopt import instances
 from hetopt.data.rationals import fractions
-from hetopt.proofs.ledger.claim import Claim, Word, number
-from hetopt.proofs.ledger.procedures import Computation, Computed, Row, row, said
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, fraction_text
+from hetopt.proofs.ledger.procedures import ByComputation, ComparedValue, Computation, compare_number, compare_values
 from hetopt.proofs.oef.baseline_rules import gandiva_fair, gavel
-from hetopt.proofs.oef.tenant_cases import Optimum, Share, Tenants
+from hetopt.proofs.oef.tenant_cases import Optimum, Share, TenantCase
 
 F = Fraction
 
 
 @cache
-def tenants_of(name: str) -> Tenants:
+def tenants_of(name: str) -> TenantCase:
     """A named instance as tenants."""
     entities = instances.load(name).entities()
     speed = tuple(tuple(r) for r in fractions(entities.per_gpu).tolist())
     weight = tuple(fractions(entities.weight).tolist())
-    return Tenants(speed, tuple(fractions(entities.capacity).tolist()), weight)
+    return TenantCase(speed, tuple(fractions(entities.capacity).tolist()), weight)
 
 
 def printed(name: str, topic: str) -> Any:
@@ -37,23 +37,26 @@ def shown(value: Fraction) -> str:
     return str(value) if value.denominator in (1, 3, 37) else f"{float(value):g}"
 
 
-def table(quantity: str, there: Sequence[Sequence[Fraction]], computed: Share) -> list[Row]:
+def table(quantity: str, there: Sequence[Sequence[Fraction]], computed: Share) -> list[ComparedValue]:
     """Every entry of a printed table."""
     return [
-        row(f"{quantity}[{i + 1},{j + 1}]", shown(a), b)
+        compare_number(f"{quantity}[{i + 1},{j + 1}]", shown(a), b)
         for i, (left, right) in enumerate(zip(there, computed, strict=True))
         for j, (a, b) in enumerate(zip(left, right, strict=True))
     ]
 
 
-def listed(quantity: str, there: Sequence[Fraction], computed: Sequence[Fraction]) -> list[Row]:
+def listed(quantity: str, there: Sequence[Fraction], computed: Sequence[Fraction]) -> list[ComparedValue]:
     """Every entry of a printed vector."""
-    return [row(f"{quantity}[{i + 1}]", shown(a), b) for i, (a, b) in enumerate(zip(there, computed, strict=True))]
+    return [
+        compare_number(f"{quantity}[{i + 1}]", shown(a), b)
+        for i, (a, b) in enumerate(zip(there, computed, strict=True))
+    ]
 
 
-def unique(found: Optimum) -> Row:
+def unique(found: Optimum) -> ComparedValue:
     """The optimum is the only one."""
-    return said("unique optimum", True, found.unique)
+    return compare_values("unique optimum", True, found.unique)
 
 
 def eq_1(what: str) -> Computation:
@@ -62,12 +65,12 @@ def eq_1(what: str) -> Computation:
     share, trades = gandiva_fair(case)
     if what == "X":
         prices = [
-            said(f"price of trade {i + 1}", p, str(t.price))
+            compare_values(f"price of trade {i + 1}", p, str(t.price))
             for i, (p, t) in enumerate(zip(("3", "5/2"), trades, strict=True))
         ]
         return Computation((*table("X", there["X"], share), *prices), pictures=(case.picture("after trading", share),))
     rates = case.rates(share)
-    rows = [*listed("E", there["E"], rates), row("total", shown(there["total"]), sum(rates, F(0)))]
+    rows = [*listed("E", there["E"], rates), compare_number("total", shown(there["total"]), sum(rates, F(0)))]
     return Computation(tuple(rows), pictures=(case.picture("after trading", share),))
 
 
@@ -89,7 +92,7 @@ def eq_2() -> Computation:
     case, there = tenants_of("oef/eq2"), printed("oef/eq2", "cooperative")
     found = case.cooperative
     rows = [*table("X", there["X"], found.share), *listed("E", there["E"], case.rates(found.share))]
-    rows += [row("total", shown(there["total"]), found.total), unique(found)]
+    rows += [compare_number("total", shown(there["total"]), found.total), unique(found)]
     return Computation(tuple(rows), pictures=(case.picture("cooperative OEF", found.share),))
 
 
@@ -100,7 +103,10 @@ def eq_3(what: str) -> Computation:
     if what == "X":
         rows = [*table("X", there["X"], found.share), unique(found)]
     else:
-        rows = [*listed("E", there["E"], case.rates(found.share)), row("total", shown(there["total"]), found.total)]
+        rows = [
+            *listed("E", there["E"], case.rates(found.share)),
+            compare_number("total", shown(there["total"]), found.total),
+        ]
     return Computation(tuple(rows), pictures=(case.picture("Gavel", found.share),))
 
 
@@ -109,7 +115,10 @@ def eq_3_lie() -> Computation:
     truth, told = tenants_of("oef/eq3"), tenants_of("oef/eq3-lie")
     found = gavel(told)
     gains = truth.worth(0, found.share[0]) > truth.worth(0, gavel(truth).share[0])
-    rows = (*listed("x_1", printed("oef/eq3-lie", "gavel")["value"], found.share[0]), said("u1 gains", True, gains))
+    rows = (
+        *listed("x_1", printed("oef/eq3-lie", "gavel")["value"], found.share[0]),
+        compare_values("u1 gains", True, gains),
+    )
     return Computation(rows, pictures=(truth.picture("after u1 reports 2.5", found.share),))
 
 
@@ -119,19 +128,19 @@ def eq_3_trade(first: Fraction, second: Fraction) -> Computation:
     found = gavel(case)
     before, after = case.rates(found.share), (case.worth(0, (F(1), first)), case.worth(1, (F(0), second)))
     rows = (
-        said("u2 gains", True, after[1] > before[1]),
-        said("u1 keeps its efficiency", True, after[0] >= before[0]),
-        said("within what both have", True, first + second <= found.share[0][1] + found.share[1][1]),
+        compare_values("u2 gains", True, after[1] > before[1]),
+        compare_values("u1 keeps its efficiency", True, after[0] >= before[0]),
+        compare_values("within what both have", True, first + second <= found.share[0][1] + found.share[1][1]),
     )
-    return Computation(rows, f"u2 has {number(after[1])} instead of {number(before[1])}")
+    return Computation(rows, f"u2 has {fraction_text(after[1])} instead of {fraction_text(before[1])}")
 
 
 def gavel_below_gandiva_fair() -> Computation:
     """The total of eq. (3) against that of eq. (1)."""
     case = tenants_of("oef/eq1")
     one, other = gavel(case).total, sum(case.rates(gandiva_fair(case)[0]), F(0))
-    lower = said("Gavel's total is lower", True, one < other)
-    return Computation((lower,), f"Gavel {number(one)}, Gandiva_fair {number(other)}")
+    lower = compare_values("Gavel's total is lower", True, one < other)
+    return Computation((lower,), f"Gavel {fraction_text(one)}, Gandiva_fair {fraction_text(other)}")
 
 
 def eq_1_envy() -> Computation:
@@ -139,7 +148,9 @@ def eq_1_envy() -> Computation:
     case = tenants_of("oef/eq1")
     rows = []
     for name, share in (("Gandiva_fair", gandiva_fair(case)[0]), ("Gavel", gavel(case).share)):
-        rows.append(said(f"u3 prefers u2's under {name}", True, case.worth(2, share[1]) > case.worth(2, share[2])))
+        rows.append(
+            compare_values(f"u3 prefers u2's under {name}", True, case.worth(2, share[1]) > case.worth(2, share[2]))
+        )
     return Computation(tuple(rows))
 
 
@@ -150,9 +161,9 @@ def eq_5() -> Computation:
     rates = case.rates(share)
     mine, fair = [case.worth(e, share[e]) for e in (0, 1)], [case.worth(e, case.gpus) / 3 for e in range(3)]
     rows = (
-        said("total is the largest", str(case.free.total), str(sum(rates, F(0)))),
-        said("u2 is below its third", True, rates[1] < fair[1]),
-        *(said(f"u{e + 1} prefers what u3 has", True, case.worth(e, share[2]) > mine[e]) for e in (0, 1)),
+        compare_values("total is the largest", str(case.free.total), str(sum(rates, F(0)))),
+        compare_values("u2 is below its third", True, rates[1] < fair[1]),
+        *(compare_values(f"u{e + 1} prefers what u3 has", True, case.worth(e, share[2]) > mine[e]) for e in (0, 1)),
     )
     return Computation(rows, pictures=(case.picture("largest total", share),))
 
@@ -161,7 +172,11 @@ def eq_6() -> Computation:
     """Cooperative OEF on two users."""
     case, there = tenants_of("oef/eq6"), printed("oef/eq6", "cooperative")
     found = case.cooperative
-    rows = (*table("X", there["X"], found.share), row("total", shown(there["total"]), found.total), unique(found))
+    rows = (
+        *table("X", there["X"], found.share),
+        compare_number("total", shown(there["total"]), found.total),
+        unique(found),
+    )
     return Computation(rows, pictures=(case.picture("cooperative OEF", found.share),))
 
 
@@ -172,9 +187,9 @@ def eq_6_lie() -> Computation:
     mine, before = truth.worth(0, found.share[0]), truth.worth(0, honest.share[0])
     rows = (
         *table("X", there["X"], found.share),
-        row("u1", shown(there["u1_true"]), mine),
-        row("gain of u1", shown(there["u1_gain"]), mine / before - 1),
-        row("total", shown(there["total_true"]), sum(truth.rates(found.share), F(0))),
+        compare_number("u1", shown(there["u1_true"]), mine),
+        compare_number("gain of u1", shown(there["u1_gain"]), mine / before - 1),
+        compare_number("total", shown(there["total_true"]), sum(truth.rates(found.share), F(0))),
         unique(found),
     )
     return Computation(rows, pictures=(truth.picture("honest", honest.share), truth.picture("u1 lies", found.share)))
@@ -185,23 +200,23 @@ def second_liar() -> Computation:
     truth, told = tenants_of("oef/eq6"), tenants_of("oef/eq6-lie")
     before = truth.worth(1, told.cooperative.share[1])
     best = max(truth.worth(1, told.reporting(1, (F(1), F(p, 4))).cooperative.share[1]) for p in range(4, 81))
-    words = f"u2 has {number(before)}; with reports from 1 to 20 in quarters at most {number(best)}"
-    return Computation((said("u2 gains by lying too", True, best > before),), words)
+    words = f"u2 has {fraction_text(before)}; with reports from 1 to 20 in quarters at most {fraction_text(best)}"
+    return Computation((compare_values("u2 gains by lying too", True, best > before),), words)
 
 
 def even_split() -> Computation:
     """X^f: what both have after the even split."""
     case, there = tenants_of("oef/eq6"), printed("oef/eq6", "max_min")
     u1, u2 = case.rates(there["X"])
-    return Computation((row("u1", shown(there["u1"]), u1), row("u2", shown(there["u2"]), u2)))
+    return Computation((compare_number("u1", shown(there["u1"]), u1), compare_number("u2", shown(there["u2"]), u2)))
 
 
 def sharing_coefficients() -> Computation:
     """The rows of the sharing incentive with W of eq. (6): coefficient of x_2^2, and right sides."""
     case = tenants_of("oef/eq6")
     fair = [case.worth(e, case.gpus) / 2 for e in range(2)]
-    rows = (row("right side of u1", "1.5", fair[0]), row("right side of u2", "3", fair[1]))
-    return Computation((*rows, row("coefficient of x_2^2", "4", case.speed[1][1])))
+    rows = (compare_number("right side of u1", "1.5", fair[0]), compare_number("right side of u2", "3", fair[1]))
+    return Computation((*rows, compare_number("coefficient of x_2^2", "4", case.speed[1][1])))
 
 
 def drop() -> Computation:
@@ -209,8 +224,10 @@ def drop() -> Computation:
     truth, told = tenants_of("oef/eq6"), tenants_of("oef/eq6-lie")
     after = sum(truth.rates(told.sharing.share), F(0))
     part = 1 - after / truth.sharing.total
-    words = f"from {number(truth.sharing.total)} to {number(after)}: {float(100 * part):.2f} %"
-    return Computation((row("drop", shown(printed("oef/eq6-lie", "efficiency_drop")["value"]), part),), words)
+    words = f"from {fraction_text(truth.sharing.total)} to {fraction_text(after)}: {float(100 * part):.2f} %"
+    return Computation(
+        (compare_number("drop", shown(printed("oef/eq6-lie", "efficiency_drop")["value"]), part),), words
+    )
 
 
 def fig_2() -> Computation:
@@ -238,7 +255,7 @@ def weighted() -> Computation:
 def job_types() -> Computation:
     """Non-cooperative OEF with two job types of u1, u2 twice."""
     pair = tenants_of("oef/job-types")
-    case = Tenants((*pair.speed, pair.speed[2]), pair.gpus)
+    case = TenantCase((*pair.speed, pair.speed[2]), pair.gpus)
     found = case.noncooperative
     rows = tuple(table("X", printed("oef/job-types", "noncooperative")["X"], found.share))
     # u2's rows are alike, so only their sum is unique
@@ -250,12 +267,12 @@ def example(
     place: str,
     statement: str,
     compute: Callable[[], Computation],
-    expected: Word = "true",
+    expected: ClaimVerdict = "true",
     note: str = "",
     policies: tuple[str, ...] = (),
 ) -> Claim:
     """A claim about a worked example."""
-    return Claim(f"oef/{key}", "OEF", place, statement, Computed(compute), expected, policies=policies, note=note)
+    return Claim(f"oef/{key}", "OEF", place, statement, ByComputation(compute), expected, policies=policies, note=note)
 
 
 TRADE = r"The trade to $x'_1 = (1, 1/22)$, $x'_2 = (0, 1/2)$ raises u2 and hurts nobody."

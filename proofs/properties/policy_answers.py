@@ -18,11 +18,11 @@ from hetopt.data.worth import worth
 from hetopt.errors import HetoptError, InvalidOption, InvalidPlan, NotLinear
 from hetopt.formulations.formulation import Formulation
 from hetopt.formulations.policies import Policy, ask, solve
-from hetopt.proofs.properties.policy_cases import Posed
+from hetopt.proofs.properties.policy_cases import PolicyCase
 from hetopt.results.allocation import Allocation, Plan
 from hetopt.tolerances import EQUAL
 
-Asked: TypeAlias = Formulation | Policy
+AnyPolicy: TypeAlias = Formulation | Policy
 
 
 class Undecided(Exception):
@@ -30,7 +30,7 @@ class Undecided(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class PolicyAnswer:
     """A policy's result.
 
     Attributes
@@ -54,7 +54,7 @@ class Answer:
     unlike: str = ""
     unique: bool = True
 
-    def judged(self) -> Answer:
+    def judged(self) -> PolicyAnswer:
         """Itself.
 
         Raises
@@ -71,7 +71,7 @@ class Answer:
         return holdings(instance, self.share, exact=True)
 
 
-def answered(policy: Asked, instance: Instance) -> Answer:
+def ask_policy(policy: AnyPolicy, instance: Instance) -> PolicyAnswer:
     """Ask a policy from its beginning.
 
     Raises
@@ -97,8 +97,8 @@ def answered(policy: Asked, instance: Instance) -> Answer:
     x = result.x / result.entities.demand[:, None] if isinstance(result, Plan) else result.x
     if not np.isfinite(x).all():
         raise InvalidPlan("the policy hands out shares that are no finite numbers")
-    share = within_capacity(instance, at_its_word(x))
-    return Answer(result, share, exact=False, unlike=_unlike(instance, result) or _overuse(instance, share))
+    share = within_capacity(instance, exact_floats(x))
+    return PolicyAnswer(result, share, exact=False, unlike=_unlike(instance, result) or _overuse(instance, share))
 
 
 def _overuse(instance: Instance, share: Numbers) -> str:
@@ -141,25 +141,25 @@ def _unlike(instance: Instance, result: Allocation | Plan) -> str:
     return ""
 
 
-def _solved(formulation: Formulation, instance: Instance) -> Answer:
+def _solved(formulation: Formulation, instance: Instance) -> PolicyAnswer:
     try:
         result = solve(formulation, instance, exact=True)
     except (InvalidOption, NotLinear):  # whole numbers, tangents: there is no exact optimum
         result = solve(formulation, instance)
-        return Answer(result, within_capacity(instance, at_its_word(result.x)), exact=False)
+        return PolicyAnswer(result, within_capacity(instance, exact_floats(result.x)), exact=False)
     found = result.certificate.exact
     assert found is not None
     assert found.share is not None
-    return Answer(result, found.share, exact=True, unique=found.unique is True)
+    return PolicyAnswer(result, found.share, exact=True, unique=found.unique is True)
 
 
-def at_its_word(x: Any) -> Numbers:
+def exact_floats(x: Any) -> Numbers:
     """Floats as the fractions that they are, digit by digit."""
     array = np.asarray(x, dtype=float)
     return np.array([*(Fraction(v) for v in array.ravel().tolist()), None], dtype=object)[:-1].reshape(array.shape)
 
 
-def in_truth(truth: Instance, told: Instance, answer: Answer) -> Answer:
+def at_true_owners(truth: Instance, told: Instance, answer: PolicyAnswer) -> PolicyAnswer:
     """What was handed out after a lie as those have it who are there; a false job type's GPUs serve the true one."""
     entities, reported = truth.entities(), told.entities()
     gpus = answer.share * fractions(reported.demand)[:, None]
@@ -167,7 +167,7 @@ def in_truth(truth: Instance, told: Instance, answer: Answer) -> Answer:
     return replace(answer, share=own / fractions(entities.demand)[:, None])
 
 
-def true_rates(truth: Instance, answer: Answer) -> list[Fraction]:
+def true_rates(truth: Instance, answer: PolicyAnswer) -> list[Fraction]:
     """What the GPUs of each are worth to it."""
     entities = truth.entities()
     demand = fractions(entities.demand)
@@ -179,7 +179,7 @@ Weights = Sequence[Sequence[Fraction]]
 """(n, k), one for each share."""
 
 
-class Tied(Undecided):
+class UndecidedTie(Undecided):
     """The property fails for the optimum that was returned, and perhaps not for another."""
 
     def __init__(self) -> None:
@@ -187,7 +187,7 @@ class Tied(Undecided):
 
 
 @dataclass(frozen=True)
-class Last:
+class TieBreaker:
     """gain = sum of weight * share, maximised after everything else: of several optima the one that has most of it."""
 
     weights: tuple[tuple[float, ...], ...]
@@ -199,20 +199,20 @@ class Last:
         return model.weighted_shares(np.array(self.weights))
 
 
-def kindest(policy: Asked, instance: Instance, answer: Answer, weights: Weights) -> Answer:
+def most_favourable(policy: AnyPolicy, instance: Instance, answer: PolicyAnswer, weights: Weights) -> PolicyAnswer:
     """Of all optima one with the largest weighted sum of shares; ``answer`` itself where there is no other."""
     if answer.unique or not isinstance(policy, Formulation):
         return answer
     rows = tuple(tuple(map(float, row)) for row in weights)
-    return replace(answered(policy + Last(rows), instance).judged(), unique=False)
+    return replace(ask_policy(policy + TieBreaker(rows), instance).judged(), unique=False)
 
 
-def only(case: Posed, owner: Iterable[int], e: int, sign: int = 1) -> Weights:
+def own_speeds(case: PolicyCase, owner: Iterable[int], e: int, sign: int = 1) -> Weights:
     """The speeds of ``e`` in its own rows, 0 elsewhere."""
     return [[sign * v * (int(o) == e) for v in case.speed[e]] for o in owner]
 
 
-def failing(judge: Any, case: Posed, policy: Asked, answer: Answer) -> Answer:
+def failing_optimum(judge: Any, case: PolicyCase, policy: AnyPolicy, answer: PolicyAnswer) -> PolicyAnswer:
     """An optimum for which a property of one allocation fails because it does for all of them.
 
     Raises
@@ -224,13 +224,13 @@ def failing(judge: Any, case: Posed, policy: Asked, answer: Answer) -> Answer:
         return answer
     if case.kind == "tenants":
         for weights, least in _conditions(judge, case):
-            other = kindest(policy, case.instance, answer, weights)
+            other = most_favourable(policy, case.instance, answer, weights)
             if _sum(weights, other.share) < least:
                 return other
-    raise Tied
+    raise UndecidedTie
 
 
-def _conditions(judge: Any, case: Posed) -> Iterator[tuple[Weights, Fraction]]:
+def _conditions(judge: Any, case: PolicyCase) -> Iterator[tuple[Weights, Fraction]]:
     """Weighted sums that are as large as said where the property holds."""
     n = len(case.speed)
     if judge is envy_free:
@@ -239,7 +239,7 @@ def _conditions(judge: Any, case: Posed) -> Iterator[tuple[Weights, Fraction]]:
     if judge is sharing_incentive:
         for one in range(n):
             whole = sum((v * m for v, m in zip(case.speed[one], case.gpus, strict=True)), Fraction(0))
-            yield only(case, range(n), one), whole / n
+            yield own_speeds(case, range(n), one), whole / n
 
 
 def _sum(weights: Weights, share: Any) -> Fraction:

@@ -13,19 +13,19 @@ from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import digits
 from hetopt.data.workload import Job, JobType, Tenant
-from hetopt.proofs.ledger.space import Choose, Grid, Numbers, Space, Table, whole
+from hetopt.proofs.ledger.space import CaseNumbers, Rows, Space, TableShape, ValueChooser, integers
 
 F = Fraction
-Kind = Literal["tenants", "jobs"]
-Way = Literal["over", "under", "together", "false type"]
+EntityKind = Literal["tenants", "jobs"]
+MisreportKind = Literal["over", "under", "together", "false type"]
 
 ROUND = 300.0
 """Seconds; work is counted in rounds of this length."""
-SPEEDS = whole(1, 6)
+SPEEDS = integers(1, 6)
 
 
 @dataclass(frozen=True)
-class Posed:
+class PolicyCase:
     """What a policy is asked.
 
     Attributes
@@ -44,10 +44,10 @@ class Posed:
         (k,) speedups of a false job type, empty for none; and the position of the tenant who adds it.
     """
 
-    kind: Kind
-    speed: Grid
+    kind: EntityKind
+    speed: Rows
     gpus: tuple[Fraction, ...]
-    report: Grid
+    report: Rows
     demand: tuple[Fraction, ...] = ()
     work: tuple[Fraction, ...] = ()
     arrival: tuple[Fraction, ...] = ()
@@ -77,7 +77,7 @@ class Posed:
         rows = ", ".join(f"({', '.join(map(digits, row))})" for row in self.report)
         return f"speeds {rows} and GPUs ({', '.join(map(digits, self.gpus))})"
 
-    def _instance(self, speed: Grid, false: tuple[Fraction, ...] = ()) -> Instance:
+    def _instance(self, speed: Rows, false: tuple[Fraction, ...] = ()) -> Instance:
         cluster = Cluster.of({f"GPU{j + 1}": int(m) for j, m in enumerate(self.gpus)}, gpus_per_server=4)
         types = cluster.type_names
         if self.kind == "jobs":
@@ -101,26 +101,26 @@ class Posed:
         return Instance(cluster, tenants=tuple(tenants))
 
 
-def posed(kind: Kind, way: Way | None = None) -> Space[Posed]:
+def policy_space(kind: EntityKind, way: MisreportKind | None = None) -> Space[PolicyCase]:
     """Two or three tenants or jobs on two or three GPU types; with a lie of the given way, by any of them."""
     first = "k-1" if kind == "tenants" else "k"
-    tables = {"speed": Table("n", first, SPEEDS), "gpus": Table(1, "k", whole(1, 4))}
+    tables = {"speed": TableShape("n", first, SPEEDS), "gpus": TableShape(1, "k", integers(1, 4))}
     if kind == "jobs":
         tables |= {
-            "demand": Table(1, "n", whole(1, 3)),
-            "work": Table(1, "n", (F(1), F(2), F(4), F(12), F(40))),
-            "arrival": Table(1, "n", whole(0, 2)),
+            "demand": TableShape(1, "n", integers(1, 3)),
+            "work": TableShape(1, "n", (F(1), F(2), F(4), F(12), F(40))),
+            "arrival": TableShape(1, "n", integers(0, 2)),
         }
     if way is not None:
-        tables["report"] = Table("n" if way == "together" else 1, first, SPEEDS)
+        tables["report"] = TableShape("n" if way == "together" else 1, first, SPEEDS)
         if way != "together":
-            tables["liar"] = Table(1, 1, whole(1, 3))
+            tables["liar"] = TableShape(1, 1, integers(1, 3))
 
-    def build(numbers: Numbers) -> Posed | None:
+    def build(numbers: CaseNumbers) -> PolicyCase | None:
         case = _made(kind, way, numbers)
         return case if case is not None and _meant(case, way) else None
 
-    def choose(choose: Choose, sizes: Mapping[str, int]) -> Numbers:
+    def choose(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
         drawn = {name: _any(choose, table, sizes) for name, table in tables.items()}
         liars = range(sizes["n"])
         if "liar" in tables:
@@ -131,19 +131,19 @@ def posed(kind: Kind, way: Way | None = None) -> Space[Posed]:
         if kind == "jobs":  # a gang fits on some type
             most = max(drawn["gpus"][0])
             drawn["demand"] = (tuple(min(d, most) for d in drawn["demand"][0]),)
-        return Numbers(drawn)
+        return CaseNumbers(drawn)
 
     return Space({"n": (2, 3), "k": (2, 3)}, tables, build, choose)
 
 
-def _made(kind: Kind, way: Way | None, numbers: Numbers) -> Posed | None:
+def _made(kind: EntityKind, way: MisreportKind | None, numbers: CaseNumbers) -> PolicyCase | None:
     """None if the liar is none of them."""
 
-    def rows(name: str) -> Grid:
+    def rows(name: str) -> Rows:
         return tuple((F(1), *row) if kind == "tenants" else row for row in numbers[name])
 
     speed, gpus = rows("speed"), numbers.row("gpus")
-    truth = Posed(kind, speed, gpus, speed)
+    truth = PolicyCase(kind, speed, gpus, speed)
     if kind == "jobs":
         demand, work, arrival = (numbers.row(name) for name in ("demand", "work", "arrival"))
         truth = replace(truth, demand=demand, work=work, arrival=arrival)
@@ -161,7 +161,7 @@ def _made(kind: Kind, way: Way | None, numbers: Numbers) -> Posed | None:
     return replace(truth, report=(*speed[:at], said[0], *speed[at + 1 :]))
 
 
-def _meant(case: Posed, way: Way | None) -> bool:
+def _meant(case: PolicyCase, way: MisreportKind | None) -> bool:
     """Whether all speeds, GPUs, gangs and works are positive, some job fits, and the lie is one of its kind."""
     numbers = chain(*case.speed, *case.report, case.false, case.gpus, case.demand, case.work)
     if any(v <= 0 for v in numbers) or any(v.denominator > 1 for v in (*case.gpus, *case.demand)):
@@ -176,7 +176,7 @@ def _meant(case: Posed, way: Way | None) -> bool:
     return honest and len(case.liars) >= (2 if way == "together" else 1)
 
 
-def _report(choose: Choose, way: Way, row: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
+def _report(choose: ValueChooser, way: MisreportKind, row: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
     """A report of its kind; half of the entries, and where some lie together half of the reports, are the truth."""
     if way == "together" and choose((False, True)):
         return row
@@ -195,7 +195,7 @@ def _anyhow(*_: Fraction) -> bool:
     return True
 
 
-_WAYS: Mapping[Way, Callable[[Fraction, Fraction], bool]] = {
+_WAYS: Mapping[MisreportKind, Callable[[Fraction, Fraction], bool]] = {
     "over": _over,
     "under": _under,
     "together": _over,
@@ -203,6 +203,6 @@ _WAYS: Mapping[Way, Callable[[Fraction, Fraction], bool]] = {
 }
 
 
-def _any(choose: Choose, table: Table, sizes: Mapping[str, int]) -> Grid:
+def _any(choose: ValueChooser, table: TableShape, sizes: Mapping[str, int]) -> Rows:
     rows, columns = table.shape(sizes)
     return tuple(tuple(choose(table.simplest_first) for _ in range(columns)) for _ in range(rows))

@@ -10,22 +10,22 @@ from functools import partial
 from hetopt.auditing import Dominated, Verdict, adjacent_types, envy_free, pareto_efficient, sharing_incentive
 from hetopt.data.rationals import fractions
 from hetopt.decisions.whole_gpus import ByKind
-from hetopt.proofs.ledger.claim import Finding, number
-from hetopt.proofs.ledger.finding_pictures import Shares
+from hetopt.proofs.ledger.claim import Finding, fraction_text
+from hetopt.proofs.ledger.finding_pictures import SharesPicture
 from hetopt.proofs.ledger.space import Space
 from hetopt.proofs.properties.policy_answers import (
-    Answer,
-    Asked,
-    Tied,
+    AnyPolicy,
+    PolicyAnswer,
     Undecided,
-    answered,
-    failing,
-    in_truth,
-    kindest,
-    only,
+    UndecidedTie,
+    ask_policy,
+    at_true_owners,
+    failing_optimum,
+    most_favourable,
+    own_speeds,
     true_rates,
 )
-from hetopt.proofs.properties.policy_cases import Kind, Posed, Way, posed
+from hetopt.proofs.properties.policy_cases import EntityKind, MisreportKind, PolicyCase, policy_space
 from hetopt.results.allocation import Allocation, Plan
 from hetopt.tolerances import EQUAL
 
@@ -58,19 +58,19 @@ class Property:
     key: str
     title: str
     statement: str
-    check: Callable[[Posed, Asked], Finding]
-    way: Way | None = None
-    kinds: tuple[Kind, ...] = ("tenants", "jobs")
+    check: Callable[[PolicyCase, AnyPolicy], Finding]
+    way: MisreportKind | None = None
+    kinds: tuple[EntityKind, ...] = ("tenants", "jobs")
 
-    def space(self, kind: Kind) -> Space[Posed]:
+    def space(self, kind: EntityKind) -> Space[PolicyCase]:
         """The cases on which it is looked at."""
-        return posed(kind, self.way)
+        return policy_space(kind, self.way)
 
 
-def picture(title: str, case: Posed, answer: Answer) -> Shares:
+def answer_picture(title: str, case: PolicyCase, answer: PolicyAnswer) -> SharesPicture:
     """Who has which GPUs, and what they are worth to it."""
     held = answer.held(case.instance)
-    return Shares(
+    return SharesPicture(
         title,
         held.names,
         held.types,
@@ -84,29 +84,29 @@ EXACT = "the exact optimum of the formulation, in fractions"
 EVERY_OPTIMUM = "the formulation has several optima; in fractions it fails for all of them, this one included"
 
 
-def certificate(answer: Answer) -> tuple[str, ...]:
+def certificate(answer: PolicyAnswer) -> tuple[str, ...]:
     """What the numbers rest on."""
     if answer.exact:
         return (EXACT, "it is unique") if answer.unique else (EVERY_OPTIMUM,)
     return ("what the policy returned, taken at its word and judged in fractions",)
 
 
-def screened(slack: Fraction, answer: Answer) -> Fraction:
+def screened(slack: Fraction, answer: PolicyAnswer) -> Fraction:
     """0 for a violation that rounding may have made."""
     return F(0) if not answer.exact and -NOISE <= slack < 0 else slack
 
 
-Judge = Callable[..., Verdict]
+Audit = Callable[..., Verdict]
 
 
-def audited(judge: Judge, case: Posed, policy: Asked) -> Finding:
+def audited(judge: Audit, case: PolicyCase, policy: AnyPolicy) -> Finding:
     """A property of one allocation, by an audit in fractions."""
-    answer = answered(policy, case.instance).judged()
+    answer = ask_policy(policy, case.instance).judged()
     verdict = judge(case.instance, answer.share, exact=True)
     if verdict.exact is None:
         raise Undecided(verdict.why)
     if verdict.exact < 0:
-        answer = failing(judge, case, policy, answer)
+        answer = failing_optimum(judge, case, policy, answer)
         verdict = judge(case.instance, answer.share, exact=True)
     slack = verdict.exact
     assert slack is not None
@@ -116,41 +116,41 @@ def audited(judge: Judge, case: Posed, policy: Asked) -> Finding:
         verdict = rough if rough.witness is not None and not rough.holds else verdict
     words = verdict.witness.explain() if verdict.witness is not None else "holds"
     slack = screened(slack, answer)
-    pictures = [picture("what the policy gives", case, answer)]
+    pictures = [answer_picture("what the policy gives", case, answer)]
     if isinstance(verdict.witness, Dominated):
         pictures.append(_better(pictures[0], verdict.witness))
     return Finding(slack, words, certificate(answer), tuple(pictures))
 
 
-def _better(before: Shares, witness: Dominated) -> Shares:
+def _better(before: SharesPicture, witness: Dominated) -> SharesPicture:
     """What dominates it."""
     gpus = tuple(tuple(F(witness.bundles[name].get(t, 0)) for t in before.types) for name in before.names)
     worth = tuple(F(witness.after[name]) for name in before.names)
     return replace(before, title="better for some, worse for none", gpus=gpus, worth=worth)
 
 
-def adjacency(case: Posed, policy: Asked) -> Finding:
+def adjacency(case: PolicyCase, policy: AnyPolicy) -> Finding:
     """Everybody's types are adjacent; a share below rounding is none."""
-    answer = answered(policy, case.instance)
+    answer = ask_policy(policy, case.instance)
     share = answer.share
     if not answer.exact:
         share = share * (share > NOISE)  # True counts as 1
     verdict = adjacent_types(case.instance, share, exact=True)
     assert verdict.exact is not None
     if verdict.exact < 0 and not answer.unique:
-        raise Tied
+        raise UndecidedTie
     words = verdict.witness.explain() if verdict.witness is not None else "holds"
-    shown = () if answer.unlike else (picture("what the policy gives", case, answer),)
+    shown = () if answer.unlike else (answer_picture("what the policy gives", case, answer),)
     return Finding(verdict.exact, words, certificate(answer), shown)
 
 
-def capacity(case: Posed, policy: Asked) -> Finding:
+def capacity(case: PolicyCase, policy: AnyPolicy) -> Finding:
     """Never more whole GPUs than there are, over some rounds."""
-    answer = answered(policy, case.instance)
+    answer = ask_policy(policy, case.instance)
     used = (answer.share * fractions(case.instance.entities().demand)[:, None]).sum(axis=0)
     most, rounder, state = max(u - m for u, m in zip(used, case.gpus, strict=True)), ByKind(), None
     if most > 0:
-        return Finding(-most, f"{number(most)} GPUs of a type too many", certificate(answer))
+        return Finding(-most, f"{fraction_text(most)} GPUs of a type too many", certificate(answer))
     most = F(0)
     for _ in range(ROUNDS):
         plan: Plan
@@ -160,12 +160,12 @@ def capacity(case: Posed, policy: Asked) -> Finding:
             plan = answer.result
         used = [int(v) for v in plan.x.sum(axis=0)]
         most = max(most, *(u - m for u, m in zip(used, case.gpus, strict=True)))
-    return Finding(-most, f"{number(most)} GPUs of a type too many in a round", certificate(answer))
+    return Finding(-most, f"{fraction_text(most)} GPUs of a type too many in a round", certificate(answer))
 
 
-def no_gain(case: Posed, policy: Asked) -> Finding:
+def no_gain(case: PolicyCase, policy: AnyPolicy) -> Finding:
     """Not every liar gains at true speeds, in parts of its rate with the whole cluster."""
-    honest, lying = answered(policy, case.instance).judged(), answered(policy, case.told).judged()
+    honest, lying = ask_policy(policy, case.instance).judged(), ask_policy(policy, case.told).judged()
     held = honest.held(case.instance)
     outcomes = [_outcome(case, policy, honest, lying, e) for e in case.liars]
     losses = [(one.before - one.after) / held.whole[e] for e, one in zip(case.liars, outcomes, strict=True)]
@@ -180,8 +180,8 @@ def no_gain(case: Posed, policy: Asked) -> Finding:
     pictures = []
     for e, one in list(zip(case.liars, outcomes, strict=True))[: None if several else 1]:
         best, worst = (f", of several optima the {end} for {held.names[e]}" * several for end in ("best", "worst"))
-        pictures.append(picture(f"honest{best}", case, one.honest))
-        pictures.append(picture(f"after the lie, at true speeds{worst}", case, one.lying))
+        pictures.append(answer_picture(f"honest{best}", case, one.honest))
+        pictures.append(answer_picture(f"after the lie, at true speeds{worst}", case, one.lying))
     rests_on = (EVERY_OPTIMUM,) if several else certificate(honest)
     return Finding(slack, "; ".join(told), rests_on, tuple(pictures), far=far)
 
@@ -190,35 +190,35 @@ def no_gain(case: Posed, policy: Asked) -> Finding:
 class _Outcome:
     """A liar's rates at true speeds: the most that it may have honestly, the least after the lie."""
 
-    honest: Answer
-    lying: Answer
+    honest: PolicyAnswer
+    lying: PolicyAnswer
     before: Fraction
     after: Fraction
 
 
-def _outcome(case: Posed, policy: Asked, honest: Answer, lying: Answer, e: int) -> _Outcome:
-    told = in_truth(case.instance, case.told, lying)
+def _outcome(case: PolicyCase, policy: AnyPolicy, honest: PolicyAnswer, lying: PolicyAnswer, e: int) -> _Outcome:
+    told = at_true_owners(case.instance, case.told, lying)
     before, after = true_rates(case.instance, honest)[e], true_rates(case.instance, told)[e]
     if after > before:
-        honest = kindest(policy, case.instance, honest, only(case, case.instance.entities().owner, e))
-        lying = kindest(policy, case.told, lying, only(case, case.told.entities().owner, e, sign=-1))
-        told = in_truth(case.instance, case.told, lying)
+        honest = most_favourable(policy, case.instance, honest, own_speeds(case, case.instance.entities().owner, e))
+        lying = most_favourable(policy, case.told, lying, own_speeds(case, case.told.entities().owner, e, sign=-1))
+        told = at_true_owners(case.instance, case.told, lying)
         before, after = true_rates(case.instance, honest)[e], true_rates(case.instance, told)[e]
     return _Outcome(honest, told, before, after)
 
 
-def _lie(case: Posed, e: int) -> str:
+def _lie(case: PolicyCase, e: int) -> str:
     if case.false:
         return f"adds a false job type of speedups {_row(case.false)}"
     return f"reports speeds {_row(case.report[e])}, not {_row(case.speed[e])},"
 
 
 def _row(values: tuple[Fraction, ...]) -> str:
-    return f"({', '.join(map(number, values))})"
+    return f"({', '.join(map(fraction_text, values))})"
 
 
 def _plain(value: Fraction) -> str:
-    return number(value) if value.denominator < 10**6 else f"{float(value):.6g}"
+    return fraction_text(value) if value.denominator < 10**6 else f"{float(value):.6g}"
 
 
 TOGETHER = "over-reports by two or more at once do not make all of them better off"

@@ -18,14 +18,14 @@ from hetopt.cli.arguments import named_policy
 from hetopt.errors import InvalidOption, InvalidPlan, UnusableFile
 from hetopt.proofs.ledger.claim import Counterexample, Effort, Finding
 from hetopt.proofs.ledger.counterexample_files import stored_numbers
-from hetopt.proofs.ledger.counterexample_search import drawn, hunt
-from hetopt.proofs.ledger.space import Numbers, Space
-from hetopt.proofs.ledger.worker_pool import side_by_side
-from hetopt.proofs.properties.policy_answers import Asked, Tied, Undecided, answered
-from hetopt.proofs.properties.policy_cases import Kind, Posed, posed
+from hetopt.proofs.ledger.counterexample_search import draw_counterexample, search_counterexample
+from hetopt.proofs.ledger.space import CaseNumbers, Space
+from hetopt.proofs.ledger.worker_pool import worker_pool
+from hetopt.proofs.properties.policy_answers import AnyPolicy, Undecided, UndecidedTie, ask_policy
+from hetopt.proofs.properties.policy_cases import EntityKind, PolicyCase, policy_space
 from hetopt.proofs.properties.property_checks import PROPERTIES, Property
 
-PROVED: Mapping[tuple[str, Kind, str], str] = {
+PROVED: Mapping[tuple[str, EntityKind, str], str] = {
     ("oef-cooperative", "tenants", "envy-free"): "oef/thm-5.1-envy",
     ("oef-cooperative", "tenants", "sharing-incentive"): "oef/thm-5.1-sharing",
     ("oef-noncooperative", "tenants", "pareto-efficient"): "oef/thm-5.3-positive",
@@ -42,7 +42,7 @@ NEXT = Fraction(1, 1000)
 
 
 @dataclass(frozen=True)
-class Cell:
+class MatrixCell:
     """One property of one policy.
 
     Attributes
@@ -91,19 +91,19 @@ class Cell:
 class _Counted:
     """A check that knows how many cases it judged, and why others were refused."""
 
-    check: Callable[[Posed, Asked], Finding]
-    policy: Asked
+    check: Callable[[PolicyCase, AnyPolicy], Finding]
+    policy: AnyPolicy
     judged: int = 0
     refused: int = 0
     tied: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
 
-    def __call__(self, case: Posed) -> Finding:
+    def __call__(self, case: PolicyCase) -> Finding:
         try:
             found = self.check(case, self.policy)
         except Undecided as problem:
             self.refused += 1
-            self.tied += isinstance(problem, Tied)
+            self.tied += isinstance(problem, UndecidedTie)
             self.reasons[str(problem)] = self.reasons.get(str(problem), 0) + 1
             return Finding(Fraction(0), str(problem), decided=False)
         except (InvalidOption, InvalidPlan) as problem:
@@ -112,38 +112,38 @@ class _Counted:
         return found
 
 
-def kinds_of(policy: Asked) -> dict[Kind, str]:
+def refused_kinds(policy: AnyPolicy) -> dict[EntityKind, str]:
     """Whom a policy is about: tenants, jobs or both; with why not for those whom it refuses (else empty)."""
-    found: dict[Kind, str] = {}
+    found: dict[EntityKind, str] = {}
     for kind in ("tenants", "jobs"):
-        plain = posed(kind).build(_plain(kind))
+        plain = policy_space(kind).build(_plain(kind))
         assert plain is not None
         try:
-            answered(policy, plain.instance)
+            ask_policy(policy, plain.instance)
             found[kind] = ""
         except Undecided as problem:
             found[kind] = str(problem)
     return found
 
 
-def _plain(kind: Kind) -> Numbers:
+def _plain(kind: EntityKind) -> CaseNumbers:
     """Two alike on two types of two GPUs, the second twice as fast."""
     one, two = Fraction(1), Fraction(2)
     speed = ((two,), (two,)) if kind == "tenants" else ((one, two), (one, two))
     tables: dict[str, Any] = {"speed": speed, "gpus": ((two, two),)}
     if kind == "jobs":
         tables |= {"demand": ((one, one),), "work": ((two * 2, two * 2),), "arrival": ((0 * one, 0 * one),)}
-    return Numbers(tables)
+    return CaseNumbers(tables)
 
 
-def cell(policy: Asked, kind: Kind, about: Property, effort: Effort, name: str = "") -> Cell:
+def decide_cell(policy: AnyPolicy, kind: EntityKind, about: Property, effort: Effort, name: str = "") -> MatrixCell:
     """Try counterexamples that are kept, draw cases, then search for a smaller counterexample or a first one."""
     began = time.perf_counter()
     if kind not in about.kinds:
-        return Cell(about, None, why=f"it is not about {kind}")
+        return MatrixCell(about, None, why=f"it is not about {kind}")
     counted, space = _Counted(about.check, policy), about.space(kind)
 
-    def slack(case: Posed) -> Fraction:
+    def slack(case: PolicyCase) -> Fraction:
         found = counted(case)
         if not found.decided:
             return Fraction(0)
@@ -151,28 +151,34 @@ def cell(policy: Asked, kind: Kind, about: Property, effort: Effort, name: str =
 
     found = _known(space, slack, counted)
     if found is None:
-        found, *_ = drawn(space, slack, counted, effort.instances, effort.seed)
+        found, *_ = draw_counterexample(space, slack, counted, effort.instances, effort.seed)
     judged, refused, tied = counted.judged, counted.refused, counted.tied
-    search = hunt(space, slack, counted, effort.seconds, effort.seed) if effort.seconds and judged else None
+    search = (
+        search_counterexample(space, slack, counted, effort.seconds, effort.seed) if effort.seconds and judged else None
+    )
     other = None if search is None else search.found
     if other is not None and (found is None or space.weight(other[0]) < space.weight(found[0])):
         found = other
     seconds, searched = time.perf_counter() - began, 0 if search is None else search.tried
     if found is not None:
         case = Counterexample(found[0], space.build(found[0]), found[1])
-        return Cell(about, False, judged, refused, tied, searched, case, seconds=seconds)
+        return MatrixCell(about, False, judged, refused, tied, searched, case, seconds=seconds)
     if not judged:
         why = max(counted.reasons, key=lambda text: counted.reasons[text], default="no instance was drawn")
-        return Cell(about, None, 0, refused, tied, why=why, seconds=seconds)
+        return MatrixCell(about, None, 0, refused, tied, why=why, seconds=seconds)
     proved = PROVED.get((name, kind, about.key), "")
-    return Cell(about, True, judged, refused, tied, searched, proved=proved, seconds=seconds)
+    return MatrixCell(about, True, judged, refused, tied, searched, proved=proved, seconds=seconds)
 
 
 def _known(
-    space: Space[Posed], slack: Callable[[Posed], Fraction], check: Callable[[Posed], Finding]
-) -> tuple[Numbers, Finding] | None:
+    space: Space[PolicyCase], slack: Callable[[PolicyCase], Fraction], check: Callable[[PolicyCase], Finding]
+) -> tuple[CaseNumbers, Finding] | None:
     """Against some policy these cases were found before: the smallest that is one against this policy, too."""
-    fits = [numbers for kept in corpus() if set((numbers := _with_liar(kept, space)).tables) == set(space.tables)]
+    fits = [
+        numbers
+        for kept in known_counterexamples()
+        if set((numbers := _with_liar(kept, space)).tables) == set(space.tables)
+    ]
     for numbers in sorted(fits, key=space.weight):
         case = space.build(numbers)
         if case is not None and slack(case) < 0 and (found := check(case)).refutes:
@@ -180,29 +186,29 @@ def _known(
     return None
 
 
-def _with_liar(numbers: Numbers, space: Space[Posed]) -> Numbers:
+def _with_liar(numbers: CaseNumbers, space: Space[PolicyCase]) -> CaseNumbers:
     """Claims let the first tenants lie; here one of them does, and the numbers say who."""
     tables = dict(numbers.tables)
     if "liar" in space.tables and (said := tables.pop("false", tables.get("report", ()))):
         tables |= {"report": said[:1], "liar": ((Fraction(1),),)}
-    return Numbers(tables)
+    return CaseNumbers(tables)
 
 
 KEPT = Path(__file__).with_name("refuting.json")
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredRefutation:
     """A case against a property of some policies, as ``hetopt verify --policy all --json`` found it."""
 
-    about: Kind
+    about: EntityKind
     key: str
     policies: tuple[str, ...]
-    numbers: Numbers
+    numbers: CaseNumbers
 
 
 @cache
-def kept() -> tuple[Kept, ...]:
+def stored_refutations() -> tuple[StoredRefutation, ...]:
     """Those of ``refuting.json``, beside this file.
 
     Raises
@@ -212,7 +218,7 @@ def kept() -> tuple[Kept, ...]:
     """
     try:
         return tuple(
-            Kept(row["about"], row["property"], tuple(row["policies"]), Numbers.read(row["numbers"]))
+            StoredRefutation(row["about"], row["property"], tuple(row["policies"]), CaseNumbers.read(row["numbers"]))
             for row in json.loads(KEPT.read_text())
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
@@ -220,9 +226,9 @@ def kept() -> tuple[Kept, ...]:
 
 
 @cache
-def corpus() -> tuple[Numbers, ...]:
+def known_counterexamples() -> tuple[CaseNumbers, ...]:
     """The numbers of all counterexamples that are kept and can be read, against policies and against claims."""
-    found = [one.numbers for one in kept()]
+    found = [one.numbers for one in stored_refutations()]
     for name in instances.names():
         with suppress(Exception):  # other instances, and whatever stands in a broken file
             found.append(stored_numbers(name))
@@ -230,20 +236,20 @@ def corpus() -> tuple[Numbers, ...]:
 
 
 @dataclass(frozen=True)
-class Line:
+class MatrixRow:
     """All properties of one policy for tenants or for jobs; or why it is not about them."""
 
     policy: str
-    kind: Kind
-    cells: tuple[Cell, ...]
+    kind: EntityKind
+    cells: tuple[MatrixCell, ...]
     why: str = ""
 
 
-Task = tuple[str, Kind, int]
+CellKey = tuple[str, EntityKind, int]
 """A policy's name, whom it is asked about, and the position of a property."""
 
 
-def planned(names: Sequence[str], settings: Sequence[str]) -> tuple[list[Task], list[Line]]:
+def plan_cells(names: Sequence[str], settings: Sequence[str]) -> tuple[list[CellKey], list[MatrixRow]]:
     """The cells to decide, and the lines of those whom a policy is not about.
 
     Parameters
@@ -256,22 +262,22 @@ def planned(names: Sequence[str], settings: Sequence[str]) -> tuple[list[Task], 
     UnknownName, InvalidOption
         There is no such policy, a setting is wrong, or its code fails on an instance.
     """
-    tasks, refused = list[Task](), list[Line]()
+    tasks, refused = list[CellKey](), list[MatrixRow]()
     for name in names:
-        for kind, why in kinds_of(named_policy(name, list(settings))).items():
+        for kind, why in refused_kinds(named_policy(name, list(settings))).items():
             if why:
-                refused.append(Line(name, kind, (), why))
+                refused.append(MatrixRow(name, kind, (), why))
             else:
                 tasks += [(name, kind, place) for place in range(len(PROPERTIES))]
     return tasks, refused
 
 
-def decided(
-    tasks: Sequence[Task], settings: Sequence[str], effort: Effort, jobs: int = 1
-) -> Iterator[tuple[Task, Cell]]:
+def decide_cells(
+    tasks: Sequence[CellKey], settings: Sequence[str], effort: Effort, jobs: int = 1
+) -> Iterator[tuple[CellKey, MatrixCell]]:
     """Each cell as it is done; once more where a counterexample against another policy is one here, too, or smaller."""
-    found = dict[Task, Cell]()
-    with side_by_side(min(jobs, len(tasks))) if jobs > 1 and tasks else nullcontext() as pool:
+    found = dict[CellKey, MatrixCell]()
+    with worker_pool(min(jobs, len(tasks))) if jobs > 1 and tasks else nullcontext() as pool:
         for task, one in _each(pool, _cell, {task: (task, settings, effort) for task in tasks}):
             found[task] = one
             yield task, one
@@ -285,8 +291,8 @@ T = TypeVar("T")
 
 
 def _each(
-    pool: Executor | None, work: Callable[..., T], given: Mapping[Task, tuple[Any, ...]]
-) -> Iterator[tuple[Task, T]]:
+    pool: Executor | None, work: Callable[..., T], given: Mapping[CellKey, tuple[Any, ...]]
+) -> Iterator[tuple[CellKey, T]]:
     if pool is None:
         yield from ((task, work(*arguments)) for task, arguments in given.items())
         return
@@ -295,24 +301,24 @@ def _each(
         yield running[done], done.result()
 
 
-def _cell(task: Task, settings: Sequence[str], effort: Effort) -> Cell:
+def _cell(task: CellKey, settings: Sequence[str], effort: Effort) -> MatrixCell:
     """For a process of its own; cases stay behind, their numbers tell all."""
     name, kind, place = task
     try:
-        found = cell(named_policy(name, list(settings)), kind, PROPERTIES[place], effort, name)
+        found = decide_cell(named_policy(name, list(settings)), kind, PROPERTIES[place], effort, name)
     except (InvalidOption, InvalidPlan) as problem:  # what is known of the others stays
-        found = Cell(PROPERTIES[place], None, why=str(problem), broken=True)
+        found = MatrixCell(PROPERTIES[place], None, why=str(problem), broken=True)
     return _plain_cell(found, place)
 
 
-def _plain_cell(one: Cell, place: int) -> Cell:
+def _plain_cell(one: MatrixCell, place: int) -> MatrixCell:
     case = one.counterexample
     return replace(one, about=PROPERTIES[place], counterexample=None if case is None else replace(case, case=None))
 
 
-def _of_others(task: Task, found: Mapping[Task, Cell]) -> list[Numbers]:
+def _of_others(task: CellKey, found: Mapping[CellKey, MatrixCell]) -> list[CaseNumbers]:
     """The counterexamples against other policies that may be one here or a smaller one, the smallest first."""
-    own, weight = found[task].counterexample, posed(task[1]).weight
+    own, weight = found[task].counterexample, policy_space(task[1]).weight
     if found[task].holds is None:
         return []
     every = {
@@ -323,7 +329,9 @@ def _of_others(task: Task, found: Mapping[Task, Cell]) -> list[Numbers]:
     return [n for n in sorted(every.values(), key=weight) if own is None or weight(n) < weight(own.numbers)]
 
 
-def _crossed(task: Task, settings: Sequence[str], one: Cell, others: Sequence[Numbers]) -> Cell | None:
+def _crossed(
+    task: CellKey, settings: Sequence[str], one: MatrixCell, others: Sequence[CaseNumbers]
+) -> MatrixCell | None:
     """The cell with the first of these that is a counterexample; None if none is."""
     name, kind, place = task
     about, policy = PROPERTIES[place], named_policy(name, list(settings))
@@ -337,9 +345,11 @@ def _crossed(task: Task, settings: Sequence[str], one: Cell, others: Sequence[Nu
     return None
 
 
-def joined(names: Sequence[str], found: Mapping[Task, Cell], refused: Sequence[Line]) -> list[Line]:
+def matrix_rows(
+    names: Sequence[str], found: Mapping[CellKey, MatrixCell], refused: Sequence[MatrixRow]
+) -> list[MatrixRow]:
     """A line for each policy and whom it is about, in the order of the names."""
     lines = list(refused)
     for name, kind in dict.fromkeys((name, kind) for name, kind, _ in found):
-        lines.append(Line(name, kind, tuple(found[name, kind, place] for place in range(len(PROPERTIES)))))
+        lines.append(MatrixRow(name, kind, tuple(found[name, kind, place] for place in range(len(PROPERTIES)))))
     return sorted(lines, key=lambda line: (names.index(line.policy), line.kind == "jobs"))

@@ -8,11 +8,11 @@ from typing import Any
 
 from hetopt.presentation import console
 from hetopt.presentation.comparison_page import STYLE
-from hetopt.proofs.ledger.claim import Effort, number
-from hetopt.proofs.ledger.ledger_page import MORE
-from hetopt.proofs.ledger.picture_svg import drawn
+from hetopt.proofs.ledger.claim import Effort, fraction_text
+from hetopt.proofs.ledger.ledger_page import LEDGER_STYLE
+from hetopt.proofs.ledger.picture_svg import picture_svg
 from hetopt.proofs.properties.property_checks import PROPERTIES
-from hetopt.proofs.properties.property_matrix import Cell, Line
+from hetopt.proofs.properties.property_matrix import MatrixCell, MatrixRow
 
 HEADING = """# Which policy has which property
 
@@ -30,7 +30,7 @@ The properties:
 SIGNS = {"fails": "✗", "-": "-", "error": "error"}
 
 
-def as_dict(line: Line) -> dict[str, Any]:
+def as_dict(line: MatrixRow) -> dict[str, Any]:
     """Plain numbers and text of one policy."""
     return {
         "policy": line.policy,
@@ -40,7 +40,7 @@ def as_dict(line: Line) -> dict[str, Any]:
     }
 
 
-def _cell(one: Cell) -> dict[str, Any]:
+def _cell(one: MatrixCell) -> dict[str, Any]:
     found = one.counterexample
     return {
         "says": one.about.statement,
@@ -56,7 +56,7 @@ def _cell(one: Cell) -> dict[str, Any]:
         if found is None
         else {
             "numbers": found.numbers.as_dict(),
-            "slack": number(found.finding.slack),
+            "slack": fraction_text(found.finding.slack),
             "found": found.finding.words,
             "certificate": list(found.finding.certificate),
         },
@@ -64,7 +64,7 @@ def _cell(one: Cell) -> dict[str, Any]:
     }
 
 
-def show(found: Sequence[Line]) -> None:
+def show(found: Sequence[MatrixRow]) -> None:
     """One table per policy and kind: property, what came out, the smallest counterexample."""
     for line in found:
         if line.why:
@@ -75,13 +75,13 @@ def show(found: Sequence[Line]) -> None:
         console.show_table(title, head, rows, sentences=1, light=True)
 
 
-def _told(one: Cell) -> str:
+def _told(one: MatrixCell) -> str:
     if one.counterexample is not None:
         return one.counterexample.finding.words
     return one.why or f"{one.about.statement}" + (f" ({one.proved})" if one.proved else "")
 
 
-def markdown(found: Sequence[Line], effort: Effort) -> str:
+def markdown(found: Sequence[MatrixRow], effort: Effort) -> str:
     """The matrix as a page of the docs: a row per policy and kind; counterexamples below."""
     head = ["policy, about", *(one.title for one in PROPERTIES)]
     says = [f"- **{one.title}** ({one.key}): {one.statement}." for one in PROPERTIES]
@@ -113,13 +113,13 @@ def _inline(text: str) -> str:
     return text.replace("|", "\\|").replace("*", "\\*").replace("_", "\\_").replace("<", "&lt;")
 
 
-def _sign(one: Cell) -> str:
+def _sign(one: MatrixCell) -> str:
     if one.proved:
         return "proved"
     return f"{one.instances}{' °' * bool(one.tied)}" if one.holds else SIGNS[one.text]
 
 
-def page(found: Sequence[Line], effort: Effort) -> str:
+def page(found: Sequence[MatrixRow], effort: Effort) -> str:
     """The matrix with the counterexamples drawn."""
     title = "Which policy has which property"
     head = "".join(f"<th title='{escape(p.statement, quote=True)}'>{escape(p.title)}</th>" for p in PROPERTIES)
@@ -135,7 +135,8 @@ def page(found: Sequence[Line], effort: Effort) -> str:
         )
     says = "".join(f"<dt>{escape(one.title)}</dt><dd>{escape(one.statement)}</dd>" for one in PROPERTIES)
     return (
-        f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{title}</title><style>{STYLE}{MORE}</style>"
+        "<!doctype html><html lang='en'><meta "
+        f"charset='utf-8'><title>{title}</title><style>{STYLE}{LEDGER_STYLE}</style>"
         f"<h1>{title}</h1><p>A number: it held on so many instances, which proves nothing. ✗: the smallest "
         f"counterexample is below. -: not judged. °: on other instances "
         f"it fails for the optimum that was returned, of several, and perhaps not for another.</p><dl>{says}</dl>"
@@ -144,12 +145,12 @@ def page(found: Sequence[Line], effort: Effort) -> str:
     )
 
 
-def _section(one: Cell) -> str:
+def _section(one: MatrixCell) -> str:
     if one.counterexample is None:
         told = f"{one.about.title}: {one.text}" + (f"; {one.why}" if one.why else f" ({one.about.statement})")
         return f"<p class='quiet'>{escape(told)}</p>"
     found = one.counterexample.finding
-    pictures = "".join(map(drawn, found.pictures))
+    pictures = "".join(map(picture_svg, found.pictures))
     return (
         f"<p><b>{escape(one.about.title)}</b> fails ({escape(one.about.statement)}): {escape(found.words)}.</p>"
         f"<div class='pictures'>{pictures}</div>"

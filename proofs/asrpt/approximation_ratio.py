@@ -10,13 +10,13 @@ from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.models.asrpt.tasks import Choice, Task
 from hetopt.proofs.asrpt.bound_sides import bound, theorem_1
 from hetopt.proofs.asrpt.lemmas import ANY, CONTINUOUS, LONGEST, SLOTS, SLOTTED, SLOW, WRONG, holds, with_one_more
-from hetopt.proofs.asrpt.scheduling_cases import PlacedRun, Runs, asrpt, overfull, scheduling_cases, total
+from hetopt.proofs.asrpt.scheduling_cases import PlacedRun, Runs, asrpt, overfull, scheduling_space, total_completion
 from hetopt.proofs.asrpt.single_machine import srpt
 from hetopt.proofs.asrpt.staged_cases import servers_of, staged_job
 from hetopt.proofs.ledger.claim import Claim
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll, Growth, Untestable
-from hetopt.proofs.ledger.space import whole
+from hetopt.proofs.ledger.space import integers
 from hetopt.stages.iteration_time import Asynchronous
 from hetopt.stages.pipeline import Pipeline
 
@@ -52,7 +52,7 @@ def checked(runs: Runs, gpus: int) -> Fraction:
         It does not.
     """
     assert overfull(runs, (gpus,), closed=False)[0] <= 0, "more GPUs are in use than there are"
-    return total(runs)
+    return total_completion(runs)
 
 
 def one_a_slot(gpus: int) -> Fraction:
@@ -127,7 +127,7 @@ CLAIMS = (
         place="Theorem 1",
         statement=SLOTS + THEOREM,
         means=ForAll(
-            scheduling_cases(jobs=(1, 4), arriving=False),
+            scheduling_space(jobs=(1, 4), arriving=False),
             bound(lambda c: theorem_1(c, slots=True, virtual_slots=True)),
         ),
         expected="false",
@@ -165,7 +165,7 @@ completes one a slot, at $1, \dots, G$, each starts then and is done a second la
         place="Theorem 1",
         statement=r"In continuous time, jobs with less than one iteration among them. " + THEOREM,
         means=ForAll(
-            scheduling_cases(jobs=(1, 2), predicted=whole(0, 6), iterations=(F(1, 32), F(1, 8), F(1, 2), F(1))),
+            scheduling_space(jobs=(1, 2), predicted=integers(0, 6), iterations=(F(1, 32), F(1, 8), F(1, 2), F(1))),
             bound(theorem_1),
         ),
         expected="false",
@@ -179,7 +179,7 @@ completes one a slot, at $1, \dots, G$, each starts then and is done a second la
         paper="A-SRPT",
         place="Theorem 1",
         statement=SLOW + THEOREM,
-        means=ForAll(scheduling_cases(talking=True, inside="slow", arriving=False), bound(theorem_1)),
+        means=ForAll(scheduling_space(talking=True, inside="slow", arriving=False), bound(theorem_1)),
         expected="false",
         printed=False,
         policies=("asrpt",),
