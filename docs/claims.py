@@ -8,11 +8,11 @@ from typing import Any
 from sphinx.application import Sphinx
 
 from hetopt.proofs.ledger.claim import PAPERS, Claim, Counterexample, Effort
+from hetopt.proofs.ledger.claim_text import as_markdown
 from hetopt.proofs.ledger.counterexample_files import slug, stored_names
 from hetopt.proofs.ledger.discovery import all_claims
-from hetopt.proofs.ledger.markup import as_markdown
 from hetopt.proofs.ledger.picture_svg import curve_svg, picture_svg
-from hetopt.proofs.ledger.procedures import ByComputation, Exists, ForAll, Growth, Untestable
+from hetopt.proofs.ledger.procedures import ByComputation, Growth, Untestable, universal_part
 
 INTRODUCTION = """# {title}
 
@@ -51,11 +51,11 @@ def section(claim: Claim) -> str:
     if claim.note:
         parts.append(as_markdown(claim.note))
     if (found := stored(claim)) is not None:
-        parts.append(f"{as_markdown(found.finding.words)} (`{found.name}`).")
+        parts.append(f"{as_markdown(found.finding.explanation)} (`{found.name}`).")
         if found.finding.pictures:
             parts.append(pictures(*map(picture_svg, found.finding.pictures)))
-    if isinstance(claim.means, (ByComputation, Growth, Untestable)):
-        there = claim.means.decide(claim, Effort(mechanical=False))
+    if isinstance(claim.procedure, (ByComputation, Growth, Untestable)):
+        there = claim.procedure.decide(claim, Effort(mechanical=False))
         parts.append(f"{as_markdown(there.summary)}.")
         if there.curve is not None:
             parts.append(pictures(curve_svg(there.curve)))
@@ -75,12 +75,12 @@ def pictures(*svg: str) -> str:
 
 
 def stored(claim: Claim) -> Counterexample | None:
-    """The smallest counterexample, or case, that is kept."""
-    means = claim.means.such if isinstance(claim.means, Exists) else claim.means
+    """The smallest stored counterexample or example."""
+    universal = universal_part(claim.procedure)
     names = stored_names(claim.key)
-    if not isinstance(means, ForAll) or not names:
+    if universal is None or not names:
         return None
-    return min(map(means.recheck, names), key=lambda found: means.space.weight(found.numbers))
+    return min(map(universal.recheck, names), key=lambda found: universal.space.weight(found.numbers))
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -116,7 +116,7 @@ def test_continuous_time_saves_what_slots_break() -> None:
 
 def test_findings_that_refute_show_schedules() -> None:
     for key in ("lemma-1", "lemma-2", "lemma-3", "thm-1", "eq-3", "larger-later"):
-        means: Any = CLAIMS[f"asrpt/{key}"].means
+        means: Any = CLAIMS[f"asrpt/{key}"].procedure
         shown = means.finding(kept_case(f"asrpt/{key}")).pictures
         assert shown
         assert all(isinstance(one, Timeline) and one.bars for one in shown)

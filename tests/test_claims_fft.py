@@ -36,7 +36,7 @@ from hetopt.proofs.fft import (
     work_units,
 )
 from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob, round_space
-from hetopt.proofs.ledger.claim import Effort
+from hetopt.proofs.ledger.claim import ClaimVerdict, Effort
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
 from hetopt.tolerances import EQUAL
@@ -50,10 +50,10 @@ OWING = round_space(n=(1, 4), ages=integers(0, 9), rho=integers(0, 6))
 
 @pytest.mark.parametrize("key", ["fft/eq-2", "fft/eq-3-srsf", "fft/eq-5-running", "fft/eq-6-faster", "fft/eq-7"])
 def test_a_search_finds_counterexamples_from_the_claim_alone(key: str) -> None:
-    means = ALL[key].means
+    means = ALL[key].procedure
     assert isinstance(means, ForAll)
     found = means.decide(replace(ALL[key], key="nothing is kept"), Effort(instances=1, seconds=20, mechanical=False))
-    assert found.verdict == "false"
+    assert found.verdict is ClaimVerdict.FALSE
 
 
 # -- runs, units -----------------------------------------------------------------------------------------------------

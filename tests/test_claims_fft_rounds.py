@@ -39,7 +39,9 @@ ALL = {claim.key: claim for claim in claims()}
 OWING = round_space(n=(1, 4), ages=integers(0, 9), rho=integers(0, 6))
 
 
-REFUTED = [(key, name) for key, claim in ALL.items() if isinstance(claim.means, ForAll) for name in stored_names(key)]
+REFUTED = [
+    (key, name) for key, claim in ALL.items() if isinstance(claim.procedure, ForAll) for name in stored_names(key)
+]
 
 
 # -- a round ---------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from hetopt.tolerances import EQUAL
 F = Fraction
 FEW = settings(max_examples=40, deadline=None)
 CLAIMS = {one.key: one for one in claims()}
-STORED = [(key, name) for key, one in CLAIMS.items() if isinstance(one.means, ForAll) for name in stored_names(key)]
+STORED = [(key, name) for key, one in CLAIMS.items() if isinstance(one.procedure, ForAll) for name in stored_names(key)]
 
 
 ANY = cases(slot_space(values={**admission_prices.MANY, "work": integers(1, 3), "slots": integers(1, 3)}))

@@ -19,6 +19,7 @@ from typer.testing import CliRunner, Result
 
 from hetopt.cli.commands import app
 from hetopt.errors import HetoptError, InvalidOption, UnknownName
+from hetopt.proofs.ledger.claim import ClaimVerdict
 from hetopt.proofs.ledger.worker_pool import worker_pool
 
 QUICK = ("--quick", "--instances", "5", "--jobs", "1")
@@ -130,7 +131,7 @@ def test_another_verdict_than_expected_is_an_error(monkeypatch: pytest.MonkeyPat
     from hetopt.proofs.ledger import discovery
 
     one = discovery.all_claims()["oef/eq-6"]
-    monkeypatch.setattr(discovery, "all_claims", lambda: {"oef/eq-6": replace(one, expected="false")})
+    monkeypatch.setattr(discovery, "all_claims", lambda: {"oef/eq-6": replace(one, expected=ClaimVerdict.FALSE)})
     found = run("oef/eq-6", *QUICK)
     assert found.exit_code == 1
     assert "true, not false" in found.output

@@ -22,7 +22,7 @@ from hetopt.models.fft import FFT
 from hetopt.models.hadar import Hadar
 from hetopt.models.hadare import HadarE
 from hetopt.proofs.ledger import claims
-from hetopt.proofs.ledger.claim import Effort
+from hetopt.proofs.ledger.claim import ClaimVerdict, Effort
 from hetopt.proofs.ledger.finding_pictures import SharesPicture
 from hetopt.proofs.ledger.space import CaseNumbers
 from hetopt.proofs.properties import property_matrix
@@ -102,10 +102,10 @@ def test_all_who_lie_are_named_and_drawn_before_and_after() -> None:
         "u2 reports speeds (1, 3), not (1, 2), and has 3 instead of 3",
         "u3 reports speeds (1, 4), not (1, 2), and has 3 instead of 3",
     )
-    assert found.words == "; ".join(told)
+    assert found.explanation == "; ".join(told)
     false = of("tenants", "false type", speed=[[2], [2]], gpus=[[2, 1]], report=[[3]], liar=[[2]])
     found = no_gain(false, baselines.equal_split())
-    assert found.words == "u2 adds a false job type of speedups (1, 3) and has 2 instead of 2"
+    assert found.explanation == "u2 adds a false job type of speedups (1, 3) and has 2 instead of 2"
     before, after = found.pictures
     assert isinstance(before, SharesPicture)
     assert isinstance(after, SharesPicture)
@@ -276,7 +276,7 @@ def test_the_papers_lie_pays_what_it_says() -> None:
     case = of("tenants", "over", speed=[[2], [4]], gpus=[[1, 1]], report=[[3]], liar=[[1]])
     found = no_gain(case, oef.cooperative())
     assert found.slack == (F(3, 2) - F(5, 3)) / 3
-    assert found.words == "u1 reports speeds (1, 3), not (1, 2), and has 5/3 instead of 3/2"
+    assert found.explanation == "u1 reports speeds (1, 3), not (1, 2), and has 5/3 instead of 3/2"
     honest = of("tenants", "under", speed=[[4], [2]], gpus=[[1, 1]], report=[[3]], liar=[[1]])
     assert no_gain(honest, oef.cooperative()).slack >= 0
 
@@ -291,7 +291,7 @@ def test_with_search_the_counterexample_is_smaller() -> None:
 
 @pytest.mark.parametrize(("policy", "kind", "key"), sorted(PROVED))
 def test_what_is_proved_holds_and_has_a_claim(policy: str, kind: EntityKind, key: str) -> None:
-    assert claims()[PROVED[policy, kind, key]].expected == "true"
+    assert claims()[PROVED[policy, kind, key]].expected is ClaimVerdict.TRUE
     assert policy in claims()[PROVED[policy, kind, key]].policies
     found = decide_cell(make_policy(policy), kind, BY_KEY[key], SMALL, policy)
     assert found.holds
@@ -319,7 +319,7 @@ def test_too_many_gpus_are_found_out() -> None:
     found = decide_cell(Greedy(), "tenants", BY_KEY["capacity"], SMALL)
     assert found.holds is False
     assert found.counterexample is not None
-    assert "too many" in found.counterexample.finding.words
+    assert "too many" in found.counterexample.finding.explanation
 
 
 @pytest.mark.parametrize("key", [p.key for p in PROPERTIES if any(one.key == p.key for one in stored_refutations())])

@@ -48,7 +48,7 @@ def test_a_lie_that_pays_in_all_optima_refutes() -> None:
     case = of("tenants", "under", speed=[[1, 1], [5, 6], [3, 2]], gpus=[[2, 3, 3]], report=[[2, 2]], liar=[[3]])
     found = no_gain(case, oef.cooperative())
     assert found.refutes
-    assert "has 23/3 instead of 6" in found.words
+    assert "has 23/3 instead of 6" in found.explanation
 
 
 def test_envy_in_every_optimum_is_one_and_in_some_a_tie() -> None:
@@ -111,4 +111,4 @@ def test_counterexamples_against_one_policy_are_tried_on_the_others(monkeypatch:
     assert after["efficiency-only"].holds is False
     assert after["efficiency-only"].counterexample is not None
     assert after["efficiency-only"].counterexample.numbers == small
-    assert "would have" in after["efficiency-only"].counterexample.finding.words
+    assert "would have" in after["efficiency-only"].counterexample.finding.explanation

@@ -133,7 +133,7 @@ def test_a_size_that_no_table_has() -> None:
 
 
 @given(st.integers(0, 10**6))
-def test_jumbled_numbers_keep_their_shape(seed: int) -> None:
-    other = SPACE.jumbled(NUMBERS, 3, random.Random(seed))
+def test_randomly_changed_numbers_keep_their_shape(seed: int) -> None:
+    other = SPACE.randomly_changed(NUMBERS, 3, random.Random(seed))
     assert [len(row) for row in other["w"]] == [2, 2]
     assert len(other["m"][0]) == 3

@@ -13,7 +13,7 @@ from hetopt.proofs.asrpt.lemmas import ANY, CONTINUOUS, LONGEST, SLOTS, SLOTTED,
 from hetopt.proofs.asrpt.scheduling_cases import PlacedRun, Runs, asrpt, overfull, scheduling_space, total_completion
 from hetopt.proofs.asrpt.single_machine import srpt
 from hetopt.proofs.asrpt.staged_cases import servers_of, staged_job
-from hetopt.proofs.ledger.claim import Claim
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll, Growth, Untestable
 from hetopt.proofs.ledger.space import integers
@@ -126,11 +126,11 @@ CLAIMS = (
         paper="A-SRPT",
         place="Theorem 1",
         statement=SLOTS + THEOREM,
-        means=ForAll(
+        procedure=ForAll(
             scheduling_space(jobs=(1, 4), arriving=False),
             bound(lambda c: theorem_1(c, slots=True, virtual_slots=True)),
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         policies=("asrpt",),
         instead="asrpt/thm-1-continuous",
         note="Jobs take whole slots here, and predictions are right.",
@@ -142,15 +142,15 @@ CLAIMS = (
         statement=SLOTS
         + r"For jobs of one GPU with right predictions, $\tau = 0$ and $\rho = 1$, where Theorem 1 says "
         r"$2 + \frac{G}{G - 1} \le 4$, $\Gamma_A / OPT_A$ is bounded.",
-        means=Growth(
+        procedure=Growth(
             sizes=(2, 4, 8, 16, 32),
             measure=one_a_slot,
             formula=lambda gpus: F(gpus + 3, 2),
-            words="(G + 3) / 2",
+            formula_text="(G + 3) / 2",
             size="G",
             quantity="Gamma_A / OPT_A",
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("asrpt",),
         instead="asrpt/thm-1-continuous",
@@ -164,11 +164,11 @@ completes one a slot, at $1, \dots, G$, each starts then and is done a second la
         paper="A-SRPT",
         place="Theorem 1",
         statement=r"In continuous time, jobs with less than one iteration among them. " + THEOREM,
-        means=ForAll(
+        procedure=ForAll(
             scheduling_space(jobs=(1, 2), predicted=integers(0, 6), iterations=(F(1, 32), F(1, 8), F(1, 2), F(1))),
             bound(theorem_1),
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("asrpt",),
         instead="asrpt/thm-1-continuous",
@@ -179,8 +179,8 @@ completes one a slot, at $1, \dots, G$, each starts then and is done a second la
         paper="A-SRPT",
         place="Theorem 1",
         statement=SLOW + THEOREM,
-        means=ForAll(scheduling_space(talking=True, inside="slow", arriving=False), bound(theorem_1)),
-        expected="false",
+        procedure=ForAll(scheduling_space(talking=True, inside="slow", arriving=False), bound(theorem_1)),
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("asrpt",),
         instead="asrpt/thm-1-sharper",
@@ -190,8 +190,8 @@ completes one a slot, at $1, \dots, G$, each starts then and is done a second la
         paper="A-SRPT",
         place="Theorem 1",
         statement=r"Lemma 2 and Theorem 1 where a job needs all GPUs, $g^{max} = G$.",
-        means=Untestable("the bounds divide by G - g_max = 0; with G - g_max + 1 in its place they hold"),
-        expected="untestable",
+        procedure=Untestable("the bounds divide by G - g_max = 0; with G - g_max + 1 in its place they hold"),
+        expected=ClaimVerdict.UNTESTABLE,
         policies=("asrpt",),
         instead="asrpt/thm-1-sharper",
     ),
@@ -200,8 +200,8 @@ completes one a slot, at $1, \dots, G$, each starts then and is done a second la
         paper="A-SRPT",
         place="Theorem 1",
         statement=CONTINUOUS + r", $G > g^{max}$ and $n_i \ge 1$: " + THEOREM,
-        means=holds(WRONG, theorem_1),
-        expected="true",
+        procedure=holds(WRONG, theorem_1),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=COMBINED,
@@ -212,8 +212,8 @@ completes one a slot, at $1, \dots, G$, each starts then and is done a second la
         paper="A-SRPT",
         place="Theorem 1",
         statement=r"With $n_i \ge 1$. " + LONGEST + with_one_more(THEOREM),
-        means=holds(ANY, lambda c: theorem_1(c, sharper=True)),
-        expected="true",
+        procedure=holds(ANY, lambda c: theorem_1(c, sharper=True)),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof="With the sharper Lemma 2, Lemma 1 for any bandwidth, and Lemma 3, whose last step holds for these "
@@ -228,8 +228,8 @@ completes one a slot, at $1, \dots, G$, each starts then and is done a second la
         r"= 0$, "
         r"$B_{intra} \ge B_{inter} / g$, $G > g^{max}$, $n_i \ge 1$: $\Gamma_A$ is at most the multiple of $OPT_A$ in "
         "Theorem 1, and once more $OPT_A$.",
-        means=holds(SLOTTED, lambda c: theorem_1(c, slots=True, more=1), measured=False),
-        expected="true",
+        procedure=holds(SLOTTED, lambda c: theorem_1(c, slots=True, more=1), measured=False),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=r"""
@@ -247,16 +247,16 @@ virtual machine, and the optimum of Lemma 1 is no smaller if jobs start with slo
         statement=r"With right predictions, $\tau = 0$ and $\rho = 1$ in continuous time, $\Gamma_A / OPT_A$ is "
         r"bounded by a "
         r"constant, whatever $G / (G - g^{max})$.",
-        means=Growth(
+        procedure=Growth(
             sizes=(2, 3, 4, 6, 8, 10),
             measure=in_turns,
             formula=in_turns_formula,
-            words="(4 q^4 + 2 q^3 + 4 q^2 + 6 q - 4) / (8 q^3 + q^2 + q)",
+            formula_text="(4 q^4 + 2 q^3 + 4 q^2 + 6 q - 4) / (8 q^3 + q^2 + q)",
             size="q",
             quantity="Gamma_A over the sum of a better schedule, on 2 q GPUs",
             most=6,
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("asrpt",),
         instead="asrpt/thm-1-sharper",

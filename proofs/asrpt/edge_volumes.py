@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from hetopt.proofs.asrpt.iteration_equations import ring_bytes
 from hetopt.proofs.asrpt.staged_cases import StagedCase, exact, staged_job
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
 from hetopt.stages.allreduce import AllReduce, double_binary_tree
@@ -123,8 +123,8 @@ CLAIMS = (
         place="section III-B",
         statement=r"Each replica of stage $s - 1$ and each of stage $s$ exchange $2 d^{out}_{s-1} / k_s = "
         r"2 d^{in}_s / k_{s-1}$ bytes in an iteration.",
-        means=ForAll(LINKS, lambda c: all_links(c, weight_of_the_graph(c))),
-        expected="true",
+        procedure=ForAll(LINKS, lambda c: all_links(c, weight_of_the_graph(c))),
+        expected=ClaimVerdict.TRUE,
         policies=("asrpt",),
         proof=r"""
 Nothing is lost on the way: $k_{s-1} d^{out}_{s-1} = k_s d^{in}_s$, which divided by $k_{s-1} k_s$ is the equation.
@@ -136,8 +136,8 @@ With gradients on the way back, $2 k_{s-1} d^{out}_{s-1}$ bytes are split evenly
         paper="A-SRPT",
         place="section IV-B, copy with the algorithm",
         statement=r"They exchange $2 d^{out}_{s-1} / k_{s-1} = 2 d^{in}_s / k_{s-1}$ bytes.",
-        means=ForAll(LINKS, lambda c: all_links(c, weight_of_one_copy(c))),
-        expected="false",
+        procedure=ForAll(LINKS, lambda c: all_links(c, weight_of_one_copy(c))),
+        expected=ClaimVerdict.FALSE,
         policies=("asrpt",),
         instead="asrpt/link-weight",
         note=r"The two copies of the paper differ. This one says $d^{out}_{s-1} = d^{in}_s$, which flow conservation "
@@ -149,8 +149,8 @@ With gradients on the way back, $2 k_{s-1} d^{out}_{s-1}$ bytes are split evenly
         place="section III-B",
         statement=r"Each replica of a stage communicates $2 \frac{k - 1}{k} h$ bytes in an AllReduce, in a ring and in "
         "double binary trees.",
-        means=ForAll(REPLICATED, each_sends_the_same),
-        expected="false",
+        procedure=ForAll(REPLICATED, each_sends_the_same),
+        expected=ClaimVerdict.FALSE,
         policies=("asrpt",),
         instead="asrpt/allreduce-mean",
         note="True of rings. In trees a replica with two children in one tree and a parent in both sends more, the "
@@ -162,8 +162,8 @@ With gradients on the way back, $2 k_{s-1} d^{out}_{s-1}$ bytes are split evenly
         place="section IV-B",
         statement=r"An edge of either of the double binary trees carries $\frac{k - 1}{k} h$ bytes, half of what an "
         "edge of a ring does, since each tree processes half of the data.",
-        means=ForAll(REPLICATED, tree_edges_carry_less),
-        expected="false",
+        procedure=ForAll(REPLICATED, tree_edges_carry_less),
+        expected=ClaimVerdict.FALSE,
         policies=("asrpt",),
         instead="asrpt/allreduce-mean",
         note=r"The half of each tree goes up its edges and the sums come down: $h / 2 + h / 2$ bytes on each edge. "
@@ -177,8 +177,8 @@ With gradients on the way back, $2 k_{s-1} d^{out}_{s-1}$ bytes are split evenly
         statement=r"In a ring each replica sends $2 \frac{k - 1}{k} h$ bytes over one edge. In double binary trees "
         r"each "
         r"edge of each tree carries $h$ bytes, and the replicas send $2 \frac{k - 1}{k} h$ bytes in the mean.",
-        means=ForAll(REPLICATED, in_the_mean),
-        expected="true",
+        procedure=ForAll(REPLICATED, in_the_mean),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=r"""

@@ -21,7 +21,7 @@ from hetopt.proofs.asrpt.staged_cases import (
     full_servers_space,
     staged_job,
 )
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import SharesPicture, placement_picture
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, Growth, compare_number, compare_values
 from hetopt.proofs.ledger.space import CaseNumbers, Space
@@ -191,8 +191,8 @@ CLAIMS = (
         place="Fig. 2",
         statement="Three stages of two replicas, servers with 4, 1 and 1 free GPUs: the heaviest edge joins S1-R1 and "
         "S1-R2 (20 MB); S2-R1 and S2-R2 follow over links of 1 MB.",
-        means=ByComputation(figure_2),
-        expected="true",
+        procedure=ByComputation(figure_2),
+        expected=ClaimVerdict.TRUE,
         policies=("asrpt",),
         note="Bytes of stages 2 and 3 are assumptions. That nothing less can be cut is ours.",
     ),
@@ -201,8 +201,8 @@ CLAIMS = (
         paper="A-SRPT",
         place="section IV-B",
         statement="Heavy-Edge minimises the bytes between servers.",
-        means=ForAll(cut_space(full_servers_space()), heavy_edge_cuts_least),
-        expected="false",
+        procedure=ForAll(cut_space(full_servers_space()), heavy_edge_cuts_least),
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("asrpt",),
         instead="asrpt/one-server",
@@ -213,15 +213,15 @@ CLAIMS = (
         paper="A-SRPT",
         place="section IV-B",
         statement="The bytes that Heavy-Edge cuts are within a constant factor of the least.",
-        means=Growth(
+        procedure=Growth(
             sizes=(2, 10, 100, 1_000, 10_000),
             measure=cut_over_least,
             formula=lambda w: F(w + 1, 2),
-            words="(W + 1) / 2",
+            formula_text="(W + 1) / 2",
             size="W",
             quantity="bytes that Heavy-Edge cuts over the least",
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("asrpt",),
         instead="asrpt/one-server",
@@ -237,8 +237,8 @@ is cut, and the edge $1$ alone leaves parts of one and four. So the least cut is
         place="section IV-B",
         statement="GPU mapping for short iterations is a graph cut problem: some mapping that cuts the least bytes has "
         r"the shortest iteration ($B_{intra} \ge B_{inter}$).",
-        means=ForAll(cut_space(full_servers_space(servers=(2, 2))), least_cut_is_fastest),
-        expected="false",
+        procedure=ForAll(cut_space(full_servers_space(servers=(2, 2))), least_cut_is_fastest),
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("asrpt",),
         instead="asrpt/one-server",
@@ -251,8 +251,8 @@ is cut, and the edge $1$ alone leaves parts of one and four. So the least cut is
         place="section IV-B",
         statement="Given the GPUs of one server, Heavy-Edge cuts nothing and has the shortest iteration of all "
         r"placements on equal servers ($B_{intra} \ge B_{inter}$).",
-        means=ForAll(equal_servers_space(one_server_is_enough), nothing_cut, share=F(1, 4)),
-        expected="true",
+        procedure=ForAll(equal_servers_space(one_server_is_enough), nothing_cut, share=F(1, 4)),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=INSIDE + " All of it on one server has equality, for all stages at once.",

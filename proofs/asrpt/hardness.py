@@ -12,7 +12,7 @@ from hetopt.data.instance import Instance
 from hetopt.proofs.asrpt.graph_cuts import CutCase
 from hetopt.proofs.asrpt.scheduling_cases import optimal, total_completion
 from hetopt.proofs.asrpt.staged_cases import StagedCase, cluster_of, staged_job
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 
@@ -169,8 +169,8 @@ CLAIMS = (
         place="sections III-B and IV-B",
         statement="Whether some mapping cuts less than a given number of bytes is NP-complete even with equal GPUs per "
         r"server, and so is whether some placement's iteration is shorter than a given time, $\alpha^{min}$.",
-        means=ForAll(PACKINGS, cut_tells, share=F(1, 2)),
-        expected="true",
+        procedure=ForAll(PACKINGS, cut_tells, share=F(1, 2)),
+        expected=ClaimVerdict.TRUE,
         policies=("asrpt",),
         proof=r"""
 A mapping can be checked quickly. Let items $a_1, \dots, a_n$ with $\sum_j a_j = M g$ be given; whether they fill
@@ -189,8 +189,8 @@ cut takes $W$ or more; if none is cut, a stage has two edges, each of which take
         paper="A-SRPT",
         place="eq. (8)",
         statement=r"The offline problem, with $r_i$, $n_i$ and $\alpha_i$ known, is NP-hard.",
-        means=ForAll(TRIPLES, sum_tells, share=F(1, 5)),
-        expected="true",
+        procedure=ForAll(TRIPLES, sum_tells, share=F(1, 5)),
+        expected=ClaimVerdict.TRUE,
         policies=("asrpt",),
         proof=r"""
 Let $a_1, \dots, a_{3 m}$ with $B / 4 < a_j < B / 2$ and $\sum_j a_j = m B$ be given; whether they split into $m$

@@ -16,7 +16,7 @@ from hetopt.proofs.asrpt.staged_cases import (
     exact,
     staged_job,
 )
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll, Growth
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
@@ -175,8 +175,8 @@ CLAIMS = (
         statement=r"The longest iteration $\alpha^{max}$ of a job is that with every replica on a server of its own "
         r"and "
         r"$B_{inter} / g$ of bandwidth.",
-        means=ForAll(equal_servers_space(), nothing_above_apart),
-        expected="false",
+        procedure=ForAll(equal_servers_space(), nothing_above_apart),
+        expected=ClaimVerdict.FALSE,
         policies=("asrpt",),
         instead="asrpt/alpha-max-fast-inside",
         note=r"Read as a bound: with fewer servers than replicas that placement does not exist.",
@@ -186,8 +186,8 @@ CLAIMS = (
         paper="A-SRPT",
         place="section III-B",
         statement=r"No placement has a longer iteration than $\alpha^{max}$ if $B_{intra} \ge B_{inter} / g$.",
-        means=ForAll(equal_servers_space(fast_inside), nothing_above_apart, share=HALF),
-        expected="true",
+        procedure=ForAll(equal_servers_space(fast_inside), nothing_above_apart, share=HALF),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=APART,
@@ -202,7 +202,7 @@ CLAIMS = (
         place="section III-B",
         statement=r"For all $B_{intra} < B_{inter} / g$ with $g \ge 2$ some job has a longer iteration than "
         r"$\alpha^{max}$: two stages of one replica, side by side.",
-        means=ForAll(
+        procedure=ForAll(
             Space(
                 {},
                 {
@@ -214,7 +214,7 @@ CLAIMS = (
             ),
             side_by_side_is_slower,
         ),
-        expected="true",
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=r"Both stages exchange $2 d > 0$ bytes with the other: $p + 2 d / B_{intra} > p + 2 d / (B_{inter} / "
@@ -227,8 +227,8 @@ CLAIMS = (
         statement=r"$\tilde\alpha^{min}$, reached by Heavy-Edge on servers that contribute all $g$ GPUs but the "
         r"last, is "
         r"the minimum achievable time of an iteration ($B_{intra} \ge B_{inter}$).",
-        means=ForAll(equal_servers_space(fast_links), greedy_is_shortest),
-        expected="false",
+        procedure=ForAll(equal_servers_space(fast_links), greedy_is_shortest),
+        expected=ClaimVerdict.FALSE,
         policies=("asrpt",),
         instead="asrpt/alpha-order",
         note="Filling servers splits a stage that fits elsewhere, or leaves one replica alone behind its part of the "
@@ -240,11 +240,11 @@ CLAIMS = (
         place="section IV-B",
         statement="An iteration is shortest on the fewest servers possible, filled in some way "
         r"($B_{intra} \ge B_{inter}$).",
-        means=ForAll(
+        procedure=ForAll(
             equal_servers_space(one_to_spare, stages=(1, 2), servers=(2, 3), gpus=(2, 3), ladder=DOUBLING),
             fewest_servers_are_best,
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         policies=("asrpt",),
         instead="asrpt/alpha-one-server",
     ),
@@ -253,8 +253,8 @@ CLAIMS = (
         paper="A-SRPT",
         place="section IV-B",
         statement=r"$\alpha^{min} \le \tilde\alpha^{min} \le \alpha^{max}$ if $B_{intra} \ge B_{inter} / g$.",
-        means=ForAll(equal_servers_space(fast_inside), greedy_between, share=HALF),
-        expected="true",
+        procedure=ForAll(equal_servers_space(fast_inside), greedy_between, share=HALF),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=r"$\tilde\alpha^{min}$ is the iteration of a placement, so no less than the shortest of all." + APART,
@@ -264,8 +264,8 @@ CLAIMS = (
         paper="A-SRPT",
         place="section IV-B",
         statement=r"$\tilde\alpha^{min} = \alpha^{min}$ if the job fits on one server and $B_{intra} \ge B_{inter}$.",
-        means=ForAll(equal_servers_space(one_server_is_enough), greedy_is_shortest, share=F(1, 4)),
-        expected="true",
+        procedure=ForAll(equal_servers_space(one_server_is_enough), greedy_is_shortest, share=F(1, 4)),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=INSIDE + " All of it on one server, where Heavy-Edge puts it, has equality, for all stages at once.",
@@ -276,8 +276,8 @@ CLAIMS = (
         place="section IV-B",
         statement=r"$\alpha^{max} \le \frac{g B_{intra}}{B_{inter}} \alpha^{min}$, and so $\rho$ and "
         r"$\tilde\alpha^{min} / \alpha^{min}$ are at most that, if $B_{intra} \ge B_{inter}$.",
-        means=ForAll(equal_servers_space(fast_links), within_bandwidths, share=HALF),
-        expected="true",
+        procedure=ForAll(equal_servers_space(fast_links), within_bandwidths, share=HALF),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=INSIDE
@@ -289,16 +289,16 @@ CLAIMS = (
         paper="A-SRPT",
         place="section IV-B",
         statement=r"$\tilde\alpha^{min} / \alpha^{min}$ can come as near as you like to $g B_{intra} / B_{inter}$.",
-        means=Growth(
+        procedure=Growth(
             sizes=(10, 100, 1_000, 10_000, 100_000),
             measure=greedy_over_shortest,
             formula=lambda h: F(INTRA * (h + 2), h + 2 * INTRA),
-            words="B (h + 2) / (h + 2 B) with B = g B_intra / B_inter = 12",
+            formula_text="B (h + 2) / (h + 2 B) with B = g B_intra / B_inter = 12",
             size="h",
             quantity="ratio of Heavy-Edge's iteration on filled servers to the shortest",
             bounded=True,
         ),
-        expected="true",
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=r"""

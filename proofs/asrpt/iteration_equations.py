@@ -12,7 +12,7 @@ import numpy as np
 from hetopt.data.instance import Instance
 from hetopt.models.asrpt.contents import Whole
 from hetopt.proofs.asrpt.staged_cases import BANDWIDTHS, BYTES, StagedCase, exact, staged_job
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll, Untestable
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
@@ -217,11 +217,11 @@ CLAIMS = (
         paper="A-SRPT",
         place="eq. (5)",
         statement="The time in which a replica of a stage exchanges with those beside it, as printed.",
-        means=Untestable(
+        procedure=Untestable(
             "both copies at hand have the bytes within the server, over B_intra, in the denominator of those between "
             "servers, where bytes per second and seconds are added: a slip of their conversion, perhaps"
         ),
-        expected="untestable",
+        expected=ClaimVerdict.UNTESTABLE,
         policies=("asrpt",),
         instead="asrpt/eq-5-repaired",
     ),
@@ -234,10 +234,10 @@ CLAIMS = (
         r"\frac{k_{s+1} - x_{s+1}^m}{k_{s+1}}) x_s^m}{(x_s^m / g) B_{inter}} + \frac{2 d^{in}_s "
         r"\frac{x_{s-1}^m}{k_{s-1}} "
         r"+ 2 d^{out}_s \frac{x_{s+1}^m}{k_{s+1}}}{B_{intra}}$, with $k_{s-1} d^{out}_{s-1} = k_s d^{in}_s$.",
-        means=ForAll(
+        procedure=ForAll(
             placed_space((2, 4), (1, 3)), lambda c: compared(c, exchange_by_pairs, _library("exchange")), share=HALF
         ),
-        expected="true",
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=r"""
@@ -253,11 +253,11 @@ part. The same holds for stage $s + 1$ with $2 d^{out}_s / k_{s+1}$ a pair.""",
         paper="A-SRPT",
         place="eq. (6)",
         statement="The time of an AllReduce, as printed.",
-        means=Untestable(
+        procedure=Untestable(
             "no copy at hand has it whole: the denominator of the first case is torn off, and one copy lacks that of "
             "the second, too; what is legible fits the repaired form"
         ),
-        expected="untestable",
+        expected=ClaimVerdict.UNTESTABLE,
         policies=("asrpt",),
         instead="asrpt/eq-6-repaired",
     ),
@@ -267,10 +267,10 @@ part. The same holds for stage $s + 1$ with $2 d^{out}_s / k_{s+1}$ a pair.""",
         place="eq. (6)",
         statement=r"An AllReduce takes $\frac{2 (k_s - 1) h_s}{k_s (x_s^m / g) B_{inter}}$ seconds if $x_s^m < k_s$ "
         r"and $\frac{2 (k_s - 1) h_s}{k_s B_{intra}}$ if $x_s^m = k_s$, for rings and $B_{intra} \ge B_{inter}$.",
-        means=ForAll(
+        procedure=ForAll(
             placed_space((1, 2), (1, 3), fast_inside=True), lambda c: compared(c, reduce_by_steps, _library("reduce"))
         ),
-        expected="true",
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=r"""
@@ -288,8 +288,8 @@ leaves, since $(x / g) B_{inter} \le B_{inter} \le B_{intra}$; where $x = k$ all
         place="eq. (7)",
         statement=r"The time per iteration of an asynchronous pipeline is that of its slowest stage, "
         r"$\alpha = \max_{s, m} \beta_s^m$: $n$ iterations take $n \alpha$ and, once, the seconds of the other stages.",
-        means=ForAll(placed_space((1, 4), (1, 3)), paced_by_slowest, share=HALF),
-        expected="true",
+        procedure=ForAll(placed_space((1, 4), (1, 3)), paced_by_slowest, share=HALF),
+        expected=ClaimVerdict.TRUE,
         policies=("asrpt",),
         proof=r"""
 Let $\beta_s = \max_m \beta_s^m$. Stage $s$ is through with iteration $i$ at $f_{i,s} = \max(f_{i-1,s}, f_{i,s-1}) +

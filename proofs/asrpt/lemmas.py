@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from hetopt.proofs.asrpt.bound_sides import BoundSides, bound, each_job, lemma_1, lemma_2, lemma_3, over_and_under, used
 from hetopt.proofs.asrpt.scheduling_cases import PREDICTED, SchedulingCase, scheduling_space
-from hetopt.proofs.ledger.claim import Claim
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import Space, integers
 
@@ -105,8 +105,8 @@ CLAIMS = (
         paper="A-SRPT",
         place="Lemma 1",
         statement=SLOTS + LEMMA_1,
-        means=ForAll(scheduling_space(), bound(lambda c: lemma_1(c, slots=True))),
-        expected="false",
+        procedure=ForAll(scheduling_space(), bound(lambda c: lemma_1(c, slots=True))),
+        expected=ClaimVerdict.FALSE,
         policies=("asrpt",),
         instead="asrpt/lemma-1-continuous",
         note="Jobs take whole slots here. The proof gives each job a part of the machine, which slots do not allow.",
@@ -116,8 +116,8 @@ CLAIMS = (
         paper="A-SRPT",
         place="Lemma 1",
         statement=SLOW + LEMMA_1,
-        means=ForAll(scheduling_space(talking=True, inside="slow", arriving=False), bound(lemma_1)),
-        expected="false",
+        procedure=ForAll(scheduling_space(talking=True, inside="slow", arriving=False), bound(lemma_1)),
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("asrpt",),
         instead="asrpt/lemma-1-any-bandwidth",
@@ -129,8 +129,8 @@ CLAIMS = (
         paper="A-SRPT",
         place="Lemma 1",
         statement=f"{CONTINUOUS}: {LEMMA_1}",
-        means=holds(RIGHT, lemma_1),
-        expected="true",
+        procedure=holds(RIGHT, lemma_1),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=SCALED + r" where $B_{intra} \ge B_{inter} / g$ is needed.",
@@ -140,8 +140,8 @@ CLAIMS = (
         paper="A-SRPT",
         place="Lemma 1",
         statement=r"In continuous time, with $\alpha_i^{max}$ the longest iteration of all placements: " + LEMMA_1,
-        means=holds(ANY, lambda c: lemma_1(c, sharper=True), measured=False),
-        expected="true",
+        procedure=holds(ANY, lambda c: lemma_1(c, sharper=True), measured=False),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=SCALED + " so, since it is the iteration of a placement.",
@@ -152,8 +152,8 @@ CLAIMS = (
         place="Lemma 2",
         statement="Jobs start with slots of one second; the virtual machine runs in continuous time, as Lemma 1 needs. "
         + LEMMA_2,
-        means=ForAll(scheduling_space(jobs=(1, 2)), bound(lambda c: lemma_2(c, slots=True))),
-        expected="false",
+        procedure=ForAll(scheduling_space(jobs=(1, 2)), bound(lambda c: lemma_2(c, slots=True))),
+        expected=ClaimVerdict.FALSE,
         policies=("asrpt",),
         instead="asrpt/lemma-2-continuous",
         note="Jobs take whole slots here. One that completes early on the virtual machine waits for the next slot. "
@@ -166,8 +166,8 @@ CLAIMS = (
         statement=SLOTS
         + r"For $\tau = 0$, jobs that take whole slots, $B_{intra} \ge B_{inter} / g$ and $G > g^{max}$: "
         + LEMMA_2,
-        means=holds(SLOTTED, lambda c: lemma_2(c, slots=True, virtual_slots=True), measured=False),
-        expected="true",
+        procedure=holds(SLOTTED, lambda c: lemma_2(c, slots=True, virtual_slots=True), measured=False),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=r"All starts and ends are whole, so are all $\tilde C_i$, and a head that does not fit does not for a "
@@ -182,10 +182,10 @@ CLAIMS = (
         paper="A-SRPT",
         place="Lemma 2",
         statement=SLOW + LEMMA_2,
-        means=ForAll(
+        procedure=ForAll(
             scheduling_space(talking=True, inside="slow", arriving=False, predicted=PREDICTED), bound(lemma_2)
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("asrpt",),
         instead="asrpt/lemma-2-sharper",
@@ -195,8 +195,8 @@ CLAIMS = (
         paper="A-SRPT",
         place="Lemma 2",
         statement=f"{CONTINUOUS} and $G > g^{{max}}$: {LEMMA_2}",
-        means=holds(WRONG, lemma_2),
-        expected="true",
+        procedure=holds(WRONG, lemma_2),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=WAITING + SUMMED,
@@ -208,8 +208,8 @@ CLAIMS = (
         paper="A-SRPT",
         place="Lemma 2",
         statement=LONGEST + with_one_more(LEMMA_2),
-        means=holds(ANY, lambda c: lemma_2(c, sharper=True)),
-        expected="true",
+        procedure=holds(ANY, lambda c: lemma_2(c, sharper=True)),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=with_one_more(WAITING + SUMMED),
@@ -219,8 +219,8 @@ CLAIMS = (
         paper="A-SRPT",
         place="eq. (12)",
         statement=f"{CONTINUOUS} and $G > g^{{max}}$: {EQ_12}",
-        means=holds(WRONG, each_job),
-        expected="true",
+        procedure=holds(WRONG, each_job),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=WAITING,
@@ -232,8 +232,8 @@ CLAIMS = (
         paper="A-SRPT",
         place="eq. (12)",
         statement=LONGEST + with_one_more(EQ_12),
-        means=holds(ANY, lambda c: each_job(c, sharper=True)),
-        expected="true",
+        procedure=holds(ANY, lambda c: each_job(c, sharper=True)),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=with_one_more(WAITING),
@@ -243,11 +243,11 @@ CLAIMS = (
         paper="A-SRPT",
         place="Lemma 3",
         statement=SLOTS + LEMMA_3,
-        means=ForAll(
+        procedure=ForAll(
             scheduling_space(jobs=(1, 2), predicted=integers(1, 6), iterations=integers(1, 4)),
             bound(lambda c: lemma_3(c, slots=True)),
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         policies=("asrpt",),
         instead="asrpt/lemma-3-continuous",
         note="A little more work may need a whole slot more.",
@@ -257,10 +257,10 @@ CLAIMS = (
         paper="A-SRPT",
         place="Lemma 3",
         statement=SLOW + LEMMA_3,
-        means=ForAll(
+        procedure=ForAll(
             scheduling_space(talking=True, inside="slow", arriving=False, predicted=PREDICTED), bound(lemma_3)
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("asrpt",),
         instead="asrpt/lemma-3-exact",
@@ -270,8 +270,8 @@ CLAIMS = (
         paper="A-SRPT",
         place="Lemma 3",
         statement=f"{CONTINUOUS}: {LEMMA_3}",
-        means=holds(WRONG, lemma_3),
-        expected="true",
+        procedure=holds(WRONG, lemma_3),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=STRETCHED + r" And $\sum_{\delta_i > 0} \delta_i \le \frac{g^{max} \alpha^{max}}{G} \epsilon$, since "
@@ -285,8 +285,8 @@ CLAIMS = (
         r"\tilde\alpha_i^{min} - \sum_{i: \tilde n_i < n_i} \frac{g_i}{G} \epsilon_i \tilde\alpha_i^{min}$ in "
         r"continuous "
         "time, whatever the bandwidths.",
-        means=holds(ANY, over_and_under, measured=False),
-        expected="true",
+        procedure=holds(ANY, over_and_under, measured=False),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof=STRETCHED,

@@ -14,7 +14,7 @@ from hetopt.proofs.asrpt.single_machine import (
     least_total,
     srpt,
 )
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
 
@@ -93,8 +93,8 @@ CLAIMS = (
         place="section IV-C",
         statement="Shortest remaining time first has the least sum of completion times of all preemptive schedules on "
         "one machine, jobs arriving over time.",
-        means=ForAll(ONE_MACHINE, shortest_first_is_best, share=HALF),
-        expected="true",
+        procedure=ForAll(ONE_MACHINE, shortest_first_is_best, share=HALF),
+        expected=ClaimVerdict.TRUE,
         policies=("asrpt",),
         proof=TAILS,
         note="Sharing the machine does not help either, which Lemma 1 needs. Cited by the paper; the proof follows "
@@ -106,8 +106,8 @@ CLAIMS = (
         place="section IV-C",
         statement="Shortest remaining time first is optimal for single-machine jobs with known durations over parallel "
         "machines, jobs arriving over time: it has the least sum of completion times.",
-        means=ForAll(TWO_MACHINES, shortest_first_is_best_on_two, share=HALF),
-        expected="false",
+        procedure=ForAll(TWO_MACHINES, shortest_first_is_best_on_two, share=HALF),
+        expected=ClaimVerdict.FALSE,
         instead="asrpt/srpt",
         note="As the paper cites it. A-SRPT needs it for one machine alone.",
     ),
@@ -116,12 +116,12 @@ CLAIMS = (
         paper="A-SRPT",
         place="Algorithm 1",
         statement="Jobs start in the order in which they complete in the virtual schedule.",
-        means=ForAll(
+        procedure=ForAll(
             scheduling_space(talking=True, predicted=PREDICTED, delayed=True, iterations=integers(1, 3)),
             in_virtual_order,
             share=HALF,
         ),
-        expected="true",
+        expected=ClaimVerdict.TRUE,
         policies=("asrpt",),
         proof="Line 2 appends jobs to the queue as they complete there, lines 4 to 25 start or delay its head alone, "
         "and "
@@ -133,8 +133,8 @@ CLAIMS = (
         place="section IV-C",
         statement=r"Jobs with larger predicted workloads $\frac{g_i}{G} \tilde n_i \tilde\alpha_i^{min}$ are scheduled "
         "later.",
-        means=ForAll(scheduling_space(), smaller_starts_first),
-        expected="false",
+        procedure=ForAll(scheduling_space(), smaller_starts_first),
+        expected=ClaimVerdict.FALSE,
         policies=("asrpt",),
         instead="asrpt/larger-later-together",
         note="What counts is the time left, and when a job arrives.",
@@ -145,12 +145,12 @@ CLAIMS = (
         place="section IV-C",
         statement="Jobs with larger predicted workloads start no earlier than those with smaller ones, if all "
         "arrive at the same time.",
-        means=ForAll(
+        procedure=ForAll(
             scheduling_space(arriving=False, talking=True, predicted=PREDICTED, delayed=True),
             smaller_starts_first,
             share=HALF,
         ),
-        expected="true",
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof="Then SRPT never interrupts, since the time left of the job that runs only falls, and completes jobs "
@@ -164,8 +164,8 @@ CLAIMS = (
         statement=r"A-SRPT's schedule satisfies $\sum_{i: t_i \le t \le t_i + n_i \alpha_i} \sum_s x_{i,s}^m \le g$ "
         r"for "
         "all $t$ and $m$.",
-        means=ForAll(scheduling_space(spare=False), lambda c: never_overfull(c, closed=True)),
-        expected="false",
+        procedure=ForAll(scheduling_space(spare=False), lambda c: never_overfull(c, closed=True)),
+        expected=ClaimVerdict.FALSE,
         policies=("asrpt",),
         instead="asrpt/eq-3-half-open",
         note="A job counts at the moment of its completion, so nobody may start just then. In slots each job costs one "
@@ -177,12 +177,12 @@ CLAIMS = (
         paper="A-SRPT",
         place="eqs. (1) to (3)",
         statement=r"A-SRPT's schedule satisfies (1), (2), and (3) with $t_i \le t < t_i + n_i \alpha_i$.",
-        means=ForAll(
+        procedure=ForAll(
             scheduling_space(spare=False, inside="any", talking=True, predicted=PREDICTED, delayed=True),
             lambda c: never_overfull(c, closed=False),
             share=HALF,
         ),
-        expected="true",
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("asrpt",),
         proof="(1): a job is in the queue only once it has arrived. (2): Heavy-Edge places all replicas on the $g_i$ "

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from hetopt import instances
 from hetopt.models.asrpt.networks import network
-from hetopt.proofs.ledger.claim import Claim
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
 from hetopt.proofs.ledger.procedures import (
     ByComputation,
     ComparedValue,
@@ -83,8 +83,8 @@ def measured(key: str, place: str, statement: str, why: str) -> Claim:
         paper="A-SRPT",
         place=place,
         statement=statement,
-        means=Untestable(why),
-        expected="untestable",
+        procedure=Untestable(why),
+        expected=ClaimVerdict.UNTESTABLE,
         policies=("asrpt",),
     )
 
@@ -95,8 +95,8 @@ CLAIMS = (
         paper="A-SRPT",
         place="Table I",
         statement="Parameters of the nine networks, to 5 %.",
-        means=ByComputation(table_1),
-        expected="false",
+        procedure=ByComputation(table_1),
+        expected=ClaimVerdict.FALSE,
         note="Derived from the networks' published shapes. XLNet-large has 360 million parameters; the others agree.",
     ),
     Claim(
@@ -105,8 +105,8 @@ CLAIMS = (
         place="Table II and section V-B",
         statement="Heavy-Edge's iteration is 6% longer than that of the ILP for VGG19, and it is 1500 times faster for "
         "GPT-175B.",
-        means=ByComputation(table_2),
-        expected="true",
+        procedure=ByComputation(table_2),
+        expected=ClaimVerdict.TRUE,
         policies=("asrpt",),
         note="The quotients of the printed numbers. How far off Heavy-Edge can be at worst is another matter.",
     ),
@@ -123,8 +123,8 @@ CLAIMS = (
         paper="A-SRPT",
         place="section V-B",
         statement="37,500 to 150,000 jobs are 5% to 20% of the trace of 758,223 jobs.",
-        means=ByComputation(shares),
-        expected="true",
+        procedure=ByComputation(shares),
+        expected=ClaimVerdict.TRUE,
     ),
     measured(
         "training-times",

@@ -9,7 +9,7 @@ from hetopt.data.instance import Instance
 from hetopt.models.fft import FFT
 from hetopt.models.fft.parts import ROUND_SECONDS
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
-from hetopt.proofs.ledger.claim import Claim
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
 from hetopt.proofs.ledger.procedures import Growth
 from hetopt.simulation.run import simulate
 
@@ -104,7 +104,7 @@ CLAIMS = (
         paper="FFT",
         place="Theorem 4.1",
         statement="The fractional JCT under FFT (equation (2), in total) is at most a constant times the optimal JCT.",
-        means=Growth(
+        procedure=Growth(
             SIZES,
             lambda s: fractional(s) / shortest_first(s),
             fractional_formula,
@@ -113,7 +113,7 @@ CLAIMS = (
             "ratio of FFT's fractional JCT to the optimum",
             most=3,
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         policies=("fft",),
         proof=FRACTIONAL,
         note="The second half of the theorem; the paper gives no proof. The ratio grows like $2 s / 5$, $s$ the "
@@ -125,7 +125,7 @@ CLAIMS = (
         place="Theorem 4.1",
         statement=r"The number of unfinished jobs under FFT is at most $O(\sqrt N)$: of jobs that FFT has not "
         "finished when the optimal schedule has.",
-        means=Growth(
+        procedure=Growth(
             SIZES,
             behind,
             lambda s: F((s * s - 1) ** 2, 2 * s * s + s),
@@ -134,7 +134,7 @@ CLAIMS = (
             "(jobs that FFT is behind)^2 / N",
             most=3,
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         policies=("fft",),
         proof=UNFINISHED,
         note="The first half of the theorem. It does not say when the unfinished jobs are counted: at the end there "

@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from hetopt.proofs.fft.round_cases import WAITS, RoundCase, TypeOfJob, round_space
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import Space, integers
 
@@ -86,8 +86,8 @@ CLAIMS = (
         place="Fig. 5",
         statement=r"As $\rho_j$ grows, so do the job's chances of being scheduled: with a larger $\rho_j$, all else "
         r"equal, $\sum_i \theta_j^i x_j^i$ of the round is at least as large, in every optimum.",
-        means=ForAll(_space(False), grows, share=F(1, 2)),
-        expected="true",
+        procedure=ForAll(_space(False), grows, share=F(1, 2)),
+        expected=ClaimVerdict.TRUE,
         policies=("fft",),
         proof=r"""
 Let $u(x) = \sum_i \theta_j^i x_j^i$, and $c(x)$ the cost without $-\rho_j u(x)$. Let $x$ be optimal at $\rho$ and $y$
@@ -101,8 +101,8 @@ $(\rho' - \rho)(u(y) - u(x)) \ge 0$.""",
         paper="FFT",
         place="section 4.2.2",
         statement=r"If $\rho_j(t)$ is large, the scheduler prioritises job $j$: it runs once $\rho_j$ is large enough.",
-        means=ForAll(_space(False), runs_at_last, slack=lambda case: F(0) if _packed(case) else F(-1)),
-        expected="false",
+        procedure=ForAll(_space(False), runs_at_last, slack=lambda case: F(0) if _packed(case) else F(-1)),
+        expected=ClaimVerdict.FALSE,
         policies=("fft",),
         instead="fft/rho-large-packed",
         note="The constraint (7) comes before the cost: a gang that no fullest plan has waits for as long as that "
@@ -116,8 +116,8 @@ $(\rho' - \rho)(u(y) - u(x)) \ge 0$.""",
         r"$\min_x (c(x) - c(y)) / u(x)$ and 0: $c$ the cost and $u(x) = \sum_i \theta_j^i x_j^i$ the progress of "
         r"$j$, both at $\rho_j = 0$, $x$ over these plans, and $y$ the best plan with $K^*$ GPUs without $j$ (if "
         "there is none, every optimum has it).",
-        means=ForAll(_space(True), runs_above, share=F(1, 2)),
-        expected="true",
+        procedure=ForAll(_space(True), runs_above, share=F(1, 2)),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("fft",),
         proof=r"""

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from hetopt.data.instance import Instance
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
@@ -154,8 +154,8 @@ CLAIMS = (
         place="equation (2)",
         statement=r"$\sum_{t \ge a_j} (t - a_j) \sum_i x_j^i(t)\, \theta_j^i / W_j$ is a lower bound of the completion "
         r"time $C_j = \min\{L : \sum_{t=a_j}^L \sum_i x_j^i(t)\, \theta_j^i \ge W_j\} - a_j$.",
-        means=ForAll(SERVICES, as_printed),
-        expected="false",
+        procedure=ForAll(SERVICES, as_printed),
+        expected=ClaimVerdict.FALSE,
         instead="fft/eq-2-truncated",
         note="By this definition a job that is complete in the round of its arrival has $C_j = 0$; with the finishing "
         "round counted, $C_j + 1$, the sum is no bound either.",
@@ -166,8 +166,8 @@ CLAIMS = (
         place="equation (2)",
         statement="It is a lower bound where the last round counts only the work $w$ that is left. As printed it is "
         r"larger by $C_j\,(\theta - w) / W_j$, with $\theta$ of that round.",
-        means=ForAll(SERVICES, truncated, ratio=nearness),
-        expected="true",
+        procedure=ForAll(SERVICES, truncated, ratio=nearness),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         proof=r"""
 Let $f_t$ be the part of the job done in round $t$; with the last round cut, $f_t \ge 0$ and $\sum_t f_t = 1$. Work is
@@ -180,8 +180,8 @@ round $L$. As printed, round $L$ counts $\theta / W_j$ instead of $w / W_j$, whi
         place="section 4.2.1",
         statement=r"Minimising $\sum_j (t - a_j) \sum_i x_j^i(t)\, \theta_j^i / W_j$ in a round always gives "
         r"priority to jobs with large completion time $W_j / \theta_j^i$.",
-        means=ForAll(Space({}, PAIR, two_ages), by_age),
-        expected="false",
+        procedure=ForAll(Space({}, PAIR, two_ages), by_age),
+        expected=ClaimVerdict.FALSE,
         instead="fft/age-term-equal",
         note="Said of the problem that equation (3) mends.",
     ),
@@ -190,8 +190,8 @@ round $L$. As printed, round $L$ counts $\theta / W_j$ instead of $w / W_j$, whi
         paper="FFT",
         place="section 4.2.1",
         statement="It gives priority to the job with the larger completion time among jobs of equal age $t > a_j$.",
-        means=ForAll(Space({}, PAIR, one_age, _equal_ages), by_age),
-        expected="true",
+        procedure=ForAll(Space({}, PAIR, one_age, _equal_ages), by_age),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         proof=r"With $p_j = W_j / \theta_j^i$ the terms are $(t - a) / p_j$, which falls in $p_j$ since $t - a > 0$.",
     ),

@@ -11,7 +11,7 @@ from hetopt import instances
 from hetopt.data.instance import Instance
 from hetopt.data.rationals import fractions
 from hetopt.models.gavel import max_min_fairness
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, compare_number, compare_values
@@ -177,14 +177,14 @@ CLAIMS = (
         place="section 2.3",
         statement=r"$\sum_l W_l / r_l \ge \bigl(\sum_l \sqrt{W_l}\bigr)^2 / \sum_l r_l$ for all works and rates (two "
         "in the paper).",
-        means=ForAll(
+        procedure=ForAll(
             RATES,
             lambda case: Finding(
                 case.total - case.bound, f"{fraction_text(case.total)} and {fraction_text(case.bound)}"
             ),
             ratio=lambda case: case.bound / case.total,
         ),
-        expected="true",
+        expected=ClaimVerdict.TRUE,
         policies=("gavel-mean-completion-time",),
         proof=r"With $W_l = v_l^2$, $v_l > 0$: " + CAUCHY.strip(),
         mechanical=(by_sympy("the difference for two jobs is a square over positive numbers", gap_of_two),),
@@ -196,8 +196,8 @@ CLAIMS = (
         statement=r"$\frac{16}{8 m_0 + m_1} + \frac{16}{8 n_0 + n_1} \ge \frac{64}9$ for all parts of the time of "
         r"both jobs, attained at $m_0 = m_1 = n_0 = n_1 = \frac12$ (and nowhere else with $m_0 + m_1 \le 1$, "
         r"$n_0 + n_1 \le 1$).",
-        means=ForAll(FRACTIONS, least_total, ratio=lambda case: LEAST / case.total),
-        expected="true",
+        procedure=ForAll(FRACTIONS, least_total, ratio=lambda case: LEAST / case.total),
+        expected=ClaimVerdict.TRUE,
         policies=("gavel-mean-completion-time",),
         proof=r"""
 By the inequality of Cauchy and Schwarz the sum is at least $(4 + 4)^2 / (8 (m_0 + n_0) + m_1 + n_1) \ge 64 / 9$,
@@ -213,8 +213,8 @@ $m_0 + m_1 = 1$, so $m_0 = \frac12$.""",
         place="section 2.3",
         statement="With the makespan as Gavel's objective, and the rows of a GPU's and a job's whole time, the same "
         "allocation results.",
-        means=ByComputation(makespan),
-        expected="true",
+        procedure=ByComputation(makespan),
+        expected=ClaimVerdict.TRUE,
         policies=("gavel-makespan",),
     ),
     Claim(
@@ -222,8 +222,8 @@ $m_0 + m_1 = 1$, so $m_0 = \frac12$.""",
         paper="FFT",
         place="Fig. 3",
         statement="With these parts, and migration taking 40% of a round, the utilisation is as low as 60%.",
-        means=ByComputation(utilisation),
-        expected="true",
+        procedure=ByComputation(utilisation),
+        expected=ClaimVerdict.TRUE,
         policies=("gavel-max-min",),
         note="From the second round on: in the first nobody has to move.",
     ),

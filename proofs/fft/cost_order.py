@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from hetopt.data.instance import Instance
 from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers, rationals
@@ -152,8 +152,8 @@ CLAIMS = (
         place="equation (3)",
         statement=r"The scheduler prioritises jobs with shorter processing time $W_j / \theta_j^i$ (of two jobs of "
         "equal age and demand).",
-        means=ForAll(Space({}, LENGTHS, two_lengths), shorter_first, slack=shorter),
-        expected="false",
+        procedure=ForAll(Space({}, LENGTHS, two_lengths), shorter_first, slack=shorter),
+        expected=ClaimVerdict.FALSE,
         policies=("fft",),
         instead="fft/eq-3-order",
     ),
@@ -162,8 +162,8 @@ CLAIMS = (
         paper="FFT",
         place="equation (3)",
         statement="A job of any age runs on the faster of two idle GPU types, where its processing time is shorter.",
-        means=ForAll(Space({}, LENGTHS, two_types), faster_first, slack=faster),
-        expected="false",
+        procedure=ForAll(Space({}, LENGTHS, two_types), faster_first, slack=faster),
+        expected=ClaimVerdict.FALSE,
         policies=("fft",),
         instead="fft/eq-3-order",
         note=r"`refuted/fft-slow-gpu` is a larger case. Both have $\rho_j = 0$, as (3) has it; `fft/eq-6-faster` is "
@@ -177,8 +177,8 @@ CLAIMS = (
         r"job) take $p < q$ rounds in two ways. Then $p$ rounds cost less if and only if $a - \rho < d\, p\, q$, and "
         r"the same if and only if $a - \rho = d\, p\, q$; with $\theta / W$ for $\theta$ in (4), see "
         "`fft/units-normalised`.",
-        means=ForAll(Space({}, EXACT, pairs, _pairs), exactly),
-        expected="true",
+        procedure=ForAll(Space({}, EXACT, pairs, _pairs), exactly),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("fft",),
         proof=r"""

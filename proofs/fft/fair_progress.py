@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from hetopt.proofs.fft.compensation import fair_rounds
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob, round_space
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
@@ -79,8 +79,8 @@ CLAIMS = (
         paper="FFT",
         place="section 4.2.2",
         statement=AT_ONCE + r"$\tau_j$ as estimated in a dedicated cluster with $1/|A(t)|$ of all types of resources.",
-        means=ForAll(round_space(n=(1, 4)), paper, ratio=lambda case: 1 / (paper(case).slack + 1), share=F(1, 2)),
-        expected="true",
+        procedure=ForAll(round_space(n=(1, 4)), paper, ratio=lambda case: 1 / (paper(case).slack + 1), share=F(1, 2)),
+        expected=ClaimVerdict.TRUE,
         policies=("fft",),
         proof=r"""
 Without preemption a job stays on one type $i$ of its own part, where it has $Y_i / |A|$ GPUs and so runs for
@@ -95,8 +95,8 @@ most $Y_i$, and nobody runs for more than all the time.""",
         place="section 4.2.2",
         statement=AT_ONCE
         + r"$\tau_j - a_j = p_j \max(1,\, d_j |A| / \sum_i Y_i)$, $p_j$ the rounds on the fastest type.",
-        means=ForAll(round_space(n=(1, 4), speeds=integers(1, 4)), library),
-        expected="false",
+        procedure=ForAll(round_space(n=(1, 4), speeds=integers(1, 4)), library),
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("fft",),
         instead="fft/tau-fastest-one-type",
@@ -108,8 +108,8 @@ most $Y_i$, and nobody runs for more than all the time.""",
         paper="FFT",
         place="section 4.2.2",
         statement=AT_ONCE + r"$\tau_j - a_j = p_j \max(1,\, d_j |A| / Y)$ where there is one GPU type.",
-        means=ForAll(round_space(n=(1, 5), k=(1, 1), speeds=integers(1, 4)), library, share=F(1, 2)),
-        expected="true",
+        procedure=ForAll(round_space(n=(1, 5), k=(1, 1), speeds=integers(1, 4)), library, share=F(1, 2)),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("fft",),
         proof=r"""

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from hetopt.data.instance import Instance
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
@@ -93,8 +93,8 @@ CLAIMS = (
         place="section 4.2.2",
         statement=r"The fairness coefficient $\mu_j(t) = (t - a_j)/(\tau_j - a_j)$ increases with the duration a job "
         "has stayed in the cluster.",
-        means=ForAll(ARRIVALS, mu_grows),
-        expected="false",
+        procedure=ForAll(ARRIVALS, mu_grows),
+        expected=ClaimVerdict.FALSE,
         policies=("fft",),
         instead="fft/mu-grows-constant",
         note=r"$\tau_j$ is estimated anew when jobs arrive, and with more jobs it is later.",
@@ -105,8 +105,8 @@ CLAIMS = (
         place="section 4.2.2",
         statement=r"$\mu_j$ increases from one round to the next unless a job arrives between them, the GPUs being the "
         "same.",
-        means=ForAll(ARRIVALS, lambda case: mu_grows(case, undisturbed=True)),
-        expected="true",
+        procedure=ForAll(ARRIVALS, lambda case: mu_grows(case, undisturbed=True)),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("fft",),
         proof=r"""

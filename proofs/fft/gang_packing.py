@@ -8,7 +8,7 @@ from itertools import combinations
 from hetopt.data.instance import Instance
 from hetopt.models.fft import FFT
 from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob, TypeOfJob, round_space
-from hetopt.proofs.ledger.claim import Claim, Finding
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, compare_values
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
 
@@ -174,8 +174,8 @@ CLAIMS = (
         place="equation (1)",
         statement=r"The plans of FFT give each job one GPU type or none, $\sum_i x_j^i \le 1$, and no type is "
         r"over-subscribed, $\sum_j d_j x_j^i \le Y_i$; $x_j^i = 0$ where the memory is too small (section 4.4.1).",
-        means=ForAll(round_space(n=(1, 5), k=(1, 3), ages=integers(0, 9)), keeps_rows, share=F(1, 2)),
-        expected="true",
+        procedure=ForAll(round_space(n=(1, 5), k=(1, 3), ages=integers(0, 9)), keeps_rows, share=F(1, 2)),
+        expected=ClaimVerdict.TRUE,
         policies=("fft",),
         proof=r"""
 Both are rows of the round's program, and $x_j^i$ is binary, and fixed to 0 where the job cannot run. Afterwards, ties
@@ -187,8 +187,8 @@ both keep the rows.""",
         paper="FFT",
         place="section 4.1",
         statement="The schedule is work-conserving: no job that waits would fit on the GPUs that are idle.",
-        means=ForAll(round_space(n=(1, 5), ages=integers(0, 9)), leaves_nobody, share=F(1, 2)),
-        expected="true",
+        procedure=ForAll(round_space(n=(1, 5), ages=integers(0, 9)), leaves_nobody, share=F(1, 2)),
+        expected=ClaimVerdict.TRUE,
         policies=("fft",),
         proof="The plan uses as many GPUs as can be packed; with such a job beside it more would be in use.",
         note='Read for gangs: "always keeping the GPU devices busy if there are jobs applicable to be scheduled".',
@@ -199,12 +199,12 @@ both keep the rows.""",
         place="equation (7)",
         statement=r"$\sum_i \sum_j d_j x_j^i(t) \ge K(t)$ can be met, with $K(t)$ the minimum of the available GPUs "
         "and the demanded GPUs, both in total.",
-        means=ForAll(
+        procedure=ForAll(
             round_space(n=(1, 4), speeds=integers(1, 2)),
             reaches_printed,
             slack=lambda case: largest_packing(case) - wanted(case),
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         policies=("fft",),
         instead="fft/eq-7-packed",
         note="`refuted/fft-gang-capacity` is a larger case. Table 2 has gangs of 3 beside gangs of 8: three and "
@@ -217,8 +217,8 @@ both keep the rows.""",
         paper="FFT",
         place="equation (7)",
         statement=r"The policy's plans use exactly $K^*$ GPUs, the largest $\sum_{i,j} d_j x_j^i$ under equation (1).",
-        means=ForAll(round_space(n=(1, 5), k=(1, 3), ages=integers(0, 9)), reaches_most, share=F(1, 2)),
-        expected="true",
+        procedure=ForAll(round_space(n=(1, 5), k=(1, 3), ages=integers(0, 9)), reaches_most, share=F(1, 2)),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("fft",),
         proof=r"""
@@ -232,8 +232,8 @@ that run, counted with multiplicity.""",
         place="equation (7)",
         statement=r"The printed $K(t) = \min\{\sum_i Y_i, \sum_j d_j\}$ can be met where all demands are powers of "
         "two, every $Y_i$ is a multiple of the largest demand, and every job can use every type.",
-        means=ForAll(MULTIPLES, reaches_printed),
-        expected="true",
+        procedure=ForAll(MULTIPLES, reaches_printed),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("fft",),
         proof=r"""
@@ -247,8 +247,8 @@ else all run, on $\sum_j d_j$.""",
         place="section 4.2.4",
         statement="The variables are related to the number of GPU types rather than the number of GPUs: one for each "
         "job and type.",
-        means=ByComputation(sizes),
-        expected="true",
+        procedure=ByComputation(sizes),
+        expected=ClaimVerdict.TRUE,
         policies=("fft",),
     ),
     Claim(
@@ -257,8 +257,8 @@ else all run, on $\sum_j d_j$.""",
         place="equation (7)",
         statement="The largest gangs first, each on the first type with room, use $K^*$ GPUs; every job can use "
         "every type.",
-        means=ForAll(round_space(n=(1, 5), k=(1, 2), speeds=integers(1, 1)), packs_most),
-        expected="false",
+        procedure=ForAll(round_space(n=(1, 5), k=(1, 2), speeds=integers(1, 1)), packs_most),
+        expected=ClaimVerdict.FALSE,
         printed=False,
         instead="fft/largest-first-powers",
     ),
@@ -267,8 +267,8 @@ else all run, on $\sum_j d_j$.""",
         paper="FFT",
         place="equation (7)",
         statement="The same where all demands are powers of two and jobs may be unable to use some types.",
-        means=ForAll(round_space(n=(1, 4), k=(1, 2), speeds=integers(0, 1), demands=POWERS[:3]), packs_most),
-        expected="false",
+        procedure=ForAll(round_space(n=(1, 4), k=(1, 2), speeds=integers(0, 1), demands=POWERS[:3]), packs_most),
+        expected=ClaimVerdict.FALSE,
         printed=False,
         instead="fft/largest-first-powers",
     ),
@@ -278,8 +278,8 @@ else all run, on $\sum_j d_j$.""",
         place="equation (7)",
         statement="The largest gangs first, each on the first type with room, use $K^*$ GPUs where all demands are "
         "powers of two and every job can use every type that has GPUs enough.",
-        means=ForAll(POWERS_OF_TWO, packs_most),
-        expected="true",
+        procedure=ForAll(POWERS_OF_TWO, packs_most),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         proof=LARGEST_FIRST,
     ),
@@ -291,8 +291,8 @@ else all run, on $\sum_j d_j$.""",
         "already with one GPU type: positive whole "
         r"numbers $d_1, \dots, d_n \le h$ with sum $2h$ can be parted into two halves of equal sum if and only if "
         "$K^* = h$ for gangs of these demands on $h$ GPUs.",
-        means=ForAll(Space({"n": (2, 7)}, {"number": TableShape(1, "n", integers(1, 9))}, _numbers), halves),
-        expected="true",
+        procedure=ForAll(Space({"n": (2, 7)}, {"number": TableShape(1, "n", integers(1, 9))}, _numbers), halves),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("fft",),
         proof=r"""

@@ -10,7 +10,7 @@ from functools import cached_property
 from hetopt.data.instance import Instance
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
 from hetopt.proofs.fft.round_sequences import PlayedRound, library_decisions, play_rounds, rounds_picture, unique_so_far
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 
@@ -87,7 +87,7 @@ CLAIMS = (
         place="equation (6)",
         statement="FFT, run from the first round with its compensation on jobs that take at least a round on every "
         "type, has no job on a slow GPU beside an idle fast one.",
-        means=ForAll(
+        procedure=ForAll(
             Space(
                 {"n": (1, 3)},
                 {"work": TableShape(1, "n", integers(1, 9)), "speed": TableShape("n", 2, integers(1, 6))},
@@ -97,7 +97,7 @@ CLAIMS = (
             never_idle,
             slack=margin,
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("fft",),
         instead="fft/eq-3-order",

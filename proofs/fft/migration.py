@@ -9,7 +9,7 @@ from fractions import Fraction
 from hetopt import instances
 from hetopt.data.rationals import fractions
 from hetopt.models.fft import FFT
-from hetopt.proofs.ledger.claim import Claim, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, Growth, compare_number, compare_values
 
@@ -208,8 +208,8 @@ CLAIMS = (
         paper="FFT",
         place="Fig. 1(b)",
         statement="J4 (OPT-6.7B) with gradient accumulation and Adam has state files of 107 GB.",
-        means=ByComputation(states),
-        expected="true",
+        procedure=ByComputation(states),
+        expected=ClaimVerdict.TRUE,
         note="16 bytes a parameter: weights, gradients and both moments of Adam in single precision.",
     ),
     Claim(
@@ -218,8 +218,8 @@ CLAIMS = (
         place="Fig. 2(a)",
         statement="Moved at every event, J4, 1.6 times as fast on the A10, takes 25% longer than the 14.4 minutes "
         "on the T4.",
-        means=ByComputation(moving_everywhere),
-        expected="true",
+        procedure=ByComputation(moving_everywhere),
+        expected=ClaimVerdict.TRUE,
         note="1.6 is the lower end of Fig. 1(a): at a speedup of s it takes 14 + 6.4/s "
         'minutes, which is 18 for 1.6 only. The paper writes "improved by 25%".',
     ),
@@ -228,8 +228,8 @@ CLAIMS = (
         paper="FFT",
         place="Fig. 2(a)",
         statement="The execution follows the order of the shortest remaining time.",
-        means=ByComputation(who_runs_first),
-        expected="false",
+        procedure=ByComputation(who_runs_first),
+        expected=ClaimVerdict.FALSE,
         note="It follows the order of the whole time on the A10. By remaining time J4 would be complete sooner than "
         "on the T4 alone, so that the example needs the other order.",
     ),
@@ -238,8 +238,8 @@ CLAIMS = (
         paper="FFT",
         place="Fig. 2(b)",
         statement="It is more effective to leave J4 on the T4 at minute 5.",
-        means=ByComputation(staying_is_better),
-        expected="true",
+        procedure=ByComputation(staying_is_better),
+        expected=ClaimVerdict.TRUE,
         note="Than Fig. 2(a).",
     ),
     Claim(
@@ -247,8 +247,8 @@ CLAIMS = (
         paper="FFT",
         place="Fig. 2(b)",
         statement="FFT's cost (6) leaves J4 on the T4 at minute 5, with two minutes of switching.",
-        means=ByComputation(what_the_cost_says),
-        expected="false",
+        procedure=ByComputation(what_the_cost_says),
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("fft",),
         note="The paper shows Fig. 2(b) as what is wanted, not as a run of FFT. The cost weighs the whole job, 14.4 "
@@ -260,7 +260,7 @@ CLAIMS = (
         place="section 2.2",
         statement="If J4 is long and short jobs continuously enter, nearly 40% of its training time is wasted on "
         "migration.",
-        means=Growth(
+        procedure=Growth(
             (1, 2, 4, 8, 16, 64),
             lambda cycles: stream(cycles).lost["J4"] / (10 * cycles),
             lambda cycles: F(2, 5) - F(1, 5 * cycles),
@@ -270,7 +270,7 @@ CLAIMS = (
             most=16,
             bounded=True,
         ),
-        expected="true",
+        expected=ClaimVerdict.TRUE,
         proof=r"""
 A job like J1 comes every 10 minutes and holds the A10 for 5. So J4 moves in minutes $5, 10, 15, \dots$, for 2 minutes
 each: $2c - 1$ times before minute $10 c$, which takes $2 (2c - 1) / (10 c) = \frac25 - \frac1{5c}$ of its time.""",

@@ -12,7 +12,7 @@ from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.models.fft.parts import ROUND_SECONDS
-from hetopt.proofs.ledger.claim import Claim, Finding
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import SharesPicture, placement_picture
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
@@ -128,8 +128,8 @@ CLAIMS = (
         place="sections 4.2.3, 4.3",
         statement="Jobs that stay on their GPU type can stay on their servers, so that no switching is charged, and a "
         "gang that comes is packed into one server where some placement of all jobs has it on one.",
-        means=ForAll(SERVERS, packed_in_place),
-        expected="false",
+        procedure=ForAll(SERVERS, packed_in_place),
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("fft",),
         note="Each half holds alone; 4.2.3 assumes the first and 4.3 strives for the second. Fig. 6 moves $J_2$, "

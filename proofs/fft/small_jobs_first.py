@@ -9,7 +9,7 @@ from fractions import Fraction
 from hetopt.data.instance import Instance
 from hetopt.proofs.fft.cost_order import runs_instead
 from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob, round_space
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers, rationals
@@ -121,7 +121,7 @@ CLAIMS = (
         place="equation (3)",
         statement="The scheduler prioritises jobs with fewer GPUs $d_j$ (of two jobs of equal age and processing "
         "time).",
-        means=ForAll(
+        procedure=ForAll(
             Space(
                 {},
                 {
@@ -135,7 +135,7 @@ CLAIMS = (
             smaller_first,
             slack=lambda case: F(0) if (0, WAITS) in case.optima else F(-1),
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         policies=("fft",),
         instead="fft/eq-3-fewer-cost",
         note="The constraint (7) comes before the cost.",
@@ -145,7 +145,7 @@ CLAIMS = (
         paper="FFT",
         place="equation (3)",
         statement="Of two jobs of equal age and processing time the one with fewer GPUs costs less.",
-        means=ForAll(
+        procedure=ForAll(
             Space(
                 {},
                 {
@@ -159,7 +159,7 @@ CLAIMS = (
             ),
             smaller_cost,
         ),
-        expected="true",
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("fft",),
         proof=r"The cost $a / p + d p$ grows with $d$ by $p > 0$ for each GPU.",
@@ -170,12 +170,12 @@ CLAIMS = (
         place="equation (3)",
         statement="The scheduler behaves as the shortest remaining service first: of two jobs on one GPU it runs the "
         "one with less work left.",
-        means=ForAll(
+        procedure=ForAll(
             Space({}, {"work": TableShape(1, 2, integers(1, 6)), "done": TableShape(1, 1, integers(1, 5))}, newcomers),
             remaining_first,
             slack=lambda case: case.present.cost(1, 0) - case.present.cost(0, 0),
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         policies=("fft",),
         instead="fft/eq-3-service",
         note='The paper says "similarly to". The cost looks at the whole job, and its first term grows with the age, '
@@ -187,8 +187,8 @@ CLAIMS = (
         place="equation (3)",
         statement=r"Of jobs that have just arrived the one with the smallest service $d_j W_j / \theta_j^i$, done or "
         "not, costs least.",
-        means=ForAll(round_space(n=(2, 3)), by_service),
-        expected="true",
+        procedure=ForAll(round_space(n=(2, 3)), by_service),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("fft",),
         proof=r"With $t = a_j$ and $\rho_j = 0$ the cost is $d_j W_j / \theta_j^i$.",
@@ -198,8 +198,8 @@ CLAIMS = (
         paper="FFT",
         place="equation (3)",
         statement="Without the constraint (7), the only solution of (3) runs nobody.",
-        means=ForAll(round_space(n=(1, 3), ages=integers(0, 6)), nobody),
-        expected="true",
+        procedure=ForAll(round_space(n=(1, 3), ages=integers(0, 6)), nobody),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("fft",),
         proof=r"Every coefficient $(t - a_j)\theta_j^i / W_j + d_j W_j / \theta_j^i$ is positive, since $d_j > 0$, "

@@ -11,7 +11,7 @@ from hetopt.data.instance import Instance
 from hetopt.models.fft import FFT
 from hetopt.models.fft.parts import ROUND_SECONDS
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll, Growth
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
@@ -163,7 +163,7 @@ CLAIMS = (
         paper="FFT",
         place="Theorem 4.2",
         statement="Each job has been executed in at least one round within a constant time from its arrival.",
-        means=Growth(
+        procedure=Growth(
             (2, 4, 8, 16, 32),
             together,
             lambda n: F(n - 1),
@@ -172,7 +172,7 @@ CLAIMS = (
             "longest wait in rounds",
             most=8,
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         policies=("fft",),
         instead="fft/thm-4.2-packed",
         proof="N jobs of one round, all there from the start, on one GPU: whatever the policy, one of them runs in a "
@@ -183,7 +183,7 @@ CLAIMS = (
         paper="FFT",
         place="Theorem 4.2",
         statement="The same with a constant that depends on the sizes of the jobs and on how many are there at a time.",
-        means=Growth(
+        procedure=Growth(
             (2, 4, 8, 16, 32),
             stream,
             lambda n: F(n),
@@ -192,7 +192,7 @@ CLAIMS = (
             "wait of a job of one GPU and one round in rounds",
             most=8,
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("fft",),
         instead="fft/thm-4.2-packed",
@@ -210,8 +210,8 @@ its $\rho$. So the gang runs and the job waits for $n$ rounds; never more than t
         r"$\text{wait}_j \sum_i \max(0, Y_i - d_j + 1) \le \sum_{k \ne j} d_k \lceil \max_i W_k / \theta_k^i \rceil$, "
         "on the left over the types that $j$ can use, on the right over the jobs that come before the first service "
         "of $j$ and the types that they can use; moves take no time.",
-        means=ForAll(PACKED, bounded, ratio=tight, share=F(1, 2)),
-        expected="true",
+        procedure=ForAll(PACKED, bounded, ratio=tight, share=F(1, 2)),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("fft",),
         proof=r"""

@@ -11,7 +11,7 @@ from hetopt.data.instance import Instance
 from hetopt.data.rationals import fractions
 from hetopt.models.fft import FFT
 from hetopt.proofs.fft.constant_rates import FAST, SLOW, WORK, table_1
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, ForAll, Growth, compare_number
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
@@ -155,8 +155,8 @@ CLAIMS = (
         place="section 2.3, Table 1",
         statement="An optimal policy runs I0 on GPU0 and I1 on GPU1, and moves I1 to GPU0 when I0 is complete: no "
         "schedule of both jobs takes less than 23/4 minutes in total.",
-        means=ForAll(SCHEDULES, no_better, ratio=lambda case: BEST / case.total),
-        expected="true",
+        procedure=ForAll(SCHEDULES, no_better, ratio=lambda case: BEST / case.total),
+        expected=ClaimVerdict.TRUE,
         policies=("fft",),
         proof=r"""
 Let $C_1 \le C_2$ be the completion times. $C_1 \ge 2$, since a job does at most 8 epochs a minute. Both together do
@@ -168,8 +168,8 @@ $C_1 + C_2 \ge 4 + \frac78 C_1 \ge \frac{23}4$. The schedule reaches it: 2 and $
         paper="FFT",
         place="section 2.3, Table 1",
         statement=r"This results in an overall JCT of $4 + (16 - 2)/8 = 5.75$ minutes.",
-        means=ByComputation(optimum),
-        expected="true",
+        procedure=ByComputation(optimum),
+        expected=ClaimVerdict.TRUE,
         policies=("fft",),
     ),
     Claim(
@@ -177,8 +177,8 @@ $C_1 + C_2 \ge 4 + \frac78 C_1 \ge \frac{23}4$. The schedule reaches it: 2 and $
         paper="FFT",
         place="section 2.3, Table 1",
         statement="That is 20% less than under Gavel.",
-        means=ByComputation(reduction("20")),
-        expected="false",
+        procedure=ByComputation(reduction("20")),
+        expected=ClaimVerdict.FALSE,
         instead="fft/table-1-reduction-corrected",
         note="Compared as a whole number of percent.",
     ),
@@ -187,8 +187,8 @@ $C_1 + C_2 \ge 4 + \frac78 C_1 \ge \frac{23}4$. The schedule reaches it: 2 and $
         paper="FFT",
         place="section 2.3, Table 1",
         statement=r"It is $1 - \frac{23}4 / \frac{64}9 = \frac{49}{256}$, 19.1%, less than under Gavel.",
-        means=ByComputation(reduction("19.1")),
-        expected="true",
+        procedure=ByComputation(reduction("19.1")),
+        expected=ClaimVerdict.TRUE,
         printed=False,
     ),
     Claim(
@@ -196,7 +196,7 @@ $C_1 + C_2 \ge 4 + \frac78 C_1 \ge \frac{23}4$. The schedule reaches it: 2 and $
         paper="FFT",
         place="section 2.3",
         statement="With more such jobs the gap can be up to twice as large: Gavel's total over that of the optimum.",
-        means=Growth(
+        procedure=Growth(
             (2, 4, 8, 16, 64, 256, 1024),
             gap,
             gap_formula,
@@ -206,7 +206,7 @@ $C_1 + C_2 \ge 4 + \frac78 C_1 \ge \frac{23}4$. The schedule reaches it: 2 and $
             most=64,
             bounded=True,
         ),
-        expected="true",
+        expected=ClaimVerdict.TRUE,
         policies=("gavel-mean-completion-time",),
         proof=TWICE,
         note="Read of the ratio of both totals. The limit is not reached. It is Gavel's total at rates that stay; "

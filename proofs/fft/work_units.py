@@ -10,7 +10,7 @@ from functools import cached_property
 from hetopt.data.instance import Instance
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
 from hetopt.proofs.fft.round_sequences import PlayedRound, library_decisions, play_rounds, rounds_picture, unique_so_far
-from hetopt.proofs.ledger.claim import Claim, Finding
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, ValueChooser, integers
 
@@ -129,12 +129,12 @@ CLAIMS = (
         place="equations (4) to (6)",
         statement=r"What FFT decides does not depend on the unit in which work is counted: $W_j$ and $\theta_j^i$ of "
         "all jobs times the same $u > 0$.",
-        means=ForAll(
+        procedure=ForAll(
             UNITS,
             lambda case: independent(case, normalise=False),
             slack=lambda case: F(0) if difference(case, normalise=False) is None else F(-1),
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("fft",),
         instead="fft/units-normalised",
@@ -148,8 +148,8 @@ CLAIMS = (
         statement=r"What FFT decides does not depend on it with $\theta_j^i / W_j$ in place of $\theta_j^i$ in "
         r"$\rho_j \theta_j^i$ and in "
         "equation (5), and $1$ in place of $W_j$ there.",
-        means=ForAll(UNITS, lambda case: independent(case, normalise=True)),
-        expected="true",
+        procedure=ForAll(UNITS, lambda case: independent(case, normalise=True)),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("fft",),
         proof=r"""

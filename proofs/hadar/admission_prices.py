@@ -14,7 +14,7 @@ from hetopt.proofs.hadar.price_functions import (
 )
 from hetopt.proofs.hadar.radicals import rounded_towards_zero
 from hetopt.proofs.hadar.slot_cases import JobSchedule, SlotCase, slot_space
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
 
@@ -129,8 +129,8 @@ CLAIMS = (
         place="section III-B",
         statement=r"When $\gamma_h^r = 0$ the price is $U_{\min}^r$, lowest to admit any job: every job that can be "
         r"done has a positive payoff on the empty cluster.",
-        means=ForAll(slot_space(n=(1, 2), values=MANY), lambda c: admitted(c, printed_prices(c))),
-        expected="false",
+        procedure=ForAll(slot_space(n=(1, 2), values=MANY), lambda c: admitted(c, printed_prices(c))),
+        expected=ClaimVerdict.FALSE,
         policies=("hadar-commit",),
         instead="hadar/admits-any-eta",
         note=r"With the least $\eta$ that the proof of Theorem 2 allows, $\sum c / \min_j (t_j^{\max} W_j)$; it is "
@@ -141,8 +141,8 @@ CLAIMS = (
         paper="Hadar",
         place="section III-B",
         statement=r"The same with (6), (7) and $\eta > 1/4$.",
-        means=ForAll(slot_space(n=(1, 2), values=MANY), lambda c: admitted(c, printed_prices(c, ABOVE_QUARTER))),
-        expected="true",
+        procedure=ForAll(slot_space(n=(1, 2), values=MANY), lambda c: admitted(c, printed_prices(c, ABOVE_QUARTER))),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadar-commit",),
         proof=r"""
@@ -155,8 +155,8 @@ t_j^{\max} W_j)$ each: less than $\mathcal U_j(T - a_j)$, which no schedule is w
         paper="Hadar",
         place="section III-B",
         statement=f"The same for {PROVEN_PRICES}, {ALONE}.",
-        means=ForAll(PROVEN, lambda c: admitted(c, required(proven_prices(c))), share=F(1, 2)),
-        expected="true",
+        procedure=ForAll(PROVEN, lambda c: admitted(c, required(proven_prices(c))), share=F(1, 2)),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadar-commit",),
         proof=ADMITS,
@@ -167,8 +167,8 @@ t_j^{\max} W_j)$ each: less than $\mathcal U_j(T - a_j)$, which no schedule is w
         place="section III-B",
         statement=r"When a server is out of free GPUs, $\gamma_h^r(t) = c_h^r$, the price $U_{\max}^r$ is high enough "
         r"to block other jobs from getting them: no schedule that uses some has a positive payoff.",
-        means=ForAll(slot_space(k=(1, 1), values={"demand": integers(1, 2)}), blocked),
-        expected="false",
+        procedure=ForAll(slot_space(k=(1, 1), values={"demand": integers(1, 2)}), blocked),
+        expected=ClaimVerdict.FALSE,
         policies=("hadar-commit", "hadar-printed"),
         instead="hadar/full-server-corrected",
         note=r"$U_{\max}^r$ is utility per GPU of the gang. Capacity rests on the first row of (8).",
@@ -179,8 +179,8 @@ t_j^{\max} W_j)$ each: less than $\mathcal U_j(T - a_j)$, which no schedule is w
         place="section III-B",
         statement=f"With {PROVEN_PRICES}, {ALONE}, and the {EXPONENT}, no cell is ever given more than it has, though "
         "nobody looks at the GPUs left.",
-        means=ForAll(PROVEN, within, share=F(1, 2)),
-        expected="true",
+        procedure=ForAll(PROVEN, within, share=F(1, 2)),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadar-commit",),
         proof=U_MAX_REACHED,
@@ -191,8 +191,8 @@ t_j^{\max} W_j)$ each: less than $\mathcal U_j(T - a_j)$, which no schedule is w
         place="eq. (9)",
         statement=r"$D_0 = \sum_t \sum_h \sum_r U_{\min}^r c_h^r \le \frac12 \mathrm{OPT}$ if the optimum accepts a "
         r"job.",
-        means=ForAll(PRINTED, lambda c: initial_dual(c, printed_prices(c))),
-        expected="false",
+        procedure=ForAll(PRINTED, lambda c: initial_dual(c, printed_prices(c))),
+        expected=ClaimVerdict.FALSE,
         policies=("hadar-commit",),
         instead="hadar/initial-dual-corrected",
         note=r"Equation (9) drops the sum over slots. $\eta$ is the least that is allowed; with any other fixed one "
@@ -203,8 +203,8 @@ t_j^{\max} W_j)$ each: less than $\mathcal U_j(T - a_j)$, which no schedule is w
         paper="Hadar",
         place="eq. (9)",
         statement=r"$D_0 \le \frac12 \mathrm{OPT}$ for " + f"{PROVEN_PRICES}, {ALONE}.",
-        means=ForAll(PROVEN, lambda c: initial_dual(c, required(proven_prices(c))), share=F(1, 2)),
-        expected="true",
+        procedure=ForAll(PROVEN, lambda c: initial_dual(c, required(proven_prices(c))), share=F(1, 2)),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadar-commit",),
         proof=HALF,

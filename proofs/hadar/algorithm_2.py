@@ -12,7 +12,7 @@ from typing import NamedTuple
 from hetopt.proofs.hadar.price_functions import ZERO, PriceFunction, printed_prices
 from hetopt.proofs.hadar.radicals import RadicalSum, rounded_towards_zero
 from hetopt.proofs.hadar.slot_cases import ChosenSchedules, JobSchedule, SlotCase, SlotJob, slot_space
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll, Growth
 from hetopt.proofs.ledger.space import integers
 
@@ -218,16 +218,16 @@ CLAIMS = (
         place="Theorem 1",
         statement=r"Algorithm 2 decides in polynomial time: its states, job ID and server state, are at most $n(Q) H "
         r"R$ combinations.",
-        means=Growth(
+        procedure=Growth(
             sizes=tuple(range(1, 13)),
             measure=lambda n: F(states(own_types(n)), n**3),
             formula=lambda n: F(2 ** (n + 1) - 1, n**3),
-            words=r"(2^(n+1) - 1) / n^3",
+            formula_text=r"(2^(n+1) - 1) / n^3",
             size="jobs",
             quantity="number of states over n(Q) H R",
             most=7,
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         policies=("hadar-printed",),
         instead="hadar/thm-1-states",
         proof=r"""
@@ -243,8 +243,8 @@ before it may be in use, and each subset is a server state of its own: $\sum_{i=
         place="Theorem 1",
         statement=r"Algorithm 2 has at most $\sum_{i=0}^{n} \min\{2^i, \prod_{h,r} (c_h^r + 1)\}$ states for $n$ jobs: "
         r"for given servers their number is linear in $n$.",
-        means=ForAll(ANY, few_states),
-        expected="true",
+        procedure=ForAll(ANY, few_states),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadar-printed", "hadar"),
         proof=r"""
@@ -258,8 +258,8 @@ there are $2^i$, and has entries $0 \le \gamma_h^r \le c_h^r$.""",
         paper="Hadar",
         place="Algorithm 2",
         statement="Where a job pays on the empty servers, Algorithm 2 returns allocations for some job.",
-        means=ForAll(slot_space(pays, n=(1, 4), values=ROUND), somebody_runs),
-        expected="false",
+        procedure=ForAll(slot_space(pays, n=(1, 4), values=ROUND), somebody_runs),
+        expected=ClaimVerdict.FALSE,
         policies=("hadar-printed",),
         instead="hadar/algorithm-2-skips",
         note="Lines 16 to 21 compare costs alone, and skipping costs less.",
@@ -269,8 +269,8 @@ there are $2^i$, and has entries $0 \le \gamma_h^r \le c_h^r$.""",
         paper="Hadar",
         place="Algorithm 2",
         statement="By the letter Algorithm 2 runs no job, whatever the jobs, servers and prices > 0.",
-        means=ForAll(ANY, nobody_runs),
-        expected="true",
+        procedure=ForAll(ANY, nobody_runs),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadar-printed",),
         proof=SKIPS,
@@ -283,10 +283,10 @@ there are $2^i$, and has entries $0 \le \gamma_h^r \le c_h^r$.""",
         statement=r"With payoffs compared, $\sum (\mathcal U_j - \mathrm{cost}_j)$, the recursion finds the best of "
         r"all decisions to take or skip jobs in their order, although it returns at the first job that finds no GPUs "
         r"(lines 7 to 9).",
-        means=ForAll(
+        procedure=ForAll(
             slot_space(n=(1, 4), h=(1, 1), k=(1, 1), values=ROUND), lambda c: best_decisions(c, goes_on=False)
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("hadar",),
         instead="hadar/algorithm-2-payoffs",
@@ -297,8 +297,8 @@ there are $2^i$, and has entries $0 \le \gamma_h^r \le c_h^r$.""",
         place="Algorithm 2",
         statement="The same where null means to skip this job and go on with the next: the recursion finds the best of "
         "all decisions to take or skip.",
-        means=ForAll(ANY, lambda c: best_decisions(c, goes_on=True)),
-        expected="true",
+        procedure=ForAll(ANY, lambda c: best_decisions(c, goes_on=True)),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadar",),
         proof=r"""

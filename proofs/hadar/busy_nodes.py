@@ -10,7 +10,7 @@ from itertools import product
 from hetopt.models.hadare.policy import HadarE
 from hetopt.models.hadare.tracker import split_steps
 from hetopt.proofs.hadar.copy_cases import CopyCase, copy_space, strictly_positive
-from hetopt.proofs.ledger.claim import Claim, Finding
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers, rationals
@@ -100,8 +100,8 @@ CLAIMS = (
         place="section V-B",
         statement="The steps that a job has left can be divided among its copies according to their throughput: into "
         "whole parts that sum to them, each less than one step from its exact part.",
-        means=ForAll(copy_space(works=integers(1, 40), speeds=integers(1, 9), longer=False), divided),
-        expected="true",
+        procedure=ForAll(copy_space(works=integers(1, 40), speeds=integers(1, 9), longer=False), divided),
+        expected=ClaimVerdict.TRUE,
         policies=("hadare",),
         proof=r"""
 Round all exact parts down. What is missing is a whole number below $n$, the sum of the remainders, and no more than
@@ -114,8 +114,8 @@ there are remainders above 0; give one step each to the largest remainders. Nobo
         place="Corollary",
         statement="With every job forked to $n$ copies on $n$ nodes no node is idle in any round but possibly the "
         "last; every job takes more than a round on every node.",
-        means=ForAll(copy_space(n=(2, 2), m=(1, 3), speeds=integers(1, 3), works=integers(1, 9)), always_busy),
-        expected="false",
+        procedure=ForAll(copy_space(n=(2, 2), m=(1, 3), speeds=integers(1, 3), works=integers(1, 9)), always_busy),
+        expected=ClaimVerdict.FALSE,
         policies=("hadare",),
         instead="hadar/corollary-assigned",
         note="Idle is read as not busy. A copy that is done waits for the next round, as section V-A says. In the "
@@ -128,8 +128,8 @@ there are remainders above 0; give one step each to the largest remainders. Nobo
         place="Corollary",
         statement="With every job forked to $n$ copies on $n$ nodes, and memory for every job on every node, every "
         "node can be assigned a copy in every round, and is if no node is left out that could run one.",
-        means=ForAll(copy_space(m=(1, 4), works=rationals(1, 12, 2), longer=False), always_assigned),
-        expected="true",
+        procedure=ForAll(copy_space(m=(1, 4), works=rationals(1, 12, 2), longer=False), always_assigned),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadare",),
         proof=r"""

@@ -12,7 +12,7 @@ from hetopt.proofs.hadar.cost_relation import factor_of
 from hetopt.proofs.hadar.price_functions import ONE, PriceFunction, PrimalDualRun, printed_prices, proven_prices, runs
 from hetopt.proofs.hadar.radicals import ENCLOSED, RadicalSum, enclosed, log, power, rounded_towards_zero
 from hetopt.proofs.hadar.slot_cases import SlotCase, slot_space
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Picture
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
@@ -151,8 +151,8 @@ CLAIMS = (
         statement=r"If $P_j - P_{j-1} \ge \frac{1}{\alpha} (D_j - D_{j-1})$ for all jobs with a constant $\alpha \ge "
         r"1$, and if $P_0 = 0$ and $D_0 \le \frac12 \mathrm{OPT}$, then Algorithm 1 is $2\alpha$-competitive in total "
         r"utility.",
-        means=ForAll(slot_space(starts_low, h=(1, 3), values={"demand": integers(1, 3)}), lemma_1_holds),
-        expected="false",
+        procedure=ForAll(slot_space(starts_low, h=(1, 3), values={"demand": integers(1, 3)}), lemma_1_holds),
+        expected=ClaimVerdict.FALSE,
         policies=("hadar-commit",),
         instead="hadar/lemma-1-feasible",
         note=r"A job that would pay, and is refused because (8) leaves it no GPUs, has $\mu_j = 0$ in the algorithm: "
@@ -166,14 +166,14 @@ CLAIMS = (
         place="Lemma 1",
         statement="The same if the last dual solution, the final prices and the payoffs of the jobs, is feasible in "
         "P3.",
-        means=ForAll(
+        procedure=ForAll(
             slot_space(
                 lambda c: starts_low(c) and bool(_feasible(c)), h=(1, 1), values={**SMALL, "demand": integers(1, 2)}
             ),
             bounded_if_feasible,
             share=F(1, 2),
         ),
-        expected="true",
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadar-commit",),
         proof=LEMMA_1,
@@ -184,8 +184,8 @@ CLAIMS = (
         place="Theorem 2",
         statement=r"Hadar is $2\alpha$-competitive, $\alpha = \max_r(1, \ln(U_{\max}^r / U_{\min}^r))$ with (6) and "
         r"(7).",
-        means=ForAll(slot_space(starts_low, h=(1, 1), values=SMALL), as_printed),
-        expected="false",
+        procedure=ForAll(slot_space(starts_low, h=(1, 1), values=SMALL), as_printed),
+        expected=ClaimVerdict.FALSE,
         policies=("hadar-commit",),
         instead="hadar/thm-2-corrected",
         note=r"Also where jobs come in different slots: `hadar/thm-2-growth`. Each job is committed to its best "
@@ -204,8 +204,8 @@ CLAIMS = (
         + r"$\delta c$ GPUs of a cell, $\delta < 1$, keeps to capacity and has $\mathrm{OPT} \le 2 \alpha' "
         r"\mathrm{ALG}$, $\alpha' = \max(1, (e^{a \delta / (1 - \delta)} - 1) / \delta)$, $a = \ln(U_{\max} / "
         r"U_{\min})$.",
-        means=ForAll(PROVEN, corrected, ratio=tightness, share=F(2, 5)),
-        expected="true",
+        procedure=ForAll(PROVEN, corrected, ratio=tightness, share=F(2, 5)),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadar-commit",),
         proof=THEOREM_2,

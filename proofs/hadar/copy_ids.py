@@ -8,7 +8,7 @@ from typing import Any
 
 from hetopt.data.instance import Instance
 from hetopt.proofs.hadar.copy_cases import CopyCase
-from hetopt.proofs.ledger.claim import Claim, Finding
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
@@ -96,8 +96,8 @@ CLAIMS = (
         place="section V-A",
         statement=r"All copies have unique numbers $\mathrm{job\_ID} = \mathrm{max\_job\_count} \cdot i + "
         r"\mathrm{parent\_job\_id}$, $i = 1, 2, \dots$",
-        means=ForAll(copy_id_space(bounded=False), unique),
-        expected="false",
+        procedure=ForAll(copy_id_space(bounded=False), unique),
+        expected=ClaimVerdict.FALSE,
         policies=("hadare",),
         instead="hadar/job-id-bounded",
         note=r"Nothing is said of the range of $\mathrm{parent\_job\_id}$; $\mathrm{max\_job\_count}$ is at least "
@@ -109,8 +109,8 @@ CLAIMS = (
         paper="Hadar",
         place="section V-A",
         statement=r"They are unique if $0 \le \mathrm{parent\_job\_id} < \mathrm{max\_job\_count}$ for all jobs.",
-        means=ForAll(copy_id_space(bounded=True), unique),
-        expected="true",
+        procedure=ForAll(copy_id_space(bounded=True), unique),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadare",),
         proof=r"""
@@ -124,8 +124,8 @@ $J i + p = J i' + q$ with $0 \le p, q < J$ says $p = q$, the remainder of both s
         statement=r"Copies of jobs $p \ne q$ with $n$ copies each have a number in common if and only if $|p - q|$ "
         r"is $\mathrm{max\_job\_count}$ times 1, 2, … or $n - 1$. So for $n \ge 2$ and parents $0, 1, \dots, m - 1$ "
         r"the bound is necessary as well.",
-        means=ForAll(copy_id_space(bounded=False), exactly),
-        expected="true",
+        procedure=ForAll(copy_id_space(bounded=False), exactly),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadare",),
         proof=r"""

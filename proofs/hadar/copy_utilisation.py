@@ -8,7 +8,7 @@ from math import ceil
 
 from hetopt.models.hadare.policy import HadarE
 from hetopt.proofs.hadar.copy_cases import CopyCase, copy_space, strictly_positive
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers, rationals
@@ -112,8 +112,8 @@ CLAIMS = (
         statement=r"$\mathrm{CRU}_1^x = \dfrac{x\, (w / S_x)}{n\, \lceil w / S_x \rceil}$, $S_x$ being what the $x$ "
         r"nodes do in a "
         f"round, {SPLIT}.",
-        means=ForAll(copy_space(lambda c: c.copies <= c.n, copies=integers(1, 4), longer=False), formula),
-        expected="true",
+        procedure=ForAll(copy_space(lambda c: c.copies <= c.n, copies=integers(1, 4), longer=False), formula),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadare",),
         proof=FORMULA,
@@ -123,8 +123,8 @@ CLAIMS = (
         paper="Hadar",
         place="proof of Theorem 3",
         statement=r"Forked into $x$ copies, a job that takes $R_1$ rounds takes $\lceil R_1 / x \rceil$.",
-        means=ForAll(copy_space(between, copies=integers(2, 3)), rounds),
-        expected="false",
+        procedure=ForAll(copy_space(between, copies=integers(2, 3)), rounds),
+        expected=ClaimVerdict.FALSE,
         policies=("hadare",),
         instead="hadar/thm-3-rounds-alike",
         note="Each time on the fastest nodes.",
@@ -134,8 +134,10 @@ CLAIMS = (
         paper="Hadar",
         place="proof of Theorem 3",
         statement="The same where all nodes are alike.",
-        means=ForAll(copy_space(lambda c: c.copies <= c.n, copies=integers(1, 4), longer=False, alike=True), rounds),
-        expected="true",
+        procedure=ForAll(
+            copy_space(lambda c: c.copies <= c.n, copies=integers(1, 4), longer=False, alike=True), rounds
+        ),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadare",),
         proof=r"""
@@ -148,8 +150,8 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_1^1 < \mathrm{CRU}_1^x < \mathrm{CRU}_1^n$ for $1 < x < n$, eq. (11), "
         + f"{SPLIT}; {LONGER}.",
-        means=ForAll(copy_space(between, n=(3, 4), copies=integers(2, 3)), increasing),
-        expected="false",
+        procedure=ForAll(copy_space(between, n=(3, 4), copies=integers(2, 3)), increasing),
+        expected=ClaimVerdict.FALSE,
         policies=("hadare",),
         instead="hadar/thm-3-fastest",
         note="With copies on the fastest nodes, which is best for the claim.",
@@ -160,8 +162,8 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_1^1 \le \mathrm{CRU}_1^x \le \mathrm{CRU}_1^n$, copies being on any $x$ nodes, "
         + f"{SPLIT}; {LONGER}.",
-        means=ForAll(copy_space(between, n=(3, 4), copies=integers(2, 3)), in_any_order),
-        expected="false",
+        procedure=ForAll(copy_space(between, n=(3, 4), copies=integers(2, 3)), in_any_order),
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("hadare",),
         instead="hadar/thm-3-fastest",
@@ -173,8 +175,10 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_1^1 \le \mathrm{CRU}_1^2 \le \dots \le \mathrm{CRU}_1^n$ on the $x$ fastest nodes, "
         r"the work being divided in proportion to speed.",
-        means=ForAll(copy_space(speeds=rationals(1, 8, 2), works=rationals(1, 40, 3), longer=False), not_decreasing),
-        expected="true",
+        procedure=ForAll(
+            copy_space(speeds=rationals(1, 8, 2), works=rationals(1, 40, 3), longer=False), not_decreasing
+        ),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadare",),
         proof=FORMULA + FASTEST,
@@ -184,8 +188,8 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         paper="Hadar",
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_1^n = \mathrm{CRU}_1^{n+j}$: copies beyond one for each node change nothing.",
-        means=ForAll(copy_space(copies=integers(1, 3), longer=False), more_copies_than_nodes, share=F(1, 2)),
-        expected="true",
+        procedure=ForAll(copy_space(copies=integers(1, 3), longer=False), more_copies_than_nodes, share=F(1, 2)),
+        expected=ClaimVerdict.TRUE,
         policies=("hadare",),
         proof="A node runs at most one copy of a job, so at most $n$ copies run, on the same nodes and with the same "
         "parts.",
@@ -197,8 +201,8 @@ With speed $v$, $R_1 = \lceil w / v \rceil$ and $x$ copies take $\lceil w / (x v
         place="Theorem 3",
         statement=r"$\mathrm{CRU}_m^1 < \mathrm{CRU}_m^n$ for any number $m$ of jobs, eq. (14); here $m = n$; "
         + f"{LONGER}.",
-        means=ForAll(copy_space(lambda c: c.n == len(c.work), n=(2, 3), m=(2, 3)), full_without_copies),
-        expected="false",
+        procedure=ForAll(copy_space(lambda c: c.n == len(c.work), n=(2, 3), m=(2, 3)), full_without_copies),
+        expected=ClaimVerdict.FALSE,
         policies=("hadare",),
         instead="hadar/thm-3-fastest",
         note="Where jobs without copies keep all nodes busy to the end, no copies can use more.",

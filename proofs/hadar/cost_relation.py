@@ -7,7 +7,7 @@ from fractions import Fraction
 from hetopt.proofs.hadar.price_functions import ONE, PriceFunction, PrimalDualRun, printed_prices, runs
 from hetopt.proofs.hadar.radicals import ENCLOSED, RadicalSum, enclosed, log, rounded_towards_zero
 from hetopt.proofs.hadar.slot_cases import SlotCase, slot_space
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
 
@@ -89,8 +89,8 @@ CLAIMS = (
         statement=r"If the allocation-cost relation $k_h^{r,j-1}(t) (\gamma_h^{r,j}(t) - \gamma_h^{r,j-1}(t)) \ge "
         r"\frac{c_h^r}{\alpha} (k_h^{r,j}(t) - k_h^{r,j-1}(t))$ holds for $\alpha \ge 1$, then Algorithm 1 ensures "
         r"$P_j - P_{j-1} \ge \frac{1}{\alpha} (D_j - D_{j-1})$ for all $j$.",
-        means=ForAll(ANY, increments, share=F(1, 2)),
-        expected="true",
+        procedure=ForAll(ANY, increments, share=F(1, 2)),
+        expected=ClaimVerdict.TRUE,
         policies=("hadar-commit",),
         proof=r"""
 A refused job changes neither objective. A job that takes $s$ has $\mu_j = \mathcal U_{js} - \sum k^{j-1} w^s$ (line
@@ -106,8 +106,8 @@ c\, (k^j - k^{j-1})\bigr) = \frac{1}{\alpha} (D_j - D_{j-1})$, since $\alpha \ge
         place="Algorithm 2, line 16",
         statement=r"Jobs may be charged the prices after their own update, as line 16 does: Algorithm 1 still reaches "
         r"some part of the optimum, $\mathrm{ALG} > 0$ if $\mathrm{OPT} > 0$.",
-        means=ForAll(ANY, charged_after),
-        expected="false",
+        procedure=ForAll(ANY, charged_after),
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("hadar-commit",),
         instead="hadar/lemma-2",
@@ -121,8 +121,8 @@ c\, (k^j - k^{j-1})\bigr) = \frac{1}{\alpha} (D_j - D_{j-1})$, since $\alpha \ge
         statement=r"As a gang has fewer GPUs than any server has of a type, $d\gamma = \gamma^j - \gamma^{j-1}$ and "
         r"$dk = k^j - k^{j-1}$: the allocation-cost relation holds in every step of Algorithm 1 with $\alpha = "
         r"\max_r(1, \ln(U_{\max}^r / U_{\min}^r))$.",
-        means=ForAll(SMALL_GANGS, discrete),
-        expected="false",
+        procedure=ForAll(SMALL_GANGS, discrete),
+        expected=ClaimVerdict.FALSE,
         policies=("hadar-commit",),
         instead="hadar/step-factor",
     ),

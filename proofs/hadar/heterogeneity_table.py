@@ -140,8 +140,8 @@ class TableColumn:
             paper="Hadar",
             place=place,
             statement=f"{self.name} can run {words}.",
-            means=ByComputation(lambda: self.shown(instance(), seen)),
-            expected="true",
+            procedure=ByComputation(lambda: self.shown(instance(), seen)),
+            expected=ClaimVerdict.TRUE,
             printed=not key,
             policies=(self.policy,),
             note=f"{READ} {note}".strip(),
@@ -155,7 +155,7 @@ class TableColumn:
             paper="Hadar",
             place=place,
             statement=f"{self.name} never runs {words}.",
-            means=ForAll(self.cases, lambda case: self.finding(case, seen), share=F(1, 5)),
+            procedure=ForAll(self.cases, lambda case: self.finding(case, seen), share=F(1, 5)),
             expected=expected,
             policies=(self.policy,),
             **{**more, "note": f"{READ} {more.get('note', '')}".strip()},  # type: ignore[arg-type]
@@ -216,8 +216,8 @@ def absent(key: str, name: str) -> Iterator[Claim]:
             paper="Hadar",
             place="Table I",
             statement=f"{name} {does} {ROWS[row][0]}.",
-            means=Untestable(f"{name} is not among the policies of the library."),
-            expected="untestable",
+            procedure=Untestable(f"{name} is not among the policies of the library."),
+            expected=ClaimVerdict.UNTESTABLE,
         )
 
 
@@ -227,14 +227,14 @@ CLAIMS = (
     GAVEL.does("resource", motivating),
     GAVEL.does_not(
         "scheduling",
-        "false",
+        ClaimVerdict.FALSE,
         instead="hadar/gavel-types-over-time",
         note=r"Gavel gives time shares of several types, as the paper's own $Y^{Gavel}$ does; in its Fig. 1 (a) J2 "
         r"runs on V100 and then on P100.",
     ),
     GAVEL.does_not(
         "task",
-        "true",
+        ClaimVerdict.TRUE,
         proof="In every round Gavel gives a job its whole gang on one type, that of the priority which is served, or "
         "nothing.",
         note="A gang that is wider than a server does run on several nodes of one type.",
@@ -243,7 +243,7 @@ CLAIMS = (
     HADAR.does("scheduling", mix),
     HADAR.does_not(
         "task",
-        "false",
+        ClaimVerdict.FALSE,
         instead="hadar/types-at-once",
         note="(1b) takes the slowest of several types, and section II-A has tasks of J1 on all three types.",
     ),
@@ -254,7 +254,7 @@ CLAIMS = (
     HADAR.does("task", four_of_three, "types-at-once", note="The example of section I."),
     HADAR.does_not(
         "nodes",
-        "false",
+        ClaimVerdict.FALSE,
         "one-node",
         "section V",
         instead="hadar/several-nodes",

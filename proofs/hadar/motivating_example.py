@@ -11,7 +11,7 @@ from typing import Any
 from hetopt import instances
 from hetopt.proofs.hadar.least_rounds import gang_totals, least_rounds
 from hetopt.proofs.hadar.slot_cases import SECONDS, TYPES
-from hetopt.proofs.ledger.claim import Claim
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, compare_number, compare_values
 from hetopt.proofs.small_programs import maximise_exactly
@@ -184,8 +184,8 @@ CLAIMS = (
         paper="Hadar",
         place="section II-A",
         statement="Where capacity suffices, $Y^{Gavel}$ is an optimal allocation.",
-        means=ByComputation(time_shares),
-        expected="false",
+        procedure=ByComputation(time_shares),
+        expected=ClaimVerdict.FALSE,
         instead="hadar/y-gavel-capacity",
         note="Where capacity suffices every job has the most on its fastest type alone, 40, 15 and 20 epochs a round, "
         "so every objective that grows with the rates of jobs is largest there.",
@@ -196,8 +196,8 @@ CLAIMS = (
         place="section II-A",
         statement="On the six GPUs of the example $Y^{Gavel}$ cannot be kept: it uses 2.6 of 2 V100 and 2 of 1 K80 on "
         "average, and gives gangs time on types with too few GPUs.",
-        means=ByComputation(shares_in_gpus),
-        expected="true",
+        procedure=ByComputation(shares_in_gpus),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("gavel-max-min",),
     ),
@@ -207,8 +207,8 @@ CLAIMS = (
         place="Fig. 1 (a)",
         statement="Under Gavel (60, 25, 50) epochs are left after round 1; the utilisation is 83% and 67% in the first "
         "two rounds, and 78% over six rounds.",
-        means=ByComputation(under_gavel),
-        expected="true",
+        procedure=ByComputation(under_gavel),
+        expected=ClaimVerdict.TRUE,
         policies=("gavel-max-min",),
         note="The rounds that the figure draws are found by enumeration of all rounds with gangs on one type.",
     ),
@@ -218,8 +218,8 @@ CLAIMS = (
         place="Fig. 1 (b)",
         statement="Under Hadar the utilisation is 100% in the first round and 87% over the example, which takes one "
         "round less than under Gavel.",
-        means=ByComputation(under_hadar),
-        expected="false",
+        procedure=ByComputation(under_hadar),
+        expected=ClaimVerdict.FALSE,
         policies=("hadar",),
         instead="hadar/fig-1-fewest",
         note="(1e) gives a job all GPUs of its gang or none.",
@@ -230,8 +230,8 @@ CLAIMS = (
         place="Fig. 1 (b)",
         statement="With whole gangs over any types six rounds are the fewest, as many as Gavel takes, and at most 5 of "
         "the 6 GPUs are in use at once.",
-        means=ByComputation(fewest_rounds),
-        expected="true",
+        procedure=ByComputation(fewest_rounds),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadar",),
     ),

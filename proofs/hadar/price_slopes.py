@@ -12,7 +12,7 @@ from hetopt.data.instance import Instance
 from hetopt.proofs.hadar.price_functions import PriceFunction
 from hetopt.proofs.hadar.radicals import ENCLOSED, RadicalSum, enclosed, log, sign
 from hetopt.proofs.hadar.slot_cases import SlotCase, SlotJob
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
@@ -136,8 +136,8 @@ CLAIMS = (
         place="Lemma 3",
         statement=r"With $\alpha_h^r = \ln(U_{\max}^r / U_{\min}^r) > 0$ the price (5) keeps the differential "
         r"allocation-cost relation $k_h^r(t)\, d\gamma_h^r(t) \ge \frac{c_h^r}{\alpha_h^r}\, dk_h^r(t)$.",
-        means=ForAll(price_rise_space(), between_slopes),
-        expected="true",
+        procedure=ForAll(price_rise_space(), between_slopes),
+        expected=ClaimVerdict.TRUE,
         proof=r"""
 $k = U_{\min} (U_{\max} / U_{\min})^{\gamma / c}$ has $dk / d\gamma = k \ln(U_{\max} / U_{\min}) / c = k \alpha /
 c$: an equality.""",
@@ -150,8 +150,8 @@ c$: an equality.""",
         place="proof of Theorem 2",
         statement=r"A step of $s c$ GPUs keeps the allocation-cost relation if and only if $\alpha \ge (e^{as} - 1) / "
         r"s$, $a = \ln(U_{\max} / U_{\min}) > 0$; that grows with $s$ and is above $a$ for every $s > 0$.",
-        means=ForAll(price_rise_space(), least_alpha),
-        expected="true",
+        procedure=ForAll(price_rise_space(), least_alpha),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         proof=RELATION,
         mechanical=(by_sympy("the factor grows from a on", growth_of_the_factor),),

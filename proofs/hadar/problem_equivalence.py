@@ -11,7 +11,7 @@ import numpy as np
 from hetopt.data.instance import Instance
 from hetopt.models.hadar.schedule_based import dual_bound
 from hetopt.proofs.hadar.slot_cases import SlotCase, case_of, slot_space
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
 from hetopt.proofs.small_programs import maximise_exactly
@@ -189,8 +189,8 @@ CLAIMS = (
         place="section III-B",
         statement="P1 and P2 are equivalent: a feasible solution to one has a corresponding feasible solution to the "
         "other, with the same objective value; so they have the same optimum.",
-        means=ForAll(ANY, as_printed),
-        expected="false",
+        procedure=ForAll(ANY, as_printed),
+        expected=ClaimVerdict.FALSE,
         instead="hadar/p1-p2-admission",
         note=r"By (1a) every job must finish in P1; in P2 it may be left out. $x_j(t)$ over an empty set is read as 0, "
         r"and $X_j$ as the speed of the gang.",
@@ -200,10 +200,10 @@ CLAIMS = (
         paper="Hadar",
         place="section III-B",
         statement="Where P1 has a solution, so that all jobs can finish, it has the same optimum as P2.",
-        means=ForAll(
+        procedure=ForAll(
             slot_space(lambda c: slotwise(c, admission=False) is not None, h=(1, 1), values=SMALL), as_printed
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         printed=False,
         instead="hadar/p1-p2-admission",
         note="A job that must finish can keep GPUs from one that is worth more.",
@@ -214,8 +214,8 @@ CLAIMS = (
         place="section III-B",
         statement=r"P1 with a variable that admits jobs, so that (1a) asks only admitted ones to finish, is equivalent "
         r"to P2: feasible solutions correspond one to one, with equal objectives.",
-        means=ForAll(ANY, with_admission),
-        expected="true",
+        procedure=ForAll(ANY, with_admission),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         proof=SAME,
         note="In the cases the optima are compared. `hadar.TimeIndexed()` has it; `TimeIndexed(admission=False)` is "
@@ -226,8 +226,8 @@ CLAIMS = (
         paper="Hadar",
         place="eq. (3)",
         statement="P3 is the dual of the relaxation of P2; their optima are equal.",
-        means=ForAll(ANY, strong),
-        expected="true",
+        procedure=ForAll(ANY, strong),
+        expected=ClaimVerdict.TRUE,
         proof=DUAL,
     ),
     Claim(
@@ -236,8 +236,8 @@ CLAIMS = (
         place="eq. (3), (4)",
         statement=r"At any prices $k \ge 0$, with $\mu_j = \max\{0, \max_s \phi_j(s)\}$, the objective of P3 is at "
         r"least the optimum of P2.",
-        means=ForAll(priced_space(), weak),
-        expected="true",
+        procedure=ForAll(priced_space(), weak),
+        expected=ClaimVerdict.TRUE,
         policies=("hadar-commit",),
         proof=WEAK,
     ),

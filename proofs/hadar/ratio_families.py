@@ -10,7 +10,7 @@ from hetopt.proofs.hadar.competitive_ratio import EVERY_RUN, OPTIMAL, THEOREM_2,
 from hetopt.proofs.hadar.price_functions import printed_prices, proven_prices, runs
 from hetopt.proofs.hadar.radicals import ENCLOSED, enclosed, rounded_towards_zero
 from hetopt.proofs.hadar.slot_cases import SlotCase, SlotJob
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll, Growth
 
 F = Fraction
@@ -123,15 +123,15 @@ CLAIMS = (
         r"\ln(U_{\max} / U_{\min}))$; here two jobs on one GPU, the second of utility $u$ after the first of $1$, "
         r"for which the "
         r"logarithm is $\ln(8 u)$.",
-        means=Growth(
+        procedure=Growth(
             sizes=(9, 27, 81, 243),
             measure=first_comes_first,
             formula=F,
-            words="u, against 2 ln(8 u) as printed",
+            formula_text="u, against 2 ln(8 u) as printed",
             size="u",
             quantity="OPT / ALG",
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("hadar-commit",),
         instead="hadar/thm-2-sharper",
@@ -144,8 +144,8 @@ CLAIMS = (
         statement=r"Where $\mathrm{OPT} \le 2 \alpha' \mathrm{ALG}$ is proven (`hadar/thm-2-corrected`: "
         + f"{PROVEN_PRICES}, {ALONE}, {EXPONENT}), "
         + r"even $\mathrm{OPT} \le (1 + \alpha') \mathrm{ALG}$.",
-        means=ForAll(PROVEN, at_most_one_more, ratio=used, share=F(2, 5)),
-        expected="true",
+        procedure=ForAll(PROVEN, at_most_one_more, ratio=used, share=F(2, 5)),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadar-commit",),
         proof=ONE_MORE,
@@ -157,17 +157,18 @@ CLAIMS = (
         place="Theorem 2",
         statement=r"The factor $1 + \alpha'$ is reached in the limit: $\mathrm{OPT} / ((1 + \alpha') \mathrm{ALG}) \to "
         r"1$ for jobs that each just pay for the next GPU.",
-        means=Growth(
+        procedure=Growth(
             sizes=(1, 2, 3, 4, 6, 8),
             measure=measured,
             formula=by_formula,
-            words="b^(c - 1) / (2 (1 + 8 q) (g + (b^c - b^(g + 1)) / (2 c (b - 1)))), b = (q + 1) / q, c = 8 q^2",
+            formula_text="b^(c - 1) / (2 (1 + 8 q) (g + (b^c - b^(g + 1)) / (2 c (b - 1)))), "
+            "b = (q + 1) / q, c = 8 q^2",
             size="q",
             quantity="OPT / ((1 + alpha') ALG)",
             most=4,
             bounded=True,
         ),
-        expected="true",
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadar-commit",),
         proof=RISING,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hetopt.proofs.ledger.claim import Claim
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, Untestable, compare_number
 
 F = Fraction
@@ -61,15 +61,15 @@ def reduction_of_the_abstract() -> Computation:
 
 
 def _claim(
-    key: str, place: str, statement: str, means: ByComputation, *, holds: bool, instead: str = "", note: str = ""
+    key: str, place: str, statement: str, procedure: ByComputation, *, holds: bool, instead: str = "", note: str = ""
 ) -> Claim:
     return Claim(
         key=f"hadar/{key}",
         paper="Hadar",
         place=place,
         statement=statement,
-        means=means,
-        expected="true" if holds else "false",
+        procedure=procedure,
+        expected=ClaimVerdict.TRUE if holds else ClaimVerdict.FALSE,
         instead=instead,
         note=note,
     )
@@ -81,8 +81,8 @@ def _beyond(key: str, place: str, statement: str, why: str) -> Claim:
         paper="Hadar",
         place=place,
         statement=statement,
-        means=Untestable(why),
-        expected="untestable",
+        procedure=Untestable(why),
+        expected=ClaimVerdict.UNTESTABLE,
     )
 
 

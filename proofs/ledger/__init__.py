@@ -1,11 +1,20 @@
-"""The ledger: how claims are stated, decided, kept and shown.
+"""The ledger: state claims, decide them, store counterexamples and show the results.
 
-``claims()`` has them all, ``decide(claim)`` decides one anew; the other names are what a claim of your own is made of.
+:func:`all_claims` returns the claims of all installed packages, :func:`decide` decides one of them; the other names
+serve to state claims of your own.
 """
 
-from hetopt.proofs.ledger.claim import QUICK, Claim, ClaimEvidence, Counterexample, Effort, Finding, ProofCheck
-from hetopt.proofs.ledger.discovery import all_claims as claims
-from hetopt.proofs.ledger.discovery import select_claims
+from hetopt.proofs.ledger.claim import (
+    QUICK,
+    Claim,
+    ClaimEvidence,
+    ClaimVerdict,
+    Counterexample,
+    Effort,
+    Finding,
+    ProofCheck,
+)
+from hetopt.proofs.ledger.discovery import all_claims, select_claims
 from hetopt.proofs.ledger.mechanical import by_sympy, by_z3
 from hetopt.proofs.ledger.procedures import ByComputation, Computation, Exists, ForAll, Growth, Untestable
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
@@ -17,6 +26,7 @@ __all__ = [
     "CaseNumbers",
     "Claim",
     "ClaimEvidence",
+    "ClaimVerdict",
     "Computation",
     "Counterexample",
     "DecidedClaim",
@@ -29,9 +39,9 @@ __all__ = [
     "Space",
     "TableShape",
     "Untestable",
+    "all_claims",
     "by_sympy",
     "by_z3",
-    "claims",
     "decide",
     "decide_all",
     "integers",

@@ -1,7 +1,9 @@
-"""Counterexamples in instance files: ``instances/refuted/`` and wherever a user keeps new ones."""
+"""Read counterexamples from ``instances/refuted/``, and write new ones to instance files."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -13,14 +15,14 @@ from hetopt import instances
 from hetopt.data.instance import Instance
 from hetopt.data.instance_files import encode
 from hetopt.data.saving import check_free, check_writable
-from hetopt.proofs.ledger.claim import Claim, Counterexample
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Counterexample
 from hetopt.proofs.ledger.space import CaseNumbers, plain_number
 
 TOPIC = "counterexample"
 """Key under ``expected`` of an instance file."""
 
 FOLDER = "refuted/"
-"""Where the library keeps them."""
+"""Folder of the stored counterexamples among the named instances."""
 
 
 def stored_numbers(name: str) -> CaseNumbers:
@@ -31,41 +33,59 @@ def stored_numbers(name: str) -> CaseNumbers:
     UnknownName
         There is no instance of that name.
     KeyError
-        It holds no counterexample.
+        The instance holds no counterexample.
     """
     return CaseNumbers.read(instances.expected(name)[TOPIC].case)
 
 
 def stored_slack(name: str) -> Fraction:
-    """By how much the conclusion fails there, as the file says."""
+    """The slack of a stored counterexample according to its file."""
     return Fraction(str(instances.expected(name)[TOPIC].correct["slack"]))
 
 
+@dataclass(frozen=True)
+class _Index:
+    """Names of the stored counterexamples.
+
+    Attributes
+    ----------
+    by_claim:
+        Key of a claim -> names of its counterexamples.
+    unreadable:
+        Names of the files that cannot be read.
+    """
+
+    by_claim: Mapping[str, tuple[str, ...]]
+    unreadable: tuple[str, ...]
+
+
 @cache
-def _index() -> dict[str, tuple[str, ...]]:
-    """Claim -> names of the instances that are kept against it; a file that cannot be read is named after its claim."""
-    found: dict[str, tuple[str, ...]] = {}
+def _index() -> _Index:
+    by_claim: dict[str, tuple[str, ...]] = {}
+    unreadable_names = []
     for name in instances.names():
         if not name.startswith(FOLDER):
             continue
         try:
-            said = instances.expected(name)
-            keys = said[TOPIC].claim.split(", ") if TOPIC in said else []
-        except Exception:  # whatever stands in the file; told by the command, and where its claim is decided
-            keys = [name]
+            topics = instances.expected(name)
+            keys = topics[TOPIC].claim.split(", ") if TOPIC in topics else []
+        except Exception:  # any content is possible; the command reports the file, and so does deciding its claim
+            unreadable_names.append(name)
+            continue
         for key in keys:
-            found[key] = (*found.get(key, ()), name)
-    return found
+            by_claim[key] = (*by_claim.get(key, ()), name)
+    return _Index(by_claim, tuple(unreadable_names))
 
 
 def stored_names(claim: str) -> tuple[str, ...]:
-    """Names of the instances that are kept as counterexamples of a claim, also those that cannot be read."""
-    return (*_index().get(claim, ()), *_index().get(FOLDER + slug(claim), ()))
+    """Names of the stored counterexamples of a claim, including a file of its name that cannot be read."""
+    index, name = _index(), FOLDER + slug(claim)
+    return (*index.by_claim.get(claim, ()), *((name,) if name in index.unreadable else ()))
 
 
 def unreadable() -> list[str]:
-    """Names of the instances beside the counterexamples that cannot be read."""
-    return [key for key in _index() if key.startswith(FOLDER)]
+    """Names of the instances in the folder of counterexamples that cannot be read."""
+    return list(_index().unreadable)
 
 
 def instance_of(case: Any) -> Instance:
@@ -74,14 +94,14 @@ def instance_of(case: Any) -> Instance:
 
 
 def slug(key: str) -> str:
-    """The name of a claim as a file is called."""
+    """A claim's key as the name of a file or of an anchor."""
     return key.replace("/", "-").replace(".", "-")
 
 
 def as_document(claim: Claim, found: Counterexample, name: str) -> dict[str, Any]:
-    """An instance file as plain data."""
-    told = "does not hold" if claim.expected == "false" else "by this case"
-    source = f"{claim.paper}, {claim.place}, {told}: {found.finding.words}. Found by search ({claim.key})."
+    """The content of the instance file of a counterexample."""
+    verdict = "does not hold" if claim.expected is ClaimVerdict.FALSE else "by this case"
+    source = f"{claim.paper}, {claim.place}, {verdict}: {found.finding.explanation}. Found by search ({claim.key})."
     data = encode(instance_of(found.case).replace(name=name, source=source))
     data["expected"] = {
         TOPIC: {
@@ -100,7 +120,7 @@ def store_counterexample(claim: Claim, found: Counterexample, folder: Path) -> P
     Raises
     ------
     UnusableFile
-        It cannot be written there; one that exists is not replaced.
+        The file cannot be written, or exists already.
     """
     name = slug(claim.key)
     path = folder / f"{name}.yaml"

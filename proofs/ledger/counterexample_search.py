@@ -21,39 +21,42 @@ C = TypeVar("C")
 Slack = Callable[[Any], Fraction | float]
 
 PER_GRID = 1500
-"""Cases looked at of one shape and one height of numbers; larger grids are sampled."""
+"""Cases evaluated per shape and number of values per entry; larger grids are sampled."""
 
 STARTS = 4
-"""The best cases of each grid from which moves start."""
+"""Best cases of each grid from which a local search starts."""
 
 STEPS = 40
-"""Moves from one start."""
+"""Moves of one local search."""
 
 TOGETHER = 3000
-"""Random changes of two or three entries at once, after which a counterexample counts as small."""
+"""Random changes of two or three entries to try before a counterexample counts as small."""
 
 MOST_SMALLER = 60_000
-"""Smaller cases of the same shape that are tried one by one, so that none is missed."""
+"""Up to this number of smaller cases are enumerated to prove that none of them is a counterexample."""
 
 
 @dataclass
 class CounterexampleSearch(Generic[C]):
-    """One search, and what it has found.
+    """One directed search, and its result.
+
+    It evaluates grids of simple numbers, lowers the slack by local search from the best cases, and shrinks the first
+    counterexample.
 
     Attributes
     ----------
     space, slack, finding:
-        Of the claim. ``slack`` may be a float or rough; ``finding`` decides.
+        The cases of the claim, an estimate of the slack (possibly a float), and the exact decision.
     until:
         Value of ``time.perf_counter()`` at which to stop.
     tried:
-        Cases looked at so far.
+        Number of evaluated cases.
     found:
-        The counterexample, and why it is one.
+        The counterexample and its finding.
     smallest:
-        Whether all cases with no more entries and a smaller sum were looked at.
+        Whether all cases with no more entries and a smaller sum of complexities were evaluated.
     best:
-        The lowest slack that was seen, and where.
+        The lowest slack so far, and its case.
     """
 
     space: Space[C]
@@ -68,34 +71,34 @@ class CounterexampleSearch(Generic[C]):
     best: tuple[float, CaseNumbers] | None = None
 
     def run(self) -> tuple[CaseNumbers, Finding] | None:
-        """A counterexample, as small as could be made in the time, or None."""
+        """Search until the time is over; return a counterexample, as small as time allows, or None."""
         rng = random.Random(self.seed)
         for height in self._heights():
             for sizes in self.space.shapes():
                 grid = [
                     (slack, i, numbers)
                     for i, numbers in enumerate(self.space.level(sizes, height, PER_GRID, rng))
-                    if (slack := self.look(numbers)) is not None
+                    if (slack := self.evaluate(numbers)) is not None
                 ]
-                if self._over():
+                if self._finished():
                     return self._shrunk(rng)
                 for _, _, start in nsmallest(STARTS, grid, key=lambda item: item[:2]):
-                    self._climb(start, rng)
-                    if self._over():
+                    self._descend(start, rng)
+                    if self._finished():
                         return self._shrunk(rng)
         return None
 
     def _heights(self) -> Iterator[int]:
         yield from range(1, self.space.levels() + 1)
-        while True:  # only random samples are left
+        while True:  # only random samples remain
             yield self.space.levels()
 
-    def _over(self) -> bool:
+    def _finished(self) -> bool:
         return self.found is not None or time.perf_counter() > self.until
 
-    def look(self, numbers: CaseNumbers) -> float | None:
-        """The slack of a case; None for one outside the hypotheses, seen before, or after the end."""
-        if self._over():
+    def evaluate(self, numbers: CaseNumbers) -> float | None:
+        """The slack of a case; None if it violates the hypotheses, was evaluated before, or the search is over."""
+        if self._finished():
             return None
         key = numbers.key()
         if key in self.seen:
@@ -116,16 +119,16 @@ class CounterexampleSearch(Generic[C]):
             self.best = slack, numbers
         return slack
 
-    def _climb(self, start: CaseNumbers, rng: random.Random) -> None:
-        """Moves that lower the slack, and now and then one that keeps it."""
+    def _descend(self, start: CaseNumbers, rng: random.Random) -> None:
+        """Move to neighbours of lower slack, or of equal slack if there is none."""
         here, best = start, self.seen[start.key()]
         for _ in range(STEPS):
             around = list(self.space.neighbours(here))
             rng.shuffle(around)
             level: CaseNumbers | None = None
             for other in around:
-                slack = self.look(other)
-                if self._over():
+                slack = self.evaluate(other)
+                if self._finished():
                     return
                 if slack is not None and slack < best:
                     here, best, level = other, slack, None
@@ -140,7 +143,7 @@ class CounterexampleSearch(Generic[C]):
     # -- shrinking -----------------------------------------------------------------------------------------------
 
     def _shrunk(self, rng: random.Random) -> tuple[CaseNumbers, Finding] | None:
-        """Simpler and simpler: one change at a time, then some at once, then all smaller cases of the shape."""
+        """Shrink the counterexample by single changes, by several changes at once, then by enumeration."""
         if self.found is None:
             return None
         numbers, finding = self.found
@@ -157,10 +160,10 @@ class CounterexampleSearch(Generic[C]):
         return self._least(numbers, finding)
 
     def _simpler(self, numbers: CaseNumbers, rng: random.Random) -> Iterator[CaseNumbers]:
-        """One change that makes it smaller, then two or three at random that may."""
+        """Cases with one change that makes them smaller, then cases with two or three random changes."""
         yield from self.space.smaller(numbers)
         for i in range(TOGETHER):
-            yield self.space.jumbled(numbers, 2 + i % 2, rng)
+            yield self.space.randomly_changed(numbers, 2 + i % 2, rng)
 
     def _refutes(self, numbers: CaseNumbers) -> Finding | None:
         self.tried += 1
@@ -171,7 +174,7 @@ class CounterexampleSearch(Generic[C]):
         return finding if finding.refutes else None
 
     def _least(self, numbers: CaseNumbers, finding: Finding) -> tuple[CaseNumbers, Finding]:
-        """The smallest of all cases with no more entries and no larger sum, where they can be counted through."""
+        """The smallest counterexample with no more entries and no larger sum, if few enough cases remain."""
         here = {name: self.space.size_of(numbers, name) for name in self.space.sizes}
         entries, total = self.space.weight(numbers)[:2]
         grids = [(sizes, total + 1) for sizes in self.space.shapes() if self.space.entries(sizes) < entries]
@@ -199,12 +202,12 @@ def search_counterexample(
 
 
 class _Refuted(Exception):
-    """A case for which the conclusion fails; shown to Hypothesis so that it shrinks it."""
+    """Signals a counterexample to Hypothesis, which then shrinks it."""
 
 
 @contextmanager
 def temporary_hypothesis_folder() -> Iterator[None]:
-    """Hypothesis makes a folder where it is run; a command that uses it leaves none behind."""
+    """Let Hypothesis store its files in a temporary folder instead of the working directory."""
     variable = "HYPOTHESIS_STORAGE_DIRECTORY"
     if variable in os.environ:
         yield
@@ -224,12 +227,12 @@ def draw_counterexample(
     count: int,
     start: int,
 ) -> tuple[tuple[CaseNumbers, Finding] | None, int, int]:
-    """Draw ``count`` cases: the simplest for which the conclusion fails, if any; how many were drawn and not decided.
+    """Draw ``count`` cases; return the simplest counterexample, the number of drawn and of undecided cases.
 
     Raises
     ------
     InvalidOption
-        None of them meets the hypotheses.
+        No drawn case meets the hypotheses.
     """
     from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
     from hypothesis.errors import HypothesisException, Unsatisfiable
@@ -249,19 +252,19 @@ def draw_counterexample(
         print_blob=False,
     )
     @given(space.strategy())
-    def look(pair: tuple[CaseNumbers, C]) -> None:
+    def judge(pair: tuple[CaseNumbers, C]) -> None:
         nonlocal tried, undecided
         tried += 1
         numbers, case = pair
         if slack(case) < 0:
-            told = finding(case)
-            undecided += not told.decided
-            if told.refutes:
-                found[:] = [(numbers, told)]
+            result = finding(case)
+            undecided += not result.decided
+            if result.refutes:
+                found[:] = [(numbers, result)]
                 raise _Refuted
 
     try:
-        look()
+        judge()
     except _Refuted:
         return found[0], tried, undecided
     except Unsatisfiable:

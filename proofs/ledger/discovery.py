@@ -1,4 +1,4 @@
-"""All claims that installed packages announce."""
+"""Find the claims that installed packages announce by entry points."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hetopt.plugins import raised
 from hetopt.proofs.ledger.claim import PAPERS, Claim
 
 GROUP = "hetopt.claims"
-"""Entry points: functions without arguments that return claims."""
+"""Group of entry points: functions without arguments that return claims."""
 
 
 @cache
@@ -24,35 +24,37 @@ def all_claims() -> dict[str, Claim]:
     Raises
     ------
     InvalidOption
-        Two claims have the same key, or what a package announces fails or makes something else than claims.
+        Two claims have the same key, or an announced function fails or returns something other than claims.
     """
     points = sorted(entry_points(group=GROUP), key=lambda point: point.name)
-    made = [claim for point in points for claim in _announced(point)]
+    claims = [claim for point in points for claim in _announced_by(point)]
     order = list(PAPERS)
-    made.sort(key=lambda claim: order.index(claim.paper) if claim.paper in order else len(order))
+    claims.sort(key=lambda claim: order.index(claim.paper) if claim.paper in order else len(order))
     found: dict[str, Claim] = {}
-    for claim in made:
+    for claim in claims:
         if claim.key in found:
             raise InvalidOption(f"two claims are called {claim.key!r}; every claim needs a key of its own")
         found[claim.key] = claim
     return found
 
 
-def _announced(point: EntryPoint) -> list[Claim]:
+def _announced_by(point: EntryPoint) -> list[Claim]:
     try:
-        made = list(point.load()())
-    except Exception as problem:  # whatever the code of somebody else does
+        claims = list(point.load()())
+    except Exception as problem:  # the code of another package may fail in any way
         raise InvalidOption(f"no claims from {point.value!r}: {raised(problem)}") from problem
-    for one in made:
+    for one in claims:
         if not isinstance(one, Claim):
-            raise InvalidOption(f"{point.value!r} makes {shown(one)}; a function that announces claims makes claims")
-    return made
+            raise InvalidOption(
+                f"{point.value!r} returns {shown(one)}; an entry point of {GROUP} must return only claims"
+            )
+    return claims
 
 
 def select_claims(keys: Iterable[str] = (), paper: str = "") -> list[Claim]:
-    """The claims of these keys, or of a paper, or all.
+    """The claims with these keys, or of a paper, or all.
 
-    A key may hold ``*`` and ``?``, as names of files do in a shell.
+    A key may contain the shell wildcards ``*`` and ``?``.
 
     Raises
     ------
@@ -68,16 +70,16 @@ def select_claims(keys: Iterable[str] = (), paper: str = "") -> list[Claim]:
             hint = f"did you mean {near}? " if near else ""
             raise UnknownName(f"there is no claim {key!r}; {hint}hetopt verify --list shows all {len(every)}")
         wanted |= {name: every[name] for name in found}
-    chosen = list(wanted.values()) if wanted else list(every.values())
+    selected = list(wanted.values()) if wanted else list(every.values())
     if paper:
         papers = {_letters(claim.paper): claim.paper for claim in every.values()}
         name = lookup(papers, _letters(paper), "paper")
-        chosen = [claim for claim in chosen if claim.paper == name]
-        if not chosen:
+        selected = [claim for claim in selected if claim.paper == name]
+        if not selected:
             raise UnknownName(f"none of these claims is of the paper {name!r}: {', '.join(wanted)}")
-    return chosen
+    return selected
 
 
 def _letters(name: str) -> str:
-    """A-SRPT is also asrpt."""
+    """Letters and digits in lower case: A-SRPT is also asrpt."""
     return "".join(filter(str.isalnum, name.lower()))

@@ -1,4 +1,4 @@
-"""What a finding has to show: shares of GPUs, or a schedule; drawn as SVG by the page, as text by the terminal."""
+"""Pictures of a finding as data: shares of GPUs, or a schedule; :mod:`~hetopt.proofs.ledger.picture_svg` draws them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True)
 class SharesPicture:
-    """Who has which GPUs.
+    """How the GPUs are shared.
 
     Attributes
     ----------
@@ -21,9 +21,9 @@ class SharesPicture:
     gpus:
         (n, k) GPUs.
     capacity:
-        (k,) GPUs that there are.
+        (k,) GPUs of each type.
     worth:
-        (n,) what they are worth to their owner; empty where that is not the point.
+        (n,) worth of the GPUs to their owner; empty if it does not matter.
     """
 
     title: str
@@ -36,7 +36,7 @@ class SharesPicture:
 
 @dataclass(frozen=True)
 class TimelineBar:
-    """A job that runs: on which lane (a GPU, a server, a type), from when to when."""
+    """A job that runs on a lane (a GPU, a server or a GPU type) from ``start`` to ``end``."""
 
     lane: str
     start: Fraction
@@ -53,9 +53,9 @@ class Timeline:
     title:
         E.g. "optimum".
     bars:
-        What runs.
+        The jobs that run.
     unit:
-        Of time, e.g. "rounds".
+        Unit of time, e.g. "rounds".
     """
 
     title: str
@@ -69,7 +69,7 @@ Picture: TypeAlias = SharesPicture | Timeline
 def placement_picture(
     title: str, who: Sequence[str], table: Sequence[Sequence[int]], room: Sequence[int]
 ) -> SharesPicture:
-    """Whole GPUs of each owner on server1, server2 …, of which each has ``room``."""
+    """Whole GPUs of each owner on server1, server2 …, which have ``room`` GPUs each."""
     servers = tuple(f"server{m + 1}" for m in range(len(room)))
     gpus = tuple(tuple(map(Fraction, row)) for row in table)
     return SharesPicture(title, tuple(who), servers, gpus, tuple(map(Fraction, room)))

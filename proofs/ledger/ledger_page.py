@@ -1,4 +1,4 @@
-"""The ledger as one HTML page: verdicts, proofs, and counterexamples drawn. Nothing is loaded from elsewhere."""
+"""The ledger as one self-contained HTML page: verdicts, proofs, and pictures of counterexamples."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hetopt.data.saving import save
 from hetopt.presentation.comparison_page import STYLE
 from hetopt.presentation.console import versions
 from hetopt.proofs.ledger.claim import PAPERS, Claim, ClaimEvidence, Effort, fraction_text
+from hetopt.proofs.ledger.claim_text import as_html, paragraphs
 from hetopt.proofs.ledger.counterexample_files import slug
-from hetopt.proofs.ledger.markup import as_html, paragraphs
 from hetopt.proofs.ledger.picture_svg import curve_svg, picture_svg
 from hetopt.proofs.ledger.verification import DecidedClaim
 
@@ -29,12 +29,12 @@ section h3 { margin: .6rem 0 .2rem; } .pictures { display: flex; flex-wrap: wrap
 def write_ledger_page(
     decided: Sequence[DecidedClaim], every: Mapping[str, Claim], path: Path, effort: Effort, seconds: float
 ) -> None:
-    """Write the page; one that is there is replaced."""
+    """Write the page, replacing an existing file."""
     save(ledger_page(decided, every, effort, seconds), path, overwrite=True)
 
 
 def ledger_page(decided: Sequence[DecidedClaim], every: Mapping[str, Claim], effort: Effort, seconds: float) -> str:
-    """The whole page as text."""
+    """The page as HTML."""
     there = {one.claim.key for one in decided}
     papers = list(dict.fromkeys(one.claim.paper for one in decided))
     parts = [_overview(decided, papers)]

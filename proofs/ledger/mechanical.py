@@ -1,4 +1,4 @@
-"""Parts of proofs that a machine checks: identities by sympy, statements over all real data by z3."""
+"""Check parts of proofs by machine: identities by sympy, statements over all real data by z3."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 from hetopt.proofs.ledger.claim import ProofCheck, ProofPart
 
 Z3_SECONDS = 30
-"""After which z3 gives up; then the part counts as not run."""
+"""Time limit of z3; a part that exceeds it counts as not run."""
 
 
 def by_sympy(name: str, problem: Callable[[], str]) -> ProofPart:
-    """A part that sympy checks: ``problem`` returns what is wrong, or nothing."""
+    """A part that sympy checks: ``problem`` returns what is wrong, or an empty text."""
     return partial(_sympy, name, problem)
 
 
 def by_z3(name: str, build: Callable[[], list[Any]]) -> ProofPart:
-    """A part that z3 checks: ``build`` returns hypotheses and the negated conclusion, which nothing must satisfy."""
+    """A part that z3 checks: ``build`` returns hypotheses and negated conclusion, to be unsatisfiable."""
     return partial(_z3, name, build)
 
 

@@ -1,4 +1,4 @@
-"""Pictures of findings as SVG text: shares as bars, schedules as lanes, growth as a curve."""
+"""Draw findings as SVG: shares as bars, schedules as timelines, growth as a curve."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from hetopt.proofs.ledger.claim import GrowthCurve, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Picture, SharesPicture, Timeline
 
 WIDTH = 260
-"""Pixels of a bar that stands for everything."""
+"""Pixels of a bar for all GPUs or the whole time."""
 LEFT, HIGH, GAP = 64, 22, 8
 LETTER = 7
-"""Pixels that a letter takes, about."""
+"""Approximate width of a letter in pixels."""
 
 
 def picture_svg(picture: Picture) -> str:
-    """One picture with its title."""
+    """A picture with its title as SVG."""
     return _shares(picture) if isinstance(picture, SharesPicture) else _timeline(picture)
 
 
@@ -44,7 +44,7 @@ def _bar(x: float, y: float, width: float, colour: str, text: str, tip: str) -> 
 
 
 def _room(labels: Iterable[str]) -> int:
-    """Pixels to the left of the bars."""
+    """Pixels for the labels to the left of the bars."""
     return max([LEFT, *(len(label) * LETTER + GAP for label in labels)])
 
 
@@ -54,7 +54,7 @@ def _long(time: Fraction, unit: str) -> str:
 
 
 def _shares(picture: SharesPicture) -> str:
-    """A bar for each GPU type, parted among its owners; what is idle stays grey."""
+    """A bar for each GPU type, divided among its owners; idle GPUs stay grey."""
     body, y = [_text(0, 14, picture.title, "font-weight='600'")], 24
     left = _room(f"{fraction_text(m)} {name}" for name, m in zip(picture.types, picture.capacity, strict=True))
     for j, (name, m) in enumerate(zip(picture.types, picture.capacity, strict=True)):
@@ -83,7 +83,7 @@ def _shares(picture: SharesPicture) -> str:
 
 
 def _timeline(picture: Timeline) -> str:
-    """A lane for each place, a bar for each run."""
+    """A lane for each place, and a bar for each job that runs there."""
     lanes, jobs = list(dict.fromkeys(b.lane for b in picture.bars)), list(dict.fromkeys(b.job for b in picture.bars))
     end = max((b.end for b in picture.bars), default=Fraction(1)) or Fraction(1)
     body, y = [_text(0, 14, picture.title, "font-weight='600'")], 24
@@ -106,7 +106,7 @@ def _timeline(picture: Timeline) -> str:
 
 
 def curve_svg(what: GrowthCurve) -> str:
-    """The quantity over the size, both from 0; dots are what was measured."""
+    """The quantity over the size, both from 0; dots mark measured values."""
     sizes, values = list(what.points), [float(v) for v in what.points.values()]
     right, top, high = max(sizes), max([*values, 1.0]), 150
     places = [

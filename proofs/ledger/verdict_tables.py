@@ -1,4 +1,4 @@
-"""What was decided, as a table and as plain data."""
+"""Verdicts as tables and as plain data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def verdict_table(decided: Sequence[DecidedClaim]) -> pd.DataFrame:
 
 
 def claim_as_dict(decided: DecidedClaim) -> dict[str, Any]:
-    """Plain numbers and text of one claim, for JSON; fractions as text."""
+    """One claim and its evidence as plain data for JSON; fractions as text."""
     claim, evidence = decided.claim, decided.evidence
     return {
         "claim": claim.key,
@@ -39,8 +39,8 @@ def claim_as_dict(decided: DecidedClaim) -> dict[str, Any]:
         "statement": claim.statement,
         "printed": claim.printed,
         "policies": list(claim.policies),
-        "verdict": evidence.verdict,
-        "expected": claim.expected,
+        "verdict": evidence.verdict.value,
+        "expected": claim.expected.value,
         "label": claim.label_of(evidence.verdict),
         "instead": claim.instead or None,
         "note": claim.note or None,
@@ -60,7 +60,7 @@ def _evidence(evidence: ClaimEvidence) -> dict[str, Any]:
             "stored": found.name or None,
             "numbers": found.numbers.as_dict(),
             "slack": fraction_text(found.finding.slack),
-            "found": found.finding.words,
+            "found": found.finding.explanation,
             "certificate": list(found.finding.certificate),
         },
         "curve": None
@@ -84,6 +84,6 @@ def _evidence(evidence: ClaimEvidence) -> dict[str, Any]:
 
 
 def expected_verdicts(claims: Sequence[Claim]) -> pd.DataFrame:
-    """What there is to decide: paper, place, key, and the verdict that the ledger stands for."""
+    """A row per claim: paper, place, key, expected verdict."""
     rows = [(claim.paper, claim.place, claim.key, claim.label) for claim in claims]
     return pd.DataFrame(rows, columns=["paper", "place", "claim", "expected"])

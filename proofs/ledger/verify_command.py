@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,10 +15,10 @@ import typer
 from hetopt.presentation import console
 
 PER_CELL = 4.0
-"""Seconds of search for each property of a policy, unless --seconds says otherwise."""
+"""Default seconds of search for each property of a policy."""
 
 if TYPE_CHECKING:
-    from hetopt.proofs.ledger.claim import Effort
+    from hetopt.proofs.ledger.claim import Claim, Effort
     from hetopt.proofs.ledger.verification import DecidedClaim
 
 
@@ -64,7 +66,7 @@ def verify(
     """Decide what the papers claim: theorems, tables of properties, printed numbers; print verdicts and evidence.
 
     With --policy: which properties that policy has, on how many instances, and the smallest counterexamples.
-    Ends with exit code 1 if a verdict is another than the ledger stands for. Stopped by Ctrl-C it prints what is
+    Ends with exit code 1 if a verdict differs from the one that the ledger asserts. After Ctrl-C it prints the claims
     decided so far.
     """
     from hetopt.checks import at_least
@@ -73,10 +75,7 @@ def verify(
     from hetopt.proofs.ledger import verdict_tables
     from hetopt.proofs.ledger.claim import QUICK, Effort
     from hetopt.proofs.ledger.counterexample_files import unreadable
-    from hetopt.proofs.ledger.counterexample_search import temporary_hypothesis_folder
     from hetopt.proofs.ledger.discovery import all_claims, select_claims
-    from hetopt.proofs.ledger.verification import decide_all
-    from hetopt.proofs.ledger.worker_pool import stdout_to_stderr
 
     standard = QUICK if quick else Effort()
     search = standard.seconds if policy is None or quick else PER_CELL
@@ -100,25 +99,13 @@ def verify(
         raise InvalidOption("--set and --markdown are for --policy")
     wanted = select_claims(claims or (), paper)
     if show:
-        frame = verdict_tables.expected_verdicts(wanted)
-        if as_json:
-            print(frame.to_json(orient="records", indent=2))
-        else:
-            console.show_table(f"{len(frame)} claims", list(frame.columns), frame.to_numpy().tolist(), sentences=2)
+        _list_claims(wanted, as_json=as_json)
         return
     made = keep is not None and not keep.exists()
     if keep is not None:
         check_folder(keep)
-    began, decided, stopped = time.perf_counter(), dict[str, "DecidedClaim"](), False
-    try:
-        with console.steps(len(wanted)) as step, stdout_to_stderr(), temporary_hypothesis_folder():
-            for one in decide_all(wanted, effort, processes):
-                step(one.claim.key)
-                decided[one.claim.key] = one
-    except KeyboardInterrupt:
-        stopped = True
-        console.note(f"stopped; {len(decided)} of {len(wanted)} claims are decided")
-    results = [decided[claim.key] for claim in wanted if claim.key in decided]
+    began = time.perf_counter()
+    results, stopped = _decide(wanted, effort, processes)
     spent = time.perf_counter() - began
     if html is not None:
         from hetopt.proofs.ledger.ledger_page import write_ledger_page
@@ -127,22 +114,50 @@ def verify(
     if as_json:
         print(json.dumps([verdict_tables.claim_as_dict(one) for one in results], indent=2))
     else:
-        _print(results, spent)
+        _print_verdicts(results, spent)
     if keep is not None:
-        kept = _keep(results, keep)
-        if made and not kept:
+        stored = _store(results, keep)
+        if made and not stored:
             keep.rmdir()
         if not as_json:
-            console.say("\n".join(f"kept: {path}" for path in kept) or "kept: none, as none is new or smaller")
+            console.say("\n".join(f"kept: {path}" for path in stored) or "kept: none, as none is new or smaller")
     if html is not None and not as_json:
         console.say(f"page: {html}")
-    spoilt = unreadable()
-    for name in spoilt:
+    broken_files = unreadable()
+    for name in broken_files:
         console.note(f"instance {name} cannot be read")
     if stopped:
         raise typer.Exit(130)
-    if spoilt or not all(one.as_expected for one in results):
+    if broken_files or not all(one.as_expected for one in results):
         raise typer.Exit(1)
+
+
+def _list_claims(claims: Sequence[Claim], *, as_json: bool) -> None:
+    from hetopt.proofs.ledger.verdict_tables import expected_verdicts
+
+    frame = expected_verdicts(claims)
+    if as_json:
+        print(frame.to_json(orient="records", indent=2))
+    else:
+        console.show_table(f"{len(frame)} claims", list(frame.columns), frame.to_numpy().tolist(), sentences=2)
+
+
+def _decide(claims: Sequence[Claim], effort: Effort, jobs: int) -> tuple[list[DecidedClaim], bool]:
+    """The decided claims in the order of the ledger, and whether Ctrl-C stopped the work."""
+    from hetopt.proofs.ledger import verification
+    from hetopt.proofs.ledger.counterexample_search import temporary_hypothesis_folder
+    from hetopt.proofs.ledger.worker_pool import stdout_to_stderr
+
+    decided, stopped = dict[str, "DecidedClaim"](), False
+    try:
+        with console.steps(len(claims)) as step, stdout_to_stderr(), temporary_hypothesis_folder():
+            for one in verification.decide_all(claims, effort, jobs):
+                step(one.claim.key)
+                decided[one.claim.key] = one
+    except KeyboardInterrupt:
+        stopped = True
+        console.note(f"stopped; {len(decided)} of {len(claims)} claims are decided")
+    return [decided[claim.key] for claim in claims if claim.key in decided], stopped
 
 
 def _properties(
@@ -155,7 +170,7 @@ def _properties(
     html: Path | None,
     markdown: Path | None,
 ) -> None:
-    """The properties of some policies, printed and written."""
+    """Decide the properties of policies; print them and write the files."""
     from hetopt.data.saving import save
     from hetopt.proofs.ledger.counterexample_search import temporary_hypothesis_folder
     from hetopt.proofs.ledger.worker_pool import stdout_to_stderr
@@ -189,38 +204,35 @@ def _properties(
         raise typer.Exit(2)
 
 
-def _print(results: list[DecidedClaim], spent: float) -> None:
+def _print_verdicts(results: list[DecidedClaim], spent: float) -> None:
     for paper in dict.fromkeys(one.claim.paper for one in results):
         rows = []
         for one in results:
             if one.claim.paper == paper:
-                word = one.claim.label_of(one.evidence.verdict)
-                told = word if one.as_expected else f"{word}, not {one.claim.label}"
-                rows.append([one.claim.key, f"{one.evidence.seconds:.1f}", told, one.evidence.summary])
+                label = one.claim.label_of(one.evidence.verdict)
+                verdict = label if one.as_expected else f"{label}, not {one.claim.label}"
+                rows.append([one.claim.key, f"{one.evidence.seconds:.1f}", verdict, one.evidence.summary])
         console.show_table(paper, ["claim", "s", "verdict", "evidence"], rows, sentences=1, light=True)
-    counts: dict[str, int] = {}
-    for one in results:
-        word = one.claim.label_of(one.evidence.verdict)
-        counts[word] = counts.get(word, 0) + 1
-    told = ", ".join(f"{count} {word}" for word, count in counts.items())
-    other = [one.claim.key for one in results if not one.as_expected]
-    console.say(f"{told}; {spent:.{0 if spent >= 10 else 1}f} s")
-    for key in other:
-        console.note(f"{key}: another verdict than the ledger stands for")
+    counts = Counter(one.claim.label_of(one.evidence.verdict) for one in results)
+    total = ", ".join(f"{count} {label}" for label, count in counts.items())
+    unexpected = [one.claim.key for one in results if not one.as_expected]
+    console.say(f"{total}; {spent:.{0 if spent >= 10 else 1}f} s")
+    for key in unexpected:
+        console.note(f"{key}: not the verdict that the ledger asserts")
 
 
-def _keep(results: list[DecidedClaim], folder: Path) -> list[Path]:
-    """The files that were written."""
+def _store(results: list[DecidedClaim], folder: Path) -> list[Path]:
+    """Write new counterexamples to files; return their paths."""
     from dataclasses import replace
 
     from hetopt.proofs.ledger.counterexample_files import store_counterexample
-    from hetopt.proofs.ledger.procedures import Exists, ForAll
+    from hetopt.proofs.ledger.procedures import universal_part
 
     paths = []
     for one in results:
-        found, means = one.evidence.counterexample, one.claim.means
-        such = means.such if isinstance(means, Exists) else means
-        if found is None or found.name or not isinstance(such, ForAll):
+        found, universal = one.evidence.counterexample, universal_part(one.claim.procedure)
+        if found is None or found.name or universal is None:
             continue
-        paths.append(store_counterexample(one.claim, replace(found, case=such.space.build(found.numbers)), folder))
+        case = universal.space.build(found.numbers)
+        paths.append(store_counterexample(one.claim, replace(found, case=case), folder))
     return paths

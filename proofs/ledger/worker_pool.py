@@ -1,4 +1,4 @@
-"""Processes that work side by side, and end at once when somebody stops them."""
+"""Worker processes that end together with the process that started them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from threading import Thread
 
 @contextmanager
 def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """So many processes, started afresh; they end with this one or its error, whatever they and it are doing."""
+    """Start this number of fresh processes; an error or the end of this process ends them, whatever they are doing."""
     before = set(active_children())
-    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_as_helper)
+    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_start_worker)
     try:
         yield pool
     except BaseException:
@@ -28,8 +28,8 @@ def worker_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     pool.shutdown()
 
 
-def _as_helper() -> None:
-    """Ctrl-C reaches all processes of a terminal; only the first one answers it, and none outlives it."""
+def _start_worker() -> None:
+    """Leave Ctrl-C to the parent, write to standard error, and end with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.stdout = sys.stderr
     Thread(target=_end_with_parent, daemon=True).start()
@@ -44,6 +44,6 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def stdout_to_stderr() -> Iterator[None]:
-    """What other people's code prints goes to standard error, so that standard output holds the results alone."""
+    """Redirect what other code prints to standard error, so that standard output contains only the results."""
     with redirect_stdout(sys.stderr):
         yield

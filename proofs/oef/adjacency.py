@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import chain, combinations, pairwise
 
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
 from hetopt.proofs.oef.tenant_cases import (
@@ -59,7 +59,7 @@ def filled_everywhere(case: TenantCase, found: Optimum, rows: Sequence[tuple[Row
         if one.slack < worst.slack:
             worst = one
     certificate = (OPTIMAL, "the allocation that is shown meets all rows and has the same total")
-    return Finding(worst.slack, worst.words, certificate, worst.pictures)
+    return Finding(worst.slack, worst.explanation, certificate, worst.pictures)
 
 
 def gap(case: TenantCase, found: Optimum) -> tuple[Fraction, int]:
@@ -191,8 +191,8 @@ CLAIMS = (
         + TYPES_OF
         + r", is served from left to right: $x_1^{j'} > 0$ only if $x_1^j = m_j$ for all $j < j'$ "
         r"(non-cooperative OEF).",
-        means=ForAll(tenant_space(slowest_first), lambda c: filled(c, c.noncooperative)),
-        expected="false",
+        procedure=ForAll(tenant_space(slowest_first), lambda c: filled(c, c.noncooperative)),
+        expected=ClaimVerdict.FALSE,
         policies=("oef-noncooperative",),
         instead="oef/lemma-3.1-ratio",
     ),
@@ -201,8 +201,8 @@ CLAIMS = (
         paper="OEF",
         place="Lemma 3.1",
         statement=f"The same for ratio-ordered users: {RATIO} (non-cooperative OEF, every optimum).",
-        means=ForAll(ANY_ORDER, lambda c: filled_everywhere(c, c.noncooperative, c.equal_rows())),
-        expected="true",
+        procedure=ForAll(ANY_ORDER, lambda c: filled_everywhere(c, c.noncooperative, c.equal_rows())),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-noncooperative",),
         proof=NONCOOPERATIVE,
@@ -212,11 +212,11 @@ CLAIMS = (
         paper="OEF",
         place="Lemma 3.1",
         statement=r"Lemma 3.1 for cooperative OEF, with its order: $w_1^j = \min_l w_l^j$, " + TYPES_OF + ".",
-        means=ForAll(
+        procedure=ForAll(
             tenant_space(slowest_first),
             lambda c: filled(c, c.cooperative),
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         policies=("oef-cooperative",),
         instead="oef/lemma-3.1-cooperative-two",
         note="Its proof is used for the cooperative program in Theorems 3.2 and 3.3.",
@@ -226,11 +226,11 @@ CLAIMS = (
         paper="OEF",
         place="Lemma 3.1",
         statement=f"Lemma 3.1 for cooperative OEF with two ratio-ordered users (every optimum): {RATIO}.",
-        means=ForAll(
+        procedure=ForAll(
             tenant_space(ratio_ordered, n=(2, 2), chosen=choose_ratio_ordered),
             lambda c: filled_everywhere(c, c.cooperative, c.envy_rows()),
         ),
-        expected="true",
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-cooperative",),
         proof=COOPERATIVE_2,
@@ -240,11 +240,11 @@ CLAIMS = (
         paper="OEF",
         place="Lemma 3.1",
         statement=f"Lemma 3.1 for cooperative OEF with three ratio-ordered users (every optimum): {RATIO}.",
-        means=ForAll(
+        procedure=ForAll(
             tenant_space(ratio_ordered, n=(3, 3), chosen=choose_ratio_ordered),
             lambda c: filled_everywhere(c, c.cooperative, c.envy_rows()),
         ),
-        expected="true",
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-cooperative",),
         proof=COOPERATIVE_3,
@@ -254,10 +254,10 @@ CLAIMS = (
         paper="OEF",
         place="Lemma 3.1",
         statement=f"Lemma 3.1 for cooperative OEF with four or more ratio-ordered users: {RATIO}.",
-        means=ForAll(
+        procedure=ForAll(
             tenant_space(ratio_ordered, n=(4, 5), chosen=choose_ratio_ordered), lambda c: filled(c, c.cooperative)
         ),
-        expected="open",
+        expected=ClaimVerdict.OPEN,
         printed=False,
         policies=("oef-cooperative",),
     ),
@@ -267,8 +267,8 @@ CLAIMS = (
         place="Lemma 3.1",
         statement=r"Lemma 3.1 for the largest total under the sharing incentive, with its order: "
         r"$w_1^j = \min_l w_l^j$, " + TYPES_OF + ".",
-        means=ForAll(tenant_space(slowest_first), lambda c: filled(c, c.sharing)),
-        expected="false",
+        procedure=ForAll(tenant_space(slowest_first), lambda c: filled(c, c.sharing)),
+        expected=ClaimVerdict.FALSE,
         policies=("sharing-incentive-only",),
         instead="oef/lemma-3.1-sharing-ratio",
         note="Its proof is used for that program in Theorem 3.3.",
@@ -279,8 +279,8 @@ CLAIMS = (
         place="Lemma 3.1",
         statement="Lemma 3.1 and Theorem 5.2 for the largest total under the sharing incentive, for ratio-ordered "
         f"users (every optimum): {RATIO}.",
-        means=ForAll(ANY_ORDER, served_in_order),
-        expected="true",
+        procedure=ForAll(ANY_ORDER, served_in_order),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("sharing-incentive-only",),
         proof=EXCHANGE
@@ -294,8 +294,8 @@ CLAIMS = (
         statement=r"Non-cooperative OEF gives everybody adjacent types; users ordered by elementwise speedups, "
         + TYPES_OF
         + ".",
-        means=ForAll(tenant_space(slowest_first), lambda c: adjacent(c, c.noncooperative)),
-        expected="false",
+        procedure=ForAll(tenant_space(slowest_first), lambda c: adjacent(c, c.noncooperative)),
+        expected=ClaimVerdict.FALSE,
         policies=("oef-noncooperative",),
         instead="oef/thm-5.2-ratio",
     ),
@@ -304,8 +304,8 @@ CLAIMS = (
         paper="OEF",
         place="Theorem 5.2",
         statement=f"Every optimum of non-cooperative OEF gives ratio-ordered users adjacent types: {RATIO}.",
-        means=ForAll(ANY_ORDER, lambda c: adjacent_everywhere(c, cooperative=False)),
-        expected="true",
+        procedure=ForAll(ANY_ORDER, lambda c: adjacent_everywhere(c, cooperative=False)),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-noncooperative",),
         proof=NONCOOPERATIVE,
@@ -316,11 +316,11 @@ CLAIMS = (
         place="Theorem 5.2",
         statement=r"The same where ratios may be equal: $w_l^j w_h^{j'} \ge w_l^{j'} w_h^j$, all positive "
         "(every optimum).",
-        means=ForAll(
+        procedure=ForAll(
             tenant_space(lambda c: weakly_ratio_ordered(c) and rising(c)),
             lambda c: adjacent_everywhere(c, cooperative=False),
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("oef-noncooperative",),
         instead="oef/thm-5.2-sorted",
@@ -331,8 +331,8 @@ CLAIMS = (
         place="Theorem 5.2",
         statement=r"Where ratios may be equal, every optimum with the largest $\sum_{l,j} l\, j\, w_l^j x_l^j$ gives "
         "adjacent types; positive speedups.",
-        means=ForAll(tenant_space(weakly_ratio_ordered), sorted_optimum),
-        expected="true",
+        procedure=ForAll(tenant_space(weakly_ratio_ordered), sorted_optimum),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-noncooperative",),
         proof=SECOND_STAGE,
@@ -345,11 +345,11 @@ CLAIMS = (
         statement=r"Cooperative OEF gives everybody adjacent types; users ordered by elementwise speedups, "
         + TYPES_OF
         + ".",
-        means=ForAll(
+        procedure=ForAll(
             tenant_space(slowest_first),
             lambda c: adjacent(c, c.cooperative),
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         policies=("oef-cooperative",),
         instead="oef/thm-5.2-cooperative-two",
     ),
@@ -358,7 +358,7 @@ CLAIMS = (
         paper="OEF",
         place="Theorem 5.2",
         statement=f"The same for three or more ratio-ordered users, {TYPES_OF}: {RATIO}.",
-        means=ForAll(
+        procedure=ForAll(
             tenant_space(
                 lambda c: ratio_ordered(c) and rising(c),
                 n=(3, 4),
@@ -368,7 +368,7 @@ CLAIMS = (
             ),
             lambda c: adjacent(c, c.cooperative),
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("oef-cooperative",),
         instead="oef/thm-5.2-cooperative-two",
@@ -378,11 +378,11 @@ CLAIMS = (
         paper="OEF",
         place="Theorem 5.2",
         statement=f"Every optimum of cooperative OEF gives two ratio-ordered users adjacent types: {RATIO}.",
-        means=ForAll(
+        procedure=ForAll(
             tenant_space(ratio_ordered, n=(2, 2), chosen=choose_ratio_ordered),
             lambda c: adjacent_everywhere(c, cooperative=True),
         ),
-        expected="true",
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-cooperative",),
         proof=COOPERATIVE_2,

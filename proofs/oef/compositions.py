@@ -12,7 +12,7 @@ from hetopt.auditing.verdict import Verdict
 from hetopt.data.instance import Instance
 from hetopt.models import oef
 from hetopt.models.switching import SwitchingCost
-from hetopt.proofs.ledger.claim import Claim, Finding
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
@@ -86,13 +86,13 @@ CLAIMS = (
         paper="OEF",
         place="eq. (10), extended",
         statement="Cooperative OEF with a price on every GPU gained stays envy-free (every optimum).",
-        means=ForAll(
+        procedure=ForAll(
             held_gpus_space(),
             lambda c: c.finding(envy_free(c.instance, c.optimum, exact=True)),
             share=F(1, 2),
-            every=True,
+            all_optima=True,
         ),
-        expected="true",
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-cooperative",),
         proof="Envy-freeness is among its rows, and a price changes the objective alone.",
@@ -102,11 +102,11 @@ CLAIMS = (
         paper="OEF",
         place="eq. (10), extended",
         statement="Cooperative OEF with a price on every GPU gained gives the sharing incentive.",
-        means=ForAll(
+        procedure=ForAll(
             held_gpus_space(),
             lambda c: c.finding(sharing_incentive(c.instance, c.optimum, exact=True)),
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("oef-cooperative",),
         instead="oef/switching-envy",

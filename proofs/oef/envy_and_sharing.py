@@ -7,7 +7,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import rationals
@@ -98,7 +98,7 @@ def as_printed(case: TenantCase) -> Finding:
     found = most_envy(case, case.free)
     slack = case.cooperative.total - case.free.total
     total = f"no envy-free allocation has the total {fraction_text(case.free.total)}, so every optimum has envy"
-    return Finding(slack, f"{total}; in one of them {found.words}", (OPTIMAL, total), found.pictures)
+    return Finding(slack, f"{total}; in one of them {found.explanation}", (OPTIMAL, total), found.pictures)
 
 
 def envy_free_without_sharing_incentive(n: int, k: int) -> list[Any]:
@@ -131,8 +131,8 @@ CLAIMS = (
         place="Theorem 5.1",
         statement=r"Cooperative OEF is envy-free: $w_l x_l \ge w_l x_i$; with weights $\pi_i w_l x_l \ge \pi_l w_l "
         r"x_i$.",
-        means=ForAll(WEIGHTED, lambda c: most_envy(c, c.cooperative)),
-        expected="true",
+        procedure=ForAll(WEIGHTED, lambda c: most_envy(c, c.cooperative)),
+        expected=ClaimVerdict.TRUE,
         policies=("oef-cooperative",),
         proof="These are the rows of its program, eq. (10c) as meant.",
     ),
@@ -142,8 +142,8 @@ CLAIMS = (
         place="eq. (10c)",
         statement=r"Equation (10c) as printed, $\sum_j w_l^j x_l^j \ge \sum_j w_l^j x_l^j$, makes allocations "
         r"envy-free.",
-        means=ForAll(ANY, as_printed),
-        expected="false",
+        procedure=ForAll(ANY, as_printed),
+        expected=ClaimVerdict.FALSE,
         instead="oef/thm-5.1-envy",
         note="A misprint: the right side is that of $x_i$.",
     ),
@@ -153,8 +153,8 @@ CLAIMS = (
         place="Theorem 5.1",
         statement=r"Cooperative OEF gives the sharing incentive: $w_l x_l \ge w_l m / n$; with weights "
         r"$w_l x_l \ge w_l m\, \pi_l / \sum_i \pi_i$.",
-        means=ForAll(WEIGHTED, lambda c: least_surplus(c, c.cooperative)),
-        expected="true",
+        procedure=ForAll(WEIGHTED, lambda c: least_surplus(c, c.cooperative)),
+        expected=ClaimVerdict.TRUE,
         policies=("oef-cooperative",),
         proof=SHARING_INCENTIVE,
         mechanical=tuple(
@@ -167,8 +167,8 @@ CLAIMS = (
         paper="OEF",
         place="Theorem 5.1",
         statement=r"Cooperative OEF uses up every type $j$ that somebody can use, $\sum_i x_i^j = m_j$.",
-        means=ForAll(WEIGHTED, lambda c: idle(c, c.cooperative)),
-        expected="true",
+        procedure=ForAll(WEIGHTED, lambda c: idle(c, c.cooperative)),
+        expected=ClaimVerdict.TRUE,
         policies=("oef-cooperative",),
         proof=SHARING_INCENTIVE.split("Envy-freeness")[0],
         note="Used in the proof of Theorem 5.1 without proof.",
@@ -178,8 +178,8 @@ CLAIMS = (
         paper="OEF",
         place="Theorem 5.1",
         statement="Cooperative OEF achieves the optimal resource efficiency, the largest total of eq. (4).",
-        means=ForAll(tenant_space(rising), as_large_as_all),
-        expected="false",
+        procedure=ForAll(tenant_space(rising), as_large_as_all),
+        expected=ClaimVerdict.FALSE,
         policies=("oef-cooperative",),
         instead="oef/totals",
         note='"Optimal" holds among envy-free allocations, by definition of the program.',
@@ -190,8 +190,8 @@ CLAIMS = (
         place="Theorem 5.1",
         statement=r"total(non-cooperative) $\le$ total(cooperative) $\le$ total(sharing incentive only) $\le$ "
         r"total(free), for equal weights.",
-        means=ForAll(ANY, order_of_totals),
-        expected="true",
+        procedure=ForAll(ANY, order_of_totals),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-cooperative", "oef-noncooperative", "sharing-incentive-only", "efficiency-only"),
         proof=r"""
@@ -206,8 +206,8 @@ largest of all.""",
         paper="OEF",
         place="Theorem 5.1",
         statement=r"total(non-cooperative) $\le$ total(equal budgets) $\le$ total(cooperative).",
-        means=ForAll(tenant_space(speeds=rationals(1, 6, 2)), between, share=F(1, 2)),
-        expected="true",
+        procedure=ForAll(tenant_space(speeds=rationals(1, 6, 2)), between, share=F(1, 2)),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("ceei", "oef-cooperative", "oef-noncooperative"),
         proof="As for the order of all totals.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_sympy
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers, rationals
@@ -76,11 +76,11 @@ CLAIMS = (
         paper="OEF",
         place="Theorem 5.3",
         statement=r"Non-cooperative OEF is Pareto-efficient also where some speedups are 0, $w_l^1 = 1$.",
-        means=ForAll(
+        procedure=ForAll(
             tenant_space(speeds=integers(0, 6)),
             lambda c: efficient(c, c.noncooperative, equal=True),
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("oef-noncooperative",),
         instead="oef/thm-5.3-positive",
@@ -92,10 +92,10 @@ CLAIMS = (
         paper="OEF",
         place="Theorem 5.3",
         statement=r"Non-cooperative OEF is Pareto-efficient where all speedups are positive (every optimum).",
-        means=ForAll(
+        procedure=ForAll(
             tenant_space(positive, speeds=rationals(0, 6, 2)), lambda c: efficient(c, c.noncooperative, equal=True)
         ),
-        expected="true",
+        expected=ClaimVerdict.TRUE,
         policies=("oef-noncooperative",),
         proof=r"""
 Everybody has $t^*$, the largest level that all can have. If some allocation gives $u_l$ more than $t^*$ and nobody
@@ -107,11 +107,11 @@ $t^*$. Then all have more than $t^*$: a contradiction.""",
         paper="OEF",
         place="Theorem 5.3",
         statement=r"Cooperative OEF is Pareto-efficient.",
-        means=ForAll(
+        procedure=ForAll(
             tenant_space(rising),
             lambda c: efficient(c, c.cooperative),
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         policies=("oef-cooperative",),
         instead="oef/thm-5.3-cooperative-three",
         note="For two users it holds on any number of GPU types (`oef/thm-5.3-cooperative-two`). The larger total of "
@@ -123,11 +123,11 @@ $t^*$. Then all have more than $t^*$: a contradiction.""",
         paper="OEF",
         place="Theorem 5.3",
         statement=r"Cooperative OEF is Pareto-efficient for two GPU types.",
-        means=ForAll(
+        procedure=ForAll(
             tenant_space(positive, n=(4, 5), k=(2, 2), speeds=integers(1, 30)),
             lambda c: efficient(c, c.cooperative),
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("oef-cooperative",),
         instead="oef/thm-5.3-cooperative-three",
@@ -137,10 +137,10 @@ $t^*$. Then all have more than $t^*$: a contradiction.""",
         paper="OEF",
         place="Theorem 5.3",
         statement=r"Cooperative OEF is Pareto-efficient for two users (every optimum).",
-        means=ForAll(
-            tenant_space(n=(2, 2), speeds=rationals(0, 6, 2)), lambda c: efficient(c, c.cooperative), every=True
+        procedure=ForAll(
+            tenant_space(n=(2, 2), speeds=rationals(0, 6, 2)), lambda c: efficient(c, c.cooperative), all_optima=True
         ),
-        expected="true",
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-cooperative",),
         proof=r"""
@@ -154,12 +154,12 @@ that harms nobody keeps it, and its total would be larger than the largest.""",
         place="Theorem 5.3",
         statement=r"Cooperative OEF is Pareto-efficient for three users and two GPU types, all speedups positive "
         "(every optimum).",
-        means=ForAll(
+        procedure=ForAll(
             tenant_space(positive, n=(3, 3), k=(2, 2), speeds=rationals(0, 9, 2)),
             lambda c: efficient(c, c.cooperative),
-            every=True,
+            all_optima=True,
         ),
-        expected="true",
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-cooperative",),
         proof=THREE_USERS,

@@ -33,7 +33,7 @@ def by_gandiva_fair(case: TenantCase) -> Optimum:
 def decided(finding: Finding, found: Optimum) -> Finding:
     """Only what is unique counts against a mechanism."""
     certificate = (RULE,) if not found.dual else (OPTIMAL, UNIQUE)
-    return Finding(finding.slack, finding.words, certificate, finding.pictures, found.unique)
+    return Finding(finding.slack, finding.explanation, certificate, finding.pictures, found.unique)
 
 
 def envy(case: TenantCase, by: By) -> Finding:
@@ -117,20 +117,20 @@ class TableRow:
     ) -> Claim:
         """One cell: "yes" is a claim about all cases, "no" one about some case."""
         key = f"oef/table-1-{self.key}-{column}"
-        means: ForAll[Any]
+        universal: ForAll[Any]
         if column == "lies":
             words = "strategy-proof against over-reports"
-            means = ForAll(self.lies, lambda c: lie(c, self.by))
+            universal = ForAll(self.lies, lambda c: lie(c, self.by))
         else:
             words, check = CHECKS[column]
             by = self.by if column == "envy" else self.any_optimum
-            means = ForAll(self.cases, lambda c: check(c, by))
+            universal = ForAll(self.cases, lambda c: check(c, by))
         return Claim(
             key=key,
             paper="OEF",
             place="Table 1",
             statement=f"{self.name} is {'' if printed else 'not '}{words}.",
-            means=means if printed else Exists(means),
+            procedure=universal if printed else Exists(universal),
             expected=expected,
             policies=(self.policy,),
             proof=proof or ("" if printed else "One instance is enough."),
@@ -175,64 +175,74 @@ NONCOOPERATIVE = TableRow(
 LEVEL = r"All have $t^*$ in every optimum, so one of them speaks for all. " + EFFICIENCY[1].proof
 
 CLAIMS = (
-    GAVEL.cell("pareto", printed=False, expected="true"),
-    GAVEL.cell("envy", printed=False, expected="true"),
+    GAVEL.cell("pareto", printed=False, expected=ClaimVerdict.TRUE),
+    GAVEL.cell("envy", printed=False, expected=ClaimVerdict.TRUE),
     GAVEL.cell(
         "sharing",
         printed=True,
-        expected="true",
+        expected=ClaimVerdict.TRUE,
         proof=r"The equal split has all ratios 1 and keeps Gavel's row, as $\sum_j m_j / n \le 1$. So the least "
         r"ratio of the "
         r"optimum is at least 1, and no less without that row.",
     ),
-    GAVEL.cell("lies", printed=False, expected="true"),
-    GAVEL.cell("total", printed=False, expected="true"),
+    GAVEL.cell("lies", printed=False, expected=ClaimVerdict.TRUE),
+    GAVEL.cell("total", printed=False, expected=ClaimVerdict.TRUE),
     GANDIVA.cell(
         "pareto",
         printed=True,
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         instead="oef/gandiva-two-types",
         mark=f"{GANDIVA.note} Repeated until no trade is left, the turns leave the case dominated, too (by 1/48).",
     ),
-    GANDIVA.cell("envy", printed=False, expected="true"),
+    GANDIVA.cell("envy", printed=False, expected=ClaimVerdict.TRUE),
     GANDIVA.cell(
         "sharing",
         printed=True,
-        expected="true",
+        expected=ClaimVerdict.TRUE,
         proof="Everybody begins with the equal split, and a price between the speedups of buyer and seller leaves "
         "both with "
         "at least what they had.",
     ),
-    GANDIVA.cell("lies", printed=False, expected="true"),
-    GANDIVA.cell("total", printed=False, expected="true"),
-    COOPERATIVE.cell("pareto", printed=True, expected="false", instead="oef/thm-5.3-cooperative-three"),
+    GANDIVA.cell("lies", printed=False, expected=ClaimVerdict.TRUE),
+    GANDIVA.cell("total", printed=False, expected=ClaimVerdict.TRUE),
+    COOPERATIVE.cell("pareto", printed=True, expected=ClaimVerdict.FALSE, instead="oef/thm-5.3-cooperative-three"),
     COOPERATIVE.cell(
-        "envy", printed=True, expected="true", proof="These are the rows of its program, eq. (10c) as meant."
+        "envy", printed=True, expected=ClaimVerdict.TRUE, proof="These are the rows of its program, eq. (10c) as meant."
     ),
-    COOPERATIVE.cell("sharing", printed=True, expected="true", proof=SHARING_INCENTIVE),
+    COOPERATIVE.cell("sharing", printed=True, expected=ClaimVerdict.TRUE, proof=SHARING_INCENTIVE),
     COOPERATIVE.cell(
-        "lies", printed=True, expected="false", mark=f"{BOTH} Non-cooperative OEF has it: `oef/thm-5.4-over`."
+        "lies",
+        printed=True,
+        expected=ClaimVerdict.FALSE,
+        mark=f"{BOTH} Non-cooperative OEF has it: `oef/thm-5.4-over`.",
     ),
-    COOPERATIVE.cell("total", printed=True, expected="false", instead="oef/totals"),
-    NONCOOPERATIVE.cell("pareto", printed=True, expected="true", proof=LEVEL),
+    COOPERATIVE.cell("total", printed=True, expected=ClaimVerdict.FALSE, instead="oef/totals"),
+    NONCOOPERATIVE.cell("pareto", printed=True, expected=ClaimVerdict.TRUE, proof=LEVEL),
     NONCOOPERATIVE.cell(
-        "envy", printed=True, expected="false", mark=f"{BOTH} Cooperative OEF has it: `oef/thm-5.1-envy`."
+        "envy", printed=True, expected=ClaimVerdict.FALSE, mark=f"{BOTH} Cooperative OEF has it: `oef/thm-5.1-envy`."
     ),
     NONCOOPERATIVE.cell(
-        "sharing", printed=True, expected="false", mark=f"{BOTH} Cooperative OEF has it: `oef/thm-5.1-sharing`."
+        "sharing",
+        printed=True,
+        expected=ClaimVerdict.FALSE,
+        mark=f"{BOTH} Cooperative OEF has it: `oef/thm-5.1-sharing`.",
     ),
     NONCOOPERATIVE.cell(
-        "lies", printed=True, expected="true", proof=OVER, mark=f"{BOTH} Against any report it is not: `oef/thm-5.4`."
+        "lies",
+        printed=True,
+        expected=ClaimVerdict.TRUE,
+        proof=OVER,
+        mark=f"{BOTH} Against any report it is not: `oef/thm-5.4`.",
     ),
-    NONCOOPERATIVE.cell("total", printed=True, expected="false", instead="oef/totals"),
+    NONCOOPERATIVE.cell("total", printed=True, expected=ClaimVerdict.FALSE, instead="oef/totals"),
     Claim(
         key="oef/second-price",
         paper="OEF",
         place="section 2.4",
         statement="The second price of Gandiva_fair prevents the fastest-accelerating user from lying about its "
         "speedup on fast GPUs.",
-        means=ForAll(FASTEST_LIES, lambda c: lie(c, by_gandiva_fair)),
-        expected="false",
+        procedure=ForAll(FASTEST_LIES, lambda c: lie(c, by_gandiva_fair)),
+        expected=ClaimVerdict.FALSE,
         policies=("gandiva-fair",),
         note="The cases have a second price: two other users at least, not alike. By an under-report the fastest lets "
         "another buy first, and buys what is left at a lower price. In eq. (1) u3 reports 2.5, buys at 9/4 instead of "
@@ -243,8 +253,8 @@ CLAIMS = (
         paper="OEF",
         place="Table 1",
         statement="Gandiva_fair is Pareto-efficient for two GPU types where all speedups are positive.",
-        means=ForAll(tenant_space(positive, n=(2, 5), k=(2, 2)), lambda c: pareto(c, by_gandiva_fair)),
-        expected="true",
+        procedure=ForAll(tenant_space(positive, n=(2, 5), k=(2, 2)), lambda c: pareto(c, by_gandiva_fair)),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("gandiva-fair",),
         proof=r"""

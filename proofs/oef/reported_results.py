@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import product
 
-from hetopt.proofs.ledger.claim import Claim
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
 from hetopt.proofs.ledger.procedures import (
     ByComputation,
     Computation,
@@ -47,7 +47,9 @@ MEASURED = "measured by the authors on 24 GPUs and in their simulator, on traces
 
 def measured(key: str, place: str, statement: str, *policies: str) -> Claim:
     """A claim about the evaluation."""
-    return Claim(f"oef/{key}", "OEF", place, statement, Untestable(MEASURED), "untestable", policies=policies)
+    return Claim(
+        f"oef/{key}", "OEF", place, statement, Untestable(MEASURED), ClaimVerdict.UNTESTABLE, policies=policies
+    )
 
 
 BOTH = ("oef-cooperative", "oef-noncooperative")
@@ -58,7 +60,7 @@ CLAIMS = (
         "Fig. 1(b), section 2.3.3",
         "Max-min costs User-2 1.18 times its throughput, and the cluster about 10 % (VGG 1.39, LSTM 2.15).",
         ByComputation(fig_1),
-        "true",
+        ClaimVerdict.TRUE,
         policies=("oef-cooperative", "equal-split"),
         note="With one GPU of each of two types, and any speedups that round to those that are printed.",
     ),

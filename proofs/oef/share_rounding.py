@@ -14,7 +14,7 @@ from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.decisions.whole_gpus import WholeGPUs
 from hetopt.models.baselines import by_rule
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
@@ -176,8 +176,8 @@ CLAIMS = (
         statement=r"With $real = round(ideal + dev)$ and $dev \leftarrow dev + ideal - real$ every deviation stays "
         r"within "
         "1/2, so the mean approaches the share.",
-        means=ForAll(constant_shares_space(), printed_deviation),
-        expected="true",
+        procedure=ForAll(constant_shares_space(), printed_deviation),
+        expected=ClaimVerdict.TRUE,
         proof=r"The new deviation is $y - round(y)$ for $y = ideal + dev$. After $T$ rounds the sum of what was got "
         r"is the "
         r"sum of the shares but for it, so the mean is within $1/(2T)$.",
@@ -187,8 +187,8 @@ CLAIMS = (
         paper="OEF",
         place="section 4.3",
         statement=r"Rounding each user's share, $real = round(ideal + dev)$, hands out no more GPUs than there are.",
-        means=ForAll(constant_shares_space(), lambda c: within_capacity(c, starve=False)),
-        expected="false",
+        procedure=ForAll(constant_shares_space(), lambda c: within_capacity(c, starve=False)),
+        expected=ClaimVerdict.FALSE,
         instead="oef/rounding-deadlines",
         note="Implied by the use of the result as a placement.",
     ),
@@ -198,8 +198,8 @@ CLAIMS = (
         place="section 4.3",
         statement="Handing out every next GPU by the earliest deadline uses all GPUs, none twice, and keeps every "
         r"deviation below 1, for constant shares with $\sum_i x_i = m$.",
-        means=ForAll(constant_shares_space(), deadlines),
-        expected="true",
+        procedure=ForAll(constant_shares_space(), deadlines),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         proof=EARLIEST,
         note="The rounder `WholeGPUs`; the schedules of Tijdeman and of proportionate fairness.",
@@ -210,8 +210,8 @@ CLAIMS = (
         place="section 4.3",
         statement=r"Where gangs need several GPUs and the shares are a mean of usable points, taking the usable point "
         r"nearest to $ideal + dev$ keeps $|dev|^2 \le T D^2$ after $T$ rounds, $D$ the largest distance of two points.",
-        means=ForAll(constant_shares_space(gangs=True), nearest_points, share=F(1, 2)),
-        expected="true",
+        procedure=ForAll(constant_shares_space(gangs=True), nearest_points, share=F(1, 2)),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         proof=r"""
 Let the share be $\sum_p \lambda_p p$ over usable points. $\sum_p \lambda_p |dev + share - p|^2 = |dev|^2 +
@@ -223,11 +223,11 @@ Let the share be $\sum_p \lambda_p p$ over usable points. $\sum_p \lambda_p |dev
         place="section 4.3",
         statement="Where every share is below the smallest demand of its tenant, setting it to 0 until enough has "
         "accumulated keeps within the GPUs that there are.",
-        means=ForAll(
+        procedure=ForAll(
             constant_shares_space(gangs=True, starving=True),
             lambda c: within_capacity(c, starve=True),
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         instead="oef/rounding-gangs",
         note='The rule "greater than the smallest demand" must be "at least" it.',
     ),

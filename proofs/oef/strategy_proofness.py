@@ -8,7 +8,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_z3
 from hetopt.proofs.ledger.procedures import Exists, ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
@@ -161,8 +161,8 @@ CLAIMS = (
         paper="OEF",
         place="Theorem 3.2",
         statement="No mechanism with the largest total among envy-free allocations is strategy-proof.",
-        means=Exists(ForAll(misreport_space(over, where=as_ordered), cooperative)),
-        expected="true",
+        procedure=Exists(ForAll(misreport_space(over, where=as_ordered), cooperative)),
+        expected=ClaimVerdict.TRUE,
         proof="One instance is enough: both optima are unique, so every such mechanism allocates like that.",
         note="Every mechanism of the kind is one that picks an optimum of the same program.",
     ),
@@ -171,8 +171,8 @@ CLAIMS = (
         paper="OEF",
         place="Theorem 3.3",
         statement="No mechanism with the largest total under the sharing incentive is strategy-proof.",
-        means=Exists(ForAll(misreport_space(over, where=as_ordered), sharing)),
-        expected="true",
+        procedure=Exists(ForAll(misreport_space(over, where=as_ordered), sharing)),
+        expected=ClaimVerdict.TRUE,
         proof="One instance is enough: both optima are unique, so every such mechanism allocates like that.",
     ),
     Claim(
@@ -180,8 +180,8 @@ CLAIMS = (
         paper="OEF",
         place="Theorem 5.4",
         statement="Non-cooperative OEF is strategy-proof: no report of other speedups pays.",
-        means=ForAll(misreport_space(any_report), noncooperative),
-        expected="false",
+        procedure=ForAll(misreport_space(any_report), noncooperative),
+        expected=ClaimVerdict.FALSE,
         policies=("oef-noncooperative",),
         instead="oef/thm-5.4-over",
         note="Section 2.3.1 speaks of vectors with no element below the truth; the proof, of marginal over-reports.",
@@ -192,8 +192,10 @@ CLAIMS = (
         place="Theorem 5.4",
         statement=r"Over-reports do not pay under non-cooperative OEF: with $w'_l \ge w_l$ for the liars, alone or "
         r"together, not every liar gains (every optimum).",
-        means=ForAll(misreport_space(over, everybody=True, speeds=rationals(0, 6, 2)), noncooperative, every=True),
-        expected="true",
+        procedure=ForAll(
+            misreport_space(over, everybody=True, speeds=rationals(0, 6, 2)), noncooperative, all_optima=True
+        ),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-noncooperative",),
         proof=OVER,
@@ -209,8 +211,8 @@ CLAIMS = (
         statement=r"Who over-reports under non-cooperative OEF is worse off: its throughput \"will decrease\".".replace(
             r"\"", '"'
         ),
-        means=ForAll(misreport_space(over, where=as_ordered), harms),
-        expected="false",
+        procedure=ForAll(misreport_space(over, where=as_ordered), harms),
+        expected=ClaimVerdict.FALSE,
         policies=("oef-noncooperative",),
         instead="oef/thm-5.4-over",
         note="It will not increase.",
@@ -221,8 +223,8 @@ CLAIMS = (
         place="Theorem 5.4",
         statement="Over-reports of raw throughputs, which the profiler divides by the slowest, do not pay under "
         "non-cooperative OEF.",
-        means=ForAll(raw_misreport_space(), noncooperative),
-        expected="false",
+        procedure=ForAll(raw_misreport_space(), noncooperative),
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("oef-noncooperative",),
         instead="oef/thm-5.4-over",
@@ -235,12 +237,12 @@ CLAIMS = (
         statement=r"Under non-cooperative OEF with positive speedups nobody who gets GPUs of the first type only "
         r"gains by "
         r"any report with $w'^1_l = 1$.",
-        means=ForAll(
+        procedure=ForAll(
             misreport_space(any_report, speeds=integers(1, 5), n=(2, 3), where=only_first_type, slow=True),
             noncooperative,
-            every=True,
+            all_optima=True,
         ),
-        expected="true",
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-noncooperative",),
         proof=r"""
@@ -253,8 +255,8 @@ hand everybody else a little, worth something to everybody; then all have more t
         paper="OEF",
         place="section 4.2.4",
         statement="Under non-cooperative OEF nobody gains by a false job type, with its weight divided.",
-        means=ForAll(false_type_space(any_report), with_false_type),
-        expected="false",
+        procedure=ForAll(false_type_space(any_report), with_false_type),
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("oef-noncooperative",),
         instead="oef/false-types-over",
@@ -265,8 +267,8 @@ hand everybody else a little, worth something to everybody; then all have more t
         paper="OEF",
         place="section 4.2.4",
         statement=r"A false job type that over-reports, $w'' \ge w_l$, does not pay (every optimum).",
-        means=ForAll(false_type_space(over), with_false_type, every=True),
-        expected="true",
+        procedure=ForAll(false_type_space(over), with_false_type, all_optima=True),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-noncooperative",),
         proof=r"""

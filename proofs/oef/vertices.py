@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import rationals
 from hetopt.proofs.oef.tenant_cases import (
@@ -45,7 +45,7 @@ def most_shares(case: TenantCase) -> Finding:
     assert all(rate == case.level * w for rate, w in zip(rates, case.weights, strict=True))
     words = shares_above_zero(case, Optimum(mean, sum(rates, F(0)), False, ()))
     return Finding(
-        words.slack, words.words, (f"all rates are {fraction_text(case.level)}, the optimum",), words.pictures
+        words.slack, words.explanation, (f"all rates are {fraction_text(case.level)}, the optimum",), words.pictures
     )
 
 
@@ -77,8 +77,8 @@ CLAIMS = (
         paper="OEF",
         place="section 4.4",
         statement=r"Every optimum of non-cooperative OEF has at most $n + k - 1$ shares above 0.",
-        means=ForAll(tenant_space(rising, n=(2, 3), k=(2, 3)), most_shares),
-        expected="false",
+        procedure=ForAll(tenant_space(rising, n=(2, 3), k=(2, 3)), most_shares),
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("oef-noncooperative",),
         instead="oef/nonzeros-vertex",
@@ -90,8 +90,8 @@ CLAIMS = (
         place="section 4.4",
         statement=r"A vertex optimum of non-cooperative OEF, as the simplex method finds it, has at most $n + k - 1$ "
         "shares above 0.",
-        means=ForAll(tenant_space(positive), lambda c: shares_above_zero(c, c.noncooperative)),
-        expected="true",
+        procedure=ForAll(tenant_space(positive), lambda c: shares_above_zero(c, c.noncooperative)),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-noncooperative",),
         proof=r"""
@@ -104,7 +104,7 @@ most $n + k$ of all variables (slacks included) are above 0, and $t$ is one of t
         place="section 4.4",
         statement="When the number of GPU types is smaller than the number of tenants, most tenants get one type "
         "of GPU only (non-cooperative OEF).",
-        means=ForAll(
+        procedure=ForAll(
             tenant_space(
                 lambda c: c.k < c.n and ratio_ordered(c) and rising(c),
                 n=(3, 4),
@@ -114,7 +114,7 @@ most $n + k$ of all variables (slacks included) are above 0, and $t$ is one of t
             ),
             most_have_one_type,
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         policies=("oef-noncooperative",),
         instead="oef/one-type-vertex",
         note="Most are read as more than half.",
@@ -124,8 +124,8 @@ most $n + k$ of all variables (slacks included) are above 0, and $t$ is one of t
         paper="OEF",
         place="section 4.4",
         statement="At a vertex optimum of non-cooperative OEF at most $k - 1$ tenants have several types of GPUs.",
-        means=ForAll(tenant_space(positive), lambda c: several_types(c, c.noncooperative)),
-        expected="true",
+        procedure=ForAll(tenant_space(positive), lambda c: several_types(c, c.noncooperative)),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-noncooperative",),
         proof="Of the $n + k - 1$ shares above 0 (`oef/nonzeros-vertex`) everybody has one, as $t^* > 0$. The other "
@@ -136,11 +136,11 @@ most $n + k$ of all variables (slacks included) are above 0, and $t$ is one of t
         paper="OEF",
         place="section 4.4",
         statement=r"The optimum of cooperative OEF has at most $n + k - 1$ shares above 0.",
-        means=ForAll(
+        procedure=ForAll(
             tenant_space(rising),
             lambda c: shares_above_zero(c, c.cooperative, decided=c.cooperative.unique),
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         policies=("oef-cooperative",),
         note="It has a row for every pair of users, not for every user. For the non-cooperative one the bound holds: "
         "`oef/nonzeros-vertex`.",

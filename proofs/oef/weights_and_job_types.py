@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import lcm
 
 from hetopt.data.instance import Instance
-from hetopt.proofs.ledger.claim import Claim, Finding, fraction_text
+from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Picture, shares_picture
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers, rationals
@@ -163,8 +163,8 @@ CLAIMS = (
         statement=r"Cooperative OEF with weights, $\pi_i w_l x_l \ge \pi_l w_l x_i$, has the total of as many "
         r"copies of every "
         "user; rational weights are as good as whole ones.",
-        means=ForAll(COPIED, same_total),
-        expected="true",
+        procedure=ForAll(COPIED, same_total),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-cooperative",),
         proof=r"""
@@ -181,8 +181,8 @@ $\pi_i w_l x_l \ge \pi_l w_l x_i$. Both ways keep the total and the GPUs used.""
         place="section 4.2.3",
         statement=r"Non-cooperative OEF with weights, $w_l x_l / \pi_l$ equal, has the level of as many copies of "
         r"every user.",
-        means=ForAll(COPIED, same_level),
-        expected="true",
+        procedure=ForAll(COPIED, same_level),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-noncooperative",),
         proof=r"""
@@ -195,13 +195,13 @@ $w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
         place="section 4.2.3",
         statement="With weights the fairness properties of Theorem 5.1 stay: cooperative OEF is envy-free and gives "
         "the sharing incentive, each in proportion to the weights; job types as virtual users are such.",
-        means=ForAll(
+        procedure=ForAll(
             WEIGHTED,
             lambda c: min(
                 (most_envy(c, c.cooperative), least_surplus(c, c.cooperative)), key=lambda finding: finding.slack
             ),
         ),
-        expected="true",
+        expected=ClaimVerdict.TRUE,
         policies=("oef-cooperative",),
         proof="Theorem 5.1 with weights; a job type is a tenant with its part of the weight.",
     ),
@@ -210,8 +210,8 @@ $w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
         paper="OEF",
         place="section 4.2.3",
         statement="Under non-cooperative OEF a user of twice the weight has twice the throughput.",
-        means=ForAll(WEIGHTED, lambda c: twice_as_much(c, c.noncooperative), every=True),
-        expected="true",
+        procedure=ForAll(WEIGHTED, lambda c: twice_as_much(c, c.noncooperative), all_optima=True),
+        expected=ClaimVerdict.TRUE,
         policies=("oef-noncooperative",),
         proof=r"These are the rows of its program, $w_l x_l / \pi_l = t$.",
     ),
@@ -220,10 +220,10 @@ $w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
         paper="OEF",
         place="section 4.2.3",
         statement="Under cooperative OEF a user of twice the weight has twice the throughput.",
-        means=ForAll(
+        procedure=ForAll(
             tenant_space(rising, weights=integers(1, 2), n=(2, 3), k=(2, 3)), lambda c: twice_as_much(c, c.cooperative)
         ),
-        expected="false",
+        expected=ClaimVerdict.FALSE,
         policies=("oef-cooperative",),
         instead="oef/weights-fair",
     ),
@@ -233,8 +233,8 @@ $w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
         place="section 4.2.4",
         statement="Users with several job types do not envy each other's GPUs if those are split evenly among the job "
         "types (cooperative OEF, every optimum).",
-        means=ForAll(multi_type_space(), lambda c: envy_of_users(c, reuse=False), every=True),
-        expected="true",
+        procedure=ForAll(multi_type_space(), lambda c: envy_of_users(c, reuse=False), all_optima=True),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-cooperative",),
         proof=SPLIT,
@@ -246,8 +246,8 @@ $w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
         statement="Users with several job types have at least what their part of the cluster is worth, split evenly "
         "among "
         "the job types (cooperative OEF, every optimum).",
-        means=ForAll(multi_type_space(), lambda c: surplus_of_users(c, reuse=False), every=True),
-        expected="true",
+        procedure=ForAll(multi_type_space(), lambda c: surplus_of_users(c, reuse=False), all_optima=True),
+        expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-cooperative",),
         proof=SPLIT,
@@ -259,8 +259,8 @@ $w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
         statement="Users with several job types do not envy each other's GPUs, each used for the job type that is "
         "fastest on "
         "it (cooperative OEF).",
-        means=ForAll(multi_type_space(), lambda c: envy_of_users(c, reuse=True)),
-        expected="false",
+        procedure=ForAll(multi_type_space(), lambda c: envy_of_users(c, reuse=True)),
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("oef-cooperative",),
         instead="oef/job-types-split-envy",
@@ -272,8 +272,8 @@ $w_l x_l / \pi_l = t$. Both ways keep the GPUs used.""",
         statement="Users with several job types have at least what their part of the cluster is worth to them, "
         "every GPU used "
         "for the job type that is fastest on it (cooperative OEF).",
-        means=ForAll(multi_type_space(), lambda c: surplus_of_users(c, reuse=True)),
-        expected="false",
+        procedure=ForAll(multi_type_space(), lambda c: surplus_of_users(c, reuse=True)),
+        expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("oef-cooperative",),
         instead="oef/job-types-split-sharing",

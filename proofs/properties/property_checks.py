@@ -169,7 +169,7 @@ def no_gain(case: PolicyCase, policy: AnyPolicy) -> Finding:
     held = honest.held(case.instance)
     outcomes = [_outcome(case, policy, honest, lying, e) for e in case.liars]
     losses = [(one.before - one.after) / held.whole[e] for e, one in zip(case.liars, outcomes, strict=True)]
-    slack, far = max(losses), sum((F(1) + loss for loss in losses), F(0)) / (2 * len(losses))
+    slack, distance = max(losses), sum((F(1) + loss for loss in losses), F(0)) / (2 * len(losses))
     if not (honest.exact and lying.exact) and -NOISE <= slack < 0:
         slack = F(0)
     told = (
@@ -183,7 +183,7 @@ def no_gain(case: PolicyCase, policy: AnyPolicy) -> Finding:
         pictures.append(answer_picture(f"honest{best}", case, one.honest))
         pictures.append(answer_picture(f"after the lie, at true speeds{worst}", case, one.lying))
     rests_on = (EVERY_OPTIMUM,) if several else certificate(honest)
-    return Finding(slack, "; ".join(told), rests_on, tuple(pictures), far=far)
+    return Finding(slack, "; ".join(told), rests_on, tuple(pictures), distance=distance)
 
 
 @dataclass(frozen=True)

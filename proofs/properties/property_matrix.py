@@ -147,7 +147,7 @@ def decide_cell(policy: AnyPolicy, kind: EntityKind, about: Property, effort: Ef
         found = counted(case)
         if not found.decided:
             return Fraction(0)
-        return found.slack + NEXT * found.far if found.slack >= 0 else found.slack
+        return found.slack + NEXT * found.distance if found.slack >= 0 else found.slack
 
     found = _known(space, slack, counted)
     if found is None:

@@ -57,7 +57,7 @@ def _cell(one: MatrixCell) -> dict[str, Any]:
         else {
             "numbers": found.numbers.as_dict(),
             "slack": fraction_text(found.finding.slack),
-            "found": found.finding.words,
+            "found": found.finding.explanation,
             "certificate": list(found.finding.certificate),
         },
         "seconds": one.seconds,
@@ -77,7 +77,7 @@ def show(found: Sequence[MatrixRow]) -> None:
 
 def _told(one: MatrixCell) -> str:
     if one.counterexample is not None:
-        return one.counterexample.finding.words
+        return one.counterexample.finding.explanation
     return one.why or f"{one.about.statement}" + (f" ({one.proved})" if one.proved else "")
 
 
@@ -90,7 +90,9 @@ def markdown(found: Sequence[MatrixRow], effort: Effort) -> str:
     rows += ["| " + " | ".join([f"`{line.policy}`, {line.kind}", *map(_sign, line.cells)]) + " |" for line in judged]
     cells = [(f"`{line.policy}`, {line.kind}, {one.about.key}", one) for line in judged for one in line.cells]
     proved = [f"- {where}: `{one.proved}`." for where, one in cells if one.proved]
-    told = [f"- {where}: {_inline(one.counterexample.finding.words)}." for where, one in cells if one.counterexample]
+    told = [
+        f"- {where}: {_inline(one.counterexample.finding.explanation)}." for where, one in cells if one.counterexample
+    ]
     refused = [f"- `{line.policy}` is not about {line.kind}: {_inline(line.why)}." for line in found if line.why]
     sections = {"What is proved": proved, "The smallest counterexamples": told, "What is not judged": refused}
     for title, lines in sections.items():
@@ -152,6 +154,6 @@ def _section(one: MatrixCell) -> str:
     found = one.counterexample.finding
     pictures = "".join(map(picture_svg, found.pictures))
     return (
-        f"<p><b>{escape(one.about.title)}</b> fails ({escape(one.about.statement)}): {escape(found.words)}.</p>"
+        f"<p><b>{escape(one.about.title)}</b> fails ({escape(one.about.statement)}): {escape(found.explanation)}.</p>"
         f"<div class='pictures'>{pictures}</div>"
     )

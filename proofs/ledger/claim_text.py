@@ -1,4 +1,4 @@
-"""The words of claims: paragraphs with ``$formulas$``, ``$$displayed ones$$``, `` `names` `` and ``*emphasis*``."""
+"""Format the text of claims: ``$formulas$``, ``$$displayed formulas$$``, `` `names` `` and ``*emphasis*``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PARTS = re.compile(
 )
 KINDS: dict[str, InlineKind] = {"display": "display", "formula": "formula", "name": "name", "emphasis": "emphasis"}
 STEP = re.compile(r"\n(?=\*)")
-"""A line that begins with emphasis begins a step of a proof, a paragraph of its own."""
+"""A line that begins with emphasis starts a step of a proof, which is a paragraph."""
 
 
 def paragraphs(text: str) -> list[str]:
@@ -24,7 +24,7 @@ def paragraphs(text: str) -> list[str]:
 
 
 def inline_parts(text: str) -> Iterator[tuple[InlineKind, str]]:
-    """What a paragraph is made of."""
+    """The parts of a paragraph, each with its kind."""
     at = 0
     for found in PARTS.finditer(text):
         if found.start() > at:
@@ -51,7 +51,7 @@ def _html(kind: InlineKind, part: str) -> str:
 
 @cache
 def formula(tex: str, *, block: bool = False) -> str:
-    """A formula as MathML, or as it is written where the package for that is not installed."""
+    """A formula as MathML, or as LaTeX source if latex2mathml is not installed."""
     try:
         from latex2mathml.converter import convert
     except ImportError:
@@ -60,7 +60,7 @@ def formula(tex: str, *, block: bool = False) -> str:
 
 
 def as_markdown(text: str) -> str:
-    """Paragraphs as Markdown of the docs: what is neither formula nor name nor emphasis is escaped."""
+    """Paragraphs as Markdown for the docs; plain text is escaped."""
     return "\n\n".join("".join(_markdown(kind, part) for kind, part in inline_parts(one)) for one in paragraphs(text))
 
 

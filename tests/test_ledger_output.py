@@ -7,10 +7,10 @@ from dataclasses import replace
 from fractions import Fraction
 
 from hetopt.proofs.ledger.claim import QUICK, GrowthCurve, fraction_text
+from hetopt.proofs.ledger.claim_text import as_html, as_markdown, paragraphs
 from hetopt.proofs.ledger.discovery import all_claims
 from hetopt.proofs.ledger.finding_pictures import SharesPicture, Timeline, TimelineBar, shares_picture
 from hetopt.proofs.ledger.ledger_page import ledger_page
-from hetopt.proofs.ledger.markup import as_html, as_markdown, paragraphs
 from hetopt.proofs.ledger.picture_svg import curve_svg, picture_svg
 from hetopt.proofs.ledger.space import CaseNumbers
 from hetopt.proofs.ledger.verdict_tables import claim_as_dict, verdict_table
