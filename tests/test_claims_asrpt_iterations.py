@@ -96,7 +96,7 @@ def test_a_pipeline_by_hand() -> None:
     case = iteration_equations.PlacedJob(
         iteration_equations.StagedCase(job, free, F(10**9), F(10**9)), np.eye(3, dtype=int)
     )
-    free_of_bytes = [round(float(iteration_equations.many(case, n)), 6) for n in (1, 2, 3)]
+    free_of_bytes = [round(float(iteration_equations.pipeline_seconds(case, n)), 6) for n in (1, 2, 3)]
     assert free_of_bytes == [6, 9, 12]
 
 
@@ -118,7 +118,7 @@ def test_findings_of_equations_see_what_is_off(monkeypatch: pytest.MonkeyPatch) 
     job = iteration_equations.staged_job("j", (F(1),) * 2, (F(1), F(3)), (F(0),) * 2, (F(1),))
     case = iteration_equations.PlacedJob(iteration_equations.StagedCase(job, (1, 1), F(1), F(2)), np.eye(2, dtype=int))
     assert iteration_equations.paced_by_slowest(case).slack == 0
-    monkeypatch.setattr(iteration_equations, "many", lambda _, n: n * F(5))
+    monkeypatch.setattr(iteration_equations, "pipeline_seconds", lambda _, n: n * F(5))
     assert iteration_equations.paced_by_slowest(case).slack == -3
     four = edge_volumes.one_stage(CaseNumbers.read({"replicas": [[4]], "parameters": [[4]]}))
     assert edge_volumes.in_the_mean(four).slack == 0

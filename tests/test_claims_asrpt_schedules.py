@@ -124,7 +124,9 @@ def test_one_machine_as_an_instance(case: PreemptiveCase) -> None:
 
 # -- schedules -------------------------------------------------------------------------------------------------------
 
-MIXED = scheduling_space(talking=True, predicted=lemmas.PREDICTED, iterations=(F(1), F(2)), delayed=True, spare=False)
+MIXED = scheduling_space(
+    communicating=True, predicted=lemmas.PREDICTED, iterations=(F(1), F(2)), delayed=True, spare=False
+)
 
 
 def on_the_virtual_machine(arrivals: list[Fraction], sizes: list[Fraction]) -> Fraction:
@@ -218,14 +220,14 @@ def test_hypotheses_of_workloads() -> None:
     numbers |= {"parameters": [[1]], "outputs": [[1]], "bandwidth": [[2, 1]]}
     wanted = {"fast": False, "slow": True, "any": True}
     for inside, there in wanted.items():
-        space = scheduling_space(talking=True, arriving=False, inside=inside)  # type: ignore[arg-type]
+        space = scheduling_space(communicating=True, arriving=False, inside=inside)  # type: ignore[arg-type]
         assert (space.build(CaseNumbers.read(numbers)) is not None) == there
     whole_cluster = CaseNumbers.read({**numbers, "gpus": [[2]]})
     for spare in (True, False):
-        space = scheduling_space(talking=True, arriving=False, inside="any", spare=spare)
+        space = scheduling_space(communicating=True, arriving=False, inside="any", spare=spare)
         assert (space.build(whole_cluster) is None) == spare
     assert (
-        scheduling_space(most_gpus=2, talking=True, arriving=False, inside="any").build(CaseNumbers.read(numbers))
+        scheduling_space(most_gpus=2, communicating=True, arriving=False, inside="any").build(CaseNumbers.read(numbers))
         is None
     )
 

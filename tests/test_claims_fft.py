@@ -139,7 +139,7 @@ def test_checks_of_plans_see_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> N
         patch.setattr(RoundCase, "plan", Mock(return_value=replace(unable.plan(), x=np.array([[0.0, 1.0]]))))
         assert gang_packing.keeps_rows(unable).slack == -1
     monkeypatch.setattr(RoundCase, "planned", Mock(return_value=(0, WAITS)))
-    assert gang_packing.leaves_nobody(case).slack == -1
+    assert gang_packing.leaves_no_fitting_job(case).slack == -1
     assert gang_packing.reaches_most(case).slack == -1
 
 

@@ -169,7 +169,7 @@ def test_order_of_service_by_hand() -> None:
     assert (
         small_jobs_first.by_service(replace(case, gangs=(case.gangs[0], replace(case.gangs[1], arrival=-40)))).slack < 0
     )
-    assert small_jobs_first.nobody(case).slack == 4
+    assert small_jobs_first.idle_plan_is_cheapest(case).slack == 4
     assert small_jobs_first.smaller_cost(replace(case, gangs=case.gangs[::-1])).slack == 2
 
 
@@ -234,7 +234,9 @@ def test_the_level_of_fair_progress_is_scipys(case: RoundCase) -> None:
     rows += [np.append(np.kron(demand, np.eye(k)[i]), 0) for i in range(k)]
     rows += [np.append(np.kron(np.eye(n)[j], -rate[j]), 1 / fair[j]) for j in range(n)]
     found = linprog([0] * (n * k) + [-1], np.array(rows), [1] * n + list(case.gpus) + [0] * n)
-    assert fair_progress.library(case).slack + 1 == pytest.approx(F(-found.fun).limit_denominator(10**6), rel=EQUAL)
+    assert fair_progress.reachable_by_library(case).slack + 1 == pytest.approx(
+        F(-found.fun).limit_denominator(10**6), rel=EQUAL
+    )
 
 
 def test_fair_shares_by_hand() -> None:
@@ -242,8 +244,8 @@ def test_fair_shares_by_hand() -> None:
     case = RoundCase((RoundJob(1, F(16), (F(8), F(1))),) * 2, (1, 1))
     assert [fair_progress.on_own_part(case, gang) for gang in case.gangs] == [4, 4]
     assert [fair_progress.on_fastest(case, gang) for gang in case.gangs] == [2, 2]
-    assert fair_progress.library(case).slack == F(9, 16) - 1
-    assert fair_progress.paper(case).slack == F(9, 8) - 1
+    assert fair_progress.reachable_by_library(case).slack == F(9, 16) - 1
+    assert fair_progress.reachable_as_printed(case).slack == F(9, 8) - 1
 
 
 @FEW

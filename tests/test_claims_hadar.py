@@ -153,7 +153,7 @@ def test_states_by_hand() -> None:
     assert case is not None
     assert algorithm_2.states(case) == 5
     recursion = TakeOrSkip.of(case)
-    recursion.by_the_letter(0, (), (0,))
+    recursion.as_printed(0, (), (0,))
     assert recursion.states == {(0, (0,)), (1, (0,)), (1, (1,)), (2, (0,)), (2, (1,))}
     assert [algorithm_2.states(algorithm_2.own_types(n)) for n in (1, 2, 3, 4)] == [3, 7, 15, 31]
 
@@ -230,8 +230,8 @@ def test_checkers_find_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
         changed.setattr(problem_equivalence, "dual", lambda case: problem_equivalence.relaxed(case) + 1)
         assert problem_equivalence.strong(theorem).slack == -1
     with monkeypatch.context() as changed:
-        changed.setattr(TakeOrSkip, "by_the_letter", lambda self, *_: ((0, self.find_alloc(0, self.none)),))
-        assert algorithm_2.nobody_runs(theorem).slack == -1
+        changed.setattr(TakeOrSkip, "as_printed", lambda self, *_: ((0, self.find_alloc(0, self.none)),))
+        assert algorithm_2.letter_takes_no_job(theorem).slack == -1
     with monkeypatch.context() as changed:
         changed.setattr(algorithm_2, "states", lambda _: 99)
         assert algorithm_2.few_states(theorem).slack == 5 - 99
@@ -247,7 +247,7 @@ def test_utilities_that_always_just_pay(base: Fraction, gpus: int) -> None:
     assert tariff.steepness == base ** (gpus - 1)
     assert competitive_ratio.step_factor(tariff) == ratio_families.alpha(gpus, base) * ONE
     (run,) = runs(case, tariff, guarded=False)
-    assert run.utility == ratio_families.reached(gpus, base, worth)
+    assert run.utility == ratio_families.online_utility(gpus, base, worth)
     assert [bool(step.taken) for step in run.steps] == [True] * (gpus - 1) + [False] * (gpus - 1)
 
 
@@ -264,7 +264,7 @@ def test_the_sharper_factor_by_hand() -> None:
     assert tariff is not None
     assert (tariff.steepness, tariff.delta) == (16, F(1, 2))
     assert competitive_ratio.step_factor(tariff) == 30 * ONE
-    assert ratio_families.used(case) == F(258, 1000)  # 8 / 31
+    assert ratio_families.used_factor(case) == F(258, 1000)  # 8 / 31
     assert ratio_families.at_most_one_more(case).slack == 23
     assert ratio_families.first_comes_first(7) == 7
 

@@ -165,7 +165,7 @@ def test_weights_second_prices_and_several_types_by_hand() -> None:
     assert weights_and_job_types.twice_as_much(eq_6, eq_6.cooperative).slack == -3
     assert weights_and_job_types.twice_as_much(eq_6, eq_6.noncooperative).slack == 0
     eq_1 = TenantCase(((F(1), F(4)), (F(1), F(2)), (F(1), F(3))), (F(1), F(1)))
-    lie = property_table.lie(
+    lie = property_table.misreport_gains(
         misreports.MisreportCase(eq_1, eq_1.reporting(0, (F(1), F(5, 2)))), property_table.by_gandiva_fair
     )
     assert lie.slack == F(16, 9) - F(52, 27)
@@ -191,10 +191,10 @@ def test_order_of_ratios_by_hand() -> None:
 @given(misreports.misreport_space(misreports.any_report, k=(2, 2)).strategy())
 def test_a_lie_is_worth_what_the_library_gives(drawn: tuple[object, misreports.MisreportCase]) -> None:
     case = drawn[1]
-    assume(case.told.noncooperative.unique and case.truth.noncooperative.unique)
+    assume(case.reported.noncooperative.unique and case.truth.noncooperative.unique)
     finding = strategy_proofness.noncooperative(case)
     rates = []
-    for instance in (case.truth.instance, case.told.instance):
+    for instance in (case.truth.instance, case.reported.instance):
         exact = hetopt.solve(oef.noncooperative(), instance, exact=True).certificate.exact
         assert exact is not None
         assert exact.share is not None
@@ -205,12 +205,13 @@ def test_a_lie_is_worth_what_the_library_gives(drawn: tuple[object, misreports.M
 def test_liars_are_those_whose_report_differs() -> None:
     truth = TenantCase(((F(1), F(2)), (F(1), F(3))), (F(1), F(1)))
     case = misreports.MisreportCase(truth, truth.reporting(1, (F(1), F(5))))
-    assert case.liars == (1,)
-    assert all(misreports.over(a, b) for a, b in zip(truth.speed[1], case.told.speed[1], strict=True))
+    assert case.misreporters == (1,)
+    assert all(misreports.over(a, b) for a, b in zip(truth.speed[1], case.reported.speed[1], strict=True))
     assert not misreports.under(F(2), F(3))
     both = misreports.MisreportCase(truth, truth.reporting(1, (F(1), F(5))).reporting(0, (F(1), F(4))))
-    assert misreports.gain(both, truth.cooperative, both.told.cooperative)[0] == min(
-        both.truth.worth(e, both.told.cooperative.share[e]) - truth.worth(e, truth.cooperative.share[e]) for e in (0, 1)
+    assert misreports.gain(both, truth.cooperative, both.reported.cooperative)[0] == min(
+        both.truth.worth(e, both.reported.cooperative.share[e]) - truth.worth(e, truth.cooperative.share[e])
+        for e in (0, 1)
     )
 
 

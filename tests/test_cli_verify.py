@@ -244,7 +244,7 @@ def test_properties_of_a_policy_of_ones_own(own: str, tmp_path: Path) -> None:
     assert [row["about"] for row in data] == ["tenants", "jobs"]
     assert data[0]["properties"]["envy-free"]["holds"] is False
     assert data[0]["properties"]["envy-free"]["counterexample"]["slack"].startswith("-")
-    assert data[1]["properties"]["false-type"]["why"] == "it is not about jobs"
+    assert data[1]["properties"]["false-type"]["why"] == "the property is not about jobs"
 
 
 def test_side_by_side(own: str) -> None:
@@ -301,4 +301,4 @@ def test_a_policy_that_fails_at_times_leaves_what_is_known_of_others(own: str) -
 def test_a_policy_about_jobs_alone_says_so() -> None:
     found = run("--policy", "fft", "--instances", "3", "--seconds", "0", "--jobs", "1")
     assert found.exit_code == 0
-    assert "fft is not about tenants" in found.output
+    assert "fft does not support tenants" in found.output

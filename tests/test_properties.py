@@ -21,7 +21,7 @@ from hetopt.models import baselines, gavel, oef
 from hetopt.models.fft import FFT
 from hetopt.models.hadar import Hadar
 from hetopt.models.hadare import HadarE
-from hetopt.proofs.ledger import claims
+from hetopt.proofs.ledger import all_claims
 from hetopt.proofs.ledger.claim import ClaimVerdict, Effort
 from hetopt.proofs.ledger.finding_pictures import SharesPicture
 from hetopt.proofs.ledger.space import CaseNumbers
@@ -34,9 +34,9 @@ from hetopt.proofs.properties.policy_answers import (
     true_rates,
     within_capacity,
 )
-from hetopt.proofs.properties.policy_cases import EntityKind, PolicyCase, policy_space
+from hetopt.proofs.properties.policy_cases import EntityKind, MisreportKind, PolicyCase, policy_space
 from hetopt.proofs.properties.property_checks import PROPERTIES, no_gain, screened
-from hetopt.proofs.properties.property_matrix import PROVED, decide_cell, refused_kinds, stored_refutations
+from hetopt.proofs.properties.property_matrix import PROVED, decide_cell, stored_refutations, supported_kinds
 from hetopt.registry import make_policy, policy_names
 from hetopt.tolerances import EQUAL
 
@@ -47,19 +47,21 @@ F = Fraction
 
 
 def test_tenants_and_their_lies() -> None:
-    case = of("tenants", "over", speed=[[2], [5]], gpus=[[1, 2]], report=[[4]], liar=[[1]])
+    case = of("tenants", MisreportKind.OVER, speed=[[2], [5]], gpus=[[1, 2]], report=[[4]], liar=[[1]])
     assert case.instance.entities().speed.tolist() == [[1, 2], [1, 5]]
-    assert case.told.entities().speed.tolist() == [[1, 4], [1, 5]]
-    assert case.liars == (0,)
+    assert case.reported.entities().speed.tolist() == [[1, 4], [1, 5]]
+    assert case.misreporters == (0,)
     numbers = CaseNumbers(
         {"speed": ((F(2),), (F(5),)), "gpus": ((F(1), F(2)),), "report": ((F(4),),), "liar": ((F(2),),)}
     )
-    assert policy_space("tenants", "over").build(numbers) is None  # that is an under-report
-    under = policy_space("tenants", "under").build(numbers)
+    assert policy_space("tenants", MisreportKind.OVER).build(numbers) is None  # that is an under-report
+    under = policy_space("tenants", MisreportKind.UNDER).build(numbers)
     assert under is not None
-    assert under.liars == (1,)
-    assert under.told.entities().speed.tolist() == [[1, 2], [1, 4]]
-    assert policy_space("tenants", "under").build(numbers.replaced("liar", 0, 0, F(3))) is None  # there are two
+    assert under.misreporters == (1,)
+    assert under.reported.entities().speed.tolist() == [[1, 2], [1, 4]]
+    assert (
+        policy_space("tenants", MisreportKind.UNDER).build(numbers.replaced("liar", 0, 0, F(3))) is None
+    )  # there are two
 
 
 def test_jobs_have_gangs_work_and_arrivals() -> None:
@@ -81,21 +83,21 @@ def test_jobs_have_gangs_work_and_arrivals() -> None:
 
 
 def test_a_false_type_divides_the_weight() -> None:
-    case = of("tenants", "false type", speed=[[2], [5]], gpus=[[1, 1]], report=[[1]], liar=[[2]])
-    entities = case.told.entities()
+    case = of("tenants", MisreportKind.FALSE_TYPE, speed=[[2], [5]], gpus=[[1, 1]], report=[[1]], liar=[[2]])
+    entities = case.reported.entities()
     assert entities.names == ("u1", "u2/true", "u2/false")
     assert entities.weight.tolist() == [1, 0.5, 0.5]
-    assert case.liars == (1,)
-    answer = ask_policy(oef.noncooperative(), case.told)
+    assert case.misreporters == (1,)
+    answer = ask_policy(oef.noncooperative(), case.reported)
     share = np.array([[F(1), F(0)], [F(0), F(1, 3)], [F(0), F(2, 3)]], dtype=object)
-    truth = at_true_owners(case.instance, case.told, replace(answer, share=share))
+    truth = at_true_owners(case.instance, case.reported, replace(answer, share=share))
     assert truth.share.tolist() == [[1, 0], [0, 1]]
     assert true_rates(case.instance, truth) == [1, 5]
 
 
 def test_all_who_lie_are_named_and_drawn_before_and_after() -> None:
     """The equal split of 3 GPU1 and 3 GPU2 stays what it is, whatever is said."""
-    case = of("tenants", "together", speed=[[2], [2], [2]], gpus=[[3, 3]], report=[[2], [3], [4]])
+    case = of("tenants", MisreportKind.TOGETHER, speed=[[2], [2], [2]], gpus=[[3, 3]], report=[[2], [3], [4]])
     found = no_gain(case, baselines.equal_split())
     assert found.slack == 0
     told = (
@@ -103,7 +105,7 @@ def test_all_who_lie_are_named_and_drawn_before_and_after() -> None:
         "u3 reports speeds (1, 4), not (1, 2), and has 3 instead of 3",
     )
     assert found.explanation == "; ".join(told)
-    false = of("tenants", "false type", speed=[[2], [2]], gpus=[[2, 1]], report=[[3]], liar=[[2]])
+    false = of("tenants", MisreportKind.FALSE_TYPE, speed=[[2], [2]], gpus=[[2, 1]], report=[[3]], liar=[[2]])
     found = no_gain(false, baselines.equal_split())
     assert found.explanation == "u2 adds a false job type of speedups (1, 3) and has 2 instead of 2"
     before, after = found.pictures
@@ -128,22 +130,22 @@ def test_the_last_may_be_the_only_one_whose_lie_pays() -> None:
     found = decide_cell(Deceived(), "tenants", BY_KEY["over-report"], Effort(instances=100, seconds=0))
     assert found.counterexample is not None
     case = found.counterexample.case
-    assert case.liars == (case.instance.entities().names.index(f"u{len(case.speed)}"),)
+    assert case.misreporters == (case.instance.entities().names.index(f"u{len(case.speed)}"),)
 
 
 @pytest.mark.parametrize("kind", ["tenants", "jobs"])
-@pytest.mark.parametrize("way", [None, "over", "under", "together"])
+@pytest.mark.parametrize("way", [None, MisreportKind.OVER, MisreportKind.UNDER, MisreportKind.TOGETHER])
 def test_what_is_drawn_is_meant(kind: EntityKind, way: Any) -> None:
     @given(policy_space(kind, way).strategy())
     @settings(max_examples=25, deadline=None)
     def look(drawn: tuple[CaseNumbers, PolicyCase]) -> None:
         case = drawn[1]
         pairs = [(a, b) for x, y in zip(case.speed, case.report, strict=True) for a, b in zip(x, y, strict=True)]
-        if way in ("over", "together"):
+        if way in (MisreportKind.OVER, MisreportKind.TOGETHER):
             assert all(b >= a for a, b in pairs)
-        if way == "under":
+        if way is MisreportKind.UNDER:
             assert all(b <= a for a, b in pairs)
-        assert len(case.liars) >= {None: 0, "together": 2}.get(way, 1)
+        assert len(case.misreporters) >= {None: 0, MisreportKind.TOGETHER: 2}.get(way, 1)
         assert isinstance(case.instance, Instance)
 
     look()
@@ -173,11 +175,11 @@ def test_noise_is_none_but_for_exact_optima() -> None:
 
 
 def test_whom_a_policy_is_about() -> None:
-    assert set(refused_kinds(oef.cooperative())) == {"tenants", "jobs"}
-    assert not refused_kinds(oef.cooperative())["tenants"]
-    assert "is about tenants" in refused_kinds(oef.cooperative())["jobs"]
-    assert "is about jobs" in refused_kinds(FFT())["tenants"]
-    assert not any(refused_kinds(gavel.max_min_fairness()).values())
+    assert set(supported_kinds(oef.cooperative())) == {"tenants", "jobs"}
+    assert not supported_kinds(oef.cooperative())["tenants"]
+    assert "is about tenants" in supported_kinds(oef.cooperative())["jobs"]
+    assert "is about jobs" in supported_kinds(FFT())["tenants"]
+    assert not any(supported_kinds(gavel.max_min_fairness()).values())
 
 
 def test_gangs_over_several_types_are_not_judged() -> None:
@@ -185,7 +187,7 @@ def test_gangs_over_several_types_are_not_judged() -> None:
     jobs = hetopt.Instance.from_jobs([[1, 1]], [2], [40], [1, 1], round_seconds=300)
     answer = ask_policy(Hadar(), jobs)
     with pytest.raises(Undecided, match="has a gang over 2 GPU types"):
-        answer.judged()
+        answer.comparable()
     one = F(1)
     case = PolicyCase("jobs", ((one, one),), (one, one), ((one, one),), (F(2),), (F(40),), (F(0),))
     for key in ("envy-free", "pareto-efficient"):
@@ -232,8 +234,8 @@ def test_time_beyond_all_of_it_is_rounding_too() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda x: x * np.nan, "no finite numbers"),
-        (lambda x: x * np.inf, "no finite numbers"),
+        (lambda x: x * np.nan, "not finite numbers"),
+        (lambda x: x * np.inf, "not finite numbers"),
         (lambda x: x - 1, "a share below 0"),
     ],
 )
@@ -247,10 +249,10 @@ def test_what_is_no_allocation_is_an_error(change: Callable[[Any], Any], said: s
 def test_ten_times_what_there_is_fails_and_is_judged_no_further(key: str) -> None:
     case = of("tenants", speed=[[2], [5]], gpus=[[1, 1]])
     assert BY_KEY["capacity"].check(case, Altered(lambda x: x * 10)).slack == -9
-    with pytest.raises(Undecided, match="the allocation itself is not possible"):
+    with pytest.raises(Undecided, match="the allocation is not possible"):
         BY_KEY[key].check(case, Altered(lambda x: x * 10))
-    lie = of("tenants", "over", speed=[[2], [5]], gpus=[[1, 1]], report=[[3]], liar=[[1]])
-    with pytest.raises(Undecided, match="the allocation itself is not possible"):
+    lie = of("tenants", MisreportKind.OVER, speed=[[2], [5]], gpus=[[1, 1]], report=[[3]], liar=[[1]])
+    with pytest.raises(Undecided, match="the allocation is not possible"):
         no_gain(lie, Altered(lambda x: x * 10))
 
 
@@ -273,11 +275,11 @@ def test_a_counterexample_is_one_for_the_audit_too(key: str) -> None:
 
 def test_the_papers_lie_pays_what_it_says() -> None:
     """Fig. 2: u1 of (1,2), (1,4) reports 3 and has 5/3 instead of 3/2, of 3 with the whole cluster."""
-    case = of("tenants", "over", speed=[[2], [4]], gpus=[[1, 1]], report=[[3]], liar=[[1]])
+    case = of("tenants", MisreportKind.OVER, speed=[[2], [4]], gpus=[[1, 1]], report=[[3]], liar=[[1]])
     found = no_gain(case, oef.cooperative())
     assert found.slack == (F(3, 2) - F(5, 3)) / 3
     assert found.explanation == "u1 reports speeds (1, 3), not (1, 2), and has 5/3 instead of 3/2"
-    honest = of("tenants", "under", speed=[[4], [2]], gpus=[[1, 1]], report=[[3]], liar=[[1]])
+    honest = of("tenants", MisreportKind.UNDER, speed=[[4], [2]], gpus=[[1, 1]], report=[[3]], liar=[[1]])
     assert no_gain(honest, oef.cooperative()).slack >= 0
 
 
@@ -291,8 +293,8 @@ def test_with_search_the_counterexample_is_smaller() -> None:
 
 @pytest.mark.parametrize(("policy", "kind", "key"), sorted(PROVED))
 def test_what_is_proved_holds_and_has_a_claim(policy: str, kind: EntityKind, key: str) -> None:
-    assert claims()[PROVED[policy, kind, key]].expected is ClaimVerdict.TRUE
-    assert policy in claims()[PROVED[policy, kind, key]].policies
+    assert all_claims()[PROVED[policy, kind, key]].expected is ClaimVerdict.TRUE
+    assert policy in all_claims()[PROVED[policy, kind, key]].policies
     found = decide_cell(make_policy(policy), kind, BY_KEY[key], SMALL, policy)
     assert found.holds
     assert found.text == "proved"
@@ -301,7 +303,7 @@ def test_what_is_proved_holds_and_has_a_claim(policy: str, kind: EntityKind, key
 @pytest.mark.parametrize("name", policy_names())
 def test_every_policy_stays_within_the_gpus(name: str) -> None:
     policy = make_policy(name)
-    for kind, why in refused_kinds(policy).items():
+    for kind, why in supported_kinds(policy).items():
         if not why:
             found = decide_cell(policy, kind, BY_KEY["capacity"], Effort(instances=4, seconds=0), name)
             assert found.holds is not False
@@ -338,7 +340,7 @@ def test_a_spoilt_file_of_kept_cases_is_one_clear_line(
 ) -> None:
     there = tmp_path / "refuting.json"
     there.write_text(text)
-    monkeypatch.setattr(property_matrix, "KEPT", there)
+    monkeypatch.setattr(property_matrix, "STORED", there)
     with pytest.raises(UnusableFile, match=r"refuting.json cannot be read: \w+Error"):
         property_matrix.stored_refutations.__wrapped__()
 
@@ -347,4 +349,4 @@ def test_what_is_kept_is_found_at_once() -> None:
     """A joint lie that a search of 20 seconds does not find."""
     found = decide_cell(baselines.efficiency_only(), "tenants", BY_KEY["group"], Effort(instances=1, seconds=0))
     assert found.counterexample is not None
-    assert len(found.counterexample.case.liars) == 2
+    assert len(found.counterexample.case.misreporters) == 2

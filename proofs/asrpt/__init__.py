@@ -1,4 +1,4 @@
-"""What A-SRPT claims: iterations, mappings, and how far its schedules are from the optimum [ASRPT]."""
+"""The claims of A-SRPT: iterations, mappings, and the distance of its schedules from the optimum [ASRPT]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All placements of a small job, and random jobs too large for that."""
+"""All placements of a small job, and random larger jobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hetopt.stages.servers import Servers
 
 
 def random_case(rng: np.random.Generator, stages: int, most: int, servers: int) -> tuple[Pipeline, Servers]:
-    """A job of so many stages with at most so many replicas each, and servers of 8 GPUs with room for it, 1 to 8 free.
+    """A job of ``stages`` stages with at most ``most`` replicas each, and servers of 8 GPUs, 1 to 8 free, that fit it.
 
     Stages take 5 to 100 ms each way; parameters and outputs are between 10^5 and 10^8.5 bytes, uniform in the exponent.
     """
@@ -28,7 +28,7 @@ def random_case(rng: np.random.Generator, stages: int, most: int, servers: int) 
 
 
 def every_placement(pipeline: Pipeline, servers: Servers) -> Iterator[Whole]:
-    """All (S, M) tables of replicas for which there is room."""
+    """All (S, M) tables of replicas that fit."""
     ways = [list(_compositions(k, len(servers))) for k in pipeline.replicas.tolist()]
     for rows in product(*ways):
         table = np.array(rows)

@@ -1,4 +1,4 @@
-"""Theorem 1 of A-SRPT: how far from the optimum it can be."""
+"""Theorem 1 of A-SRPT: the ratio of its total completion time to the optimum."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from hetopt.stages.pipeline import Pipeline
 F = Fraction
 
 Plain = tuple[int, Fraction]
-"""GPUs and seconds of a job that exchanges nothing."""
+"""GPUs and seconds of a job without communication."""
 
 
 # -- families of jobs that exchange nothing, on one server, all there at the start -----------------------------------
 
 
 def run_plain(gpus: int, jobs: Sequence[Plain], *, slots: bool = False) -> Runs:
-    """A-SRPT's schedule, with right predictions; with ``slots`` on the virtual machine, too."""
+    """A-SRPT's schedule with true predictions; ``slots`` apply to the virtual machine, too."""
     servers = servers_of((gpus,), F(1), F(1))
     fleet = Fleet(servers, HeavyEdge(), Asynchronous())
     pipelines = {k: Pipeline.of(staged_job("job", (F(k),), (F(1),), (F(0),), ())).exact() for k, _ in jobs}
@@ -44,25 +44,25 @@ def run_plain(gpus: int, jobs: Sequence[Plain], *, slots: bool = False) -> Runs:
 
 
 def checked(runs: Runs, gpus: int) -> Fraction:
-    """The sum of completion times of a schedule that fits.
+    """The sum of completion times of a schedule within the capacity.
 
     Raises
     ------
     AssertionError
-        It does not.
+        The schedule exceeds the capacity.
     """
     assert overfull(runs, (gpus,), closed=False)[0] <= 0, "more GPUs are in use than there are"
     return total_completion(runs)
 
 
 def one_a_slot(gpus: int) -> Fraction:
-    """Gamma_A / OPT_A in slots, of as many jobs of one GPU and one second as there are GPUs."""
+    """Gamma_A / OPT_A in slots, with one job of one GPU and one second per GPU."""
     together = tuple(PlacedRun(i, F(0), F(1), (1,)) for i in range(gpus))
     return checked(run_plain(gpus, [(1, F(1))] * gpus, slots=True), gpus) / checked(together, gpus)
 
 
 def in_turns(half: int) -> Fraction:
-    """Gamma_A over the sum of a better schedule, of narrow long and wide short jobs in turns, on 2 q GPUs."""
+    """Gamma_A over the sum of a better schedule, for alternating narrow long and wide short jobs on 2 q GPUs."""
     gpus, pairs = 2 * half, half * half
     long = F(gpus - 1, 2)
     jobs = [(2, long), (gpus - 1, F(1))] * pairs
@@ -73,7 +73,7 @@ def in_turns(half: int) -> Fraction:
 
 
 def in_turns_formula(q: int) -> Fraction:
-    """What that is for every q."""
+    """Formula of :func:`in_turns` for every q."""
     return F(4 * q**4 + 2 * q**3 + 4 * q**2 + 6 * q - 4, 8 * q**3 + q**2 + q)
 
 
@@ -81,7 +81,7 @@ def in_turns_formula(q: int) -> Fraction:
 
 
 def combined() -> str:
-    """For sympy: the lemmas added up, and the last term against the theorem's at the least that OPT_A can be."""
+    """For sympy: the sum of the lemmas, and the last term compared with the theorem's at the least OPT_A."""
     import sympy
 
     names = "tau rho G spare I g alpha least eps opt"
@@ -114,9 +114,9 @@ TURNS = r"""
 $G = 2 q$ GPUs, $q^2$ narrow jobs of 2 GPUs and $(G - 1) / 2$ seconds and $q^2$ wide ones of $G - 1$ GPUs and 1
 second, in turns, all there at 0. On the virtual machine each needs $(G - 1) / G$ seconds, so it completes them in
 turns (of equals the first; lengths that grow by as little as you like bring the same about). A narrow and a wide
-job do not fit beside each other, and nobody overtakes. Let $T = (G - 1) / G$ and $D = (G + 1) / 2$. The virtual
+job do not fit beside each other, and no job overtakes. Let $T = (G - 1) / G$ and $D = (G + 1) / 2$. The virtual
 machine completes the $i$-th pair by $2 i T \le T + i D - 1$, as $D - 2 T \ge 1 / G$ ($q \ge 2$), so it holds up
-nobody but the first: the $i$-th pair is done at $T + i D - 1$ and $T + i D$. The other schedule runs the wide ones
+no job but the first: the $i$-th pair is done at $T + i D - 1$ and $T + i D$. The other schedule runs the wide ones
 first, then the narrow ones $q$ at a time. With both sums the quotient is $(4 q^4 + 2 q^3 + 4 q^2 + 6 q - 4) / (8
 q^3 + q^2 + q)$, about $q / 2 = G / 4$, and the optimum is no larger than the other schedule's sum."""
 
@@ -179,7 +179,7 @@ completes one a slot, at $1, \dots, G$, each starts then and is done a second la
         paper="A-SRPT",
         place="Theorem 1",
         statement=SLOW + THEOREM,
-        procedure=ForAll(scheduling_space(talking=True, inside="slow", arriving=False), bound(theorem_1)),
+        procedure=ForAll(scheduling_space(communicating=True, inside="slow", arriving=False), bound(theorem_1)),
         expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("asrpt",),

@@ -19,7 +19,7 @@ MACHINE = ("the virtual machine was run by shortest remaining time first", EXACT
 
 @dataclass(frozen=True)
 class BoundTerms:
-    """What the bounds are made of.
+    """The quantities in the bounds.
 
     Attributes
     ----------
@@ -45,13 +45,13 @@ class BoundTerms:
 
     @classmethod
     def of(cls, case: SchedulingCase, *, sharper: bool = False) -> BoundTerms:
-        """Of these jobs.
+        """The quantities of a case.
 
         Parameters
         ----------
         sharper:
-            alpha_max is the longest iteration of all placements, and busy GPUs are counted as whole numbers; else as
-            the paper has both.
+            Whether alpha_max is the longest iteration of all placements, and busy GPUs are integers; else both are as
+            printed.
         """
         least = [min(uses.values()) for uses in case.fastest]
         most = case.longest if sharper else case.apart
@@ -71,16 +71,16 @@ class BoundTerms:
 
 @dataclass(frozen=True)
 class BoundSides:
-    """A bound on one case.
+    """Both sides of a bound for one case.
 
     Attributes
     ----------
     left, right:
-        Its sides.
+        Both sides.
     names:
-        What they are.
+        Names of the sides.
     shown:
-        Titles and schedules, drawn where the bound does not hold.
+        Draws the schedules if the bound does not hold.
     certificate:
         What was verified.
     """
@@ -102,7 +102,7 @@ class BoundSides:
 
     @property
     def ratio(self) -> Fraction:
-        """How much of the bound is used."""
+        """Fraction of the bound that is used."""
         return self.left / self.right if self.right else F(int(self.left > 0))
 
 
@@ -140,7 +140,7 @@ def lemma_2(
 
 
 def each_job(case: SchedulingCase, *, sharper: bool = False) -> BoundSides:
-    """``C_i <= (1 + tau + rho G/(G-g)) C~_i + g alpha/(G-g) epsilon + n_i alpha_i``, where it is tightest."""
+    """``C_i <= (1 + tau + rho G/(G-g)) C~_i + g alpha/(G-g) epsilon + n_i alpha_i``, for the tightest job."""
     q, virtual, runs = BoundTerms.of(case, sharper=sharper), case.virtual(predicted=True), case.asrpt()
     factor, wrong = 1 + q.delay + q.rho * F(q.gpus, q.spare), q.widest * q.most / q.spare * q.error
     sides = []
@@ -172,10 +172,10 @@ def lemma_3(case: SchedulingCase, *, slots: bool = False, sharper: bool = False)
 
 
 def over_and_under(case: SchedulingCase) -> BoundSides:
-    """``OPT_A~1 <= OPT_A1 + I (what is predicted too much) - (what is predicted too little)``, on the machine."""
+    """``OPT_A~1 <= OPT_A1 + I (overpredicted) - (underpredicted)``, in seconds on the virtual machine."""
     wrong, right = (case.virtual(predicted=predicted).total for predicted in (True, False))
     pairs = zip(case.sizes(predicted=True), case.sizes(predicted=False), strict=True)
-    more = [told - true for told, true in pairs]
+    more = [predicted - true for predicted, true in pairs]
     over, under = (sum((max(F(0), sign * v) for v in more), F(0)) for sign in (1, -1))
     return BoundSides(wrong, right + len(more) * over - under, ("OPT_A~1", "the bound"), certificate=MACHINE)
 
@@ -183,7 +183,7 @@ def over_and_under(case: SchedulingCase) -> BoundSides:
 def theorem_1(
     case: SchedulingCase, *, slots: bool = False, virtual_slots: bool = False, sharper: bool = False, more: int = 0
 ) -> BoundSides:
-    """Gamma_A against the printed multiple of OPT_A; with ``more`` that much more."""
+    """Gamma_A and the printed multiple of OPT_A, increased by ``more``."""
     q, virtual = BoundTerms.of(case, sharper=sharper), case.virtual(predicted=True, slots=virtual_slots)
     runs, best = case.asrpt(slots=slots, virtual_slots=virtual_slots), case.optimum(slots=slots)
     share = F(q.gpus, q.spare)
@@ -198,10 +198,10 @@ def theorem_1(
 
 
 def bound(sides: Callable[[SchedulingCase], BoundSides]) -> Callable[[SchedulingCase], Finding]:
-    """The finding of a bound."""
+    """The function that decides a bound."""
     return lambda case: sides(case).finding
 
 
-def used(sides: Callable[[SchedulingCase], BoundSides]) -> Callable[[SchedulingCase], Fraction]:
-    """How much of a bound is used."""
+def used_fraction(sides: Callable[[SchedulingCase], BoundSides]) -> Callable[[SchedulingCase], Fraction]:
+    """The function that returns the used fraction of a bound."""
     return lambda case: sides(case).ratio

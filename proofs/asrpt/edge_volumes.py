@@ -1,4 +1,4 @@
-"""Section IV-B: the bytes that a job's graph has on its edges, against what flows in an iteration."""
+"""Section IV-B: the bytes on the edges of a job's graph, compared with the data flow of an iteration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ F = Fraction
 
 
 def two_stages(numbers: CaseNumbers) -> StagedCase:
-    """Two stages on one server; ``replicas`` (1, 2) and ``outputs`` (1, 1), nothing to reduce."""
+    """Two stages on one server without AllReduce; ``replicas`` (1, 2) and ``outputs`` (1, 1)."""
     replicas = numbers.row("replicas")
     job = staged_job("job", replicas, (F(1), F(1)), (F(0), F(0)), numbers.row("outputs"))
     return StagedCase(job, (int(sum(replicas)),), F(1), F(1))
@@ -28,7 +28,7 @@ LINKS = Space(
 
 
 def all_links(case: StagedCase, weight: Fraction) -> Finding:
-    """Whether links of that weight between all pairs of replicas carry what is handed on and its gradients."""
+    """Whether links of this weight between all pairs of replicas carry the outputs and their gradients."""
     before, after = (int(k) for k in case.pipeline.replicas)
     flows = 2 * before * exact(case.pipeline.outputs[0])
     words = (
@@ -41,12 +41,12 @@ def all_links(case: StagedCase, weight: Fraction) -> Finding:
 
 
 def weight_of_the_graph(case: StagedCase) -> Fraction:
-    """Of a link of the library's graph; nothing is reduced, so its other edges weigh nothing."""
+    """Weight of a link of the library's graph; without AllReduce its other edges have no weight."""
     return exact(max(job_graph(case.pipeline).weight.tolist()))
 
 
 def weight_of_one_copy(case: StagedCase) -> Fraction:
-    """2 d_out / k of the stage that hands on."""
+    """2 d_out / k of the sending stage."""
     return 2 * exact(case.pipeline.outputs[0]) / int(case.pipeline.replicas[0])
 
 
@@ -66,7 +66,7 @@ REPLICATED = Space(
 
 
 def tree_bytes(replicas: int, parameters: Fraction) -> tuple[list[Fraction], list[Fraction]]:
-    """Bytes that each replica sends and that each edge of either tree carries, edge by edge.
+    """Bytes sent by each replica, and carried by each edge of either tree, edge by edge.
 
     Each tree works on half of the parameters: every edge carries that half up, to be added, and the sums down.
     """

@@ -1,4 +1,4 @@
-"""Section IV-B: cuts of the job's graph, Heavy-Edge's and the least, and what they say about iterations."""
+"""Section IV-B: Heavy-Edge's and the least cut of the job's graph, and their relation to iteration times."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ALL_MAPPINGS = "all mappings of replicas to servers were enumerated, their cuts 
 
 @dataclass(frozen=True, eq=False)
 class CutCase:
-    """A job whose replicas take all GPUs there are.
+    """A job whose replicas use all GPUs.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class CutCase:
 
     @cached_property
     def mappings(self) -> list[tuple[int, ...]]:
-        """Server of each replica, in all ways."""
+        """All mappings: server of each replica."""
         seats = [m for m, n in enumerate(self.placing.free) for _ in range(n)]
         return sorted(set(permutations(seats)))
 
@@ -74,14 +74,14 @@ class CutCase:
         """Heavy-Edge's mapping."""
         return tuple(HeavyEdge()(self.placing.pipeline, self.placing.servers).server.tolist())
 
-    def told(self, server: tuple[int, ...]) -> str:
-        """A mapping in words, server by server."""
+    def text_of(self, server: tuple[int, ...]) -> str:
+        """A mapping as text, server by server."""
         labels = job_graph(self.placing.pipeline).labels
         groups = ([v for v, m in zip(labels, server, strict=True) if m == n] for n in range(len(self.placing.free)))
         return " | ".join(", ".join(group) for group in groups)
 
     def picture(self, title: str, server: tuple[int, ...]) -> SharesPicture:
-        """Which replicas are on which server, and what is cut."""
+        """Picture of the replicas on each server, with the cut."""
         table = [[int(m == n) for n in range(len(self.placing.free))] for m in server]
         cut = fraction_text(self.cuts[self.mappings.index(server)])
         return placement_picture(
@@ -90,7 +90,7 @@ class CutCase:
 
 
 def cut_space(space: Space[StagedCase]) -> Space[CutCase]:
-    """The same cases, with mappings."""
+    """The same cases with their mappings."""
 
     def build(numbers: CaseNumbers) -> CutCase | None:
         case = space.build(numbers)
@@ -100,22 +100,24 @@ def cut_space(space: Space[StagedCase]) -> Space[CutCase]:
 
 
 def heavy_edge_cuts_least(case: CutCase) -> Finding:
-    """The cut of Heavy-Edge against the least of all."""
+    """Compare the cut of Heavy-Edge with the least cut."""
     own, least = case.cuts[case.mappings.index(case.heavy_edge)], min(case.cuts)
     best = case.mappings[case.cuts.index(least)]
-    words = f"{case.told(case.heavy_edge)} cuts {fraction_text(own)} bytes, {case.told(best)} {fraction_text(least)}"
+    words = (
+        f"{case.text_of(case.heavy_edge)} cuts {fraction_text(own)} bytes, {case.text_of(best)} {fraction_text(least)}"
+    )
     shown = (case.picture("Heavy-Edge", case.heavy_edge), case.picture("the least cut", best))
     return Finding(least - own, words, (ALL_MAPPINGS,), shown)
 
 
 def least_cut_is_fastest(case: CutCase) -> Finding:
-    """The fastest of the least cuts against the fastest of all."""
+    """Compare the fastest mapping of a least cut with the fastest mapping."""
     least, fastest = min(case.cuts), min(case.alphas)
     alpha, i = min((a, i) for i, (a, cut) in enumerate(zip(case.alphas, case.cuts, strict=True)) if cut == least)
     j = case.alphas.index(fastest)
     words = (
-        f"{case.told(case.mappings[i])} cuts {fraction_text(least)} bytes and takes {fraction_text(alpha)} s; "
-        f"{case.told(case.mappings[j])} cuts {fraction_text(case.cuts[j])} and takes {fraction_text(fastest)} s"
+        f"{case.text_of(case.mappings[i])} cuts {fraction_text(least)} bytes and takes {fraction_text(alpha)} s; "
+        f"{case.text_of(case.mappings[j])} cuts {fraction_text(case.cuts[j])} and takes {fraction_text(fastest)} s"
     )
     shown = (
         case.picture(f"the least cut, {fraction_text(alpha)} s", case.mappings[i]),

@@ -1,4 +1,4 @@
-"""Sections III-C and IV-B: what is NP-hard, by reductions that are run on small cases in both directions."""
+"""Sections III-C and IV-B: NP-hardness, by reductions that are tested on small cases in both directions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ F = Fraction
 
 
 def packs(items: tuple[int, ...], room: tuple[int, ...]) -> bool:
-    """Whether the items fit into bins with so much room."""
+    """Whether the items fit into bins of these sizes."""
     if not items:
         return True
     first, rest = items[0], items[1:]
@@ -36,14 +36,14 @@ def packs(items: tuple[int, ...], room: tuple[int, ...]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class BinPackingCase:
-    """Items, and servers that they would fill.
+    """Items, and servers that they may fill.
 
     Attributes
     ----------
     items:
-        How large they are.
+        Sizes of the items.
     servers, size:
-        How many servers, and GPUs of each; the items add up to all GPUs.
+        Number of servers, and GPUs of each; the items sum to all GPUs.
     """
 
     items: tuple[int, ...]
@@ -52,7 +52,7 @@ class BinPackingCase:
 
     @property
     def weight(self) -> int:
-        """Of edges within an item; those between items weigh 1 and are fewer."""
+        """Weight of edges within an item; edges between items weigh 1 and are fewer."""
         return max(3, len(self.items))
 
     @cached_property
@@ -85,7 +85,7 @@ PACKINGS = Space(
 
 
 def cut_tells(case: BinPackingCase) -> Finding:
-    """Whether the least cut and the shortest iteration both tell whether the items fill the servers."""
+    """Whether the least cut and the shortest iteration both decide whether the items fill the servers."""
     fits = packs(case.items, (case.size,) * case.servers)
     cut, alpha = min(case.job.cuts), min(case.job.alphas)
     right = (cut < case.weight) == fits and (alpha < case.weight) == fits
@@ -101,14 +101,14 @@ def cut_tells(case: BinPackingCase) -> Finding:
 
 @dataclass(frozen=True, eq=False)
 class ThreePartitionCase:
-    """Jobs of one second, of which three at most fit beside each other.
+    """Jobs of one second, at most three of which fit beside each other.
 
     Attributes
     ----------
     gpus:
-        Of the server, B.
+        GPUs of the server, B.
     widths:
-        GPUs of the jobs, each more than B/4 and less than B/2; together B for each three.
+        GPUs of the jobs, each more than B/4 and less than B/2; their sum is B for every three jobs.
     """
 
     gpus: int
@@ -137,7 +137,7 @@ THIRD = 7
 
 
 def _choose_triples(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
-    """Widths about a third of the server, moved by steps that cancel."""
+    """Widths of about a third of the server, changed by steps that cancel."""
     widths = [F(THIRD)] * sizes["j"]
     for i, j in combinations(range(sizes["j"]), 2):
         step = choose((F(1), F(2), F(3), F(0)))
@@ -155,7 +155,7 @@ TRIPLES = Space(
 
 
 def sum_tells(case: ThreePartitionCase) -> Finding:
-    """Whether the least sum tells whether the jobs split into threes that fill the server."""
+    """Whether the least sum decides whether the jobs split into triples that fill the server."""
     rounds = len(case.widths) // 3
     fits, threes = packs(case.widths, (case.gpus,) * rounds), F(3 * rounds * (rounds + 1), 2)
     words = f"the least sum is {fraction_text(case.least)}, in threes {fraction_text(threes)}"

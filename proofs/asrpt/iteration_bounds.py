@@ -1,4 +1,4 @@
-"""Sections III-B and IV-B: the longest and the shortest iteration, and what the paper computes in their place."""
+"""Sections III-B and IV-B: the longest and the shortest iteration, and the paper's approximations of them."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ def one_server_is_enough(case: StagedCase) -> bool:
 
 
 def one_to_spare(case: StagedCase) -> bool:
-    """B_intra >= B_inter, one server is too small for the job, and there is one more than it needs."""
+    """B_intra >= B_inter, one server is too small for the job, and there is one more server than it needs."""
     gpus, size = case.pipeline.gpus, case.free[0]
     return fast_links(case) and size < gpus <= size * (len(case.free) - 1)
 
 
 def nothing_above_apart(case: StagedCase) -> Finding:
-    """alpha_max as computed against the longest iteration of all placements."""
+    """Compare the computed alpha_max with the longest iteration of all placements."""
     longest = max(case.alphas)
     x = case.placements[case.alphas.index(longest)]
-    words = f"{case.told(x)} takes {fraction_text(longest)} s, all apart {fraction_text(case.apart)} s"
+    words = f"{case.text_of(x)} takes {fraction_text(longest)} s, all apart {fraction_text(case.apart)} s"
     return Finding(case.apart - longest, words, (ALL_PLACEMENTS,), (case.picture("the longest", x, longest),))
 
 
 def side_by_side_is_slower(case: StagedCase) -> Finding:
-    """Two replicas on one server against both apart: above 0 only if together is strictly slower."""
+    """Compare two replicas on one server with both apart: above 0 only if one server is strictly slower."""
     together = exact(case.seconds(np.array([[1], [1]]))[()])
     more = together - case.apart
     return Finding(
@@ -72,10 +72,10 @@ def slow_inside(numbers: CaseNumbers) -> StagedCase | None:
 
 
 def greedy_is_shortest(case: StagedCase) -> Finding:
-    """alpha~_min against the shortest iteration of all placements."""
+    """Compare alpha~_min with the shortest iteration of all placements."""
     x = case.placements[case.alphas.index(case.shortest)]
     words = (
-        f"servers filled one after the other: {fraction_text(case.greedy)} s; {case.told(x)}: "
+        f"servers filled one after the other: {fraction_text(case.greedy)} s; {case.text_of(x)}: "
         f"{fraction_text(case.shortest)} s"
     )
     shown = (
@@ -92,14 +92,14 @@ def greedy_between(case: StagedCase) -> Finding:
 
 
 def fewest_servers_are_best(case: StagedCase) -> Finding:
-    """The shortest iteration on the fewest servers, however they are filled, against the shortest on more."""
+    """Compare the shortest iteration on the fewest servers with the shortest one on more servers."""
     servers = [int(x.any(axis=0).sum()) for x in case.placements]
     least = min(servers)
     few, many = (
         min((alpha, i) for i, (alpha, m) in enumerate(zip(case.alphas, servers, strict=True)) if (m > least) is more)
         for more in (False, True)
     )
-    placement = case.told(case.placements[many[1]])
+    placement = case.text_of(case.placements[many[1]])
     words = f"on {least} servers at best {fraction_text(few[0])} s; {placement}: {fraction_text(many[0])} s"
     shown = (
         case.picture(f"on {least} servers at best", case.placements[few[1]], few[0]),
@@ -123,7 +123,7 @@ INTRA = 12
 
 
 def two_by_two(parameters: int) -> StagedCase:
-    """Two stages of two replicas, nothing to compute, on two servers of three GPUs; B_inter / g = 1."""
+    """Two stages of two replicas without computation on two servers of three GPUs; B_inter / g = 1."""
     h, none = F(parameters), F(0)
     job = staged_job("job", (F(2), F(2)), (none, none), (h, h), (F(1),))
     return StagedCase(job, (3, 3), F(1), F(INTRA))
@@ -136,7 +136,7 @@ def greedy_over_shortest(parameters: int) -> Fraction:
 
 
 def exchange_grows(neighbours: int) -> Callable[[], list[Any]]:
-    """For z3: a stage on a server that is slower than apart though B >= b, with so many neighbouring stages."""
+    """For z3: a stage on one server that is slower than apart although B >= b, with ``neighbours`` stages beside it."""
 
     def problem() -> list[Any]:
         from z3 import And, Int, Or, Real, Sum, ToReal

@@ -1,4 +1,4 @@
-"""Equations (4) to (7): what one iteration takes, against sums over pairs of replicas and AllReduces step by step."""
+"""Equations (4) to (7): the time of an iteration, compared with sums over replicas and step-by-step AllReduces."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ HALF = F(1, 2)
 
 @dataclass(frozen=True, eq=False)
 class PlacedJob:
-    """A job, and where its replicas are.
+    """A job, and the placement of its replicas.
 
     Attributes
     ----------
     placing:
-        The job, and servers with as many GPUs as it uses.
+        The job, and servers with exactly the GPUs that it uses.
     x:
         (S, M) replicas.
     """
@@ -44,7 +44,7 @@ class PlacedJob:
 
     @property
     def replicas(self) -> list[int]:
-        """(S,) of each stage."""
+        """(S,) replicas of each stage."""
         return [int(k) for k in self.placing.pipeline.replicas]
 
     @property
@@ -54,7 +54,7 @@ class PlacedJob:
 
 
 def placed_space(stages: tuple[int, int], servers: tuple[int, int], *, fast_inside: bool = False) -> Space[PlacedJob]:
-    """Placements; with ``fast_inside`` B_intra >= B_inter, g being the most GPUs that a server gives."""
+    """Placements; with ``fast_inside`` B_intra >= B_inter, where g is the largest number of GPUs of a server."""
 
     def build(numbers: CaseNumbers) -> PlacedJob | None:
         x = np.array([[int(v) for v in row] for row in numbers["x"]])
@@ -90,18 +90,18 @@ def placed_space(stages: tuple[int, int], servers: tuple[int, int], *, fast_insi
 # -- between stages --------------------------------------------------------------------------------------------------
 
 
-def handed_on(case: PlacedJob) -> list[Fraction]:
-    """(S,) d_out, and 0 of the last stage."""
+def stage_outputs(case: PlacedJob) -> list[Fraction]:
+    """(S,) d_out, 0 for the last stage."""
     outputs = [exact(d) for d in case.placing.pipeline.outputs]
     return [*outputs[:-1], F(0)]
 
 
 def exchange_by_pairs(case: PlacedJob, s: int, m: int) -> Fraction:
-    """Seconds in which a replica of stage s on server m exchanges with each replica of the stages beside it.
+    """Seconds in which a replica of stage s on server m exchanges data with the replicas of the adjacent stages.
 
-    What a replica hands on is split evenly over the replicas of the next stage, and as much comes back as gradients.
+    Its output is split evenly over the replicas of the next stage, and gradients of the same size come back.
     """
-    k, d = case.replicas, handed_on(case)
+    k, d = case.replicas, stage_outputs(case)
     total = F(0)
     for r in (s - 1, s + 1):
         if 0 <= r < len(k):
@@ -141,7 +141,7 @@ def ring_bytes(replicas: int, parameters: Fraction) -> list[Fraction]:
     Raises
     ------
     AssertionError
-        Somebody does not have all gradients in the end, or has one twice.
+        Some replica does not have all gradients in the end, or has one twice.
     """
     k = replicas
     held = [[{i} for _ in range(k)] for i in range(k)]  # replica -> chunk -> whose gradients are in it
@@ -174,8 +174,8 @@ def reduce_by_steps(case: PlacedJob, s: int, m: int) -> Fraction:
 # -- over iterations -------------------------------------------------------------------------------------------------
 
 
-def many(case: PlacedJob, iterations: int) -> Fraction:
-    """Seconds until an asynchronous pipeline has done so many iterations, stage by stage."""
+def pipeline_seconds(case: PlacedJob, iterations: int) -> Fraction:
+    """Seconds until an asynchronous pipeline has done these iterations, stage by stage."""
     done = [F(0)] * len(case.replicas)
     for _ in range(iterations):
         before = F(0)
@@ -196,7 +196,7 @@ ITERATIONS = (1, 2, 7)
 def paced_by_slowest(case: PlacedJob) -> Finding:
     """Whether n iterations take n alpha and, once, the other stages' seconds."""
     alpha, once = exact(case.placing.seconds(case.x)[()]), sum(stage_seconds(case), F(0))
-    off = max(abs(many(case, n) - (n - 1) * alpha - once) for n in ITERATIONS)
+    off = max(abs(pipeline_seconds(case, n) - (n - 1) * alpha - once) for n in ITERATIONS)
     return Finding(-off, f"{fraction_text(once)} s once and {fraction_text(alpha)} s for each further iteration")
 
 

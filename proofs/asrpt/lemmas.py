@@ -1,11 +1,20 @@
-"""Lemmas 1 to 3 of A-SRPT, in slots as the paper has them and in continuous time, with and without hypotheses."""
+"""Lemmas 1 to 3 of A-SRPT, in slots as printed and in continuous time, with and without hypotheses."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
 
-from hetopt.proofs.asrpt.bound_sides import BoundSides, bound, each_job, lemma_1, lemma_2, lemma_3, over_and_under, used
+from hetopt.proofs.asrpt.bound_sides import (
+    BoundSides,
+    bound,
+    each_job,
+    lemma_1,
+    lemma_2,
+    lemma_3,
+    over_and_under,
+    used_fraction,
+)
 from hetopt.proofs.asrpt.scheduling_cases import PREDICTED, SchedulingCase, scheduling_space
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict
 from hetopt.proofs.ledger.procedures import ForAll
@@ -14,32 +23,34 @@ from hetopt.proofs.ledger.space import Space, integers
 F = Fraction
 HALF = F(1, 2)
 
-RIGHT = scheduling_space(talking=True, iterations=integers(1, 4))
-"""Right predictions, B_intra >= B_inter / g, G > g_max."""
+RIGHT = scheduling_space(communicating=True, iterations=integers(1, 4))
+"""True predictions, B_intra >= B_inter / g, G > g_max."""
 
-WRONG = scheduling_space(talking=True, iterations=integers(1, 4), predicted=PREDICTED, delayed=True)
+WRONG = scheduling_space(communicating=True, iterations=integers(1, 4), predicted=PREDICTED, delayed=True)
 """The same with predictions of any kind, and delays."""
 
 ANY = scheduling_space(
-    talking=True, iterations=integers(1, 4), predicted=PREDICTED, delayed=True, spare=False, inside="any"
+    communicating=True, iterations=integers(1, 4), predicted=PREDICTED, delayed=True, spare=False, inside="any"
 )
-"""Any bandwidths, and jobs that need all GPUs."""
+"""Any bandwidths, and jobs that may need all GPUs."""
 
 
 def in_whole_slots(case: SchedulingCase) -> bool:
-    """Whether jobs take whole seconds wherever they run."""
+    """Whether all jobs take whole seconds on all placements."""
     return all(length.denominator == 1 for uses in case.lengths for length in uses.values())
 
 
-SLOTTED = scheduling_space(in_whole_slots, most_gpus=6, talking=True, predicted=PREDICTED, iterations=integers(1, 4))
+SLOTTED = scheduling_space(
+    in_whole_slots, most_gpus=6, communicating=True, predicted=PREDICTED, iterations=integers(1, 4)
+)
 """G > g_max, B_intra >= B_inter / g, no delays, and jobs that take whole slots."""
 
 
 def holds(
     space: Space[SchedulingCase], sides: Callable[[SchedulingCase], BoundSides], *, measured: bool = True
 ) -> ForAll[SchedulingCase]:
-    """A bound that is to hold; where ``measured``, with how much of it is used."""
-    return ForAll(space, bound(sides), ratio=used(sides) if measured else None, share=HALF)
+    """A bound that must hold; with ``measured`` its tightness is measured."""
+    return ForAll(space, bound(sides), ratio=used_fraction(sides) if measured else None, share=HALF)
 
 
 SLOTS = "Time goes in slots of one second: jobs start with a slot, and a slot of the virtual machine serves one job. "
@@ -116,7 +127,7 @@ CLAIMS = (
         paper="A-SRPT",
         place="Lemma 1",
         statement=SLOW + LEMMA_1,
-        procedure=ForAll(scheduling_space(talking=True, inside="slow", arriving=False), bound(lemma_1)),
+        procedure=ForAll(scheduling_space(communicating=True, inside="slow", arriving=False), bound(lemma_1)),
         expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("asrpt",),
@@ -183,7 +194,7 @@ CLAIMS = (
         place="Lemma 2",
         statement=SLOW + LEMMA_2,
         procedure=ForAll(
-            scheduling_space(talking=True, inside="slow", arriving=False, predicted=PREDICTED), bound(lemma_2)
+            scheduling_space(communicating=True, inside="slow", arriving=False, predicted=PREDICTED), bound(lemma_2)
         ),
         expected=ClaimVerdict.FALSE,
         printed=False,
@@ -258,7 +269,7 @@ CLAIMS = (
         place="Lemma 3",
         statement=SLOW + LEMMA_3,
         procedure=ForAll(
-            scheduling_space(talking=True, inside="slow", arriving=False, predicted=PREDICTED), bound(lemma_3)
+            scheduling_space(communicating=True, inside="slow", arriving=False, predicted=PREDICTED), bound(lemma_3)
         ),
         expected=ClaimVerdict.FALSE,
         printed=False,

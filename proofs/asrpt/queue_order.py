@@ -1,4 +1,4 @@
-"""SRPT on one machine, the order of A-SRPT's queue, and what eq. (3) says of a job that has just completed."""
+"""SRPT on one machine, the order of A-SRPT's queue, and eq. (3) at the completion of a job."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HALF = F(1, 2)
 
 
 def shortest_first_is_best(case: PreemptiveCase) -> Finding:
-    """SRPT's sum of completion times against the least of all ways to give each second to a job."""
+    """Compare SRPT's sum of completion times with the least of all assignments of seconds to jobs."""
     found = srpt([F(r) for r in case.arrivals], [F(n) for n in case.sizes]).total
     least = least_total(case.arrivals, case.sizes)
     return Finding(
@@ -32,7 +32,7 @@ def shortest_first_is_best(case: PreemptiveCase) -> Finding:
 
 
 def shortest_first_is_best_on_two(case: PreemptiveCase) -> Finding:
-    """SRPT on all machines, ties settled in the best way, against the least of all ways to give each second to jobs."""
+    """Compare SRPT on all machines, with the best way to break ties, with the least of all assignments."""
     ways = [best_seconds(case.arrivals, case.sizes, case.machines, shortest=shortest) for shortest in (True, False)]
     found, least = (total for total, _ in ways)
     words = f"{found} by SRPT, however ties are settled, {least} at best"
@@ -41,7 +41,7 @@ def shortest_first_is_best_on_two(case: PreemptiveCase) -> Finding:
 
 
 def in_virtual_order(case: SchedulingCase) -> Finding:
-    """Whether who completes earlier on the virtual machine starts no later."""
+    """Whether jobs that complete earlier on the virtual machine start no later."""
     virtual = case.virtual(predicted=True)
     start = {run.job: run.start for run in case.asrpt()}
     pairs = [(i, j) for i in start for j in start if virtual.ends[i] < virtual.ends[j]]
@@ -50,7 +50,7 @@ def in_virtual_order(case: SchedulingCase) -> Finding:
 
 
 def smaller_starts_first(case: SchedulingCase) -> Finding:
-    """Whether who is predicted to need less on the virtual machine starts no later."""
+    """Whether jobs with a smaller predicted size on the virtual machine start no later."""
     sizes, runs = case.sizes(predicted=True), case.asrpt()
     start = {run.job: run.start for run in runs}
     pairs = [(i, j) for i in start for j in start if sizes[i] < sizes[j]]
@@ -117,7 +117,7 @@ CLAIMS = (
         place="Algorithm 1",
         statement="Jobs start in the order in which they complete in the virtual schedule.",
         procedure=ForAll(
-            scheduling_space(talking=True, predicted=PREDICTED, delayed=True, iterations=integers(1, 3)),
+            scheduling_space(communicating=True, predicted=PREDICTED, delayed=True, iterations=integers(1, 3)),
             in_virtual_order,
             share=HALF,
         ),
@@ -146,7 +146,7 @@ CLAIMS = (
         statement="Jobs with larger predicted workloads start no earlier than those with smaller ones, if all "
         "arrive at the same time.",
         procedure=ForAll(
-            scheduling_space(arriving=False, talking=True, predicted=PREDICTED, delayed=True),
+            scheduling_space(arriving=False, communicating=True, predicted=PREDICTED, delayed=True),
             smaller_starts_first,
             share=HALF,
         ),
@@ -168,7 +168,7 @@ CLAIMS = (
         expected=ClaimVerdict.FALSE,
         policies=("asrpt",),
         instead="asrpt/eq-3-half-open",
-        note="A job counts at the moment of its completion, so nobody may start just then. In slots each job costs one "
+        note="A job counts at the moment of its completion, so no job may start just then. In slots each job costs one "
         "more; in continuous time a job would have to wait for the first moment after another, which there is not, and "
         "(8) has no optimum.",
     ),
@@ -178,7 +178,7 @@ CLAIMS = (
         place="eqs. (1) to (3)",
         statement=r"A-SRPT's schedule satisfies (1), (2), and (3) with $t_i \le t < t_i + n_i \alpha_i$.",
         procedure=ForAll(
-            scheduling_space(spare=False, inside="any", talking=True, predicted=PREDICTED, delayed=True),
+            scheduling_space(spare=False, inside="any", communicating=True, predicted=PREDICTED, delayed=True),
             lambda c: never_overfull(c, closed=False),
             share=HALF,
         ),

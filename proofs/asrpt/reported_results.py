@@ -1,4 +1,4 @@
-"""Tables I and II, and what the paper measured."""
+"""Tables I and II, and measured results of the paper."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NETWORKS = (
 )
 
 NEAR = F(1, 20)
-"""Part by which counts of parameters differ, say in heads and vocabularies."""
+"""Relative tolerance of counts of parameters, which differ e.g. in heads and vocabularies."""
 
 JOBS = 758_223
 """Of the trace, after cleaning [ASRPT, section V-A]."""
@@ -53,7 +53,7 @@ def table_1() -> Computation:
 
 
 def table_2() -> Computation:
-    """What follows from the numbers that are printed."""
+    """Consequences of the printed numbers."""
     vgg19, gpt = F("88.11") / F("82.96"), F("2288.12") / F("1.52")
     return Computation(
         (
@@ -77,7 +77,7 @@ def shares() -> Computation:
 
 
 def measured(key: str, place: str, statement: str, why: str) -> Claim:
-    """What cannot be computed here."""
+    """A claim that cannot be computed here."""
     return Claim(
         key=f"asrpt/{key}",
         paper="A-SRPT",

@@ -40,7 +40,7 @@ USUALLY_HEAVY = F(3, 2)
 
 @dataclass(frozen=True)
 class PlacedRun:
-    """A job that runs on so many GPUs of each server."""
+    """A job that runs on ``use`` GPUs of each server."""
 
     job: int
     start: Fraction
@@ -70,12 +70,12 @@ def schedule_picture(title: str, runs: Runs, free: Sequence[int]) -> Timeline:
 
 
 def overfull(runs: Runs, free: Sequence[int], *, closed: bool) -> tuple[int, Fraction, int]:
-    """The most GPUs of a server in use beyond those it has, when, and where [ASRPT, eq. 3].
+    """Largest excess of used GPUs over a server's capacity, its time and server [ASRPT, eq. 3].
 
     Parameters
     ----------
     closed:
-        A job counts at the moment of its completion, too.
+        Whether a job still counts at the moment of its completion.
     """
     found = [(-free[0], F(0), 0)]
     for time in {run.start for run in runs} | {run.end for run in runs}:
@@ -96,14 +96,14 @@ def optimal(
     Parameters
     ----------
     lengths:
-        For each job GPUs per server -> seconds; servers are alike.
+        For each job GPUs per server -> seconds; servers are equal.
     slots:
         Jobs start in whole seconds.
 
     Notes
     -----
-    An optimal schedule stays one when each job, in the order of starts, starts as early as its GPUs allow. So orders
-    times GPUs are tried; partial sums and the earliest ends that are conceivable bound the search.
+    A schedule stays optimal if each job, in the order of starts, starts as early as its GPUs allow. So all orders and
+    GPUs are enumerated; partial sums and the earliest possible ends bound the search.
     """
     soonest = [r + min(uses.values()) for r, uses in zip(arrivals, lengths, strict=True)]
     best: list[tuple[Fraction, Runs]] = []
@@ -117,10 +117,10 @@ def optimal(
         unused = [m for m in range(len(free)) if not any(run.use[m] for run in placed)]
         for at, i in enumerate(left):
             if any(arrivals[j] == arrivals[i] and lengths[j] == lengths[i] for j in left[:at]):
-                continue  # jobs that are alike start in their order
+                continue  # equal jobs start in their order
             for use, length in lengths[i].items():
                 if any(use[m] < use[n] for m, n in pairwise(unused)):
-                    continue  # servers on which nobody is yet are alike
+                    continue  # unused servers are equal
                 start = _earliest(placed, use, arrivals[i], length, free, slots)
                 run = PlacedRun(i, start, start + length, use)
                 search(tuple(j for j in left if j != i), (*placed, run), sofar + run.end)
@@ -132,7 +132,7 @@ def optimal(
 def _earliest(
     placed: Runs, use: tuple[int, ...], arrival: Fraction, length: Fraction, free: Sequence[int], slots: bool
 ) -> Fraction:
-    """The first start from which on the GPUs are free for so long; running intervals are half-open."""
+    """The first start at which the GPUs are free for ``length``; running intervals are half-open."""
     starts = {arrival, *(run.end for run in placed if run.end > arrival)}
     for start in sorted({whole_slot(t) for t in starts} if slots else starts):
         moments = [start, *(run.start for run in placed if start < run.start < start + length)]
@@ -156,12 +156,12 @@ def asrpt(
     virtual: MachineSchedule | None = None,
     slots: bool = False,
 ) -> Runs:
-    """What A-SRPT does, in the order of starts [ASRPT, Algorithm 1].
+    """A-SRPT's schedule, in the order of starts [ASRPT, Algorithm 1].
 
     Parameters
     ----------
     virtual:
-        What the virtual machine does; by default what the library's own does, in continuous time.
+        The virtual machine's schedule; by default that of the library, in continuous time.
     slots:
         Jobs start in whole seconds.
     """
@@ -359,14 +359,14 @@ def fastest_iterations(pipeline: Pipeline, servers: Servers) -> DurationByPlacem
 
 
 Bandwidths = Literal["fast", "slow", "any"]
-"""B_intra >= B_inter / g, below, or either."""
+"""B_intra >= B_inter / g, B_intra < B_inter / g, or any."""
 
 HEAVY = (F(1), F(3, 2), F(4))
 DELAY = (F(0), F(1, 2), F(1), F(2))
 PREDICTED = (F(0), F(1, 2), *integers(1, 6))
 
 KNOWN = {"behind": F(0), "parameters": F(0), "outputs": F(1), "arrivals": F(0), "iterations": F(1)}
-"""What a job has where there is no table of it; its predicted iterations are then the true ones."""
+"""Entries of absent tables; without a table of predictions these are the true iterations."""
 
 
 def scheduling_space(
@@ -376,28 +376,28 @@ def scheduling_space(
     most_gpus: int = 4,
     spare: bool = True,
     inside: Bandwidths = "fast",
-    talking: bool = False,
+    communicating: bool = False,
     arriving: bool = True,
     predicted: tuple[Fraction, ...] = (),
     iterations: tuple[Fraction, ...] = (),
     delayed: bool = False,
 ) -> Space[SchedulingCase]:
-    """Jobs for which ``where`` holds.
+    """Cases for which ``where`` holds.
 
     Parameters
     ----------
     most_gpus:
-        Of the cluster.
+        Largest number of GPUs of the cluster.
     spare:
         G > g_max.
-    talking:
-        Jobs have AllReduces and a second stage; else alpha is the same everywhere.
+    communicating:
+        Whether jobs have AllReduces and a second stage; else alpha is the same for all placements.
     arriving:
-        Jobs come over time; else all at once.
+        Whether jobs arrive over time; else all at once.
     predicted, iterations:
-        What these may be; without any, predictions are right, and a job has one iteration.
+        Possible values; without them predictions are true, and a job has one iteration.
     delayed:
-        COMM_HEAVY and tau are part of the case; else 3/2 and 0.
+        Whether COMM_HEAVY and tau are part of the case; else they are 3/2 and 0.
     """
     tables = {
         "servers": TableShape(1, 1, integers(1, 3)),
@@ -405,7 +405,7 @@ def scheduling_space(
         "replicas": TableShape(1, "i", integers(1, 3)),
         "seconds": TableShape(1, "i", integers(1, 4)),
     }
-    if talking:
+    if communicating:
         tables["behind"] = TableShape(1, "i", integers(0, 2))
         tables["parameters"] = TableShape(1, "i", integers(0, 6))
         tables["outputs"] = TableShape(1, "i", integers(1, 6))
@@ -424,9 +424,9 @@ def scheduling_space(
 
     def build(numbers: CaseNumbers) -> SchedulingCase | None:
         widest = max(
-            int(k + (numbers.row("behind")[i] if talking else 0)) for i, k in enumerate(numbers.row("replicas"))
+            int(k + (numbers.row("behind")[i] if communicating else 0)) for i, k in enumerate(numbers.row("replicas"))
         )
-        nic, intra = numbers.row("bandwidth") if talking else (F(1), F(1))
+        nic, intra = numbers.row("bandwidth") if communicating else (F(1), F(1))
         gpus = int(numbers.one("servers") * numbers.one("gpus"))
         agrees = {"fast": intra >= nic, "slow": intra < nic, "any": True}[inside]
         if not (allowed(gpus, widest) and agrees):
@@ -449,7 +449,7 @@ def scheduling_space(
                 rows[name].append(choose(values))
         found = {name: (tuple(row),) for name, row in rows.items()}
         found |= {"servers": ((servers,),), "gpus": ((gpus,),)}
-        if talking:
+        if communicating:
             nic = choose(integers(2, 6) if inside == "slow" else integers(1, 6))
             agree = {"fast": integers(int(nic), 12), "slow": integers(1, int(nic) - 1), "any": integers(1, 12)}[inside]
             found["bandwidth"] = ((nic, choose(agree)),)
@@ -460,7 +460,7 @@ def scheduling_space(
 
 
 def case_of(numbers: CaseNumbers) -> SchedulingCase:
-    """The jobs and servers of such tables."""
+    """The case of these tables."""
     columns = zip(*(_column(numbers, key) for key in ("replicas", "seconds", *KNOWN)), strict=True)
     jobs = tuple(_job(i, *column) for i, column in enumerate(columns))
     iterations = _column(numbers, "iterations")
@@ -491,6 +491,6 @@ def _job(i: int, k: Fraction, p: Fraction, behind: Fraction, h: Fraction, d: Fra
 
 @lru_cache(maxsize=4096)
 def _pipeline(stages: tuple[Stage, ...]) -> Pipeline:
-    """The same stages always give the same object, so that what is known of it is found again."""
+    """Equal stages give the same object, whose cached properties are reused."""
     gpus = sum(stage.gpus for stage in stages)
     return Pipeline.of(Job("job", {"GPU": 1.0}, 1.0, gpus, stages=stages)).exact()

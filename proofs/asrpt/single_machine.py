@@ -21,14 +21,14 @@ F = Fraction
 
 @dataclass(frozen=True)
 class MachineSchedule:
-    """What a machine does.
+    """The schedule of a machine.
 
     Attributes
     ----------
     ends:
-        When each job completes.
+        Completion time of each job.
     bars:
-        (job, start, end) of each time without interruption.
+        (job, start, end) of each uninterrupted period.
     """
 
     ends: tuple[Fraction, ...]
@@ -41,19 +41,19 @@ class MachineSchedule:
 
     @property
     def order(self) -> list[int]:
-        """Jobs as they complete; of those that complete at once the first."""
+        """Jobs in the order of completion; equal times in the order of the jobs."""
         return sorted(range(len(self.ends)), key=lambda i: (self.ends[i], i))
 
     def picture(self, title: str) -> Timeline:
-        """The machine's one lane."""
+        """Picture of the machine's schedule."""
         return Timeline(title, tuple(TimelineBar("virtual machine", a, b, f"job{i + 1}") for i, a, b in self.bars))
 
 
 def srpt(arrivals: Sequence[Fraction], sizes: Sequence[Fraction], *, slots: bool = False) -> MachineSchedule:
     """Shortest remaining time first.
 
-    Of jobs with equal time left the one that runs goes on, then the earlier arrival; what needs nothing is done as it
-    arrives. With ``slots`` a slot of one second serves one job, to whose end the job stays; arrivals are whole.
+    Of jobs with equal remaining time the running one continues, then the earlier arrival; jobs of size 0 complete on
+    arrival. With ``slots`` each slot of one second serves one job; arrivals are integers.
     """
     left, time, running = dict(enumerate(sizes)), min(arrivals), -1
     ends, bars = dict[int, Fraction](), list[tuple[int, Fraction, Fraction]]()
@@ -76,12 +76,12 @@ def srpt(arrivals: Sequence[Fraction], sizes: Sequence[Fraction], *, slots: bool
 
 
 class KnownCompletions(VirtualMachine):
-    """A virtual machine whose completions are known beforehand.
+    """A virtual machine with given completion times.
 
     Parameters
     ----------
     ends:
-        Job -> when it completes.
+        Job -> completion time.
     """
 
     def __init__(self, ends: dict[str, Fraction]) -> None:
@@ -90,17 +90,17 @@ class KnownCompletions(VirtualMachine):
         self._ends = ends
 
     def arrive(self, time: Number, job: str, size: Number) -> None:
-        """Nothing to do."""
+        """Do nothing: completion times are given."""
 
     def completed(self, time: Number) -> list[str]:
-        """Jobs that have completed by ``time`` since this was last asked."""
+        """Jobs completed by ``time`` since the last call."""
         done = [job for job in self._coming if self._ends[job] <= time]
         self._coming = self._coming[len(done) :]
         return done
 
     @property
     def next(self) -> Number:
-        """When the next job completes."""
+        """The next completion time."""
         return self._ends[self._coming[0]] if self._coming else float("inf")
 
 
@@ -114,10 +114,10 @@ JobsBySecond = tuple[tuple[int, tuple[int, ...]], ...]
 def best_seconds(
     arrivals: Sequence[int], sizes: Sequence[int], machines: int = 1, *, shortest: bool = False
 ) -> tuple[int, JobsBySecond]:
-    """The least sum of completion times over all ways to give each second of each machine to a job, and such a way.
+    """The least sum of completion times over all assignments of seconds of machines to jobs, and an assignment.
 
-    Numbers are whole, and a job is on one machine at a time. With ``shortest`` only those with the least left run, and
-    all ways to settle ties are tried.
+    All numbers are integers, and a job runs on one machine at a time. With ``shortest`` only jobs with the least
+    remaining time run, with all ways to break ties.
     """
 
     @cache
@@ -145,7 +145,7 @@ def least_total(arrivals: Sequence[int], sizes: Sequence[int]) -> int:
 
 
 def drawn_seconds(title: str, seconds: JobsBySecond) -> Timeline:
-    """Who runs when; machines are alike, so a job that goes on stays where it was."""
+    """Picture of an assignment; machines are equal, so a continuing job stays on its machine."""
     bars, before = list[TimelineBar](), dict[int, int]()
     for time, run in seconds:
         lanes = {i: before[i] for i in run if i in before}
@@ -158,12 +158,12 @@ def drawn_seconds(title: str, seconds: JobsBySecond) -> Timeline:
 
 @dataclass(frozen=True)
 class PreemptiveCase:
-    """Jobs of one GPU that may be interrupted.
+    """Jobs of one GPU that can be preempted.
 
     Attributes
     ----------
     arrivals, sizes:
-        Whole seconds.
+        Integer seconds.
     machines:
         GPUs.
     """

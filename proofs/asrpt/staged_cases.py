@@ -1,4 +1,4 @@
-"""One job in stages on servers, in fractions: its placements, their iterations, and spaces of such cases."""
+"""One job in stages on servers, in fractions: its placements, their iteration times, and spaces of such cases."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def staged_job(
     work: Fraction = ONE,
     arrival: Fraction = ZERO,
 ) -> Job:
-    """A job of stages that each take ``seconds`` in an iteration; ``outputs`` of all but the last."""
+    """A job of stages with ``seconds`` per iteration each; ``outputs`` of all stages but the last."""
     stages = tuple(
         Stage(int(k), float(p), 0.0, parameter_bytes=float(h), output_bytes=float(d))
         for k, p, h, d in zip(replicas, seconds, parameters, (*outputs, F(0)), strict=True)
@@ -56,7 +56,7 @@ def staged_job(
 
 
 def cluster_of(free: Sequence[int], nic: Fraction, intra: Fraction) -> Cluster:
-    """Servers with so many GPUs; ``nic`` is the part of the card that comes with each GPU, B_inter / g."""
+    """Servers with these free GPUs; ``nic`` is the network bandwidth per GPU, B_inter / g."""
     servers = tuple(
         Server(f"server{m + 1}", {"GPU": n}, nic_bytes_per_s=float(nic * n), intra_bytes_per_s=float(intra))
         for m, n in enumerate(free)
@@ -65,25 +65,25 @@ def cluster_of(free: Sequence[int], nic: Fraction, intra: Fraction) -> Cluster:
 
 
 def servers_of(free: Sequence[int], nic: Fraction, intra: Fraction) -> Servers:
-    """The same for the model of an iteration, with bandwidths as fractions."""
+    """The servers of :func:`cluster_of` for iteration times, with bandwidths as fractions."""
     names = tuple(f"server{m + 1}" for m in range(len(free)))
     alike = [as_fractions(np.array([value] * len(free), dtype=object)) for value in (nic, intra)]
     return Servers(names, np.array(free), *alike)
 
 
 def exact(value: Any) -> Fraction:
-    """An entry of an array of fractions; sums of nothing are whole numbers of numpy's own kind."""
+    """An entry of an array as a fraction; numpy returns an integer for an empty sum."""
     return value if isinstance(value, Fraction) else Fraction(index(value))
 
 
 @dataclass(frozen=True, eq=False)
 class StagedCase:
-    """A job, and servers with room for it.
+    """A job, and servers on which it fits.
 
     Attributes
     ----------
     job:
-        In stages whose numbers are short, so that its floats are what is meant.
+        The job; its numbers are exact as floats.
     free:
         GPUs of each server.
     nic, intra:
@@ -131,17 +131,17 @@ class StagedCase:
 
     @cached_property
     def apart(self) -> Fraction:
-        """alpha_max as the paper computes it: every replica on a server of its own."""
+        """alpha_max as the paper computes it: every replica on its own server."""
         return exact(Asynchronous().most(self.pipeline, self.servers))
 
     @cached_property
     def greedy(self) -> Fraction:
-        """alpha~_min: Heavy-Edge on servers that are filled one after the other."""
+        """alpha~_min: Heavy-Edge on servers that are filled one after another."""
         return exact(self._empty.fewest(self.pipeline))
 
     @property
     def greedily(self) -> Whole:
-        """Where :attr:`greedy` places the replicas."""
+        """The placement of :attr:`greedy`."""
         offer = self._empty.offer(self.pipeline, consolidate=True)
         assert offer is not None, "there is room"
         x = np.zeros((len(self.pipeline), len(self.free)), dtype=int)
@@ -153,13 +153,13 @@ class StagedCase:
     def _empty(self) -> Fleet:
         return Fleet(self.servers, HeavyEdge(), Asynchronous())
 
-    def told(self, x: Whole) -> str:
-        """A placement in words, server by server."""
+    def text_of(self, x: Whole) -> str:
+        """A placement as text, server by server."""
         columns = ("+".join(f"{n} of S{s + 1}" for s, n in enumerate(column) if n) for column in x.T.tolist())
         return " | ".join(column or "nothing" for column in columns)
 
     def picture(self, title: str, x: Whole, alpha: Fraction) -> SharesPicture:
-        """Replicas of each stage on each server, and how long an iteration takes."""
+        """Picture of the replicas of each stage on each server, with the iteration time."""
         stages = [f"S{s + 1}" for s in range(len(x))]
         return placement_picture(f"{title}: {fraction_text(alpha)} s", stages, x.tolist(), self.free)
 
@@ -178,7 +178,7 @@ def equal_servers_space(
     Parameters
     ----------
     ladder:
-        Bytes and bandwidths to choose from; then nothing has to be computed.
+        Possible bytes and bandwidths; without computation times.
     """
 
     def build(numbers: CaseNumbers) -> StagedCase | None:
@@ -196,7 +196,7 @@ def equal_servers_space(
 
 
 def full_servers_space(*, stages: tuple[int, int] = (1, 3), servers: tuple[int, int] = (2, 3)) -> Space[StagedCase]:
-    """A job on servers that have just as many free GPUs as it needs; B_intra >= g B_inter / g for the largest."""
+    """A job on servers with exactly the GPUs that it needs; B_intra >= g B_inter / g for the largest server."""
 
     def build(numbers: CaseNumbers) -> StagedCase | None:
         free = tuple(map(int, numbers.row("free")))
@@ -250,5 +250,5 @@ def _job(numbers: CaseNumbers, **known: tuple[Fraction, ...]) -> Job:
 
 
 def _ways(replicas: Sequence[Fraction], servers: int) -> int:
-    """At most so many placements."""
+    """Upper bound of the number of placements."""
     return prod(comb(int(k) + servers - 1, servers - 1) for k in replicas)

@@ -1,21 +1,21 @@
 """A-SRPT's evaluation [ASRPT, section V].
 
-What the paper leaves open is decided here; nothing is chosen by its result.
+This module decides what the paper leaves open; nothing was chosen by its result.
 
 - The trace is generated (:class:`~hetopt.traces.pai.PAILike`), since the public part of PAI's has neither groups nor
-  users: 758,223 jobs in 63.9 days. Each group trains one of the paper's networks, whose times are derived from what is
-  published of them (:mod:`hetopt.models.asrpt.networks`); a job's iterations are its duration over those on the fewest
-  servers. Predictors learn from the first four fifths and from nothing later, as the paper trains its forest. The jobs
-  that are scheduled are the first of the last fifth, at the rate at which they come in the trace.
-- With a scale of s there are s times as many jobs in the trace and in each experiment. So that the cluster is loaded
-  alike, it has the square root of s of its servers, at least 16 (twice what the largest job needs), and jobs come at as
-  large a part of their rate; the time simulated is then about the square root of s of the whole.
-- tau is 1 in simulations, for which the paper prints none, and 0 on the testbed.
-- Fig. 5: two servers of 7 GPUs of 12 GB, as fast as those for which times are derived; only networks that they have
-  room for. The three sets of 75 jobs are at the beginning, after a third and after two thirds of the last fifth.
-- Fig. 7: the share is that of groups which use one GPU; of jobs it is about the same.
+  users: 758,223 jobs in 63.9 days. Each group trains one of the paper's networks, whose times are derived from
+  published data (:mod:`hetopt.models.asrpt.networks`); a job's iterations are its duration over those on the fewest
+  servers. Predictors learn from the first four fifths only, as the paper trains its forest. The scheduled jobs are
+  the first ones of the last fifth, at the arrival rate of the trace.
+- A scale of s multiplies the number of jobs in the trace and in each experiment by s. To keep the load, the numbers of
+  servers (at least 16, twice the need of the largest job) and the arrival rate are multiplied by the square root of s;
+  so the simulated time is multiplied by about the square root of s.
+- tau is 1 in simulations, where the paper prints no value, and 0 on the testbed.
+- Fig. 5: two servers with 7 GPUs of 12 GB, of the speed for which times are derived; only networks that fit on them.
+  The three sets of 75 jobs begin at the start, after one third and after two thirds of the last fifth.
+- Fig. 7: the share is the share of groups that use one GPU; the share of jobs is about the same.
 - Fig. 8: jobs take as many iterations as with cards of 10 Gbit/s.
-- Fig. 9: 75,000 jobs. Means and medians are those of the group, 0 where it was not seen, as for the forest.
+- Fig. 9: 75,000 jobs. Means and medians are computed per group, and are 0 for unknown groups, as for the forest.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from hetopt.proofs.evaluations.recurring import Recurring, RecurringTrace, draw_
 from hetopt.registry import make_predictor
 
 FOREST, PERFECT = "asrpt", "asrpt-perfect"
-"""A-SRPT as it is, and with the truth."""
+"""A-SRPT with the forest's predictions, and with true lengths."""
 
 OTHER_PREDICTORS = {"asrpt-median": "median", "asrpt-mean": "mean"}
 """Label -> predictor."""
@@ -60,7 +60,7 @@ LENGTHS = (0.1, 0.3, 1.0)
 RATES = (0.25, 0.5, 0.75)
 
 CORRECT = "within 10 %"
-"""What counts as predicted correctly; the paper does not say."""
+"""Definition of a correct prediction; the paper gives none."""
 
 V_A, V_B = "section V-A", "section V-B"
 
@@ -68,7 +68,7 @@ TRACE, MOST = 758_223, 250
 """Jobs of the trace, and servers of the cluster."""
 
 FEWEST = 16
-"""Servers that a scaled cluster has at least."""
+"""Least number of servers of a scaled cluster."""
 
 FIGS_7_TO_9 = 75_000
 
@@ -113,12 +113,12 @@ def parts(scale: EvaluationScale) -> tuple[EvaluationPart, ...]:
         EvaluationPart("predictors", "Fig. 9: four predictors", Experiment(alone, predictors, seeds), False),
         EvaluationPart(
             "lengths",
-            "lengths wrong by a known part, beside predictors",
+            "lengths with errors of a known size, beside predictors",
             Experiment(wrong, predictors[:1], seeds),
             False,
         ),
         EvaluationPart(
-            "rates", "jobs that come more slowly, since no load is printed", Experiment(rates, every, seeds), False
+            "rates", "lower arrival rates, since no load is printed", Experiment(rates, every, seeds), False
         ),
     )
 
@@ -129,14 +129,14 @@ def servers_of(scale: EvaluationScale) -> int:
 
 
 def trace_jobs(scale: EvaluationScale) -> int:
-    """Jobs of the whole trace; enough that what comes after its past is as many as any experiment asks for."""
+    """Jobs of the whole trace; its last fifth is large enough for every experiment."""
     return max(scale.count(TRACE), 5 * scale.count(max(SIZES)), 5 * TESTBED_SETS * TESTBED_JOBS)
 
 
-def findings(stores: Stores) -> list[ComparedResult]:
-    """All that the parts which were run give."""
+def compared_results(stores: Stores) -> list[ComparedResult]:
+    """The results of the parts that were run."""
     found: list[ComparedResult] = []
-    for part, own in _FOUND.items():
+    for part, own in _RESULTS_OF_PARTS.items():
         if part in stores:
             found += own(stores[part])
     if {"lengths", "predictors"} <= set(stores):
@@ -157,10 +157,10 @@ def _against_each(
         ours = totals(store, FOREST, baseline)
         if len(ours):
             each = ours.groupby(level="workload").mean()
-            told = ", ".join(f"{name}: {each[name]:.3g}" for name in names if name in each.index)
+            values = ", ".join(f"{name}: {each[name]:.3g}" for name in names if name in each.index)
             what = f"Total JCT: asrpt / {baseline}"
             printed = f"{100 * least:.0f} to {100 * most:.0f} % less"
-            yield ComparedResult(key, place, what, printed, 1 - most, ours.tolist(), f"{baseline}: {told}", 1 - least)
+            yield ComparedResult(key, place, what, printed, 1 - most, ours.tolist(), f"{baseline}: {values}", 1 - least)
 
 
 def _sizes(store: Store) -> Iterator[ComparedResult]:
@@ -175,15 +175,15 @@ def _sizes(store: Store) -> Iterator[ComparedResult]:
         [(run.key.workload, queue_part(run)) for run in completed_runs(store, FOREST)], columns=["on", "part"]
     )
     mean = waits.groupby("on")["part"].mean()
-    told = ", ".join(f"{name}: {mean[name]:.2f}" for n in SIZES if (name := f"jobs-{n}") in mean.index)
+    values = ", ".join(f"{name}: {mean[name]:.2f}" for n in SIZES if (name := f"jobs-{n}") in mean.index)
     what = "Part of A-SRPT's wait that comes after the virtual machine has completed a job"
-    yield ComparedResult("ASRPT-017", f"{V_B}, Fig. 6", what, "", nan, waits["part"].tolist(), f"Wait: {told}")
+    yield ComparedResult("ASRPT-017", f"{V_B}, Fig. 6", what, "", nan, waits["part"].tolist(), f"Wait: {values}")
     alone = [single_share(instance_of(run)) for run in completed_runs(store, FOREST)]
     yield ComparedResult("ASRPT-019", V_B, "Share of jobs on one GPU", "over 0.7", 0.7, alone)
 
 
 def queue_part(run: Run) -> float:
-    """Of the time that A-SRPT's jobs wait, the part after their completion on the virtual machine; NaN without any."""
+    """Fraction of the waiting time after a job's completion on the virtual machine; NaN if no job waits."""
     workload, seed, jobs = _workload(run.data["settings"]["workload"]), run.key.seed, run.table("jobs")
     instance, least = workload.instance(seed), draw_trace(workload.trace, seed).networks.of
     predicted = fixed_predictions(workload.trace, seed, make_predictor("forest")).predict(instance.jobs).tolist()
@@ -199,7 +199,7 @@ def queue_part(run: Run) -> float:
 
 
 def _until(machine: VirtualMachine, time: float) -> dict[str, float]:
-    """Job -> when it completed, of those that had not been told."""
+    """Job -> completion time, for jobs completed since the last call."""
     done: dict[str, float] = {}
     while (then := machine.next) <= time and then < inf:
         done |= dict.fromkeys(machine.completed(then), float(then))
@@ -224,7 +224,7 @@ def _cards(store: Store) -> Iterator[ComparedResult]:
 
 
 def _rates(store: Store) -> Iterator[ComparedResult]:
-    """The comparison of Fig. 6 where jobs come more slowly."""
+    """The comparison of Fig. 6 at lower arrival rates."""
     each = _each(store)
     rows = pd.DataFrame(
         [(run.key.workload, busy_part(run)) for run in completed_runs(store, FOREST)], columns=["on", "part"]
@@ -240,7 +240,7 @@ def _rates(store: Store) -> Iterator[ComparedResult]:
 
 
 def busy_part(run: Run) -> float:
-    """Part of all GPUs that trained from the first arrival to the last."""
+    """Fraction of all GPUs that train between the first and the last arrival."""
     rounds, arrivals = run.table("rounds"), run.table("jobs")["arrival"]
     during = rounds[rounds["end"] <= arrivals.max()]
     seconds = float(during["end"].max() - arrivals.min())
@@ -266,7 +266,7 @@ def _each(store: Store) -> pd.DataFrame:
 
 
 def _on(workload: str, table: pd.DataFrame) -> pd.DataFrame:
-    """Rows of that workload; index ``seed``."""
+    """Rows of this workload; index ``seed``."""
     if "workload" not in table.index.names:  # nothing ran
         return table.iloc[:0]
     return table[table.index.get_level_values("workload") == workload].droplevel("workload")
@@ -295,7 +295,7 @@ def _predictors(store: Store) -> Iterator[ComparedResult]:
 
 
 def _lengths(wrong: Store, right: Store) -> Iterator[ComparedResult]:
-    """What errors of a known size cost; the paper bounds it in Theorem 1 and measures none."""
+    """The cost of errors of a known size; the paper bounds it in Theorem 1, and does not measure it."""
     truth = metric_values(right, "total_flow", PERFECT).groupby(level="seed").mean()
     for part in LENGTHS:
         own = _on(f"wrong-{100 * part:g}", metric_values(wrong, "total_flow", FOREST).to_frame("total"))["total"]
@@ -303,7 +303,7 @@ def _lengths(wrong: Store, right: Store) -> Iterator[ComparedResult]:
         yield ComparedResult("ASRPT-022", f"{V_B}, Fig. 9", what, "", nan, ratios(own, truth).tolist())
 
 
-_FOUND = {
+_RESULTS_OF_PARTS = {
     "testbed": _testbed,
     "jobs": _sizes,
     "single": _shares,
@@ -311,40 +311,42 @@ _FOUND = {
     "rates": _rates,
     "predictors": _predictors,
 }
-"""Part -> its findings."""
+"""Part -> function that computes its results."""
 
 
-def _workload(said: object) -> Recurring:
-    assert isinstance(said, dict)
-    workload = workload_of(said)
+def _workload(settings: object) -> Recurring:
+    assert isinstance(settings, dict)
+    workload = workload_of(settings)
     assert isinstance(workload, Recurring)
     return workload
 
 
-_MACHINE = "depends on the machine, and is none of a simulation"
+_MACHINE = "depends on the machine; not a result of a simulation"
 
-_MIG = "the paper measured a server split by MIG; scheduling takes no time here"
+_MIG = "the paper measured a server split by MIG; here scheduling takes no time"
 
 _QUEUE = (
-    "jobs start in the order in which the virtual machine completes them, and nobody overtakes. Where the cluster is "
-    "slower than the virtual machine, for which every gang fits and no card is slow, a queue grows that is served as "
-    "it came: measured afterwards, most of the wait is there, see docs/how-to/reproduce-a-paper.md"
+    "jobs start in the order in which the virtual machine completes them, without backfilling. The cluster is slower "
+    "than the virtual machine, on which every gang fits and no network card is slow; so a first-come-first-served "
+    "queue grows, and most of the waiting time is there, see docs/how-to/reproduce-a-paper.md"
 )
 
 EVALUATION = Evaluation(
     "A-SRPT",
     parts,
-    findings,
-    why={
-        "ASRPT-011": "the generator was calibrated to it: so alike are the jobs of a group",
-        "ASRPT-012": f"{_MIG}; jobs of groups not seen before, which are predicted as 0 and go first however long they "
-        "are, may be more than in the paper's trace: a fifth",
+    compared_results,
+    reasons={
+        "ASRPT-011": "the generator is calibrated to this number by the similarity of the jobs of a group",
+        "ASRPT-012": f"{_MIG}; jobs of unknown groups, a fifth of all, are predicted as 0 and so go "
+        "first whatever their "
+        "length; the paper's trace may have fewer",
         "ASRPT-013": _MIG,
         **dict.fromkeys(("ASRPT-017", "ASRPT-018", "ASRPT-020"), _QUEUE),
-        "ASRPT-021": "the mean error is ruled by the few longest jobs, and so by the tail of lengths that was fitted; "
-        "a fully grown forest is the mean of the group but where the sample of a tree leaves the group out, so that it "
-        "cannot be much better",
-        "ASRPT-022": "the paper does not say how many jobs there are, nor what mean and median predict for new groups",
+        "ASRPT-021": "the few longest jobs, and so the fitted tail of lengths, dominate the mean error; a fully grown "
+        "forest equals the mean of the group except where a tree's sample leaves the group out, so it cannot be much "
+        "better",
+        "ASRPT-022": "the paper states neither the number of jobs nor the predictions of mean and "
+        "median for new groups",
     },
     unmeasured=(
         ComparedResult("ASRPT-010", "section V-A", "Training the forest", "84 s", 84.0, note=_MACHINE),
@@ -357,6 +359,6 @@ EVALUATION = Evaluation(
             note="decided by `pytest benchmarks/test_asrpt.py --benchmark-only --size full`",
         ),
     ),
-    for_all="trace and times of networks are derived from what is published, so that their load on the cluster is not "
-    "the paper's, which prints none",
+    common_reason="trace and times of networks are derived from published data, so their load on the cluster is not "
+    "the paper's, which is not printed",
 )

@@ -1,21 +1,21 @@
 """FFT's evaluation [FFT, section 6].
 
-What the paper leaves open is decided here, before any result was looked at.
+This module decides what the paper leaves open; the decisions were made before any result was known.
 
-- Traces: as :mod:`hetopt.traces.fft` says. The cluster of Traces 3 to 9 has 108 GPUs, three times the testbed's.
+- Traces: see :mod:`hetopt.traces.fft`. The cluster of Traces 3 to 9 has 108 GPUs, three times those of the testbed.
 - A restart takes 34 s besides the transfer of the state: the worked example moves 107 GB over 10 Gbit/s, which takes
   86 s, in 2 min [FFT, Fig. 2]. FFT knows these costs.
-- All policies have rounds of 5 minutes [FFT, section 6.4.1] but AlloX, which decides at events.
-- Tiresias has a queue for each GPU type. The paper says two things of them [FFT, section 6.1.4]: jobs go to one by lot,
-  or to that with least service left, the shortest first. Both are run.
-- Gangs on several servers are slower, as measured where somebody did (:data:`hetopt.decisions.job_rates.MEASURED`); GPT
-  and OPT, of which nobody published it, by 45 %, as Gavel measured it for a Transformer on four GPUs.
-- Every baseline has the placer that is usual for it here, which consolidates; what worse ones cost is measured apart.
-- Datasets lie on shared storage. In the parts about disks each server has 256 GB, the usual size just below what those
-  of Trace 1 take together (277 GB), so that it "reaches capacity"; to delete one takes a minute (ImageNet has 1.3
-  million files). FFT evicts ahead, Gavel when it needs the room [FFT, section 6.2.3].
-- A profiling run takes 30 s, "a limited number of data batches" [FFT, section 5] and loading the model.
-- Lengths that users state are wrong by up to 30 %, each as likely as another.
+- All policies have rounds of 5 minutes [FFT, section 6.4.1] except AlloX, which decides at events.
+- Tiresias has a queue for each GPU type. The paper describes two variants [FFT, section 6.1.4]: jobs go to a random
+  queue, or to the one with the least remaining service, the shortest first. Both are run.
+- Gangs on several servers are slower by published measurements (:data:`hetopt.decisions.job_rates.MEASURED`); GPT and
+  OPT, without such measurements, by 45 %, as Gavel measured for a Transformer on four GPUs.
+- Every baseline has its default placer, which consolidates; the cost of worse placers is measured separately.
+- Datasets lie on shared storage. In the parts about disks each server has 256 GB, the common size just below the total
+  of Trace 1 (277 GB), so that the disk "reaches capacity"; deleting a dataset takes a minute (ImageNet has 1.3 million
+  files). FFT evicts ahead, Gavel on demand [FFT, section 6.2.3].
+- A profiling run takes 30 s: "a limited number of data batches" [FFT, section 5] and loading the model.
+- Stated lengths have uniform errors of up to 30 %.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ WORLD = WorldSettings(restart_seconds=34.0, spread=True, spread_otherwise=0.55)
 DISKS = replace(WORLD, local_disks=True, disk_bytes=256e9, evict_seconds=60.0)
 
 PROFILED = WorldSettings(transfer=False, spread=True, spread_otherwise=WORLD.spread_otherwise, profiling_seconds=30.0)
-"""Nothing but profiling makes jobs lose time, so that what they lose is what it costs."""
+"""Jobs lose time by profiling alone, so the lost time is its cost."""
 
 SETTINGS = {"round_seconds": ROUND, "restart_seconds": WORLD.restart_seconds}
 
@@ -111,8 +111,8 @@ def parts(scale: EvaluationScale) -> tuple[EvaluationPart, ...]:
     )
 
 
-def findings(stores: Stores) -> list[ComparedResult]:
-    """What the parts give that were run."""
+def compared_results(stores: Stores) -> list[ComparedResult]:
+    """The results of the parts that were run."""
     return [
         *_switching(stores),
         *_placement(stores),
@@ -124,7 +124,7 @@ def findings(stores: Stores) -> list[ComparedResult]:
 
 
 def _switching(stores: Stores) -> Iterator[ComparedResult]:
-    """Seconds that restarts take under Gavel over those under FFT, each and in all."""
+    """Seconds of restarts under Gavel over those under FFT, mean and total."""
     for gavel, fft, letters, claim, how in (
         ("disks", "disks-ahead", "ac", 1.59, "with datasets"),
         ("testbed-1", "testbed-1", "bd", 1.28, "without datasets"),
@@ -140,7 +140,7 @@ def _switching(stores: Stores) -> Iterator[ComparedResult]:
 
 
 def _placement(stores: Stores) -> Iterator[ComparedResult]:
-    """Training throughput that other placers lose."""
+    """Training throughput lost by other placers."""
     if "placement" not in stores:
         return
     ours = paces(stores["placement"], HIERARCHICAL)
@@ -156,7 +156,7 @@ def _placement(stores: Stores) -> Iterator[ComparedResult]:
 def profiled_part(store: Store) -> list[float]:
     """Seconds of profiling runs and of the pauses for them, over seconds of training, of each run of FFT.
 
-    In a world in which jobs lose time by nothing else.
+    Valid if jobs lose time by profiling alone.
     """
     found = []
     for run in completed_runs(store, "fft"):
@@ -197,15 +197,15 @@ def _traces(stores: Stores) -> Iterator[ComparedResult]:
 
 
 def _errors(stores: Stores) -> Iterator[ComparedResult]:
-    """Rise of FFT's JCT by wrong lengths."""
-    for key, wrong, right, what, printed, claim in (
+    """Increase of FFT's JCT by wrong lengths."""
+    for key, wrong, right, traces, printed, claim in (
         ("FFT-046", "errors", "testbed-1", "Trace 1", "at most 17 %", 0.17),
         ("FFT-047", "errors-large", "simulation", "Traces 6 and 7", "as low as 8 %", 0.08),
     ):
         if {wrong, right} <= set(stores):
             rise = ratios(*(metric_values(stores[name], "jct_mean", "fft") for name in (wrong, right))) - 1
-            told = f"Rise of JCT by lengths that are wrong by up to 30 %, {what}"
-            yield ComparedResult(key, "section 6.4.2, Fig. 13(b)", told, printed, claim, rise.tolist())
+            what = f"Rise of JCT by lengths that are wrong by up to 30 %, {traces}"
+            yield ComparedResult(key, "section 6.4.2, Fig. 13(b)", what, printed, claim, rise.tolist())
 
 
 def _distributions(stores: Stores) -> Iterator[ComparedResult]:
@@ -225,7 +225,7 @@ def _distributions(stores: Stores) -> Iterator[ComparedResult]:
 
 
 def _fairness(store: Store, system: str) -> list[pd.Series[float]]:
-    """Of each run, the finish-time fairness of its jobs."""
+    """For each run the finish-time fairness of its jobs."""
     return [finish_time_fairness(run.log, instance_of(run))["rho"] for run in completed_runs(store, system)]
 
 
@@ -233,34 +233,39 @@ FOR_ALL = (
     "the traces are not published: ours ask for 0.5 to 0.9 of the GPUs on average (Trace 7 for 1.4), and the fuller a "
     "cluster, the more the order of jobs matters; speeds of most models are measured by others or assumed"
 )
-"""Why all of our numbers may differ."""
+"""Why all numbers may differ."""
 
-_ONE = "a maximum over all jobs rests on one of them"
+_ONE = "a maximum over all jobs depends on one of them"
 
 _LARGE = "loads and cluster of the large traces are not published; some jobs take weeks, as in Philly, and weigh most"
 
 WHY = {
     "FFT-026": "Gavel's placement here consolidates like FFT's; in the paper it does not",
-    "FFT-027": "PAL is told of all speeds as FFT is; it moves no job that runs",
-    "FFT-028": "which of its two Tiresias the paper ran is not said; by lot, a type may be full while others are idle",
-    "FFT-029": "ours is AlloX's matching, exact, for gangs, at once; the paper says that it puts jobs where they add "
-    "least when they come, and does not prefer short ones",
-    "FFT-030": "where arrivals take two days and the cluster keeps up, no order makes the makespan much longer",
+    "FFT-027": "PAL knows all speeds, as FFT does; it never moves a running job",
+    "FFT-028": "the paper does not state which of its two variants of Tiresias it ran; with random "
+    "queues a GPU type may be full "
+    "while others are idle",
+    "FFT-029": "ours is AlloX's exact matching for gangs; the paper describes a greedy assignment at arrival that does "
+    "not prefer short jobs",
+    "FFT-030": "arrivals take two days and the cluster keeps up, so no order makes the makespan much longer",
     "FFT-033": _ONE,
-    "FFT-034": f"{_ONE}; whoever decides in rounds waits for the next one",
-    "FFT-035": "higher-end is what is faster for the job here; the paper may go by price, and V100 is not best for all",
-    "FFT-036": "per job and hour of its presence, so that who finishes jobs sooner counts fewer hours",
-    "FFT-037": "measured on hardware in the paper; here times of disk, deletion and restart are assumed, alike for all",
+    "FFT-034": f"{_ONE}; policies with rounds let jobs wait for the next round",
+    "FFT-035": "higher-end means faster for the job here; the paper may mean the price, and V100 is "
+    "not the fastest for all jobs",
+    "FFT-036": "per job and hour of its presence, so a policy that finishes jobs sooner counts fewer hours",
+    "FFT-037": "measured on hardware in the paper; here the times of disk, deletion and restart are "
+    "assumed, equal for all",
     "FFT-038": "measured on hardware in the paper; here factors by model, those of GPT and OPT assumed",
     "FFT-039": "the length of a profiling run is assumed, and our jobs are as long as Philly's of at most 8 hours",
     "FFT-041": _LARGE,
     "FFT-042": _LARGE,
     "FFT-043": f"{_LARGE}; {_ONE}",
-    "FFT-046": "the paper's is the largest of error rates up to 30 %; ours has this rate, and one draw per seed",
+    "FFT-046": "the paper prints the largest increase over error rates up to 30 %; ours has this "
+    "rate, and one draw per seed",
     "FFT-047": "as FFT-046, on shorter traces",
-    "FFT-048": "words, not numbers, in the paper",
+    "FFT-048": "the paper gives words, not numbers",
 }
-"""Why numbers of single claims may differ, besides."""
+"""Why numbers of single claims may differ in addition."""
 
 UNMEASURED = (
     ComparedResult(
@@ -283,7 +288,7 @@ UNMEASURED = (
         note="no simulation: benchmarks/test_fft.py measures it at this size",
     ),
 )
-"""Claims of section 6 that are not compared here."""
+"""Claims of section 6 that are not compared."""
 
-EVALUATION = Evaluation("FFT", parts, findings, WHY, UNMEASURED, FOR_ALL)
+EVALUATION = Evaluation("FFT", parts, compared_results, WHY, UNMEASURED, FOR_ALL)
 """For ``hetopt reproduce fft``."""

@@ -1,19 +1,19 @@
 """Hadar's and HadarE's evaluation [Hadar, sections IV and VI].
 
-What the paper leaves open is decided here; nothing is chosen by its result. Nothing is scaled: it takes a minute.
+This module decides what the paper leaves open; nothing was chosen by its result. All jobs run: it takes a minute.
 
 - Simulations: the jobs of the instance ``hadar/trace480`` (:class:`~hetopt.proofs.evaluations.hadar_trace.HadarTrace`),
   rounds of 360 s, 10 s for each new allocation. Gavel has max-min fairness, as by default; Tiresias two queues and no
-  promotion; YARN's scheduler has no rounds, but lets jobs start when GPUs come free. The paper names no utility for its
-  simulations: Hadar runs with hetopt's default, negative completion time, and beside it with effective throughput, the
-  paper's example.
+  promotion; YARN's scheduler has no rounds; jobs start when GPUs become free. The paper names no utility for its
+  simulations: Hadar runs with hetopt's default, negative completion time, and with effective throughput, the paper's
+  example.
 - Physical clusters: the instances ``hadar/m1`` to ``m12`` and ``hadar/lab-m1`` to ``-m12``; work and most speeds are
-  assumptions. The paper does not say which slot its comparisons have, so those of 90 and 360 s, the ends of its range,
-  are both compared. 10 s for each new allocation, and 2 s in each round for each copy of a forked job to be merged, of
-  which the paper says that it is a slight part.
-- Latency: in each round the tracker and each copy exchange four messages one after another: what is to be done,
-  parameters, what was done, parameters. Each is late by the latency, so that a copy trains less by four times as much.
-  Streams take no longer, though their windows may hold them up. Slots of 90 s, which have most messages.
+  assumptions. The paper does not state the slot of its comparisons, so both ends of its range, 90 and 360 s, are
+  compared. 10 s for each new allocation, and 2 s per round to merge each copy of a forked job, a "slight" part
+  according to the paper.
+- Latency: in each round the tracker and each copy exchange four messages in sequence: assigned steps, parameters, done
+  steps, parameters. Each is delayed by the latency, so a copy trains less by four times the latency. The throughput of
+  streams stays the same. Slots last 90 s, which causes most messages.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ LATENCIES = (100, 200, 100_000)
 """Microseconds [Hadar, section VI-D]."""
 
 RISES = {100: (0.02, 0.02), 200: (0.025, 0.055), 100_000: (0.04, 0.06)}
-"""Microseconds -> what JCT and TTD rise by [Hadar, section VI-D]."""
+"""Microseconds -> increases of JCT and TTD [Hadar, section VI-D]."""
 
 HOUR = 3600.0
 
@@ -61,7 +61,7 @@ BEST: Mapping[tuple[str, str], Mapping[str, tuple[int, ...]]] = {
     ("hadar", "AWS"): {mix: (360,) if mix == "m3" else (90, 180) for mix in MIXES},
     ("hadar", "laboratory"): {mix: (90,) if mix in _SHORT else (360,) for mix in MIXES},
 }
-"""System and cluster -> mix -> the slots with the highest CRU, any of them, by [Hadar, Figs. 12 and 13]."""
+"""(system, cluster) -> mix -> the slots with the highest CRU according to [Hadar, Figs. 12 and 13]."""
 
 ROUND = 360.0
 
@@ -121,8 +121,8 @@ def _with_slot(name: str, slot: int) -> Contestant:
     return Contestant(name, {"round_seconds": float(slot)}, label=name)
 
 
-def findings(stores: Stores) -> list[ComparedResult]:
-    """All that the parts which were run give."""
+def compared_results(stores: Stores) -> list[ComparedResult]:
+    """The results of the parts that were run."""
     slots = {slot: stores[f"slot-{slot}"] for slot in SLOTS if f"slot-{slot}" in stores}
     found: list[ComparedResult] = []
     if "trace" in stores:
@@ -147,7 +147,7 @@ def _hours(store: Store) -> Iterator[ComparedResult]:
 
 
 def held_part(store: Store, system: str) -> pd.Series[float]:
-    """Part of the time on GPUs in which jobs train, by the GPU-seconds of all; index ``(workload, seed)``."""
+    """Fraction of the held GPU-seconds in which jobs train; index ``(workload, seed)``."""
     found = {}
     for run in completed_runs(store, system):
         rounds = run.table("rounds")
@@ -187,12 +187,12 @@ def _extremes(store: Store, slot: int) -> Iterator[ComparedResult]:
             ("Longest", most, [float(own.max()) for own in jct]),
             ("Shortest", least, [float(own.min()) for own in jct]),
         ):
-            told = f"{what} JCT of M-5, AWS, {system}, slots of {slot} s"
-            yield ComparedResult("HADAR-038", f"{VI}, Fig. 10(a)", told, f"{claimed:g} s", claimed, ours)
+            quantity = f"{what} JCT of M-5, AWS, {system}, slots of {slot} s"
+            yield ComparedResult("HADAR-038", f"{VI}, Fig. 10(a)", quantity, f"{claimed:g} s", claimed, ours)
 
 
 def best_slots(slots: Mapping[int, Store], system: str) -> pd.Series[int]:
-    """Workload -> the slot with the highest CRU, the shortest of several."""
+    """Workload -> the slot with the highest CRU; of equal ones the shortest."""
     table = pd.DataFrame({slot: metric_values(slots[slot], "cru", system) for slot in sorted(slots)})
     best: pd.Series[int] = table.groupby(level="workload").mean().idxmax(axis=1)
     return best
@@ -204,10 +204,10 @@ def _slots(slots: Mapping[int, Store]) -> Iterator[ComparedResult]:
         names = {mix: name for mix, name in zip(MIXES, CLUSTERS[cluster], strict=True) if name in best.index}
         ours = {mix: int(best[name]) for mix, name in names.items()}
         alike = sum(slot in wanted[mix] for mix, slot in ours.items())
-        told = "; ".join(f"{mix} {slot} s ({' or '.join(map(str, wanted[mix]))})" for mix, slot in ours.items())
+        slots_text = "; ".join(f"{mix} {slot} s ({' or '.join(map(str, wanted[mix]))})" for mix, slot in ours.items())
         what = f"Mixes of which the best slot is the paper's, {system}, {cluster}"
         place = f"section VI-E, Fig. {12 if system == 'hadare' else 13}"
-        note = f"{system} on {cluster}, in brackets the paper's: {told}"
+        note = f"{system} on {cluster}, in brackets the paper's: {slots_text}"
         yield ComparedResult("HADAR-043", place, what, f"all {len(MIXES)}", float(len(MIXES)), [float(alike)], note)
 
 
@@ -215,45 +215,49 @@ def _latency(without: Store, late: Mapping[int, Store]) -> Iterator[ComparedResu
     for latency, store in late.items():
         for metric, what, claimed in zip(("jct_mean", "makespan"), ("JCT", "TTD"), RISES[latency], strict=True):
             rise = ratios(metric_values(store, metric, "hadare"), metric_values(without, metric, "hadare")) - 1
-            told = f"Rise of HadarE's {what} by {latency:,} microseconds of latency, laboratory"
+            quantity = f"Rise of HadarE's {what} by {latency:,} microseconds of latency, laboratory"
             yield ComparedResult(
-                "HADAR-042", "section VI-D, Fig. 11", told, f"{100 * claimed:g} %", claimed, rise.tolist()
+                "HADAR-042", "section VI-D, Fig. 11", quantity, f"{100 * claimed:g} %", claimed, rise.tolist()
             )
 
 
 _ORDER = (
-    "all jobs have one GPU, so that no types can be mixed, and Hadar differs from Gavel by its order and by staying "
-    "where it is; that shortens means, and the total time only by chance"
+    "all jobs use one GPU, so no types can be mixed; Hadar differs from Gavel only by its order and "
+    "by moving fewer jobs, "
+    "which shortens means, and the total time only by chance"
 )
 
 _IDLE = (
-    "forking wins the time in which nodes would be idle, which depends on how unlike jobs and nodes are, and loses "
-    "what is left of a slot when a job ends in it on all of its nodes"
+    "forking gains the time in which nodes would be idle, which depends on the differences of jobs "
+    "and nodes, and loses "
+    "the rest of a slot when a job ends in it on all of its nodes"
 )
 
 _TAIL = (
-    "the longest job bounds the total time from below, so that it tells when that job started and where; hetopt's "
-    "default utility lets long jobs wait, effective throughput lets short ones"
+    "the longest job bounds the total time from below, so its start and its GPU decide; hetopt's default utility lets "
+    "long jobs wait, effective throughput lets short jobs wait"
 )
 
 EVALUATION = Evaluation(
     "Hadar",
     parts,
-    findings,
-    why={
-        "HADAR-01": f"the paper's 480 jobs are others of the same trace; {_TAIL}",
-        "HADAR-018": "the paper's 480 jobs are others of the same trace",
-        "HADAR-019": "the paper's GRU is a percentage of 'the total job run-time'; as part of the cluster's whole time "
-        "it counts the tail in which one long job runs, as part of the time in which jobs hold GPUs it does not",
-        "HADAR-021": "the paper does not say whether a job that only starts is a change",
+    compared_results,
+    reasons={
+        "HADAR-01": f"the paper uses another sample of 480 jobs of the same trace; {_TAIL}",
+        "HADAR-018": "the paper uses another sample of 480 jobs of the same trace",
+        "HADAR-019": "the paper's GRU is a percentage of 'the total job run-time'; relative to the "
+        "cluster's whole time "
+        "it includes the tail in which one long job runs, relative to the time in which jobs hold GPUs it does not",
+        "HADAR-021": "the paper does not state whether the start of a job counts as a change",
         **dict.fromkeys(("HADAR-031", "HADAR-035", "HADAR-037", "HADAR-039"), _ORDER),
         **dict.fromkeys(("HADAR-032", "HADAR-036", "HADAR-040"), _IDLE),
-        **dict.fromkeys(("HADAR-033", "HADAR-034", "HADAR-038"), "seconds follow from the work that was assumed"),
-        "HADAR-042": "four messages per copy and round cannot cost 2 % of a slot by latencies below a millisecond, and "
-        "what is linear in latency cannot cost 2 % at 0.1 ms and no more than 4 to 6 % at a thousand times as much; so "
-        "the paper's rises are not those of messages, but of what else its runs differ in",
-        "HADAR-043": "what a round costs besides restarts and merging was not printed, and a slot is worst "
-        "where the last job ends early in it, which is a matter of chance",
+        **dict.fromkeys(("HADAR-033", "HADAR-034", "HADAR-038"), "seconds follow from the assumed work"),
+        "HADAR-042": "four messages per copy and round cannot cost 2 % of a slot at latencies below a "
+        "millisecond, and a "
+        "cost linear in latency cannot be 2 % at 0.1 ms and only 4 to 6 % at a thousand times the latency; so the "
+        "paper's increases have other causes than messages",
+        "HADAR-043": "the cost of a round besides restarts and merging is not printed, and a slot is worst if the last "
+        "job ends early in it, which is a matter of chance",
     },
     unmeasured=(
         ComparedResult(
@@ -273,7 +277,8 @@ EVALUATION = Evaluation(
             note="needs the trainings themselves; tests/test_hadare_training.py measures a small one",
         ),
     ),
-    for_all="hadar[effective] has the paper's example of a utility, effective throughput; hadar has hetopt's default, "
+    common_reason="hadar[effective] has the paper's example of a utility, effective throughput; hadar "
+    "has hetopt's default, "
     "negative completion time",
     scaled=False,
 )

@@ -1,21 +1,22 @@
 """OEF's evaluation [OEF, section 6].
 
-What the paper leaves open is decided here, before any result was looked at.
+This module decides what the paper leaves open; the decisions were made before any result was known.
 
-- Workloads: as :mod:`hetopt.traces.oef` says; cluster: 8 RTX 3070, 8 RTX 3080 and 8 RTX 3090, rounds of 5 minutes.
-- The four users are watched for 80 minutes, from minute 5 to 35 and from 45 to 75: jobs of User-4 end around minute 40.
-- By how much User-1 overstates its speedups is not said: by 20, 50 and 100 %.
-- Max-min is the same part of every GPU type for everyone: the paper tells it from Gavel [OEF, section 2.3.3].
-- Twenty tenants are watched for 8 hours; a smaller scale shortens that to an hour at least, and keeps the tenants.
-- All jobs move at no cost but the transfer of their state. Gangs on several servers are slower, as measured
-  (:data:`hetopt.decisions.job_rates.MEASURED`); all six models are in it. A gang that fits on no type of its tenant may
-  take GPUs of several [OEF, section 4.4], under OEF and baselines alike.
-- Gavel's tenants may have as many GPUs as it gives them. Beside it stands Gavel as [OEF, eq. 3] has it, where no tenant
-  has more than one GPU at once, which is right for that example.
+- Workloads: see :mod:`hetopt.traces.oef`; cluster: 8 RTX 3070, 8 RTX 3080 and 8 RTX 3090, rounds of 5 minutes.
+- The four users run for 80 minutes, measured from minute 5 to 35 and from 45 to 75: jobs of User-4 end around minute
+  40.
+- The paper does not state by how much User-1 overstates its speedups: here by 20, 50 and 100 %.
+- Max-min gives each tenant the same part of every GPU type: the paper distinguishes it from Gavel [OEF, section 2.3.3].
+- Twenty tenants run for 8 hours; a smaller scale shortens that to at least one hour, and keeps the tenants.
+- Moving a job costs only the transfer of its state. Gangs on several servers are slower by measured factors
+  (:data:`hetopt.decisions.job_rates.MEASURED`), which include all six models. A gang that fits on no single GPU type of
+  its tenant may use several types [OEF, section 4.4], under OEF and baselines alike.
+- Gavel's tenants may have any number of GPUs. A second variant follows [OEF, eq. 3], where no tenant has more than one
+  GPU at once, which is right for that example.
 - OEF places jobs with more workers first. Gavel and Gandiva_fair "lack optimization strategies for placement" [OEF,
-  section 6.3.1]: their jobs take the first free GPUs. All round as OEF does; tenants' jobs take turns for all [OEF,
-  section 6.1.3].
-- Profiles are wrong by up to 20 %, each as likely as another, for tenants and jobs.
+  section 6.3.1]: their jobs take the first free GPUs. All policies round as OEF does; tenants' jobs take turns under
+  all policies [OEF, section 6.1.3].
+- Profiles of tenants and jobs have uniform errors of up to 20 %.
 """
 
 from __future__ import annotations
@@ -54,18 +55,18 @@ BADLY_PLACED = "oef-cooperative, first free GPUs"
 
 GAVEL, ONE_GPU = "gavel-tenants", "gavel, one GPU each"
 
-ANY_LIES = tuple(2.0**i for i in range(-4, 11))
-"""From 6 % more to a thousand times as much."""
+ANY_OVERSTATEMENTS = tuple(2.0**i for i in range(-4, 11))
+"""Overstatements from 6 % to a factor of a thousand."""
 
-LIES: Mapping[str, float] = {"lie-20": 0.2, "lie-50": 0.5, "lie-100": 1.0}
-"""Part -> by how much User-1 overstates."""
+OVERSTATEMENTS: Mapping[str, float] = {"lie-20": 0.2, "lie-50": 0.5, "lie-100": 1.0}
+"""Part -> overstatement of User-1."""
 
 BEFORE, AFTER = (300.0, 2100.0), (2700.0, 4500.0)
-"""Seconds while User-4 is there, and when it has quit."""
+"""Seconds while User-4 is present, and after it has left."""
 
 STAYING = ("User-1", "User-2", "User-3")
 
-EVERYBODY = (*STAYING, "User-4")
+ALL_USERS = (*STAYING, "User-4")
 
 _FIG_4, _FIG_5A, _FIG_5B, _FIG_6 = (
     "section 6.2.1, Fig. 4",
@@ -105,11 +106,11 @@ def parts(scale: EvaluationScale) -> tuple[EvaluationPart, ...]:
         one = (0,) if workload.trace == four.trace else seeds  # nothing is drawn for the four users
         return Experiment((workload,), who, one, replace(WORLD, **world), until)  # type: ignore[arg-type]
 
-    lies = [
+    misreports = [
         EvaluationPart(
             name, f"Fig. 4(b), User-1 overstates by {lie:.0%}", of(four, equal, 2 * MINUTE_40, liar="User-1", lie=lie)
         )
-        for name, lie in LIES.items()
+        for name, lie in OVERSTATEMENTS.items()
     ]
     badly = (Contestant(COOPERATIVE, FIRST_FREE, label=BADLY_PLACED),)
     held = Contestant("gavel-tenants", {**FIRST_FREE, "tenant_gpus": 1.0}, label=ONE_GPU)
@@ -117,7 +118,7 @@ def parts(scale: EvaluationScale) -> tuple[EvaluationPart, ...]:
         EvaluationPart(
             "four-users", "Fig. 4(a), equal throughput, User-4 quits", of(four, equal, 2 * MINUTE_40), False
         ),
-        *(replace(part, compared=False) for part in lies),
+        *(replace(part, compared=False) for part in misreports),
         EvaluationPart(
             "sharing", "Fig. 5(a) and 6, cooperative OEF and max-min", of(staying, shared, MINUTE_40), False
         ),
@@ -146,11 +147,11 @@ def parts(scale: EvaluationScale) -> tuple[EvaluationPart, ...]:
     )
 
 
-def findings(stores: Stores) -> list[ComparedResult]:
-    """What the parts give that were run."""
+def compared_results(stores: Stores) -> list[ComparedResult]:
+    """The results of the parts that were run."""
     return [
         *_four_users(stores),
-        *_lies(stores),
+        *_overstatements(stores),
         *_sharing(stores),
         *_second_type(stores),
         *_placement(stores),
@@ -160,63 +161,70 @@ def findings(stores: Stores) -> list[ComparedResult]:
 
 
 def throughputs(store: Store, system: str, span: tuple[float, float]) -> pd.Series[float]:
-    """Mean normalised throughput of each tenant from one second to another, in the first run of a system."""
+    """Mean normalised throughput of each tenant during a time span, in the first run of a system."""
     return next(completed_runs(store, system)).log.mean_throughput(*span)
 
 
 def _four_users(stores: Stores) -> Iterator[ComparedResult]:
     """Least over largest throughput, before and after User-4 quits."""
     if "four-users" in stores:
-        for letter, who, span, when in (("a", EVERYBODY, BEFORE, "four users"), ("b", STAYING, AFTER, "User-4 quit")):
+        for letter, who, span, when in (("a", ALL_USERS, BEFORE, "four users"), ("b", STAYING, AFTER, "User-4 quit")):
             own = throughputs(stores["four-users"], NONCOOPERATIVE, span)[list(who)]
             what = f"Least over largest throughput of a user, {when}"
             yield ComparedResult(f"OEF-029{letter}", _FIG_4, what, "equal", 1.0, [float(own.min() / own.max())])
 
 
-def _lies(stores: Stores) -> Iterator[ComparedResult]:
-    """What a lie changes, for who lies and for the others."""
+def _overstatements(stores: Stores) -> Iterator[ComparedResult]:
+    """The effect of a misreport on the misreporting tenant and on the others."""
     if "four-users" not in stores:
         return
-    for letter, (part, lie) in zip("abc", LIES.items(), strict=True):
+    for letter, (part, lie) in zip("abc", OVERSTATEMENTS.items(), strict=True):
         if part not in stores:
             continue
-        said = f"User-1 overstates by {lie:.0%}"
-        (honest, lying), (later, still) = (
+        condition = f"User-1 overstates by {lie:.0%}"
+        (honest, misreported), (later, still) = (
             [throughputs(stores[name], NONCOOPERATIVE, span) for name in ("four-users", part)]
             for span in (BEFORE, AFTER)
         )
-        others = list(EVERYBODY[1:])
-        gain = float(lying[others].sum() / honest[others].sum())
+        others = list(ALL_USERS[1:])
+        gain = float(misreported[others].sum() / honest[others].sum())
         for number, what, printed, ours in (
-            ("c", "Throughput of User-1 over that without the lie", "less", float((lying / honest)["User-1"])),
-            ("d", "Throughput of the other users over that without the lie", "more", gain),
+            (
+                "c",
+                "Throughput of User-1 over that without the misreport",
+                "less",
+                float((misreported / honest)["User-1"]),
+            ),
+            ("d", "Throughput of the other users over that without the misreport", "more", gain),
             ("e", "The first when User-4 has quit", "less", float((still / later)["User-1"])),
         ):
-            yield ComparedResult(f"OEF-029{number}", _FIG_4, f"{what}, {said}", printed, nan, [ours])
-        lost = 1 - float(lying[list(EVERYBODY)].sum() / honest[list(EVERYBODY)].sum())
-        yield ComparedResult(f"OEF-030{letter}", _FIG_4, f"Throughput lost in all, {said}", "around 10 %", 0.1, [lost])
+            yield ComparedResult(f"OEF-029{number}", _FIG_4, f"{what}, {condition}", printed, nan, [ours])
+        lost = 1 - float(misreported[list(ALL_USERS)].sum() / honest[list(ALL_USERS)].sum())
+        yield ComparedResult(
+            f"OEF-030{letter}", _FIG_4, f"Throughput lost in all, {condition}", "around 10 %", 0.1, [lost]
+        )
     most = largest_loss(instance_of(next(completed_runs(stores["four-users"], NONCOOPERATIVE))), "User-1")
-    what = "Throughput lost in all by the lie of User-1 that costs most, as allocated"
+    what = "Throughput lost in all by the most costly misreport of User-1, as allocated"
     yield ComparedResult("OEF-030d", _FIG_4, what, "around 10 %", 0.1, [most])
 
 
-def largest_loss(instance: Instance, liar: str) -> float:
-    """Part of the total rate that non-cooperative OEF loses when somebody tells the lie of ANY_LIES that costs most."""
+def largest_loss(instance: Instance, misreporter: str) -> float:
+    """Part of the total rate that non-cooperative OEF loses by the most costly overstatement of a tenant."""
 
-    def total(told: Instance) -> float:
-        found = hetopt.solve(oef.noncooperative(), told)
+    def total(reported: Instance) -> float:
+        found = hetopt.solve(oef.noncooperative(), reported)
         return float(instance.entities("tenants").rate(found.x).sum())
 
-    return 1 - min(total(Beliefs(lies={liar: lie}).of(instance)) for lie in ANY_LIES) / total(instance)
+    return 1 - min(total(Beliefs(lies={misreporter: lie}).of(instance)) for lie in ANY_OVERSTATEMENTS) / total(instance)
 
 
-def promised(store: Store, system: str) -> pd.Series[float]:
-    """Mean over all decisions of what the allocations promise each tenant, in the first run of a system."""
+def estimated_throughput(store: Store, system: str) -> pd.Series[float]:
+    """Estimated throughput of each tenant, mean over all decisions of the first run of a system."""
     return next(completed_runs(store, system)).log.estimated.mean()
 
 
 def with_others(instance: Instance) -> Floats:
-    """(n, n) rate of the row's tenant with the GPUs that cooperative OEF gives to the column's."""
+    """(n, n) rate of the row's tenant with the GPUs that cooperative OEF gives to the column's tenant."""
     found = hetopt.solve(oef.cooperative(), instance)
     return np.asarray(found.entities.per_gpu @ found.entities.gpus(found.x).T)
 
@@ -225,7 +233,7 @@ def _sharing(stores: Stores) -> Iterator[ComparedResult]:
     """Cooperative OEF beside equal division, and each user with the GPUs of others."""
     if "sharing" not in stores:
         return
-    gain = promised(stores["sharing"], COOPERATIVE) / promised(stores["sharing"], EQUAL)
+    gain = estimated_throughput(stores["sharing"], COOPERATIVE) / estimated_throughput(stores["sharing"], EQUAL)
     most = str(gain.idxmax())
     what = "Estimated throughput over max-min, {} of the users"
     yield ComparedResult(
@@ -249,7 +257,7 @@ def _second_type(stores: Stores) -> Iterator[ComparedResult]:
     if "second-type" in stores:
         own = throughputs(stores["second-type"], NONCOOPERATIVE, AFTER)
         types = own[[name for name in own.index if str(name).startswith("User-1/")]]
-        others = own[list(EVERYBODY[1:])]
+        others = own[list(ALL_USERS[1:])]
         what = "Throughput of a job type of User-1 over that of another user"
         yield ComparedResult("OEF-033a", _FIG_5B, what, "half", 0.5, [float(types.mean() / others.mean())])
         what = "Least over largest throughput of User-1's two job types"
@@ -257,7 +265,7 @@ def _second_type(stores: Stores) -> Iterator[ComparedResult]:
 
 
 def _placement(stores: Stores) -> Iterator[ComparedResult]:
-    """What OEF's placer adds to its throughput."""
+    """Throughput gained by OEF's placer."""
     if {"throughput", "placement"} <= set(stores):
         found = ratios(
             metric_values(stores["throughput"], "throughput", COOPERATIVE),
@@ -268,7 +276,7 @@ def _placement(stores: Stores) -> Iterator[ComparedResult]:
 
 
 def most_of_any(store: Store) -> pd.Series[float]:
-    """The largest total rate of any allocation, fair or not, on the workload of each run of Gavel."""
+    """The largest total rate of any allocation on the workload of each run of Gavel."""
     found = {}
     for run in completed_runs(store, GAVEL):
         tenants = instance_of(run).entities("tenants")
@@ -277,7 +285,7 @@ def most_of_any(store: Store) -> pd.Series[float]:
 
 
 def _gavel(stores: Stores) -> Iterator[ComparedResult]:
-    """What any allocation could gain over Gavel, and what OEF gains where each tenant has at most one GPU."""
+    """The largest possible gain over Gavel, and OEF's gain if each tenant has at most one GPU."""
     if "throughput" not in stores:
         return
     store, place = stores["throughput"], "section 6.3.1, Fig. 8"
@@ -298,7 +306,7 @@ def _gavel(stores: Stores) -> Iterator[ComparedResult]:
 
 
 def _profiles(stores: Stores) -> Iterator[ComparedResult]:
-    """How far throughput falls behind what was promised on wrong profiles, and behind that on right ones."""
+    """Throughput with wrong profiles, relative to the estimate and to right profiles."""
     if "profiles" not in stores:
         return
     place, what = "section 6.4.2, Fig. 10(b)", "Throughput below the estimated one, profiles wrong by up to 20 %"
@@ -310,32 +318,32 @@ def _profiles(stores: Stores) -> Iterator[ComparedResult]:
     for letter, system in (("b", COOPERATIVE), ("d", NONCOOPERATIVE)):
         wrong, right = (metric_values(stores[part], "throughput", system) for part in ("profiles", "throughput"))
         lost = 1 - ratios(wrong, right)
-        told = f"Throughput lost by profiles that are wrong by up to 20 %, {system}"
-        yield ComparedResult(f"OEF-041{letter}", place, told, "about 3 %", 0.03, lost.tolist())
+        what = f"Throughput lost by profiles that are wrong by up to 20 %, {system}"
+        yield ComparedResult(f"OEF-041{letter}", place, what, "about 3 %", 0.03, lost.tolist())
 
 
 FOR_ALL = (
     "speedups are the paper's for VGG and LSTM on RTX 3090, and assumed between these for all others; batch sizes are "
-    "not published, so that tenants may differ more in the paper; workloads are drawn, not the paper's"
+    "not published, so tenants may differ more in the paper; workloads are generated, not the paper's"
 )
-"""Why all of our numbers may differ."""
+"""Why all numbers may differ."""
 
-_PLACED = "what placement is worth depends on the models and on gangs, neither of which is published"
+_PLACED = "the value of placement depends on the models and gangs, which are not published"
 
 WHY = {
     "OEF-029": "whole GPUs in rounds of 5 minutes follow the shares up to one GPU of each type at the ends",
-    "OEF-030": "by how much User-1 lies is not published; the loss grows with the lie",
-    "OEF-031": "who trains what in Fig. 5 is not said; here User-1, not User-4, gains most by fast GPUs",
+    "OEF-030": "the overstatement of User-1 is not published; the loss grows with it",
+    "OEF-031": "the models of Fig. 5 are not published; here User-1, not User-4, gains most by fast GPUs",
     "OEF-032": "measured on hardware with four users in the paper; here with twenty tenants, and factors by model",
-    "OEF-034": "who trains what in Fig. 6 is not said; User-4 trains VGG here as in Fig. 4",
+    "OEF-034": "the models of Fig. 6 are not published; User-4 trains VGG here as in Fig. 4",
     "OEF-035": _PLACED,
-    "OEF-036": "the gain over max-min is that of the spread of speedups, 1.39 to 2.15 here, and of the mix of tenants",
+    "OEF-036": "the gain over max-min depends on the range of speedups, 1.39 to 2.15 here, and on the mix of tenants",
     "OEF-037": f"as OEF-036; {_PLACED}",
     "OEF-038": "load and lengths are not published; baselines round as OEF does, an advantage of OEF in the paper",
-    "OEF-039": "which jobs run, and on whose GPUs, the same rule says for all; the paper's baselines have their own",
+    "OEF-039": "one rule selects jobs and GPUs under all policies here; the paper's baselines have their own rules",
     "OEF-041": "rounding and gangs keep throughput below the estimate, too; b and d compare with right profiles",
 }
-"""Why numbers of single claims may differ, besides."""
+"""Why numbers of single claims may differ in addition."""
 
 UNMEASURED = (
     ComparedResult(
@@ -355,7 +363,7 @@ UNMEASURED = (
         note="decided by proof and counterexample: hetopt verify, docs/theory/property-matrix",
     ),
 )
-"""Claims of section 6 that are not compared here."""
+"""Claims of section 6 that are not compared."""
 
-EVALUATION = Evaluation("OEF", parts, findings, WHY, UNMEASURED, FOR_ALL)
+EVALUATION = Evaluation("OEF", parts, compared_results, WHY, UNMEASURED, FOR_ALL)
 """For ``hetopt reproduce oef``."""

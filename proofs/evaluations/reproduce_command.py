@@ -20,20 +20,20 @@ from hetopt.presentation import console
 from hetopt.proofs.evaluations.evaluation import Evaluation, EvaluationScale
 
 PAPERS = ("fft", "oef", "hadar", "asrpt")
-"""Modules beside this one, each with an ``EVALUATION``."""
+"""Papers with an evaluation."""
 
 
 def evaluation_of(paper: str) -> Evaluation:
-    """The evaluation of a paper, by its name in small letters.
+    """The evaluation of a paper by its lower-case name.
 
     Raises
     ------
     UnknownName
-        There is none.
+        There is no evaluation of that name.
     """
     if paper not in PAPERS:
         raise UnknownName(f"there is no evaluation {paper!r}; {choices(paper, PAPERS)}")
-    found: Evaluation = import_module(f"hetopt.proofs.evaluations.{paper}").EVALUATION
+    found: Evaluation = import_module(f"hetopt.proofs.evaluations.{paper}_evaluation").EVALUATION
     return found
 
 
@@ -51,7 +51,7 @@ def reproduce(
 ) -> None:
     """Run the evaluation of a paper anew and print our numbers beside those that it claims.
 
-    Results that are in the folder already are kept. `hetopt report FOLDER/PART` makes a page of a part.
+    Results in the folder are reused. `hetopt report FOLDER/PART` makes a page of a part.
     """
     evaluation = evaluation_of(paper)
     names = None if parts is None else [name.strip() for name in parts.split(",") if name.strip()]
@@ -71,38 +71,38 @@ def reproduce(
         return
     size = f"{scale:g} of the jobs" if evaluation.scaled else "all jobs"
     title = f"{evaluation.paper}: {size}, {seeds} seed{'s' * (seeds > 1)}"
-    show(table, title, evaluation.for_all)
+    show(table, title, evaluation.common_reason)
     console.say(f"runs: {folder}")
 
 
-def show(table: pd.DataFrame, title: str, for_all: str = "") -> None:
-    """The claims that were compared, and below why numbers differ."""
+def show(table: pd.DataFrame, title: str, common_reason: str = "") -> None:
+    """Print the compared claims, and below them the reasons why numbers may differ."""
     rows = []
-    told: dict[str, list[str]] = {}
+    remarks: dict[str, list[str]] = {}
     many = table.duplicated(["id", "what", "workload", "numerator", "denominator"], keep=False)
     for row, in_several in zip(table.to_dict("records"), many.tolist(), strict=True):
         sides = " / ".join(side for side in (row["numerator"], row["denominator"]) if side)
-        ours = number(row["ours_mean"])
+        ours = three_digits(row["ours_mean"])
         if row["pairs"] > 1:
-            ours += f" ({number(row['ours_min'])} to {number(row['ours_max'])})"
-        what = " on ".join(filter(None, [f"{row['what']}{': ' * bool(sides)}{sides}", _few(row["workload"])]))
+            ours += f" ({three_digits(row['ours_min'])} to {three_digits(row['ours_max'])})"
+        what = " on ".join(filter(None, [f"{row['what']}{': ' * bool(sides)}{sides}", _short_list(row["workload"])]))
         what += f" ({row['part']})" if in_several and row["part"] else ""
-        rows.append([row["id"], row["printed"], ours, number(row["ratio_ours_over_claimed"]), what])
+        rows.append([row["id"], row["printed"], ours, three_digits(row["ratio_ours_over_claimed"]), what])
         for text in filter(None, (row["note"], row["why"])):
-            told.setdefault(text, []).append(row["id"])
+            remarks.setdefault(text, []).append(row["id"])
     console.show_table(title, ["claim", "paper", "ours", "ours / paper", "what"], rows, sentences=1)
-    if for_all:
-        console.say(f"All: {for_all}")
-    for text, ids in told.items():
+    if common_reason:
+        console.say(f"All: {common_reason}")
+    for text, ids in remarks.items():
         console.say(f"{', '.join(dict.fromkeys(ids))}: {text}")
 
 
-def _few(workloads: str) -> str:
-    """Names joined by commas; of many the first and the last."""
+def _short_list(workloads: str) -> str:
+    """Workload names; of more than two the number, the first and the last."""
     names = workloads.split(", ")
     return workloads if len(names) <= 2 else f"{len(names)} workloads, {names[0]} to {names[-1]}"
 
 
-def number(value: float) -> str:
-    """Three digits."""
+def three_digits(value: float) -> str:
+    """A number with three digits."""
     return "-" if math.isnan(value) else f"{value:.3g}"

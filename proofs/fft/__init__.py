@@ -1,4 +1,4 @@
-"""What the FFT paper claims, in its order."""
+"""The claims of FFT: one module for each question, in the order of the paper."""
 
 from __future__ import annotations
 

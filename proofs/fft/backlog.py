@@ -17,7 +17,7 @@ F = Fraction
 
 
 def family(s: int) -> Instance:
-    """2 L jobs of one round, s jobs of L = s^2 rounds, all there from the start, and one GPU."""
+    """2 L jobs of one round, s jobs of L = s^2 rounds, all present from the start, and one GPU."""
     works = [F(1)] * (2 * s * s) + [F(s * s)] * s
     return RoundCase(tuple(RoundJob(1, work, (F(1),)) for work in works), (1,)).instance
 
@@ -38,7 +38,7 @@ def fractional(s: int) -> Fraction:
 
 
 def shortest_first(s: int) -> Fraction:
-    """The least total of completion times, the finishing round counted: the shortest first is optimal on one GPU."""
+    """The least total of completion times, including the last round: shortest first is optimal on one GPU."""
     ends, time = F(0), 0
     for work in [1] * (2 * s * s) + [s * s] * s:
         time += work
@@ -47,7 +47,7 @@ def shortest_first(s: int) -> Fraction:
 
 
 def fractional_formula(s: int) -> Fraction:
-    """What :func:`fractional` over :func:`shortest_first` is for every s >= 2."""
+    """The quotient of :func:`fractional` and :func:`shortest_first` for every s >= 2."""
     return F(2 * s**4 + 5 * s**3 - 2 * s + 1, 5 * s**3 + 5 * s**2 + 2 * s)
 
 

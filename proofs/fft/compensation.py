@@ -24,13 +24,13 @@ def fair_rounds(gang: RoundJob, present: int, gpus: tuple[int, ...]) -> Fraction
 
 
 def owed_after(rho: Fraction, age: int, fair: Fraction, done: Fraction) -> Fraction:
-    """[FFT, eq. 5] in parts of the job: rho after a round at this age, with tau - a = ``fair`` and so much done."""
+    """[FFT, eq. 5] in fractions of the job: rho after a round at this age, with tau - a = ``fair``."""
     return max(F(0), rho + age / fair * (1 / fair - done))
 
 
 @dataclass(frozen=True)
 class JobHistory:
-    """A job among others like it, all there from round 0, and where it has been since.
+    """A job among equal ones, all present from round 0, and its GPU types since.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class JobHistory:
     present:
         Jobs |A| in all rounds.
     served:
-        For each round the position of its GPU type, -1 where it waited; it is not complete after the last one.
+        For each round the position of its GPU type, -1 if it waited; it is not complete after the last round.
     """
 
     gang: RoundJob
@@ -77,7 +77,7 @@ class JobHistory:
 
     @property
     def picture(self) -> Timeline:
-        """Where it ran."""
+        """Picture of the rounds in which it ran."""
         bars = (TimelineBar(f"GPU{i + 1}", F(t), F(t + 1), "j1") for t, i in enumerate(self.served) if i != WAITS)
         return Timeline("the job", tuple(bars), "rounds")
 
@@ -134,7 +134,7 @@ def grows_while_starved(case: JobHistory) -> Finding:
 
 
 def falls_while_served(case: JobHistory) -> Finding:
-    """Whether rho does not grow where the job does its fair part, and falls where it does more and rho > 0."""
+    """Whether rho does not grow if the job does its fair part, and falls if it does more and rho > 0."""
     slack = F(1)
     for age, done, before, after in case.steps:
         if done >= 1 / case.fair:
@@ -145,7 +145,7 @@ def falls_while_served(case: JobHistory) -> Finding:
 
 
 def behind_as_it_should(case: JobHistory) -> Finding:
-    """Whether rho is what the fair share has done more than the job, or 0 where that is less."""
+    """Whether rho is the lead of the fair share over the job, or 0 without a lead."""
     behind = [F(0)]
     for done in case.done:
         behind.append(behind[-1] + 1 / case.fair - done)

@@ -1,4 +1,4 @@
-"""Section 4.2.2: what a larger compensation does to a job's place in the round."""
+"""Section 4.2.2: the effect of a larger compensation on a job in the round."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ ENOUGH = F(10**4)
 
 
 def with_compensation(case: RoundCase, rho: Fraction) -> RoundCase:
-    """The same with another rho of j1."""
+    """A copy with another rho of j1."""
     return replace(case, rho=(rho, *case.rho[1:]))
 
 
 def pace(case: RoundCase, where: TypeOfJob) -> Fraction:
-    """Theta of j1, in parts of the job; 0 where it waits."""
+    """Theta of j1 in fractions of the job; 0 if it waits."""
     return F(0) if where[0] == WAITS else 1 / case.gangs[0].rounds(where[0])
 
 
 def grows(case: RoundCase) -> Finding:
-    """Whether j1 is nowhere slower in an optimum with a larger rho than in one with a smaller rho."""
+    """Whether j1 is never slower in an optimum with a larger rho than in one with a smaller rho."""
     paces = [
         [pace(case, where) for where in with_compensation(case, case.rho[0] + more).optima] for more in (0, 1, 4, 16)
     ]

@@ -1,4 +1,4 @@
-"""Section 4.2.1: whether equation (2) bounds the completion time, and whom its term of a round prefers."""
+"""Section 4.2.1: whether equation (2) bounds the completion time, and which jobs its term prefers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ServedJob:
     work:
         W.
     speeds:
-        (L,) theta of the type on which it is in each round, 0 where it waits; only the last round completes W.
+        (L,) theta of its GPU type in each round, 0 if it waits; the last round completes W.
     """
 
     work: Fraction
@@ -34,23 +34,23 @@ class ServedJob:
 
     @cached_property
     def instance(self) -> Instance:
-        """The job, and a GPU of each type on which it is."""
+        """The job, and a GPU of each type that it uses."""
         kinds = tuple(dict.fromkeys(v for v in self.speeds if v))
         return RoundCase((RoundJob(1, self.work, kinds),), (1,) * len(kinds)).instance
 
     @property
     def completion(self) -> Fraction:
-        """C as the paper defines it: the round in which the work is complete, from the arrival."""
+        """C as defined in the paper: rounds from the arrival to completion."""
         return F(len(self.speeds) - 1)
 
     @property
     def done(self) -> tuple[Fraction, ...]:
-        """Work done in each round: in the last one what is left."""
+        """Work done in each round; the last one does the remaining work."""
         before = sum(self.speeds[:-1], F(0))
         return (*self.speeds[:-1], self.work - before)
 
     def average(self, served: tuple[Fraction, ...]) -> Fraction:
-        """[FFT, eq. 2] with so much work counted in each round."""
+        """[FFT, eq. 2] with this work counted in each round."""
         return sum((age * v for age, v in enumerate(served)), F(0)) / self.work
 
     @property
@@ -83,7 +83,7 @@ SERVICES = Space(
 
 
 def as_printed(case: ServedJob) -> Finding:
-    """Equation (2) with theta counted whole in every round."""
+    """Equation (2) with theta counted in full in every round."""
     bound = case.average(case.speeds)
     words = (
         f"a job of work {fraction_text(case.work)} that does "
@@ -94,7 +94,7 @@ def as_printed(case: ServedJob) -> Finding:
 
 
 def truncated(case: ServedJob) -> Finding:
-    """Equation (2) with the last round cut to the work left; and by how much more it is as printed."""
+    """Equation (2) with the last round limited to the remaining work, and the excess as printed."""
     bound, more = case.average(case.done), (case.speeds[-1] - case.done[-1]) / case.work
     exact = case.average(case.speeds) == bound + case.completion * more
     return Finding(
@@ -104,7 +104,7 @@ def truncated(case: ServedJob) -> Finding:
 
 
 def nearness(case: ServedJob) -> Fraction:
-    """The truncated bound over the completion time; 0 for a job that is complete in its first round."""
+    """The truncated bound over the completion time; 0 for a job that completes in its first round."""
     return case.average(case.done) / case.completion if case.completion else F(0)
 
 
@@ -122,7 +122,7 @@ def two_ages(numbers: CaseNumbers) -> RoundCase | None:
 
 
 def one_age(numbers: CaseNumbers) -> RoundCase | None:
-    """The same with one age, after the arrival."""
+    """The same with equal positive ages."""
     case = two_ages(numbers)
     return case if case is not None and case.time > 0 and len({gang.arrival for gang in case.gangs}) == 1 else None
 

@@ -1,4 +1,4 @@
-"""Section 2.3: what constant rates make of Table 1, and rounds that follow them."""
+"""Section 2.3: Table 1 with constant rates, and rounds that follow them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def table_1() -> Instance:
 
 @dataclass(frozen=True)
 class ConstantRates:
-    """Jobs of work v^2 that go on at constant rates r."""
+    """Jobs of work v^2 that run at constant rates r."""
 
     root: tuple[Fraction, ...]
     rate: tuple[Fraction, ...]
@@ -85,7 +85,7 @@ def gap_of_two() -> str:
 
 @dataclass(frozen=True)
 class TimeFractions:
-    """Parts of the time of both jobs of Table 1 on both GPUs."""
+    """Fractions of the time of both jobs of Table 1 on both GPUs."""
 
     time: tuple[tuple[Fraction, ...], ...]
 
@@ -120,7 +120,7 @@ FRACTIONS = Space({}, {"time": TableShape(2, 2, rationals(0, 1, 9, 16))}, _fract
 
 
 def least_total(case: TimeFractions) -> Finding:
-    """Whether the total is at least 64/9, and larger but for halves where nobody runs for more than all the time."""
+    """Whether the total is at least 64/9, and larger except for halves, if no job runs for more than the whole time."""
     slack = case.total - LEAST
     if slack == 0 and max(map(sum, case.time)) <= 1 and case.time != HALVES:
         slack = F(-1)
@@ -225,6 +225,6 @@ $m_0 + m_1 = 1$, so $m_0 = \frac12$.""",
         procedure=ByComputation(utilisation),
         expected=ClaimVerdict.TRUE,
         policies=("gavel-max-min",),
-        note="From the second round on: in the first nobody has to move.",
+        note="From the second round on: in the first no job has to move.",
     ),
 )

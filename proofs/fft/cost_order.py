@@ -1,4 +1,4 @@
-"""Equations (3), (6): whether shorter jobs and faster GPUs cost less, and when exactly."""
+"""Equations (3), (6): whether shorter jobs and faster GPUs cost less, and the exact condition."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ITSELF = "the library's policy plans the same"
 
 
 def runs_instead(case: RoundCase, words: str, slack: Fraction, expected: tuple[int, ...]) -> Finding:
-    """A counterexample if the policy itself plans what the costs say; pictures of both plans."""
+    """A counterexample if the policy plans according to the costs; pictures of both plans."""
     planned = case.planned()
     pictures = (case.picture("FFT", planned), case.picture("what the claim says", expected))
     return Finding(slack, words, (COSTS, ITSELF), pictures, decided=slack >= 0 or planned != expected)
@@ -38,7 +38,7 @@ def two_lengths(numbers: CaseNumbers) -> RoundCase | None:
 
 
 def shorter(case: RoundCase) -> Fraction:
-    """How much less the shorter job costs."""
+    """Cost of the longer job less that of the shorter one."""
     return case.cost(1, 0) - case.cost(0, 0)
 
 
@@ -54,7 +54,7 @@ def shorter_first(case: RoundCase) -> Finding:
 
 
 def two_types(numbers: CaseNumbers) -> RoundCase | None:
-    """One job, alone, with GPUs enough of a slow and of a fast type."""
+    """One job alone, with enough GPUs of a slow and of a fast type."""
     slow, fast = numbers.row("rounds")
     demand = int(numbers.one("demand"))
     if fast >= slow:
@@ -63,7 +63,7 @@ def two_types(numbers: CaseNumbers) -> RoundCase | None:
 
 
 def faster(case: RoundCase) -> Fraction:
-    """How much less the job costs on the faster type."""
+    """Cost of the job on the slower type less that on the faster one."""
     return case.cost(0, 0) - case.cost(0, 1)
 
 
@@ -80,7 +80,7 @@ def faster_first(case: RoundCase) -> Finding:
 
 @dataclass(frozen=True)
 class LengthPair:
-    """Fewer and more rounds p < q, demand d, age a and compensation rho, in parts of the job, of both."""
+    """Numbers of rounds p < q of two jobs with equal demand d, age a and compensation rho (in fractions of the job)."""
 
     few: Fraction
     many: Fraction
@@ -115,7 +115,7 @@ def _pairs(choose: ValueChooser, _: Mapping[str, int]) -> CaseNumbers:
 
 
 def exactly(case: LengthPair) -> Finding:
-    """Whether fewer rounds cost less where a - rho < d p q, more where it is larger, and the same where it is equal."""
+    """Whether fewer rounds cost less for a - rho < d p q, more for a larger and the same for an equal value."""
     gap = case.cost(case.many) - case.cost(case.few)
     room = case.demand * case.few * case.many - (case.age - case.rho)
     same = (gap > 0) == (room > 0) and (gap < 0) == (room < 0)
@@ -128,8 +128,8 @@ def difference() -> str:
 
     p, q, d, a, rho = sympy.symbols("p q d a rho", positive=True)
     gap = (a - rho) / q + d * q - (a - rho) / p - d * p
-    said = (q - p) * (d * p * q - (a - rho)) / (p * q)
-    return "" if sympy.simplify(gap - said) == 0 else f"it is {sympy.factor(gap)}"
+    expected = (q - p) * (d * p * q - (a - rho)) / (p * q)
+    return "" if sympy.simplify(gap - expected) == 0 else f"it is {sympy.factor(gap)}"
 
 
 LENGTHS = {

@@ -1,4 +1,4 @@
-"""Section 4.2.2: whether all jobs can have at once what tau says is their fair progress."""
+"""Section 4.2.2: whether all jobs can have at once the fair progress that tau defines."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ F = Fraction
 
 
 def on_own_part(case: RoundCase, gang: RoundJob) -> Fraction:
-    """Tau - a as the paper says: rounds on the best type of a cluster with 1/|A| of everything, without preemption."""
+    """Tau - a as printed: rounds on the best type of a cluster with 1/|A| of all GPUs, without preemption."""
     part = F(1, len(case.gangs))
     return min(gang.rounds(i) * max(F(1), gang.demand / (part * case.gpus[i])) for i in gang.usable(case.gpus))
 
 
 def on_fastest(case: RoundCase, gang: RoundJob) -> Fraction:
-    """Tau - a as the library takes it."""
+    """Tau - a as the library computes it."""
     return fair_rounds(gang, len(case.gangs), case.gpus)
 
 
 def level(case: RoundCase, fair: tuple[Fraction, ...]) -> SmallOptimum:
-    """The largest part of 1 / ``fair`` that all jobs can progress by in every round at once, in shares of the time.
+    """The largest fraction of 1 / ``fair`` by which all jobs can progress in every round, in shares of the time.
 
-    Columns: time of job j on type i, then that part. Rows: time of a job, GPUs of a type, progress of a job.
+    Columns: time of job j on type i, then that fraction. Rows: time of a job, GPUs of a type, progress of a job.
     """
     n, k = len(case.gangs), len(case.gpus)
     table: list[tuple[RowVector, Fraction]] = [
@@ -61,13 +61,13 @@ def reachable(case: RoundCase, fair: tuple[Fraction, ...]) -> Finding:
     return Finding(found.value - 1, words, ("the level is optimal: prices prove it in fractions",), (picture,))
 
 
-def paper(case: RoundCase) -> Finding:
-    """With tau on the own part."""
+def reachable_as_printed(case: RoundCase) -> Finding:
+    """Whether the printed fair progress is possible for all jobs at once."""
     return reachable(case, tuple(on_own_part(case, gang) for gang in case.gangs))
 
 
-def library(case: RoundCase) -> Finding:
-    """With tau on the fastest type."""
+def reachable_by_library(case: RoundCase) -> Finding:
+    """Whether the library's fair progress is possible for all jobs at once."""
     return reachable(case, tuple(on_fastest(case, gang) for gang in case.gangs))
 
 
@@ -79,13 +79,18 @@ CLAIMS = (
         paper="FFT",
         place="section 4.2.2",
         statement=AT_ONCE + r"$\tau_j$ as estimated in a dedicated cluster with $1/|A(t)|$ of all types of resources.",
-        procedure=ForAll(round_space(n=(1, 4)), paper, ratio=lambda case: 1 / (paper(case).slack + 1), share=F(1, 2)),
+        procedure=ForAll(
+            round_space(n=(1, 4)),
+            reachable_as_printed,
+            ratio=lambda case: 1 / (reachable_as_printed(case).slack + 1),
+            share=F(1, 2),
+        ),
         expected=ClaimVerdict.TRUE,
         policies=("fft",),
         proof=r"""
 Without preemption a job stays on one type $i$ of its own part, where it has $Y_i / |A|$ GPUs and so runs for
 $\min(1,\, Y_i / (|A| d_j))$ of the time. That takes at most $Y_i / |A|$ GPUs of the type. Over all jobs these are at
-most $Y_i$, and nobody runs for more than all the time.""",
+most $Y_i$, and no job runs for more than all the time.""",
         note="What W / (tau - a) means: the progress under a fair scheduler. Parts of GPUs are read as parts of the "
         "time. hetopt's policy takes a simpler estimate, see `fft/tau-fastest`.",
     ),
@@ -95,12 +100,12 @@ most $Y_i$, and nobody runs for more than all the time.""",
         place="section 4.2.2",
         statement=AT_ONCE
         + r"$\tau_j - a_j = p_j \max(1,\, d_j |A| / \sum_i Y_i)$, $p_j$ the rounds on the fastest type.",
-        procedure=ForAll(round_space(n=(1, 4), speeds=integers(1, 4)), library),
+        procedure=ForAll(round_space(n=(1, 4), speeds=integers(1, 4)), reachable_by_library),
         expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("fft",),
         instead="fft/tau-fastest-one-type",
-        note="The estimate that hetopt's policy uses. Not everybody can be on the fastest type, so that everybody "
+        note="The estimate that hetopt's policy uses. Not every job can be on the fastest type, so that every job "
         "may be behind, and compensated, at once.",
     ),
     Claim(
@@ -108,7 +113,7 @@ most $Y_i$, and nobody runs for more than all the time.""",
         paper="FFT",
         place="section 4.2.2",
         statement=AT_ONCE + r"$\tau_j - a_j = p_j \max(1,\, d_j |A| / Y)$ where there is one GPU type.",
-        procedure=ForAll(round_space(n=(1, 5), k=(1, 1), speeds=integers(1, 4)), library, share=F(1, 2)),
+        procedure=ForAll(round_space(n=(1, 5), k=(1, 1), speeds=integers(1, 4)), reachable_by_library, share=F(1, 2)),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("fft",),

@@ -19,7 +19,7 @@ F = Fraction
 
 @dataclass(frozen=True)
 class ArrivalCase:
-    """Jobs of one GPU and so many rounds each, arriving over time; none is complete before the last has come.
+    """Jobs of one GPU and ``rounds`` rounds each, arriving over time; none completes before the last arrival.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class ArrivalCase:
     gpus:
         Y, of one type.
     arrivals:
-        Round in which each comes; the first at 0.
+        Round of each arrival; the first is 0.
     """
 
     rounds: int
@@ -37,7 +37,7 @@ class ArrivalCase:
 
     @cached_property
     def instance(self) -> Instance:
-        """When all are there."""
+        """The instance when all jobs are present."""
         gangs = tuple(RoundJob(1, F(self.rounds), (F(1),), a) for a in self.arrivals)
         return RoundCase(gangs, (self.gpus,), max(self.arrivals)).instance
 
@@ -71,7 +71,7 @@ ARRIVALS = Space(
 
 
 def mu_grows(case: ArrivalCase, *, undisturbed: bool = False) -> Finding:
-    """Whether mu of the first job grows from every round to the next; or if nobody comes in the next."""
+    """Whether mu of the first job grows in every round; with ``undisturbed`` in rounds without an arrival."""
     later = [t for t in range(case.rounds - 1) if not (undisturbed and t + 1 in case.arrivals)]
     least, t = min(((case.mu(t + 1) - case.mu(t), t) for t in later), default=(F(1), 0))
     present = sum(a <= t + 1 for a in case.arrivals)

@@ -1,4 +1,4 @@
-"""Equations (1) and (7): what fits, and how many GPUs can be in use."""
+"""Equations (1) and (7): which plans fit, how many GPUs can be in use, and packing the largest gangs first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COUNTED = "all plans within capacity were counted through"
 
 
 def largest_packing(case: RoundCase) -> int:
-    """K* by dynamic programming: the GPUs that can be left free of each type, job after job."""
+    """K* by dynamic programming over the possible free GPUs of each type, job after job."""
     left = {case.gpus}
     for gang in case.gangs:
         left |= {
@@ -31,7 +31,7 @@ def largest_packing(case: RoundCase) -> int:
 
 
 def wanted(case: RoundCase) -> int:
-    """K(t) as printed: the lesser of the GPUs that there are and that are demanded."""
+    """K(t) as printed: the smaller one of capacity and demand."""
     return min(sum(case.gpus), sum(gang.demand for gang in case.gangs))
 
 
@@ -42,7 +42,7 @@ def gangs_of(case: RoundCase) -> str:
 
 
 def keeps_rows(case: RoundCase) -> Finding:
-    """Whether the library's plan gives every job its whole gang of one type or nothing, within capacity."""
+    """Whether the library's plan gives every job its whole gang on one type or nothing, within the capacity."""
     x = [[F(v) for v in row] for row in case.plan().x.tolist()]
     free = [y - sum((row[i] for row in x), F(0)) for i, y in enumerate(case.gpus)]
     whole_gangs = all(
@@ -53,8 +53,8 @@ def keeps_rows(case: RoundCase) -> Finding:
     return Finding(min(free) if whole_gangs else F(-1), "one type a job, within capacity")
 
 
-def leaves_nobody(case: RoundCase) -> Finding:
-    """Whether no job that waits in the library's plan would fit beside those that run."""
+def leaves_no_fitting_job(case: RoundCase) -> Finding:
+    """Whether no waiting job of the library's plan fits beside the running ones."""
     where = case.planned()
     fits = [
         j
@@ -82,7 +82,7 @@ POWERS = tuple(F(2**e) for e in range(4))
 
 
 def _multiples(numbers: CaseNumbers) -> RoundCase:
-    """Powers of two, and of each type so many times as many GPUs as the largest of them."""
+    """Demands that are powers of two, and for each type a multiple of the largest demand as GPUs."""
     demands, times = ([int(v) for v in numbers.row(name)] for name in ("demand", "times"))
     gangs = tuple(RoundJob(d, F(1), (F(1),) * len(times)) for d in demands)
     return RoundCase(gangs, tuple(max(demands) * t for t in times))
@@ -96,13 +96,13 @@ MULTIPLES = Space(
 
 
 def columns(jobs: int, types: int, gpus: int) -> int:
-    """Variables of the round's program for so many jobs and types with so many GPUs each."""
+    """Number of variables of the round's program for these jobs, and types with ``gpus`` GPUs each."""
     instance = Instance.from_jobs([[1.0] * types] * jobs, 1, 1.0, [gpus] * types)
     return len(FFT().formulation(instance).compile(instance).c)
 
 
 def sizes() -> Computation:
-    """Variables for a few and for many GPUs."""
+    """Compare the numbers of variables for few and for many GPUs."""
     rows = tuple(
         compare_values(f"{jobs} jobs, {types} types of {gpus} GPUs", jobs * types, columns(jobs, types, gpus))
         for jobs, types, gpus in ((40, 8, 1), (40, 8, 125), (200, 3, 12))
@@ -111,7 +111,7 @@ def sizes() -> Computation:
 
 
 def largest_first(case: RoundCase) -> TypeOfJob:
-    """The largest gangs first, each on the first type that it can use and that has room."""
+    """Pack the largest gangs first, each on the first usable type with enough free GPUs."""
     left, where = list(case.gpus), [WAITS] * len(case.gangs)
     for j in sorted(range(len(where)), key=lambda j: -case.gangs[j].demand):
         room = [i for i in case.gangs[j].usable(case.gpus) if left[i] >= case.gangs[j].demand]
@@ -122,7 +122,7 @@ def largest_first(case: RoundCase) -> TypeOfJob:
 
 
 def packs_most(case: RoundCase) -> Finding:
-    """Whether the largest first uses K* GPUs."""
+    """Whether packing the largest first uses K* GPUs."""
     where = largest_first(case)
     used, most = case.used(where), largest_packing(case)
     words = f"of {gangs_of(case)} the largest first uses {used} GPUs, and {most} can be in use"
@@ -133,7 +133,7 @@ def packs_most(case: RoundCase) -> Finding:
 
 
 def halves(case: RoundCase) -> Finding:
-    """Whether all GPUs can be in use just where some of the numbers sum to half of all."""
+    """Whether all GPUs can be in use exactly if some of the numbers sum to half of the total."""
     numbers, half = [gang.demand for gang in case.gangs], case.gpus[0]
     parted = any(2 * sum(some) == sum(numbers) for size in range(len(numbers)) for some in combinations(numbers, size))
     same = (largest_packing(case) == half) == parted
@@ -141,7 +141,7 @@ def halves(case: RoundCase) -> Finding:
 
 
 POWERS_OF_TWO = round_space(n=(1, 6), k=(1, 3), speeds=integers(1, 1), demands=POWERS, gpus=integers(1, 12))
-"""Gangs of 1, 2, 4 and 8 that can run on every type that has GPUs enough."""
+"""Gangs of 1, 2, 4 and 8 that can run on every type with enough GPUs."""
 
 
 def _numbers(numbers: CaseNumbers) -> RoundCase | None:
@@ -187,7 +187,7 @@ both keep the rows.""",
         paper="FFT",
         place="section 4.1",
         statement="The schedule is work-conserving: no job that waits would fit on the GPUs that are idle.",
-        procedure=ForAll(round_space(n=(1, 5), ages=integers(0, 9)), leaves_nobody, share=F(1, 2)),
+        procedure=ForAll(round_space(n=(1, 5), ages=integers(0, 9)), leaves_no_fitting_job, share=F(1, 2)),
         expected=ClaimVerdict.TRUE,
         policies=("fft",),
         proof="The plan uses as many GPUs as can be packed; with such a job beside it more would be in use.",

@@ -22,7 +22,7 @@ GPUS = (1, 1)
 
 @dataclass(frozen=True)
 class TwoGPUCase:
-    """Jobs of one GPU each, all there from round 0, on a slow GPU1 and a fast GPU2."""
+    """Jobs of one GPU each, all present from round 0, on a slow GPU1 and a fast GPU2."""
 
     gangs: tuple[RoundJob, ...]
 
@@ -33,7 +33,7 @@ class TwoGPUCase:
 
 
 def until_idle(case: TwoGPUCase) -> list[PlayedRound]:
-    """The rounds up to the first in which one job is there and runs on the slow GPU; none if there is no such round.
+    """The rounds up to the first in which the only job runs on the slow GPU; none without such a round.
 
     With more jobs both GPUs are in use.
     """
@@ -46,7 +46,7 @@ def until_idle(case: TwoGPUCase) -> list[PlayedRound]:
 
 
 def margin(case: TwoGPUCase) -> Fraction:
-    """The least that the slow GPU costs more than the fast one in a round with one job."""
+    """The least excess cost of the slow GPU over the fast one in a round with one job."""
     alone = [step.round for step in play_rounds(case.gangs, GPUS, normalise=True) if len(step.there) == 1]
     return min((now.cost(0, 0) - now.cost(0, 1) for now in alone), default=F(1))
 

@@ -1,4 +1,4 @@
-"""Section 2.2: state sizes, Fig. 2, and what moving at every event costs."""
+"""Section 2.2: state sizes, Fig. 2, and the cost of moving jobs at every event."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LANES = ("A10", "T4")
 """The faster GPU first; one of each."""
 
 MOVE = F(2)
-"""Minutes that a move takes."""
+"""Minutes of a move."""
 
 
 START = F(0)
@@ -40,11 +40,11 @@ class MovingJob:
     alone:
         GPU type -> minutes of the whole job.
     left:
-        Part of it that is left.
+        Fraction of the work left.
     lane:
-        Where it was executed last.
+        GPU type of its last execution.
     moving:
-        Minutes of a move that are left.
+        Remaining minutes of a move.
     """
 
     name: str
@@ -55,16 +55,16 @@ class MovingJob:
     moving: Fraction = START
 
     def minutes(self, lane: str) -> Fraction:
-        """What it still takes on a type, moves aside."""
+        """Remaining minutes on a type, without moves."""
         return self.left * self.alone[lane]
 
 
 PlacementRule = Callable[[Sequence[MovingJob]], dict[str, MovingJob]]
-"""Type -> who runs there, of those who are there."""
+"""GPU type -> job to run there, for the jobs that are present."""
 
 
 def shortest_total(there: Sequence[MovingJob]) -> dict[str, MovingJob]:
-    """As Fig. 2(a) shows it: the shortest job, by its whole time on the A10, on the A10, the next on the T4."""
+    """Fig. 2(a): the shortest job by its whole time on the A10 runs on the A10, the next one on the T4."""
     return dict(zip(LANES, sorted(there, key=lambda run: run.alone["A10"]), strict=False))
 
 
@@ -74,7 +74,7 @@ def shortest_remaining(there: Sequence[MovingJob]) -> dict[str, MovingJob]:
 
 
 def staying(there: Sequence[MovingJob]) -> dict[str, MovingJob]:
-    """Fig. 2(b): whoever runs stays; others take what is free, the shortest first and the A10 first."""
+    """Fig. 2(b): running jobs stay; others take free GPUs, the shortest job and the A10 first."""
     where = {run.lane: run for run in there if run.lane}
     new = sorted((run for run in there if not run.lane), key=lambda run: run.alone["A10"])
     return where | dict(zip((lane for lane in LANES if lane not in where), new, strict=False))
@@ -82,7 +82,7 @@ def staying(there: Sequence[MovingJob]) -> dict[str, MovingJob]:
 
 @dataclass(frozen=True)
 class MigrationOutcome:
-    """What happened: completion times since arrival, minutes lost in moves, and who was where."""
+    """The result: completion times since arrival, minutes lost in moves, and the picture's bars."""
 
     jct: dict[str, Fraction]
     lost: dict[str, Fraction]
@@ -90,7 +90,7 @@ class MigrationOutcome:
 
 
 def simulate_moves(jobs: Sequence[MovingJob], rule: PlacementRule, until: Fraction | None = None) -> MigrationOutcome:
-    """Event by event: at each arrival and completion ``rule`` says who goes where; moves take 2 minutes."""
+    """Event by event: at each arrival and completion ``rule`` assigns jobs to types; moves take 2 minutes."""
     now, jct, bars = F(0), dict[str, Fraction](), list[TimelineBar]()
     lost = {job.name: F(0) for job in jobs}
     while (until is None or now < until) and len(jct) < len(jobs):
@@ -128,7 +128,7 @@ def figure() -> list[MovingJob]:
 
 
 def stream(cycles: int) -> MigrationOutcome:
-    """A long J4, and a job like J1 that comes every 10 minutes, in so many such cycles."""
+    """A long J4, and a job like J1 every 10 minutes, ``cycles`` times."""
     j1, _, j4 = figure()
     short = [MovingJob(f"J1, {c + 1}", F(10 * c), j1.alone) for c in range(cycles)]
     long = MovingJob("J4", F(0), {lane: 1000 * cycles * minutes for lane, minutes in j4.alone.items()})
@@ -154,8 +154,8 @@ def moving_everywhere() -> Computation:
     return Computation(rows, pictures=(Timeline("Fig. 2(a)", moved.bars, "minutes"),))
 
 
-def who_runs_first() -> Computation:
-    """Who has the A10 from minute 10 on by remaining time, and when J4 is complete then."""
+def fastest_gpu_order() -> Computation:
+    """The job on the A10 from minute 10 on by remaining time, and the completion of J4."""
     drawn, by_left = simulate_moves(figure(), shortest_total), simulate_moves(figure(), shortest_remaining)
     has = next(bar.job for bar in by_left.bars if bar.lane == "A10" and bar.start <= 10 < bar.end)
     rows = (
@@ -170,7 +170,7 @@ def who_runs_first() -> Computation:
 
 
 def staying_is_better() -> Computation:
-    """J4's JCT, and all of them, when nobody moves, against moving at every event."""
+    """Compare J4's JCT, and the total, without moves and with moves at every event."""
     moved, stays = simulate_moves(figure(), shortest_total), simulate_moves(figure(), staying)
     rows = (
         compare_number("J4's JCT in minutes", "14.4", stays.jct["J4"]),
@@ -179,8 +179,8 @@ def staying_is_better() -> Computation:
     return Computation(rows, pictures=(Timeline("Fig. 2(b)", stays.bars, "minutes"),))
 
 
-def what_the_cost_says() -> Computation:
-    """The cost (6) of J4 at minute 5 on both types, in rounds of a minute; and where the policy puts it."""
+def placement_by_cost() -> Computation:
+    """The cost (6) of J4 at minute 5 on both types, in rounds of a minute, and its type under the policy."""
     age, move, j4 = F(5), MOVE, figure()[2]
     cost = {lane: age / p + p + (move if lane == "A10" else 0) for lane, p in j4.alone.items()}
     rows = [
@@ -228,7 +228,7 @@ CLAIMS = (
         paper="FFT",
         place="Fig. 2(a)",
         statement="The execution follows the order of the shortest remaining time.",
-        procedure=ByComputation(who_runs_first),
+        procedure=ByComputation(fastest_gpu_order),
         expected=ClaimVerdict.FALSE,
         note="It follows the order of the whole time on the A10. By remaining time J4 would be complete sooner than "
         "on the T4 alone, so that the example needs the other order.",
@@ -247,7 +247,7 @@ CLAIMS = (
         paper="FFT",
         place="Fig. 2(b)",
         statement="FFT's cost (6) leaves J4 on the T4 at minute 5, with two minutes of switching.",
-        procedure=ByComputation(what_the_cost_says),
+        procedure=ByComputation(placement_by_cost),
         expected=ClaimVerdict.FALSE,
         printed=False,
         policies=("fft",),

@@ -22,16 +22,16 @@ F = Fraction
 
 @dataclass(frozen=True)
 class StayingCase:
-    """Servers with GPUs of one type, jobs that stay, each on one server, and a gang that comes.
+    """Servers with GPUs of one type, jobs that stay on one server each, and an arriving gang.
 
     Attributes
     ----------
     gpus:
         (m,) GPUs of each server.
     sizes, homes:
-        (n,) GPUs of each job that stays, and the position of its server.
+        (n,) GPUs of each staying job, and the position of its server.
     gang:
-        GPUs of the one that comes; not more than all that are free.
+        GPUs of the arriving gang; at most all free GPUs.
     """
 
     gpus: tuple[int, ...]
@@ -41,7 +41,7 @@ class StayingCase:
 
     @cached_property
     def instance(self) -> Instance:
-        """With the jobs where they are."""
+        """The instance with the current placement."""
         servers = tuple(Server(f"server{m + 1}", {"GPU1": y}) for m, y in enumerate(self.gpus))
         speed = {"GPU1": 1 / ROUND_SECONDS}
         jobs = [Job(f"j{j + 1}", speed, 1.0, demand=size) for j, size in enumerate((*self.sizes, self.gang))]
@@ -49,14 +49,14 @@ class StayingCase:
         return Instance(Cluster((GPUType("GPU1"),), servers), jobs=tuple(jobs), placed=placed)
 
     def free(self, homes: tuple[int, ...]) -> list[int]:
-        """GPUs that are free on each server with the jobs there."""
+        """Free GPUs of each server for these positions of the jobs."""
         return [
             y - sum(s for s, home in zip(self.sizes, homes, strict=True) if home == m) for m, y in enumerate(self.gpus)
         ]
 
     @cached_property
     def packed(self) -> tuple[int, ...] | None:
-        """Where the jobs that stay would be so that the gang is on one server as well; None if it never is."""
+        """Positions of the staying jobs with which the gang fits on one server; None if there are none."""
         for homes in product(range(len(self.gpus)), repeat=len(self.sizes)):
             free = self.free(homes)
             if min(free) >= 0 and max(free) >= self.gang:
@@ -64,7 +64,7 @@ class StayingCase:
         return None
 
     def picture(self, title: str, homes: tuple[int, ...], gang: Sequence[int]) -> SharesPicture:
-        """Who is where; ``gang`` has the GPUs of the one that comes on each server."""
+        """Picture of the placement; ``gang`` has the GPUs of the arriving gang on each server."""
         who = [f"j{j + 1}" for j in range(len(homes) + 1)]
         staying = [[s * (home == m) for m in range(len(self.gpus))] for s, home in zip(self.sizes, homes, strict=True)]
         return placement_picture(title, who, [*staying, gang], self.gpus)
@@ -104,7 +104,7 @@ SERVERS = Space(
 
 
 def packed_in_place(case: StayingCase) -> Finding:
-    """Whether the gang fits on one server beside those who stay, where some placement of all has it on one."""
+    """Whether the gang fits on one server beside the staying jobs, if some placement of all jobs allows it."""
     free = case.free(case.homes)
     pictures = [case.picture("where they are, before the gang comes", case.homes, [0] * len(free))]
     slack = F(0)

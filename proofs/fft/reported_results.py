@@ -1,4 +1,4 @@
-"""Sections 2.2, 4.2.4 and 6: what was measured on machines and traces that are not here."""
+"""Sections 2.2, 4.2.4 and 6: results measured on machines and traces that are not available."""
 
 from __future__ import annotations
 
@@ -69,6 +69,6 @@ CLAIMS = (
         procedure=Untestable("an interpretation; nothing follows from it that could be computed"),
         expected=ClaimVerdict.UNTESTABLE,
         policies=("fft",),
-        note="What is said to follow are Theorems 4.1 and 4.2.",
+        note="The paper derives Theorems 4.1 and 4.2 from it.",
     ),
 )

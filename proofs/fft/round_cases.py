@@ -1,4 +1,4 @@
-"""FFT's round in fractions: gangs, GPUs, costs, all plans of a small case, and what the policy itself plans."""
+"""FFT's round in fractions: gangs, GPUs, costs, all plans of a small case, and the policy's own plan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hetopt.results.allocation import Plan
 F = Fraction
 
 TypeOfJob = tuple[int, ...]
-"""For each gang the position of its GPU type, -1 where it waits."""
+"""For each gang the position of its GPU type, -1 if it waits."""
 
 WAITS = -1
 
@@ -44,7 +44,7 @@ class RoundJob:
     arrival: int = 0
 
     def rounds(self, kind: int) -> Fraction:
-        """Rounds W / theta that the job takes on a type."""
+        """Rounds W / theta of the job on a type."""
         return self.work / self.speed[kind]
 
     def usable(self, gpus: Sequence[int]) -> list[int]:
@@ -52,13 +52,13 @@ class RoundJob:
         return [i for i, (v, y) in enumerate(zip(self.speed, gpus, strict=True)) if v > 0 and y >= self.demand]
 
     def fewest_rounds(self, gpus: Sequence[int]) -> Fraction:
-        """Rounds on the fastest type that has room for it."""
+        """Rounds on the fastest type with enough GPUs."""
         return min(self.rounds(i) for i in self.usable(gpus))
 
 
 @dataclass(frozen=True)
 class RoundCase:
-    """Gangs that are present in a round.
+    """The gangs of a round.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class RoundCase:
     rho:
         (n,) compensation; 0 each if empty.
     normalise:
-        Whether theta in rho theta, and rho, are in parts of the job; else in work, as printed.
+        Whether theta in rho theta, and rho, are in fractions of the job; else in work, as printed.
     """
 
     gangs: tuple[RoundJob, ...]
@@ -94,11 +94,11 @@ class RoundCase:
 
     @property
     def runnable(self) -> bool:
-        """Whether there is a type for every gang: what the policy accepts."""
+        """Whether every gang fits on some type, as the policy requires."""
         return all(gang.usable(self.gpus) for gang in self.gangs)
 
     def cost(self, j: int, kind: int) -> Fraction:
-        """Phi - rho theta, [FFT, eq. 6] where nobody moves."""
+        """Phi - rho theta, [FFT, eq. 6] without moves."""
         gang = self.gangs[j]
         rounds = gang.rounds(kind)
         done = 1 / rounds if self.normalise else gang.speed[kind]
@@ -115,7 +115,7 @@ class RoundCase:
 
     @cached_property
     def packings(self) -> tuple[TypeOfJob, ...]:
-        """All plans: every gang on a type that it can use, or none, within capacity, [FFT, eq. 1]."""
+        """All plans: every gang on a usable type or waiting, within the capacity, [FFT, eq. 1]."""
         plans: list[tuple[TypeOfJob, tuple[int, ...]]] = [((), self.gpus)]
         for gang in self.gangs:
             types, d = gang.usable(self.gpus), gang.demand
@@ -128,7 +128,7 @@ class RoundCase:
         return tuple(where for where, _ in plans)
 
     def within(self, where: TypeOfJob) -> bool:
-        """Whether each type has GPUs enough."""
+        """Whether each type has enough GPUs."""
         left = list(self.gpus)
         for gang, i in zip(self.gangs, where, strict=True):
             if i != WAITS:
@@ -137,7 +137,7 @@ class RoundCase:
 
     @cached_property
     def most(self) -> int:
-        """K*: the most GPUs that a plan uses, by enumeration."""
+        """K*: the largest number of GPUs in use by a plan, by enumeration."""
         return max(map(self.used, self.packings))
 
     @cached_property
@@ -147,7 +147,7 @@ class RoundCase:
 
     @cached_property
     def optima(self) -> tuple[TypeOfJob, ...]:
-        """The plans of least cost among those that use K* GPUs: the solutions of [FFT, eq. 6 and 7, repaired]."""
+        """The plans of least cost that use K* GPUs: the solutions of [FFT, eq. 6 and 7, repaired]."""
         costs = [
             {i: self.cost(j, i) for i in gang.usable(self.gpus)} | {WAITS: F(0)} for j, gang in enumerate(self.gangs)
         ]
@@ -158,7 +158,7 @@ class RoundCase:
     # -- the policy itself ---------------------------------------------------------------------------------------
 
     def plan(self) -> Plan:
-        """What the library's policy plans."""
+        """The plan of the library's policy."""
         policy = FFT(normalise=self.normalise)
         state = policy.advanced(self.instance, None)
         names = [job.name for job in self.instance.jobs]
@@ -190,7 +190,7 @@ class RoundCase:
 
 
 def case_of(numbers: CaseNumbers) -> RoundCase:
-    """A round of the tables ``speed`` (n, k), ``demand``, ``work``, ``gpus``, and perhaps ``age`` and ``rho``."""
+    """The round of the tables ``speed`` (n, k), ``demand``, ``work``, ``gpus``, and optionally ``age`` and ``rho``."""
     ages = tuple(map(int, numbers.row("age"))) if "age" in numbers.tables else (0,) * len(numbers.row("demand"))
     time = max(ages)
     rows = zip(numbers.row("demand"), numbers.row("work"), numbers["speed"], ages, strict=True)
@@ -210,7 +210,7 @@ def round_space(
     ages: tuple[Fraction, ...] = (),
     rho: tuple[Fraction, ...] = (),
 ) -> Space[RoundCase]:
-    """Rounds in which every gang has a type to run on, and for which ``where`` holds."""
+    """Rounds in which every gang fits on some type, and for which ``where`` holds."""
     tables = {
         "demand": TableShape(1, "n", demands),
         "gpus": TableShape(1, "k", gpus),

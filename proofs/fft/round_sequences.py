@@ -1,4 +1,4 @@
-"""FFT from the first round to the last: in fractions, and as the library's policy decides."""
+"""FFT from the first round to the last: in fractions, and by the library's policy."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class PlayedRound:
     Attributes
     ----------
     there:
-        Positions of the gangs that are present.
+        Positions of the present gangs.
     round:
-        They, with their compensation.
+        The gangs with their compensation.
     """
 
     there: tuple[int, ...]
@@ -32,14 +32,14 @@ class PlayedRound:
 
     @property
     def executed(self) -> TypeOfJob:
-        """The first of the optima; for each gang that is present."""
+        """The first optimum, for each present gang."""
         return self.round.optima[0]
 
 
 def play_rounds(gangs: tuple[RoundJob, ...], gpus: tuple[int, ...], *, normalise: bool) -> Iterator[PlayedRound]:
-    """All rounds in which somebody is there.
+    """All rounds with a present job.
 
-    rho follows [FFT, eq. 5], tau is estimated anew when jobs come or go, and moves take no time.
+    rho follows [FFT, eq. 5], tau is estimated again when jobs arrive or complete, and moves take no time.
     """
     done, rho = [F(0)] * len(gangs), [F(0)] * len(gangs)
     time = min(gang.arrival for gang in gangs)
@@ -61,7 +61,7 @@ def play_rounds(gangs: tuple[RoundJob, ...], gpus: tuple[int, ...], *, normalise
 def library_decisions(
     gangs: tuple[RoundJob, ...], gpus: tuple[int, ...], rounds: int, *, normalise: bool
 ) -> list[TypeOfJob]:
-    """What the library's policy plans in so many of these rounds, or fewer, for the gangs that are present."""
+    """The plans of the library's policy for the present gangs, in at most ``rounds`` of these rounds."""
     whole_run = RoundCase(gangs, gpus).instance
     names, types = [job.name for job in whole_run.jobs], whole_run.cluster.type_names
     policy, state, done = FFT(normalise=normalise), None, dict.fromkeys(names, 0.0)
@@ -78,12 +78,12 @@ def library_decisions(
 
 
 def unique_so_far(steps: list[PlayedRound]) -> bool:
-    """Whether every one of these rounds has one optimum."""
+    """Whether each of these rounds has a unique optimum."""
     return all(len(step.round.optima) == 1 for step in steps)
 
 
 def rounds_picture(title: str, steps: list[PlayedRound]) -> Timeline:
-    """Who has which type in each round."""
+    """Picture of the jobs on each type, round by round."""
     bars = (
         TimelineBar(f"GPU{i + 1}", F(step.round.time), F(step.round.time + 1), f"j{j + 1}")
         for step in steps

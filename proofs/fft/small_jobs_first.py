@@ -1,4 +1,4 @@
-"""Equation (3): whether smaller gangs and jobs with less work left go first."""
+"""Equation (3): whether smaller gangs and jobs with less remaining work go first."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def smaller_cost(case: RoundCase) -> Finding:
 
 @dataclass(frozen=True)
 class NewcomerCase:
-    """j1 has been alone on the only GPU for so many rounds when j2 arrives; one unit of work a round.
+    """j1 has been alone on the only GPU for some rounds when j2 arrives; one unit of work per round.
 
-    FFT owes j1 nothing: what it did is its fair share.
+    j1 has no compensation: it has done its fair share.
     """
 
     present: RoundCase
@@ -60,17 +60,17 @@ class NewcomerCase:
 
     @property
     def instance(self) -> Instance:
-        """When j2 arrives."""
+        """The instance at the arrival of j2."""
         return self.present.instance.replace(done={"j1": float(self.done)}, held={"j1": {"GPU1": 1}})
 
     @property
     def left(self) -> Fraction:
-        """Rounds that j1 still takes."""
+        """Remaining rounds of j1."""
         return self.present.gangs[0].work - self.done
 
 
 def newcomers(numbers: CaseNumbers) -> NewcomerCase | None:
-    """j1 is closer to its end than j2 is."""
+    """Cases in which j1 has less remaining work than j2."""
     first, second = numbers.row("work")
     done = int(numbers.one("done"))
     gangs = (RoundJob(1, first, (F(1),)), RoundJob(1, second, (F(1),), done))
@@ -100,10 +100,10 @@ def by_service(case: RoundCase) -> Finding:
     return Finding(F(0) if same else F(-1), "costs and services have one order")
 
 
-def nobody(case: RoundCase) -> Finding:
-    """Whether every plan in which somebody runs costs more than nothing, [FFT, eq. 3]."""
+def idle_plan_is_cheapest(case: RoundCase) -> Finding:
+    """Whether every plan with a running job costs more than 0, [FFT, eq. 3]."""
     least = min((case.total(w) for w in case.packings if any(i != WAITS for i in w)), default=F(1))
-    return Finding(least if least > 0 else F(-1), f"the least cost with somebody running is {fraction_text(least)}")
+    return Finding(least if least > 0 else F(-1), f"the least cost with some job running is {fraction_text(least)}")
 
 
 def running_is_cheap() -> list[object]:
@@ -197,8 +197,8 @@ CLAIMS = (
         key="fft/eq-3-nobody",
         paper="FFT",
         place="equation (3)",
-        statement="Without the constraint (7), the only solution of (3) runs nobody.",
-        procedure=ForAll(round_space(n=(1, 3), ages=integers(0, 6)), nobody),
+        statement="Without the constraint (7), the only solution of (3) runs no job.",
+        procedure=ForAll(round_space(n=(1, 3), ages=integers(0, 6)), idle_plan_is_cheapest),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("fft",),

@@ -32,21 +32,21 @@ def together(n: int) -> Fraction:
 
 
 def stream(n: int) -> Fraction:
-    """The wait of one job of one GPU and one round beside n gangs of two, one coming in every round, on two GPUs."""
+    """The wait of one job of one GPU and one round beside n gangs of two, one arriving per round, on two GPUs."""
     gangs = (RoundJob(1, F(1), (F(1),)), *(RoundJob(2, F(1), (F(1),), t) for t in range(n)))
     return waits(RoundCase(gangs, (2,)).instance)["j1"]
 
 
 @dataclass(frozen=True)
 class PackedCase:
-    """Jobs over time, packed in every round by some priorities so that nobody who waits would fit.
+    """Jobs over time, packed in every round by some priorities so that no waiting job fits.
 
     Attributes
     ----------
     gangs, gpus:
         The jobs with their arrivals, and the cluster.
     priority:
-        (n, m) the higher the earlier a job is placed, in rounds 0, m, 2 m …, and so on; odd: on the last type first.
+        (n, m) priorities of placement in rounds 0, m, 2 m … and so on; odd ones: on the last type first.
     """
 
     gangs: tuple[RoundJob, ...]
@@ -83,7 +83,7 @@ class PackedCase:
         return where
 
     def sides(self, j: int) -> tuple[Fraction, Fraction]:
-        """(wait times GPUs that must be busy while j waits, GPU rounds of the others that come before its service)."""
+        """(wait times busy GPUs while j waits, GPU rounds of the others before the service of j)."""
         gang = self.gangs[j]
         first = next(t for t, where in enumerate(self.runs) if j in where)
         busy = sum(self.gpus[i] - gang.demand + 1 for i in gang.usable(self.gpus))
@@ -96,7 +96,7 @@ class PackedCase:
 
     @property
     def picture(self) -> Timeline:
-        """Who runs when."""
+        """Picture of the rounds of each job."""
         bars = (
             TimelineBar(f"GPU{i + 1}", F(t), F(t + 1), f"j{j + 1}")
             for t, own in enumerate(self.runs)
@@ -106,7 +106,7 @@ class PackedCase:
 
 
 def bounded(case: PackedCase) -> Finding:
-    """Whether every wait keeps the bound."""
+    """Whether every wait meets the bound."""
     slack, j = min((right - left, j) for j in range(len(case.gangs)) for left, right in [case.sides(j)])
     left, right = case.sides(j)
     words = (

@@ -25,14 +25,14 @@ BEST = F(23, 4)
 
 @dataclass(frozen=True)
 class TwoJobSchedule:
-    """Both jobs of Table 1 in some phases, and after them the one with less work left on GPU0, the other on GPU1.
+    """Both jobs of Table 1 in some phases; after them the one with less remaining work on GPU0, the other on GPU1.
 
     Attributes
     ----------
     minutes:
         Length of each phase.
     on:
-        For each phase who is on GPU0 and on GPU1: 1 for I0, 2 for I1, 0 for nobody.
+        For each phase the jobs on GPU0 and on GPU1: 1 for I0, 2 for I1, 0 for none.
     """
 
     minutes: tuple[Fraction, ...]
@@ -45,7 +45,7 @@ class TwoJobSchedule:
 
     @cached_property
     def completion(self) -> tuple[Fraction, ...]:
-        """When both jobs are complete, in minutes."""
+        """Completion times of both jobs in minutes."""
         left, end, now = [WORK, WORK], [F(0), F(0)], F(0)
         for length, on in zip(self.minutes, self.on, strict=True):
             for who, speed in zip(on, (FAST, SLOW), strict=True):
@@ -65,7 +65,7 @@ class TwoJobSchedule:
 
     @property
     def total(self) -> Fraction:
-        """Both completion times."""
+        """Sum of both completion times."""
         return sum(self.completion, F(0))
 
 
@@ -87,7 +87,7 @@ def no_better(case: TwoJobSchedule) -> Finding:
 
 
 def shortest_first(jobs: int) -> list[Fraction]:
-    """Completion times of so many such jobs: the one with the least work left on GPU0, the next on GPU1."""
+    """Completion times of such jobs: the one with the least remaining work on GPU0, the next one on GPU1."""
     left, now, ends = [WORK] * jobs, F(0), list[Fraction]()
     while left:
         length = left[0] / FAST
@@ -98,23 +98,23 @@ def shortest_first(jobs: int) -> list[Fraction]:
 
 
 def even_rates(jobs: int) -> Fraction:
-    """Total completion time of so many such jobs at equal constant rates, the least of all constant rates."""
+    """Total completion time of such jobs at equal constant rates, the least for constant rates."""
     rate = (FAST + SLOW) / jobs
     return jobs * WORK / rate
 
 
 def gap(jobs: int) -> Fraction:
-    """Both totals as a quotient."""
+    """Quotient of both totals."""
     return even_rates(jobs) / sum(shortest_first(jobs))
 
 
 def gap_formula(jobs: int) -> Fraction:
-    """What :func:`gap` is for every number of jobs."""
+    """Formula of :func:`gap` for every number of jobs."""
     return 162 * jobs**2 / (81 * jobs**2 + 99 * jobs + 2 - 2 * F(-1, 8) ** jobs)
 
 
 def optimum() -> Computation:
-    """The schedule that the paper describes, and FFT's own in the simulator."""
+    """The schedule of the paper, and FFT's schedule in the simulator."""
     ends = shortest_first(2)
     log = simulate(FFT(round_seconds=60.0), table_1())
     itself = [F(v) / 60 for v in fractions(log.jobs["jct"].to_numpy())]
@@ -132,7 +132,7 @@ def optimum() -> Computation:
 
 
 def reduction(printed: str) -> Callable[[], Computation]:
-    """How much less the optimum is than the total of constant rates, against ``printed`` percent."""
+    """Compare the reduction of the total by the optimum with ``printed`` percent."""
     percent = 100 * (1 - sum(shortest_first(2)) / even_rates(2))
     return lambda: Computation((compare_number("reduction in %", printed, percent),))
 

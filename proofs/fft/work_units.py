@@ -1,4 +1,4 @@
-"""Section 4.2.2: whether decisions depend on the unit in which work is counted."""
+"""Section 4.2.2: whether decisions depend on the unit of work."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ GPU = (1,)
 
 @dataclass(frozen=True)
 class WorkUnitCase:
-    """Jobs of one GPU each on one GPU, that does a unit of work a round; and another unit to count work in.
+    """Jobs of one GPU each on one GPU that does a unit of work per round, and another unit of work.
 
     Attributes
     ----------
     gangs:
         The jobs, each with its arrival.
     unit:
-        How many of the new units are in one of the old.
+        Number of new units per old unit.
     """
 
     gangs: tuple[RoundJob, ...]
@@ -63,12 +63,12 @@ class Difference:
 
     @property
     def unique(self) -> bool:
-        """Whether all the optima up to there are."""
+        """Whether all optima up to that round are unique."""
         return unique_so_far(self.old) and unique_so_far(self.new)
 
 
 def difference(case: WorkUnitCase, *, normalise: bool) -> Difference | None:
-    """Where the unit makes a difference, if it does."""
+    """The first round in which the unit makes a difference, or None."""
     found = Difference([], [])
     old, new = (play_rounds(gangs, GPU, normalise=normalise) for gangs in (case.gangs, case.anew()))
     for first, second in zip(old, new, strict=False):

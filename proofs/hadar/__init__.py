@@ -1,4 +1,4 @@
-"""What Hadar and HadarE claim: a module for each question, the claims of all in the order of the paper."""
+"""The claims of Hadar and HadarE: one module for each question."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hetopt.proofs.ledger.claim import Claim
 
 
 def claims() -> tuple[Claim, ...]:
-    """All of them: Table I, the example, programs, prices and theorems of Hadar, those of HadarE, printed results."""
+    """All claims: Table I, example, problems, prices and theorems of Hadar, then HadarE, then printed results."""
     hadar = (
         heterogeneity_table,
         motivating_example,

@@ -1,4 +1,4 @@
-"""What the prices of equations (5) to (7) are said to do: admit any job at first, and block a full server."""
+"""The claimed effects of the prices of equations (5) to (7): admit any job at first, and block full servers."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ F = Fraction
 
 
 def required(tariff: PriceFunction | None) -> PriceFunction:
-    """Proven prices of a case for which they are defined."""
+    """The proven prices of a case for which they exist."""
     assert tariff is not None
     return tariff
 
 
 def blocked(case: SlotCase) -> Finding:
-    """Whether some job pays, at the printed prices when it comes, for a GPU of a server that is full."""
+    """Whether some job pays for a GPU of a full server at the printed prices on its arrival."""
     return max((_pays_for_full(run, case) for run in runs(case, printed_prices(case))), key=lambda found: found.slack)
 
 
@@ -57,7 +57,7 @@ def _touches_full(case: SlotCase, used: tuple[int, ...], one: JobSchedule) -> bo
 
 
 def within(case: SlotCase) -> Finding:
-    """At proven prices, without a look at the GPUs left: the least GPUs that a cell has left in the end."""
+    """At proven prices, without checking the capacity: the least number of free GPUs of a cell in the end."""
     left = [
         case.cells[i % len(case.cells)][2] - n
         for run in runs(case, required(proven_prices(case)), guarded=False)
@@ -67,7 +67,7 @@ def within(case: SlotCase) -> Finding:
 
 
 def admitted(case: SlotCase, tariff: PriceFunction) -> Finding:
-    """Whether every job that can be done at all pays on the empty cluster: the least of the best payoffs."""
+    """Whether every feasible job has a positive payoff on the empty cluster: the least of the best payoffs."""
     none = (0,) * (case.slots * len(case.cells))
     worst: tuple[Fraction, str] | None = None
     for j, own in enumerate(case.schedules):
@@ -84,7 +84,7 @@ def admitted(case: SlotCase, tariff: PriceFunction) -> Finding:
 
 
 def initial_dual(case: SlotCase, tariff: PriceFunction) -> Finding:
-    """D_0 against half of the optimum."""
+    """Compare D_0 with half of the optimum."""
     start, (best, chosen) = PrimalDualRun(case, tariff, (), ()).initial, case.best
     words = f"D_0 is {fraction_text(start)}, OPT / 2 is {fraction_text(best / 2)}"
     return Finding(best / 2 - start, words, ("the optimum by all choices",), (case.picture("optimum", chosen),))
@@ -107,7 +107,7 @@ PROVEN = slot_space(
 
 U_MAX_REACHED = r"""
 Where $\gamma \ge (1-\delta) c$ the price is at least $U_{\max} \ge \mathcal U_j^*$, so a job that took a GPU there
-would have a payoff of at most 0 and is refused. So whoever takes $w \le \delta c$ GPUs finds $\gamma < (1-\delta)
+would have a payoff of at most 0 and is refused. So a job that takes $w \le \delta c$ GPUs finds $\gamma < (1-\delta)
 c$, and $\gamma + w < c$."""
 
 ADMITS = r"""
@@ -178,7 +178,7 @@ t_j^{\max} W_j)$ each: less than $\mathcal U_j(T - a_j)$, which no schedule is w
         paper="Hadar",
         place="section III-B",
         statement=f"With {PROVEN_PRICES}, {ALONE}, and the {EXPONENT}, no cell is ever given more than it has, though "
-        "nobody looks at the GPUs left.",
+        "the capacity is not checked.",
         procedure=ForAll(PROVEN, within, share=F(1, 2)),
         expected=ClaimVerdict.TRUE,
         printed=False,

@@ -1,4 +1,4 @@
-"""Theorem 1 and Algorithm 2: how many states the recursion has, and what it returns."""
+"""Theorem 1 and Algorithm 2: the number of states of the recursion, and its result."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from hetopt.proofs.ledger.space import integers
 
 F = Fraction
 Used = tuple[int, ...]
-"""GPUs in use of each cell."""
+"""GPUs in use in each cell."""
 
 
 class GangOffer(NamedTuple):
-    """What FIND_ALLOC returns: mu_j > 0, and pairs (cell, GPUs)."""
+    """Result of FIND_ALLOC: mu_j > 0, and pairs (cell, GPUs)."""
 
     payoff: RadicalSum
     seats: tuple[tuple[int, int], ...]
@@ -34,16 +34,16 @@ Taken = tuple[tuple[int, GangOffer], ...]
 
 @dataclass
 class TakeOrSkip:
-    """[Hadar, Algorithm 2] in one round; communication costs nothing.
+    """The recursion over take or skip [Hadar, Algorithm 2] in one round, without communication costs.
 
     Attributes
     ----------
     case:
-        The jobs in the queue; their utility does not depend on their GPUs.
+        The queued jobs; their utility does not depend on their GPUs.
     tariff:
         The price function.
     states:
-        Pairs (index, GPUs in use) that were looked at.
+        Visited pairs (index, GPUs in use).
     """
 
     case: SlotCase
@@ -61,11 +61,11 @@ class TakeOrSkip:
         return (0,) * len(self.case.cells)
 
     def cost(self, offer: GangOffer, used: Used) -> RadicalSum:
-        """Price of these GPUs where so many are in use."""
+        """Price of these GPUs with ``used`` GPUs in use."""
         return sum((n * self.tariff.price(i, used[i]) for i, n in offer.seats), ZERO)
 
     def find_alloc(self, job: int, used: Used) -> GangOffer | None:
-        """FIND_ALLOC: the cheapest gang, of equals the fastest (line 23), if it pays; else null."""
+        """FIND_ALLOC: the cheapest gang, of equal ones the fastest (line 23), if its payoff is positive; else None."""
         found: tuple[RadicalSum, Fraction, GangOffer] | None = None
         for speed, seats in self.case.gangs(job):
             if all(used[i] + n <= self.case.cells[i][2] for i, n in seats):
@@ -75,14 +75,14 @@ class TakeOrSkip:
         return found[2] if found is not None and found[2].payoff > 0 else None
 
     def after(self, used: Used, offer: GangOffer) -> Used:
-        """GPUs in use once these are taken as well."""
+        """GPUs in use after these are taken."""
         more = list(used)
         for i, n in offer.seats:
             more[i] += n
         return tuple(more)
 
-    def by_the_letter(self, index: int, taken: Taken, used: Used) -> Taken:
-        """Lines 1 to 21: of both choices what costs less, at k^c (line 16) and k (line 17)."""
+    def as_printed(self, index: int, taken: Taken, used: Used) -> Taken:
+        """Lines 1 to 21 as printed: the cheaper of both choices, at k^c (line 16) and k (line 17)."""
         self.states.add((index, used))
         if index >= len(self.case.jobs) or self._is_full(used):
             return taken
@@ -90,19 +90,19 @@ class TakeOrSkip:
         if offer is None:
             return taken
         after = self.after(used, offer)
-        first = self.by_the_letter(index + 1, (*taken, (index, offer)), after)
-        second = self.by_the_letter(index + 1, taken, used)
+        first = self.as_printed(index + 1, (*taken, (index, offer)), after)
+        second = self.as_printed(index + 1, taken, used)
         cost_taken = sum((self.cost(own, after) for _, own in first), ZERO)
         cost_skipped = sum((self.cost(own, used) for _, own in second), ZERO)
         return first if cost_taken < cost_skipped else second
 
     def by_payoff(self, index: int, used: Used, *, goes_on: bool) -> tuple[RadicalSum, Taken]:
-        """The same with the sum of payoffs, utility less cost before the job is taken, to be made large.
+        """The recursion that maximises the sum of payoffs, i.e. utility less cost before the job is taken.
 
         Parameters
         ----------
         goes_on:
-            After null the next job is looked at; else the recursion ends there, lines 7 to 9.
+            Whether the recursion continues with the next job after None; else it ends there, lines 7 to 9.
         """
         if index >= len(self.case.jobs) or self._is_full(used):
             return ZERO, ()
@@ -115,7 +115,7 @@ class TakeOrSkip:
         return first if first[0] >= second[0] else second
 
     def decisions(self) -> Iterator[tuple[RadicalSum, Taken]]:
-        """All sets of jobs, those of them that find GPUs being taken one after another: an enumeration."""
+        """Enumerate all sets of jobs; those that find GPUs are taken one after another."""
         for wanted in product((False, True), repeat=len(self.case.jobs)):
             total, taken, used = ZERO, list[tuple[int, GangOffer]](), self.none
             for job, wants in enumerate(wanted):
@@ -128,7 +128,7 @@ class TakeOrSkip:
         return all(n == c for n, (_, _, c) in zip(used, self.case.cells, strict=True))
 
     def chosen(self, taken: Taken) -> ChosenSchedules:
-        """As schedules, to be drawn."""
+        """The decisions as schedules, for pictures."""
         own = dict(taken)
         return tuple(
             JobSchedule(job.worth, tuple((0, i, n) for i, n in own[j].seats)) if j in own else None
@@ -140,20 +140,20 @@ class TakeOrSkip:
 
 
 def own_types(n: int) -> SlotCase:
-    """So many jobs, each for the only GPU of its own type, on a server of its own."""
+    """Jobs that each need the only GPU of their own type, on a server of its own."""
     alone = [tuple(int(i == j) for i in range(n)) for j in range(n)]
     return SlotCase(tuple(SlotJob(1, F(1), tuple(map(F, row)), 0, F(1), False) for row in alone), tuple(alone), 1)
 
 
 def states(case: SlotCase) -> int:
-    """States that Algorithm 2 looks at."""
+    """Number of states that Algorithm 2 visits."""
     recursion = TakeOrSkip.of(case)
-    recursion.by_the_letter(0, (), recursion.none)
+    recursion.as_printed(0, (), recursion.none)
     return len(recursion.states)
 
 
 def few_states(case: SlotCase) -> Finding:
-    """States against min(2^i, product of c + 1) for each i."""
+    """Compare the number of states with min(2^i, product of c + 1) for each i."""
     room = prod(c + 1 for _, _, c in case.cells)
     most, seen = sum(min(2**i, room) for i in range(len(case.jobs) + 1)), states(case)
     return Finding(F(most - seen), f"{seen} states of at most {most}")
@@ -162,25 +162,25 @@ def few_states(case: SlotCase) -> Finding:
 # -- Algorithm 2 -----------------------------------------------------------------------------------------------------
 
 
-def somebody_runs(case: SlotCase) -> Finding:
-    """By the letter, where some job pays: how many are taken."""
+def letter_takes_some_job(case: SlotCase) -> Finding:
+    """The algorithm as printed, if some job pays: how many jobs it takes."""
     recursion = TakeOrSkip.of(case)
-    taken = recursion.by_the_letter(0, (), recursion.none)
+    taken = recursion.as_printed(0, (), recursion.none)
     total, best = max(recursion.decisions(), key=lambda found: found[0])
     words = f"{len(taken)} jobs run; payoffs of {fraction_text(rounded_towards_zero(total))} are possible"
     pictures = (case.picture("largest sum of payoffs", recursion.chosen(best)),)
     return Finding(F(len(taken) or -1), words, ("the recursion, line by line",), pictures)
 
 
-def nobody_runs(case: SlotCase) -> Finding:
-    """By the letter: fails where a job is taken."""
+def letter_takes_no_job(case: SlotCase) -> Finding:
+    """The algorithm as printed: fails if it takes a job."""
     recursion = TakeOrSkip.of(case)
-    taken = recursion.by_the_letter(0, (), recursion.none)
+    taken = recursion.as_printed(0, (), recursion.none)
     return Finding(F(-len(taken)), f"{len(taken)} jobs run")
 
 
 def best_decisions(case: SlotCase, *, goes_on: bool) -> Finding:
-    """The recursion over payoffs against all decisions."""
+    """Compare the recursion over payoffs with all decisions."""
     recursion = TakeOrSkip.of(case)
     total, taken = recursion.by_payoff(0, recursion.none, goes_on=goes_on)
     best, other = max(recursion.decisions(), key=lambda found: found[0])
@@ -196,7 +196,7 @@ def best_decisions(case: SlotCase, *, goes_on: bool) -> Finding:
 
 
 def pays(case: SlotCase) -> bool:
-    """Whether some job pays on the empty servers."""
+    """Whether some job has a positive payoff on the empty servers."""
     recursion = TakeOrSkip.of(case)
     return any(recursion.find_alloc(j, recursion.none) for j in range(len(case.jobs)))
 
@@ -258,7 +258,7 @@ there are $2^i$, and has entries $0 \le \gamma_h^r \le c_h^r$.""",
         paper="Hadar",
         place="Algorithm 2",
         statement="Where a job pays on the empty servers, Algorithm 2 returns allocations for some job.",
-        procedure=ForAll(slot_space(pays, n=(1, 4), values=ROUND), somebody_runs),
+        procedure=ForAll(slot_space(pays, n=(1, 4), values=ROUND), letter_takes_some_job),
         expected=ClaimVerdict.FALSE,
         policies=("hadar-printed",),
         instead="hadar/algorithm-2-skips",
@@ -269,12 +269,12 @@ there are $2^i$, and has entries $0 \le \gamma_h^r \le c_h^r$.""",
         paper="Hadar",
         place="Algorithm 2",
         statement="By the letter Algorithm 2 runs no job, whatever the jobs, servers and prices > 0.",
-        procedure=ForAll(ANY, nobody_runs),
+        procedure=ForAll(ANY, letter_takes_no_job),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadar-printed",),
         proof=SKIPS,
-        note="`hadar.printed(by_the_letter=True)`. `hadar-printed` compares payoffs instead.",
+        note="`hadar.printed(as_printed=True)`. `hadar-printed` compares payoffs instead.",
     ),
     Claim(
         key="hadar/line-8",

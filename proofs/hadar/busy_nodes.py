@@ -1,4 +1,4 @@
-"""Section V besides Theorem 3: whether nodes are idle, and the parts of the work that copies get."""
+"""Section V besides Theorem 3: idle nodes, and the division of work among copies."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Left = tuple[Fraction, ...]
 
 
 def can_be_busy(case: CopyCase) -> bool:
-    """Whether some assignment of all nodes to copies, round by round, leaves none idle but in the last round.
+    """Whether some assignment of nodes to copies, round by round, keeps all nodes busy until the last round.
 
-    A job's nodes are idle from the moment on at which its work is done, before the round ends.
+    A job's nodes are idle from the completion of its work to the end of the round.
     """
 
     @cache
@@ -37,7 +37,7 @@ def can_be_busy(case: CopyCase) -> bool:
 
 
 def rounds(case: CopyCase, left: Left) -> Iterator[tuple[bool, Left]]:
-    """For each assignment of all nodes: whether all are busy to the end of the round, and what is left then."""
+    """For each assignment of all nodes: whether all are busy to the end of the round, and the work left then."""
     for jobs in product([j for j, w in enumerate(left) if w], repeat=case.n):
         done = [sum((case.speed[i] for i, own in enumerate(jobs) if own == j), F(0)) for j in range(len(left))]
         yield (
@@ -47,7 +47,7 @@ def rounds(case: CopyCase, left: Left) -> Iterator[tuple[bool, Left]]:
 
 
 def always_busy(case: CopyCase) -> Finding:
-    """The corollary with busy nodes: fails where no assignment at all keeps them busy."""
+    """The corollary with busy nodes: fails if no assignment keeps them busy."""
     found = can_be_busy(case)
     words = "some assignment keeps" if found else "no assignment of the nodes to copies, round by round, keeps"
     certificate = ("all assignments of every round", "work of a job is divided in proportion to speed")
@@ -56,7 +56,7 @@ def always_busy(case: CopyCase) -> Finding:
 
 
 def _picture(case: CopyCase) -> Timeline:
-    """The nodes given to the jobs in turn, those with most work left first."""
+    """Picture: nodes assigned to the jobs in turn, most work left first."""
     bars, left, r = [], list(case.work), 0
     while any(left):
         waiting = sorted((j for j, w in enumerate(left) if w), key=lambda j: -left[j])
@@ -71,7 +71,7 @@ def _picture(case: CopyCase) -> Timeline:
 
 
 def always_assigned(case: CopyCase) -> Finding:
-    """Nodes without a copy in a round with this work left, under the policy."""
+    """Whether the policy leaves nodes without a copy in a round with this work left."""
     placement = HadarE(360.0, restart_seconds=0.0, last_round="all")(case.instance)[0].placement
     assert placement is not None
     idle = {server.name for server in case.instance.cluster.servers}
@@ -84,7 +84,7 @@ def always_assigned(case: CopyCase) -> Finding:
 
 
 def divided(case: CopyCase) -> Finding:
-    """The steps of a job, in whole parts in proportion to the speed of nodes."""
+    """Whether the steps of a job are divided into integers in proportion to the speed of nodes."""
     steps = int(case.work[0])
     found = split_steps(steps, {i: float(v) for i, v in enumerate(case.speed)})
     exact = [steps * v / sum(case.speed) for v in case.speed]
@@ -105,7 +105,7 @@ CLAIMS = (
         policies=("hadare",),
         proof=r"""
 Round all exact parts down. What is missing is a whole number below $n$, the sum of the remainders, and no more than
-there are remainders above 0; give one step each to the largest remainders. Nobody is a whole step from its part.""",
+there are remainders above 0; give one step each to the largest remainders. No job is a whole step from its part.""",
         note="The Job Tracker of the library.",
     ),
     Claim(

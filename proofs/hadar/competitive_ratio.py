@@ -1,4 +1,4 @@
-"""Lemma 1 and Theorem 2: how much of the best total utility Algorithm 1 reaches."""
+"""Lemma 1 and Theorem 2: the competitive ratio of Algorithm 1."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def least_alpha(run: PrimalDualRun) -> RadicalSum:
 
 
 def starts_low(case: SlotCase) -> bool:
-    """D_0 <= OPT / 2, and somebody can be served."""
+    """D_0 <= OPT / 2, and some job can be served."""
     return 0 < 2 * PrimalDualRun(case, printed_prices(case), (), ()).initial <= case.best[0]
 
 
@@ -44,7 +44,7 @@ def lemma_1_holds(case: SlotCase) -> Finding:
 
 
 def bounded_if_feasible(case: SlotCase) -> Finding:
-    """Lemma 1 in those runs whose last dual solution is feasible."""
+    """Lemma 1 in the runs with a feasible last dual solution."""
     found = [
         _within(run, rounded_towards_zero(2 * run.utility * least_alpha(run) - case.best[0])) for run in _feasible(case)
     ]

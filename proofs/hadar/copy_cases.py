@@ -1,4 +1,4 @@
-"""Copies of jobs on nodes in rounds, in fractions: what HadarE does with the work that is left."""
+"""Copies of jobs on nodes in rounds, in fractions: how HadarE divides the remaining work."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class CopyCase:
     Attributes
     ----------
     speed:
-        (n,) work that a node does in a round, of any job.
+        (n,) work of each node per round, for any job.
     work:
-        (m,) of the jobs.
+        (m,) work of the jobs.
     copies:
         x.
     """
@@ -51,9 +51,9 @@ class CopyCase:
         return Instance(Cluster(tuple(map(GPUType, types)), servers), jobs=jobs)
 
     def run(self, nodes: Sequence[int], work: Fraction) -> list[dict[int, Fraction]]:
-        """For each round: node -> part of the round in which it is busy with its part of one job's work.
+        """For each round: node -> fraction of the round in which it is busy with its part of one job's work.
 
-        What is left is divided in proportion to speed [Hadar, section V-B], in any parts.
+        The remaining work is divided in proportion to speed [Hadar, section V-B], in any parts.
         """
         left, rounds = work, []
         while left > 0:
@@ -69,7 +69,7 @@ class CopyCase:
         return sum((sum(busy.values(), F(0)) for busy in rounds), F(0)) / (len(rounds) * self.n)
 
     def by_formula(self, nodes: Sequence[int]) -> Fraction:
-        """CRU as x (w / S) / (n ceil(w / S)) with S what the x nodes do in a round."""
+        """CRU as x (w / S) / (n ceil(w / S)) with S the work of the x nodes per round."""
         rounds = self.work[0] / sum((self.speed[i] for i in nodes), F(0))
         return len(nodes) * rounds / (self.n * ceil(rounds))
 
@@ -79,7 +79,7 @@ class CopyCase:
         return sorted(range(self.n), key=lambda i: -self.speed[i])
 
     def picture(self, title: str, nodes: Sequence[int]) -> Timeline:
-        """When which node is busy with the first job."""
+        """Picture of the nodes that are busy with the first job."""
         bars = [
             TimelineBar(f"node{i + 1}", F(r), r + part, "j1")
             for r, busy in enumerate(self.run(nodes, self.work[0]))
@@ -104,7 +104,7 @@ def copy_space(
     Parameters
     ----------
     speeds, works, copies:
-        Entries of the tables; without the last every job has one copy.
+        Entries of the tables; without ``copies`` every job has one copy.
     longer:
         Every job takes more than a round on every node, as the proof of [Hadar, Theorem 3] supposes.
     alike:
@@ -132,5 +132,5 @@ def copy_space(
 
 
 def strictly_positive(margin: Fraction) -> Fraction:
-    """The slack of a claim that ``margin`` is above 0."""
+    """The slack of the claim that ``margin`` is above 0."""
     return margin if margin > 0 else margin - 1

@@ -1,4 +1,4 @@
-"""The numbers of copies, section V-A of Hadar: whether they are unique."""
+"""The numbers of copies in section V-A of Hadar: whether they are unique."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CopyIds:
     parents:
         parent_job_id of both.
     copies:
-        Of each.
+        Number of copies of each job.
     """
 
     most: int
@@ -36,7 +36,7 @@ class CopyIds:
 
     @property
     def instance(self) -> Instance:
-        """Two jobs on as many nodes as there are copies."""
+        """Two jobs, and one node per copy."""
         return CopyCase((F(1),) * self.copies, (F(2), F(2))).instance
 
     @property
@@ -46,12 +46,12 @@ class CopyIds:
 
     @property
     def are_unique(self) -> bool:
-        """Whether no two copies have the same number."""
+        """Whether all copies have different numbers."""
         return len(set(self.numbers)) == 2 * self.copies
 
 
 def copy_id_space(*, bounded: bool) -> Space[CopyIds]:
-    """Two unlike parents, and so at least 2 for max_job_count; if ``bounded`` from 0 to max_job_count - 1."""
+    """Two different parents, so max_job_count is at least 2; if ``bounded``, parents from 0 to max_job_count - 1."""
 
     def build(numbers: CaseNumbers) -> CopyIds | None:
         first, second = map(int, numbers.row("parent"))
@@ -76,13 +76,13 @@ def unique(case: CopyIds) -> Finding:
 def exactly(case: CopyIds) -> Finding:
     """Unique if and only if the parents do not differ by max_job_count times 1, 2, … or copies - 1."""
     apart, rest = divmod(abs(case.parents[0] - case.parents[1]), case.most)
-    said = rest > 0 or apart >= case.copies
+    expected = rest > 0 or apart >= case.copies
     words = f"unique: {case.are_unique}; parents are {apart} times max_job_count and {rest} apart"
-    return Finding(F(0) if said == case.are_unique else F(-1), words)
+    return Finding(F(0) if expected == case.are_unique else F(-1), words)
 
 
 def same_number() -> list[Any]:
-    """For z3: two copies of unlike jobs, parents within bounds, with one number."""
+    """For z3: two copies of different jobs with the same number, parents within bounds."""
     from z3 import Ints
 
     most, p, q, i, k = Ints("most p q i k")
@@ -100,7 +100,7 @@ CLAIMS = (
         expected=ClaimVerdict.FALSE,
         policies=("hadare",),
         instead="hadar/job-id-bounded",
-        note=r"Nothing is said of the range of $\mathrm{parent\_job\_id}$; $\mathrm{max\_job\_count}$ is at least "
+        note=r"The paper gives no range of $\mathrm{parent\_job\_id}$; $\mathrm{max\_job\_count}$ is at least "
         r"the jobs that there "
         "are at once.",
     ),

@@ -1,4 +1,4 @@
-"""Theorem 3: whether more copies of a job use more of the cluster."""
+"""Theorem 3: whether more copies of a job increase the utilisation of the cluster."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def increasing(case: CopyCase) -> Finding:
 
 
 def in_any_order(case: CopyCase) -> Finding:
-    """Equation (11) with equality allowed and copies on the nodes that are named first."""
+    """Equation (11) with equality allowed, and copies on the first nodes."""
     return _ordered(case, [list(range(x)) for x in (1, case.copies, case.n)], equal=True)
 
 
@@ -38,19 +38,19 @@ def not_decreasing(case: CopyCase) -> Finding:
 
 
 def _ordered(case: CopyCase, choices: list[list[int]], *, equal: bool) -> Finding:
-    """Whether each choice of nodes uses more than the one before."""
+    """Whether each choice of nodes has a higher utilisation than the one before."""
     used = [case.used(own) for own in choices]
     margin = min((b - a for a, b in pairwise(used)), default=F(1))
-    told = ", ".join(
+    words = ", ".join(
         f"{len(own)} {'copies use' if len(own) > 1 else 'copy uses'} {fraction_text(u)}"
         for own, u in zip(choices, used, strict=True)
     )
     pictures = tuple(case.picture(f"nodes {', '.join(str(i + 1) for i in sorted(own))}", own) for own in choices[1:])
-    return Finding(margin if equal else strictly_positive(margin), told, (ROUNDS,), pictures)
+    return Finding(margin if equal else strictly_positive(margin), words, (ROUNDS,), pictures)
 
 
 def more_copies_than_nodes(case: CopyCase) -> Finding:
-    """What the policy does with n and with n + x copies: the same, node by node."""
+    """Whether the policy does the same with n and with n + x copies, node by node."""
     policy = [HadarE(360.0, copies=c, restart_seconds=0.0, last_round="all") for c in (case.n, case.n + case.copies)]
     placements = [one(case.instance)[0].placement for one in policy]
     alike = placements[0] == placements[1]
@@ -60,25 +60,27 @@ def more_copies_than_nodes(case: CopyCase) -> Finding:
 
 
 def formula(case: CopyCase) -> Finding:
-    """CRU round by round against x (w / S) / (n ceil(w / S))."""
+    """Compare CRU round by round with x (w / S) / (n ceil(w / S))."""
     own = list(range(min(case.copies, case.n)))
-    there, said = case.used(own), case.by_formula(own)
+    there, expected = case.used(own), case.by_formula(own)
     return Finding(
-        -abs(there - said), f"round by round {fraction_text(there)}, by the formula {fraction_text(said)}", (ROUNDS,)
+        -abs(there - expected),
+        f"round by round {fraction_text(there)}, by the formula {fraction_text(expected)}",
+        (ROUNDS,),
     )
 
 
 def rounds(case: CopyCase) -> Finding:
-    """Rounds of x copies on the fastest nodes against ceil(R_1 / x)."""
+    """Compare the rounds of x copies on the fastest nodes with ceil(R_1 / x)."""
     alone, together = (len(case.run(case.fastest[:x], case.work[0])) for x in (1, case.copies))
-    said = ceil(F(alone, case.copies))
-    words = f"one copy takes {alone} rounds, {case.copies} copies take {together}, not {said}"
+    expected = ceil(F(alone, case.copies))
+    words = f"one copy takes {alone} rounds, {case.copies} copies take {together}, not {expected}"
     picture = case.picture(f"{case.copies} copies", case.fastest[: case.copies])
-    return Finding(F(-abs(together - said)), words, (ROUNDS,), (picture,))
+    return Finding(F(-abs(together - expected)), words, (ROUNDS,), (picture,))
 
 
 def full_without_copies(case: CopyCase) -> Finding:
-    """As many jobs as nodes, the j-th alone on the j-th node: whether forking could use more."""
+    """As many jobs as nodes, the j-th alone on the j-th node: whether forking could increase the utilisation."""
     runs = [case.run([j], w) for j, w in enumerate(case.work)]
     busy = sum((sum(part.values(), F(0)) for run in runs for part in run), F(0))
     used = busy / (case.n * max(map(len, runs)))

@@ -25,7 +25,7 @@ def increments(case: SlotCase) -> Finding:
 
 
 def growth_of(run: PrimalDualRun, alpha: RadicalSum) -> tuple[Fraction, str]:
-    """The least alpha (P_j - P_{j-1}) - (D_j - D_{j-1}) of a run, and of whom."""
+    """The least alpha (P_j - P_{j-1}) - (D_j - D_{j-1}) of a run, and its job."""
     left = [(rounded_towards_zero(alpha * s.taken.value - run.growth(s)), s.job) for s in run.steps if s.taken]
     if not left:
         return F(0), "no job is taken"
@@ -34,7 +34,7 @@ def growth_of(run: PrimalDualRun, alpha: RadicalSum) -> tuple[Fraction, str]:
 
 
 def charged_after(case: SlotCase) -> Finding:
-    """Whether anything is done where jobs are charged the prices after the update, as line 16 has it."""
+    """Whether any job runs if jobs pay the prices after the update, as in line 16."""
     run = max(runs(case, printed_prices(case), after=True), key=lambda run: run.utility)
     best, chosen = case.best
     words = f"ALG is {fraction_text(run.utility)}, OPT {fraction_text(best)}"
@@ -61,7 +61,7 @@ def discrete(case: SlotCase) -> Finding:
 
 
 def relation_margin(tariff: PriceFunction, cell: int, step: int) -> Fraction:
-    """By how much alpha = max(1, ln(U_max / U_min)) exceeds what the step needs."""
+    """Excess of alpha = max(1, ln(U_max / U_min)) over the alpha that the step needs."""
     needed = tariff.relation(cell, step)
     by_one = rounded_towards_zero(ONE - needed)
     if tariff.steepness == 1:
@@ -70,7 +70,7 @@ def relation_margin(tariff: PriceFunction, cell: int, step: int) -> Fraction:
 
 
 def factor_of(tariff: PriceFunction) -> float:
-    """max(1, ln(U_max / U_min)), about; to tell, not to decide."""
+    """Approximation of max(1, ln(U_max / U_min)), for texts only."""
     return max(1.0, float(log(tariff.steepness)))
 
 

@@ -22,14 +22,14 @@ from hetopt.proofs.ledger.space import Space, integers
 
 F = Fraction
 ROUNDS = 100
-"""After which a simulation ends; the jobs are done long before, unless they are refused."""
+"""Maximum number of simulated rounds; all jobs finish earlier, unless they are refused."""
 
 FREE = hetopt.Overheads(transfer=False)
 Row = Mapping[Hashable, Any]
 """A span of a simulation."""
 
 Observation = Callable[[pd.DataFrame], str]
-"""What the spans of a simulation show, in words; empty where they do not."""
+"""Describes an observed behaviour in the spans of a simulation; empty if it does not occur."""
 
 
 def several_types(spans: pd.DataFrame) -> str:
@@ -84,11 +84,11 @@ class TableColumn:
     Attributes
     ----------
     key, name, policy:
-        How it is called in keys of claims, in words, and in the library.
+        Its name in keys of claims, in texts, and in the library.
     make:
         Makes the policy.
     cases:
-        In which it is looked at where it is said never to do something.
+        Cases to search if it is claimed never to show a behaviour.
     """
 
     key: str
@@ -98,19 +98,19 @@ class TableColumn:
     cases: Space[SlotCase]
 
     def spans(self, instance: Instance) -> pd.DataFrame:
-        """What it does in the simulator, in rounds of 360 s."""
+        """Its spans in a simulation with rounds of 360 s."""
         end = float(ROUNDS * SECONDS)
         return hetopt.simulate(self.make(), instance, round_seconds=float(SECONDS), until=end, overheads=FREE).spans
 
     def finding(self, case: SlotCase, seen: Observation) -> Finding:
-        """Whether it is seen in one case."""
+        """Whether one case shows the behaviour."""
         spans = self.spans(case.instance)
         words = seen(spans)
         certificate = ("the simulator keeps to capacity, gangs and arrivals",)
         return Finding(F(-1) if words else F(0), words or "not seen", certificate, (self.picture(spans),))
 
     def picture(self, spans: pd.DataFrame) -> Timeline:
-        """Who runs where and when."""
+        """Picture of the spans."""
         bars = tuple(
             TimelineBar(
                 str(row["servers"] or row["gpu_type"]),
@@ -123,7 +123,7 @@ class TableColumn:
         return Timeline(self.name, bars, "rounds")
 
     def shown(self, instance: Instance, seen: Observation) -> Computation:
-        """What is seen in this instance."""
+        """The observed behaviour in this instance."""
         spans = self.spans(instance)
         words = seen(spans)
         return Computation(
@@ -133,7 +133,7 @@ class TableColumn:
     def does(
         self, row: str, instance: Callable[[], Instance], key: str = "", place: str = "Table I", note: str = ""
     ) -> Claim:
-        """That it is seen in this instance: a "yes" of the table, or with a ``key`` what is true instead of a "no"."""
+        """Claim that this instance shows it: a "yes" of the table, or with ``key`` the true version of a "no"."""
         words, seen = ROWS[row]
         return Claim(
             key=f"hadar/{key or f'table-1-{self.key}-{row}'}",
@@ -148,7 +148,7 @@ class TableColumn:
         )
 
     def does_not(self, row: str, expected: ClaimVerdict, key: str = "", place: str = "Table I", **more: str) -> Claim:
-        """That it is never seen: a "no" of the table."""
+        """Claim that it never occurs: a "no" of the table."""
         words, seen = ROWS[row]
         return Claim(
             key=f"hadar/{key or f'table-1-{self.key}-{row}'}",
@@ -208,7 +208,7 @@ def mix() -> Instance:
 
 
 def absent(key: str, name: str) -> Iterator[Claim]:
-    """The cells of a scheduler that is not in the library."""
+    """The claims of a scheduler that the library does not contain."""
     for row in ("resource", "scheduling", "task"):
         does = "can run" if (key, row) == ("gandiva", "resource") else "never runs"
         yield Claim(

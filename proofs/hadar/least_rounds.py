@@ -1,8 +1,8 @@
-"""The fewest rounds in which gangs over mixed GPU types can do all jobs, by exhaustive search in fractions.
+"""The fewest rounds for all jobs with gangs over mixed GPU types, by exhaustive search in fractions.
 
-In a round every job has a whole gang, of any types and servers, or nothing, and does what its slowest GPU allows
-[Hadar, eq. 1a to 1e]. So only GPUs per type matter, and of two choices for a round the one that does at least as much
-for every job is as good.
+In a round every job has a whole gang, of any types and servers, or nothing, and runs at the speed of its slowest GPU
+[Hadar, eq. 1a to 1e]. So only GPUs per type matter, and a choice for a round that does at least as much for every job
+dominates another one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Left: TypeAlias = tuple[Fraction, ...]
 """Work left of each job."""
 
 GPUsByType: TypeAlias = tuple[int, ...]
-"""GPUs of each type; all 0 where a job waits."""
+"""GPUs of each type; all 0 for a waiting job."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class ShortestSchedule:
     Attributes
     ----------
     gangs:
-        For each round: job -> GPU type -> GPUs; jobs that wait are absent.
+        For each round: job -> GPU type -> GPUs; waiting jobs are absent.
     capacity:
         GPUs in the cluster.
     """
@@ -45,12 +45,12 @@ class ShortestSchedule:
 
     @property
     def utilisation(self) -> list[Fraction]:
-        """Part of all GPUs in use, round by round."""
+        """Fraction of all GPUs in use, round by round."""
         return [Fraction(sum(n for own in jobs.values() for n in own.values()), self.capacity) for jobs in self.gangs]
 
 
 def gang_totals(instance: Instance) -> set[int]:
-    """Numbers of GPUs that can be in use at a time: sums of demands of some jobs, up to all GPUs."""
+    """Possible numbers of GPUs in use: sums of demands of some jobs, up to all GPUs."""
     totals = {0}
     for job in instance.jobs:
         totals |= {total + job.demand for total in totals}
@@ -58,7 +58,7 @@ def gang_totals(instance: Instance) -> set[int]:
 
 
 def least_rounds(instance: Instance, round_seconds: float, most: int = 20) -> ShortestSchedule:
-    """A schedule with the fewest rounds; all jobs are there from the start.
+    """A schedule with the fewest rounds; all jobs must be present from the start.
 
     Parameters
     ----------
@@ -70,16 +70,16 @@ def least_rounds(instance: Instance, round_seconds: float, most: int = 20) -> Sh
     Raises
     ------
     InvalidInstance
-        A gang that is too large, a job that can run nowhere or comes later, or work for more than ``most`` rounds.
+        A gang that is too large, a job that cannot run or arrives later, or work for more than ``most`` rounds.
     InvalidOption
-        A round of no length.
+        The length of a round is not positive.
     """
     at_least(round_seconds, "round_seconds", 0.0, InvalidOption, strict=True)
     jobs = instance.entities("jobs")
     check_mixed_gangs(jobs)
     for job in instance.jobs:
         if job.arrival > instance.time:
-            raise InvalidInstance(f"job {job.name!r} arrives at {job.arrival:g} s; all must be there from the start")
+            raise InvalidInstance(f"job {job.name!r} arrives at {job.arrival:g} s; all must be present from the start")
     speed = fractions(jobs.task_speed * round_seconds)
     gangs = [list(_gangs(instance, j, speed[j].tolist())) for j in range(len(jobs.names))]
     moves = _best_moves(gangs, [int(c) for c in jobs.capacity])
@@ -88,7 +88,7 @@ def least_rounds(instance: Instance, round_seconds: float, most: int = 20) -> Sh
     states = [start]
     for _ in range(most + 1):
         if (done := next((state for state in states if not any(state)), None)) is not None:
-            return ShortestSchedule(tuple(_told(instance, _road(came, start, done))), int(jobs.capacity.sum()))
+            return ShortestSchedule(tuple(_named_gangs(instance, _path(came, start, done))), int(jobs.capacity.sum()))
         after: dict[Left, None] = {}
         for state in states:
             for pace, own in moves:
@@ -101,7 +101,7 @@ def least_rounds(instance: Instance, round_seconds: float, most: int = 20) -> Sh
 
 
 def _gangs(instance: Instance, j: int, speed: list[Fraction]) -> Iterator[tuple[Fraction, GPUsByType]]:
-    """(work per round, GPUs per type) of every gang that the job may have, and of none."""
+    """(work per round, GPUs per type) of every possible gang of the job, and of no gang."""
     capacity, demand = instance.cluster.capacity.values(), instance.jobs[j].demand
     yield Fraction(0), (0,) * len(speed)
     for gang in product(*(range(min(c, demand) + 1 if v else 1) for c, v in zip(capacity, speed, strict=True))):
@@ -112,7 +112,7 @@ def _gangs(instance: Instance, j: int, speed: list[Fraction]) -> Iterator[tuple[
 def _best_moves(
     gangs: list[list[tuple[Fraction, GPUsByType]]], capacity: list[int]
 ) -> list[tuple[Left, tuple[GPUsByType, ...]]]:
-    """(work of each job, its gang) of the choices for a round of which no other does as much for all."""
+    """(work of each job, its gang) of the choices for a round that no other choice dominates."""
     every: dict[Left, tuple[GPUsByType, ...]] = {}
     for choice in product(*gangs):
         if all(sum(g[k] for _, g in choice) <= c for k, c in enumerate(capacity)):
@@ -122,7 +122,7 @@ def _best_moves(
 
 
 def _undominated(states: list[Left]) -> list[Left]:
-    """Those of which no other is at most as large everywhere."""
+    """The states that no other state dominates."""
     kept: list[Left] = []
     for state in sorted(set(states), key=lambda s: (sum(s), s)):
         if not any(all(a <= b for a, b in zip(other, state, strict=True)) for other in kept):
@@ -130,19 +130,19 @@ def _undominated(states: list[Left]) -> list[Left]:
     return kept
 
 
-def _road(
+def _path(
     came: dict[Left, tuple[Left, tuple[GPUsByType, ...]]], start: Left, end: Left
 ) -> list[tuple[GPUsByType, ...]]:
     """The choices that lead from ``start`` to ``end``."""
-    road = []
+    path = []
     while end != start:
         end, own = came[end]
-        road.append(own)
-    return road[::-1]
+        path.append(own)
+    return path[::-1]
 
 
-def _told(instance: Instance, road: list[tuple[GPUsByType, ...]]) -> Iterator[dict[str, dict[str, int]]]:
+def _named_gangs(instance: Instance, path: list[tuple[GPUsByType, ...]]) -> Iterator[dict[str, dict[str, int]]]:
     types = instance.cluster.type_names
-    for gangs in road:
+    for gangs in path:
         named = zip(instance.jobs, gangs, strict=True)
         yield {job.name: {t: n for t, n in zip(types, gang, strict=True) if n} for job, gang in named if any(gang)}

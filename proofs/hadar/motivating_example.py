@@ -24,13 +24,13 @@ TypeByJob = tuple[str | None, ...]
 
 
 def printed(topic: str) -> Any:
-    """What the paper prints."""
+    """A printed number of the example."""
     return instances.expected(NAME)[topic].printed
 
 
 @cache
 def jobs() -> tuple[tuple[int, Fraction, dict[str, Fraction]], ...]:
-    """For each job: its gang, its epochs, and epochs a round on each type."""
+    """For each job: its gang size, its epochs, and epochs per round on each type."""
     speed = printed("throughput")["value"]
     both = zip(printed("jobs").values(), speed, strict=True)
     return tuple((int(gang), F(epochs), dict(zip(TYPES, own, strict=True))) for (gang, epochs), own in both)
@@ -43,7 +43,7 @@ def gpus() -> dict[str, int]:
 
 
 def on_one_type(left: Left) -> Iterator[tuple[TypeByJob, Left]]:
-    """All rounds in which whole gangs run on one type each, and what is left after them."""
+    """All rounds in which whole gangs run on one type each, and the work left after them."""
     for choice in product((None, *TYPES), repeat=len(left)):
         used = {t: sum(own[0] for own, on in zip(jobs(), choice, strict=True) if on == t) for t in TYPES}
         wasted = any(on and not w for on, w in zip(choice, left, strict=True))
@@ -56,7 +56,7 @@ def on_one_type(left: Left) -> Iterator[tuple[TypeByJob, Left]]:
 
 @cache
 def schedules(left: Left, rounds: int) -> frozenset[tuple[int, ...]]:
-    """GPUs in use round by round, of all schedules of gangs on one type that end after so many rounds."""
+    """GPUs in use per round, for all schedules of gangs on one type that end after this number of rounds."""
     if not any(left):
         return frozenset({()} if not rounds else ())
     if not rounds or not reachable(left, rounds):
@@ -67,7 +67,7 @@ def schedules(left: Left, rounds: int) -> frozenset[tuple[int, ...]]:
 
 
 def reachable(left: Left, rounds: int) -> bool:
-    """Whether no job alone takes more rounds than these."""
+    """Whether each job alone can finish within these rounds."""
     return all(w <= rounds * max(own[2].values()) for own, w in zip(jobs(), left, strict=True))
 
 
@@ -83,7 +83,7 @@ def fewest() -> int:
 
 
 def under_gavel() -> Computation:
-    """All schedules of gangs on one type that begin as Fig. 1 (a) does, and take as few rounds as possible."""
+    """All shortest schedules of gangs on one type that begin as Fig. 1 (a)."""
     start = tuple(epochs for _, epochs, _ in jobs())
     after = (F(60), F(25), F(50))
     first = [choice for choice, left in on_one_type(start) if left == after]
@@ -101,13 +101,13 @@ def under_gavel() -> Computation:
             for n in used
         ),
     )
-    told = " or ".join(map(str, used))
-    words = f"{told} of {total * rounds} GPU-rounds in all schedules of {rounds} rounds that go on with 4 GPUs in use"
+    busy = " or ".join(map(str, used))
+    words = f"{busy} of {total * rounds} GPU-rounds in all schedules of {rounds} rounds that go on with 4 GPUs in use"
     return Computation(rows, words)
 
 
 def under_hadar() -> Computation:
-    """What Fig. 1 (b) would need, against what gangs allow."""
+    """Compare the GPUs of Fig. 1 (b) with the sums of gang sizes."""
     example = instances.load(NAME)
     most, total = max(gang_totals(example)), sum(gpus().values())
     rows = (
@@ -133,18 +133,18 @@ def shortest() -> Timeline:
 
 def fewest_rounds() -> Computation:
     """Exhaustive search, gangs over several types allowed."""
-    example, told = instances.load(NAME), instances.expected(NAME)["utilisation"].correct
+    example, correct = instances.load(NAME), instances.expected(NAME)["utilisation"].correct
     totals = sorted(gang_totals(example))
     rows = (
-        compare_values("rounds, the fewest", int(told["least_rounds"]), len(least_rounds(example, float(SECONDS)))),
-        compare_values("GPUs in use at once, the most", int(told["most_gpus_in_use"]), totals[-1]),
+        compare_values("rounds, the fewest", int(correct["least_rounds"]), len(least_rounds(example, float(SECONDS)))),
+        compare_values("GPUs in use at once, the most", int(correct["most_gpus_in_use"]), totals[-1]),
         compare_values("GPUs in use at once", [0, 2, 3, 4, 5], totals),
     )
     return Computation(rows, pictures=(shortest(),))
 
 
 def time_shares() -> Computation:
-    """Y^Gavel against the best that jobs can have where capacity is no limit."""
+    """Compare Y^Gavel with the best rates without a capacity limit."""
     rows = []
     for j, (share, (_, _, speed)) in enumerate(zip(printed("gavel_matrix")["value"], jobs(), strict=True)):
         own = tuple(speed[t] for t in TYPES)
@@ -159,7 +159,7 @@ def best_rate(speed: tuple[Fraction, ...]) -> Fraction:
 
 
 def shares_in_gpus() -> Computation:
-    """What Y^Gavel uses on average, and which gangs have time on types that are too few for them."""
+    """Average GPUs under Y^Gavel, and gangs with time on types that have too few GPUs for them."""
     shares = printed("gavel_matrix")["value"]
     used = [sum((own[0] * y[k] for own, y in zip(jobs(), shares, strict=True)), F(0)) for k in range(len(TYPES))]
     wide = [

@@ -1,4 +1,4 @@
-"""Hadar's prices as printed and as they are proven, and what Algorithm 1 does at them, without rounding."""
+"""Hadar's prices as printed and as proven, and the runs of Algorithm 1 at these prices, without rounding."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PriceFunction:
     gpus:
         For each cell c.
     delta:
-        Largest part of a cell that a gang may take; 0 as printed.
+        Largest fraction of a cell that a gang may take; 0 as printed.
     """
 
     low: tuple[Fraction, ...]
@@ -37,26 +37,26 @@ class PriceFunction:
 
     @cached_property
     def _known(self) -> dict[tuple[int, int], RadicalSum]:
-        """Prices that were asked for."""
+        """Cached prices."""
         return {}
 
     def price(self, cell: int, used: int) -> RadicalSum:
-        """Price k of a cell of which so many GPUs are in use."""
+        """Price k of a cell with ``used`` GPUs in use."""
         if (cell, used) not in self._known:
             self._known[cell, used] = self.low[cell] * self.growth(cell, used)
         return self._known[cell, used]
 
     def growth(self, cell: int, step: int) -> RadicalSum:
-        """By what the price is multiplied when so many more GPUs are in use."""
+        """Factor of the price when ``step`` more GPUs are in use."""
         return power(self.high[cell] / self.low[cell], F(step) / ((1 - self.delta) * self.gpus[cell]))
 
     @property
     def steepness(self) -> Fraction:
-        """The largest U_max / U_min, of which a is the logarithm."""
+        """The largest U_max / U_min; a is its logarithm."""
         return max(high / low for low, high in zip(self.low, self.high, strict=True))
 
     def relation(self, cell: int, step: int) -> RadicalSum:
-        """The least alpha with which a step of so many GPUs keeps the allocation-cost relation [Hadar, Definition 1].
+        """The least alpha for which a step of ``step`` GPUs meets the allocation-cost relation [Hadar, Definition 1].
 
         k (g' - g) >= c / alpha (k' - k) says alpha >= c (k' / k - 1) / (g' - g).
         """
@@ -66,9 +66,9 @@ class PriceFunction:
 def printed_prices(case: SlotCase, at_least: Fraction = NOTHING) -> PriceFunction:
     """[Hadar, eq. 6 and 7], read as :func:`hetopt.models.hadar.prices.printed_prices` reads them.
 
-    M_j = W_j; w_j^r = W_j on types that can run the job; t_j^min and t_j^max are what the gang takes alone on its
-    fastest or slowest type, t_j^max in slots; eta is the least that the proof of [Hadar, Theorem 2] allows, or
-    ``at_least`` so much.
+    M_j = W_j; w_j^r = W_j on types that can run the job; t_j^min and t_j^max are the times of the gang alone on
+    its fastest and slowest type, t_j^max in slots; eta is the least value that the proof of [Hadar, Theorem 2] allows,
+    or ``at_least`` if that is larger.
     """
     slowest = [slots_of(job.work, min(v for v in job.speed if v)) for job in case.jobs]
     need = [t * job.gpus for t, job in zip(slowest, case.jobs, strict=True)]
@@ -83,7 +83,7 @@ def printed_prices(case: SlotCase, at_least: Fraction = NOTHING) -> PriceFunctio
 def proven_prices(case: SlotCase) -> PriceFunction | None:
     """U_max = max_j U_j*, U_min = min_j U_j* / (2 T sum c), U_j* being the utility of job j alone.
 
-    None where a gang may take a whole cell, or no job can be done.
+    None if a gang may take a whole cell, or no job is feasible.
     """
     delta = largest_part(case)
     alone = [max(s.value for s in own) for own in case.schedules if own] if delta < 1 else []
@@ -95,23 +95,23 @@ def proven_prices(case: SlotCase) -> PriceFunction | None:
 
 
 def largest_part(case: SlotCase) -> Fraction:
-    """delta: the largest part of a cell that a gang may take."""
+    """delta: the largest fraction of a cell that a gang may take."""
     return max(F(min(job.gpus, c), c) for _, r, c in case.cells for job in case.jobs if job.speed[r])
 
 
 class JobDecision(NamedTuple):
-    """What happened to one job.
+    """The decision for one job.
 
     Attributes
     ----------
     job:
         Its position.
     payoff:
-        mu_j; 0 where it was refused.
+        mu_j; 0 for a rejected job.
     taken:
         Its schedule, or None.
     used:
-        GPUs in use before it came.
+        GPUs in use before its arrival.
     """
 
     job: int
@@ -122,16 +122,16 @@ class JobDecision(NamedTuple):
 
 @dataclass(frozen=True)
 class PrimalDualRun:
-    """One run of Algorithm 1 over all jobs; where several schedules pay most there are several runs.
+    """One run of Algorithm 1 over all jobs; ties between best schedules lead to several runs.
 
     Attributes
     ----------
     case, tariff:
-        Of what, at which prices.
+        The case and the prices.
     steps:
-        Job by job, as they arrive.
+        The decisions in the order of arrival.
     used:
-        GPUs in use in the end: slot by slot those of each cell.
+        GPUs in use in the end, slot by slot and cell by cell.
     """
 
     case: SlotCase
@@ -152,7 +152,7 @@ class PrimalDualRun:
 
     @property
     def initial(self) -> Fraction:
-        """D_0, the worth of all GPUs at their lowest price."""
+        """D_0, the value of all GPUs at their lowest price."""
         return self.case.slots * sum((k * c for k, c in zip(self.tariff.low, self.tariff.gpus, strict=True)), F(0))
 
     def growth(self, step: JobDecision) -> RadicalSum:
@@ -179,7 +179,7 @@ class PrimalDualRun:
 
     @property
     def steps_taken(self) -> set[tuple[int, int]]:
-        """Pairs (cell, GPUs) of all that was given at once."""
+        """Pairs (cell, GPUs) of all amounts taken at once."""
         return {(i, n) for step in self.steps if step.taken for _, i, n in step.taken.uses}
 
     @property
@@ -191,7 +191,7 @@ class PrimalDualRun:
 def payoff(
     case: SlotCase, tariff: PriceFunction, used: tuple[int, ...], one: JobSchedule, *, after: bool = False
 ) -> RadicalSum:
-    """phi_j(s) of a schedule at the prices of these GPUs in use, or of those ``after`` it is taken as well."""
+    """phi_j(s) of a schedule at the prices before it is taken, or ``after``."""
     cells = len(case.cells)
     cost = ZERO
     for t, i, n in one.uses:
@@ -200,16 +200,16 @@ def payoff(
 
 
 def runs(case: SlotCase, tariff: PriceFunction, *, guarded: bool = True, after: bool = False) -> list[PrimalDualRun]:
-    """What Algorithm 1 may do: each job, as it arrives, takes for good the schedule that pays most, if that is > 0.
+    """All runs of Algorithm 1: each arriving job takes a schedule with the largest payoff, if it is positive.
 
-    Runs that differ only in which of several like cells are used are given once.
+    Runs that differ only by equal cells are returned once.
 
     Parameters
     ----------
     guarded:
-        Look at the GPUs left, [Hadar, eq. 8].
+        Whether to check the capacity, [Hadar, eq. 8].
     after:
-        Costs are at the prices after the update, as in [Hadar, Algorithm 2, line 16].
+        Whether costs use the prices after the update, as in [Hadar, Algorithm 2, line 16].
     """
     found = [PrimalDualRun(case, tariff, (), (0,) * (case.slots * len(case.cells)))]
     for j in case.order:
@@ -250,6 +250,6 @@ def _taken(case: SlotCase, used: tuple[int, ...], one: JobSchedule) -> tuple[int
 
 
 def _pattern(run: PrimalDualRun) -> tuple[object, ...]:
-    """GPUs in use, but for the order of cells that are alike."""
+    """GPUs in use, independent of the order of equal cells."""
     cells = len(run.case.cells)
     return tuple(sorted((r, c, run.used[i::cells]) for i, (_, r, c) in enumerate(run.case.cells)))

@@ -1,4 +1,4 @@
-"""Lemma 3 and the step from it to Definition 1: the price of the next instant, and that of a whole gang."""
+"""Lemma 3, and the step from it to Definition 1: from an infinitesimal amount to a whole gang."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PriceRise:
     ratio:
         U_max / U_min > 1; U_min is 1.
     gpus, used, step:
-        c; g; and how many more are taken.
+        c, g, and the number of GPUs taken next.
     """
 
     ratio: Fraction
@@ -54,7 +54,7 @@ class PriceRise:
 
 
 def price_rise_space() -> Space[PriceRise]:
-    """Cells of 1 to 6 GPUs with room for the step."""
+    """Cells of 1 to 6 GPUs with enough free GPUs for the step."""
 
     def build(numbers: CaseNumbers) -> PriceRise | None:
         ratio, (gpus, used, step) = numbers.one("ratio"), (int(numbers.one(name)) for name in ("gpus", "used", "step"))

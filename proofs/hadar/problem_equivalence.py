@@ -1,4 +1,4 @@
-"""Problems P1, P2 and P3: whether they say the same, and what weak duality gives."""
+"""Problems P1, P2 and P3: whether they are equivalent, and weak duality."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ SEARCHED = "the optimum of P1 by all choices of GPUs, slot after slot; that of P
 
 
 def slotwise(case: SlotCase, *, admission: bool) -> Fraction | None:
-    """The optimum of P1, slot after slot over all choices of GPUs; None where it has no solution.
+    """The optimum of P1, slot after slot over all choices of GPUs; None if P1 is infeasible.
 
     Parameters
     ----------
     admission:
-        Jobs may be left out; else all must finish, (1a) as printed.
+        Whether jobs may be rejected; else all must finish, (1a) as printed.
     """
     best: dict[Left, Fraction] = {tuple(job.work for job in case.jobs): F(0)}
     ways = [case.gangs(j) for j in range(len(case.jobs))]
@@ -52,7 +52,7 @@ def slotwise(case: SlotCase, *, admission: bool) -> Fraction | None:
 def _together(
     case: SlotCase, able: list[list[tuple[Fraction, tuple[tuple[int, int], ...]]]], j: int, free: list[int]
 ) -> Iterator[Left]:
-    """What all jobs from the j-th on may do in a slot with these GPUs."""
+    """The possible work of all jobs from the j-th on in a slot with these GPUs."""
     if j == len(able):
         yield ()
         return
@@ -66,12 +66,12 @@ def _together(
 
 
 def as_printed(case: SlotCase) -> Finding:
-    """P1, in which every job finishes, against P2."""
+    """Compare P1, in which every job finishes, with P2."""
     return _compared(case, slotwise(case, admission=False), "P1")
 
 
 def with_admission(case: SlotCase) -> Finding:
-    """P1 with the admission variable against P2."""
+    """Compare P1 with the admission variable with P2."""
     return _compared(case, slotwise(case, admission=True), "P1 with admission")
 
 
@@ -112,7 +112,7 @@ def _uses(uses: tuple[tuple[int, int, int], ...], at: tuple[int, int]) -> int:
 
 
 def strong(case: SlotCase) -> Finding:
-    """Both optima."""
+    """Compare both optima."""
     above, below = dual(case), relaxed(case)
     words = f"P3 has the optimum {fraction_text(above)}, the relaxation of P2 {fraction_text(below)}"
     return Finding(-abs(above - below), words)
@@ -120,19 +120,19 @@ def strong(case: SlotCase) -> Finding:
 
 @dataclass(frozen=True)
 class PricedCase:
-    """Gangs, and a price per GPU of every cell (columns) in every slot (rows)."""
+    """A case, and a price per GPU of every cell (columns) in every slot (rows)."""
 
     case: SlotCase
     prices: tuple[tuple[Fraction, ...], ...]
 
     @property
     def instance(self) -> Instance:
-        """The gangs."""
+        """The instance of the case."""
         return self.case.instance
 
 
 def priced_space() -> Space[PricedCase]:
-    """Gangs on one server at any prices."""
+    """Cases on one server at any prices."""
 
     def build(numbers: CaseNumbers) -> PricedCase | None:
         case = case_of(numbers)
@@ -144,7 +144,7 @@ def priced_space() -> Space[PricedCase]:
 
 
 def weak(case: PricedCase) -> Finding:
-    """The dual objective at these prices, by the library in fractions, against the optimum."""
+    """Compare the library's dual objective at these prices, in fractions, with the optimum."""
     bound, _ = dual_bound(case.case.problem, np.array(case.prices, dtype=object))
     best, chosen = case.case.best
     words = f"the dual objective is {fraction_text(F(bound))}, the optimum {fraction_text(best)}"

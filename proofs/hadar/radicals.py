@@ -1,7 +1,7 @@
-"""Sums of rational multiples of roots, compared without rounding: what exponential prices and logarithms lead to.
+"""Sums of rational multiples of roots, compared exactly, for exponential prices and logarithms.
 
-Every number is a sum ``q_1 m_1 + q_2 m_2 + …`` with rational q and unlike m, each a product of primes to powers from 0
-to below 1. Such m are linearly independent over the rationals (Besicovitch 1940), so a sum is 0 only if it is empty,
+Every number is a sum ``q_1 m_1 + q_2 m_2 + …`` with rational q and different m, each a product of primes to powers from
+0 to below 1. Such m are linearly independent over the rationals (Besicovitch 1940), so a sum is 0 only if it is empty,
 and otherwise enclosures that shrink show its sign.
 """
 
@@ -19,13 +19,13 @@ Monomial = tuple[tuple[int, Fraction], ...]
 """Pairs (prime, exponent between 0 and 1), by prime; empty for 1."""
 
 BITS = (64, 256, 1024, 4096)
-"""Precisions at which a sign is looked for. Unlike numbers of the sizes that occur here differ much earlier."""
+"""Precisions in bits for finding a sign; different numbers of this size differ much earlier."""
 
 ENCLOSED = "powers and logarithms are compared in enclosures that exclude equality, or by their primes"
 """For certificates."""
 
 DIGITS = 1000
-"""Findings are told in thousandths, where that leaves their sign."""
+"""Numbers in findings are rounded to thousandths if that keeps their sign."""
 
 
 @total_ordering
@@ -48,7 +48,7 @@ class RadicalSum:
 
     @property
     def rational(self) -> Fraction | None:
-        """Itself where it is a fraction."""
+        """The value if it is rational, else None."""
         if not self.terms:
             return F(0)
         return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
@@ -94,7 +94,7 @@ class RadicalSum:
         return float(self.ball())
 
     def ball(self) -> arb:
-        """An enclosure at the present precision."""
+        """An enclosure at the current precision."""
         return sum((_ball(m, ctx.prec) * fmpq(q.numerator, q.denominator) for m, q in self.terms), arb(0))
 
 
@@ -104,7 +104,7 @@ def _roots(value: RadicalSum | Fraction | int) -> RadicalSum:
 
 @cache
 def _ball(monomial: Monomial, bits: int) -> arb:  # noqa: ARG001 - keeps the enclosures of all precisions apart
-    """An enclosure of the product at ``bits``, the present precision."""
+    """An enclosure of the product at ``bits``, the current precision."""
     product = arb(1)
     for prime, e in monomial:
         product *= arb(prime) ** arb(fmpq(e.numerator, e.denominator))
@@ -147,12 +147,12 @@ def enclosed(ball: Callable[[], arb]) -> tuple[int, Fraction]:
     Parameters
     ----------
     ball:
-        Its enclosure at the present precision.
+        Returns an enclosure at the current precision.
 
     Raises
     ------
     ArithmeticError
-        It cannot be told from 0.
+        The number cannot be distinguished from 0.
     """
     before = ctx.prec
     try:
@@ -169,22 +169,22 @@ def enclosed(ball: Callable[[], arb]) -> tuple[int, Fraction]:
 
 
 def _fraction(end: arb) -> Fraction:
-    """An end of an enclosure, which is a binary fraction."""
+    """An end of an enclosure as a (binary) fraction."""
     mantissa, exponent = end.man_exp()
     return F(int(mantissa)) * F(2) ** int(exponent)
 
 
 def _short(value: Fraction) -> Fraction:
-    """``value`` > 0 rounded down to thousandths; itself where nothing would be left."""
+    """``value`` > 0 rounded down to thousandths; unchanged if that would be 0."""
     return F(int(value * DIGITS), DIGITS) or value
 
 
 def rounded_towards_zero(value: RadicalSum) -> Fraction:
-    """A fraction of the same sign: itself where it is one, else rounded towards 0 to thousandths."""
+    """A fraction of the same sign: the value if rational, else rounded towards 0 to thousandths."""
     known = value.rational
     return enclosed(value.ball)[1] if known is None else known
 
 
 def log(value: Fraction) -> arb:
-    """An enclosure of the natural logarithm at the present precision."""
+    """An enclosure of the natural logarithm at the current precision."""
     return arb(fmpq(value.numerator, value.denominator)).log()

@@ -1,4 +1,4 @@
-"""Theorem 2 along families of jobs: its printed factor is exceeded without bound, the corrected one is reached."""
+"""Theorem 2 along families of jobs: the printed factor is exceeded without bound, the corrected one is tight."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ F = Fraction
 
 
 def first_comes_first(late: int) -> Fraction:
-    """OPT / ALG at printed prices, of a job of two slots and utility 1, and one slot later one of utility ``late``."""
+    """OPT / ALG at printed prices: a job of two slots and utility 1, then one slot later one of utility ``late``."""
     jobs = (SlotJob(1, F(2), (F(1),), 0, F(1), fading=False), SlotJob(1, F(1), (F(1),), 1, F(late), fading=False))
     case = SlotCase(jobs, ((1,),), 2)
     tariff = printed_prices(case)
@@ -32,18 +32,18 @@ def first_comes_first(late: int) -> Fraction:
 
 
 def rising(base: Fraction, gpus: int) -> list[Fraction]:
-    """Utilities that always just pay for the next GPU, up to U_max, and then as many of U_max as there are GPUs.
+    """Utilities that just pay for the next GPU each, up to U_max, and then one U_max for each GPU.
 
-    With one GPU a job and U_max / U_min = base ** (gpus - 1) the price of a GPU is multiplied by ``base`` whenever one
-    is taken. Here U_min = 1 / (2 gpus), so that the least utility is 1.
+    With one GPU per job and U_max / U_min = base ** (gpus - 1) each taken GPU multiplies the price by ``base``. Here
+    U_min = 1 / (2 gpus), so that the least utility is 1.
     """
     prices = [base**used / (2 * gpus) for used in range(gpus)]
     low = sum(price < 1 for price in prices)
     return [F(1)] * low + prices[low + 1 :] + [prices[-1]] * (gpus - 1)
 
 
-def reached(gpus: int, base: Fraction, worth: Sequence[Fraction]) -> Fraction:
-    """ALG: in order, whoever has more utility than a GPU costs takes one."""
+def online_utility(gpus: int, base: Fraction, worth: Sequence[Fraction]) -> Fraction:
+    """ALG: in order, each job with more utility than the price takes a GPU."""
     price, total = F(1, 2 * gpus), F(0)
     for value in worth:
         if value > price:
@@ -56,16 +56,16 @@ def alpha(gpus: int, base: Fraction) -> Fraction:
     return max(F(1), gpus * (base - 1))
 
 
-def measured(q: int) -> Fraction:
+def measured_ratio(q: int) -> Fraction:
     """OPT / ((1 + alpha') ALG) on 8 q^2 GPUs with prices that rise by (q + 1) / q."""
     gpus, base = 8 * q * q, F(q + 1, q)
     worth = rising(base, gpus)
     best = sum(sorted(worth)[-gpus:], F(0))
-    return best / ((1 + alpha(gpus, base)) * reached(gpus, base, worth))
+    return best / ((1 + alpha(gpus, base)) * online_utility(gpus, base, worth))
 
 
 def by_formula(q: int) -> Fraction:
-    """The same as the proof has it."""
+    """The same by the formula of the proof."""
     c, b = 8 * q * q, F(q + 1, q)
     low = next(g for g in range(c) if b**g >= 2 * c)
     return b ** (c - 1) / 2 / ((1 + 8 * q) * (low + (b**c - b ** (low + 1)) / (2 * c * (b - 1))))
@@ -81,7 +81,7 @@ def at_most_one_more(case: SlotCase) -> Finding:
     return Finding(rounded_towards_zero(most - best), words, (OPTIMAL, ENCLOSED, EVERY_RUN), shown)
 
 
-def used(case: SlotCase) -> Fraction:
+def used_factor(case: SlotCase) -> Fraction:
     """OPT / ((1 + alpha') ALG) of the worst run, rounded down to thousandths."""
     tariff, (best, _) = required(proven_prices(case)), case.best
     least = min(run.utility for run in runs(case, tariff, guarded=False))
@@ -144,7 +144,7 @@ CLAIMS = (
         statement=r"Where $\mathrm{OPT} \le 2 \alpha' \mathrm{ALG}$ is proven (`hadar/thm-2-corrected`: "
         + f"{PROVEN_PRICES}, {ALONE}, {EXPONENT}), "
         + r"even $\mathrm{OPT} \le (1 + \alpha') \mathrm{ALG}$.",
-        procedure=ForAll(PROVEN, at_most_one_more, ratio=used, share=F(2, 5)),
+        procedure=ForAll(PROVEN, at_most_one_more, ratio=used_factor, share=F(2, 5)),
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("hadar-commit",),
@@ -159,7 +159,7 @@ CLAIMS = (
         r"1$ for jobs that each just pay for the next GPU.",
         procedure=Growth(
             sizes=(1, 2, 3, 4, 6, 8),
-            measure=measured,
+            measure=measured_ratio,
             formula=by_formula,
             formula_text="b^(c - 1) / (2 (1 + 8 q) (g + (b^c - b^(g + 1)) / (2 c (b - 1)))), "
             "b = (q + 1) / q, c = 8 q^2",

@@ -16,7 +16,7 @@ def quotient(above: str, below: str) -> Fraction:
 
 
 def total_time_of_m5() -> Computation:
-    """Section VI-C: total times of mix M-5 and the speedups that are said to follow."""
+    """Section VI-C: total times of mix M-5 and the speedups derived from them."""
     return Computation(
         (
             compare_number("AWS, 4200 s over 3900 s", "1.18", quotient("4200", "3900")),

@@ -1,4 +1,4 @@
-"""Gangs in slots, in fractions: the cases of Hadar's claims, their schedules and the best choice among these."""
+"""Jobs in slots, in fractions: the cases of Hadar's claims, their schedules and the best choice of schedules."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SlotUses = tuple[tuple[int, int, int], ...]
 
 
 class SlotJob(NamedTuple):
-    """A job.
+    """A job of a gang.
 
     Attributes
     ----------
@@ -38,9 +38,9 @@ class SlotJob(NamedTuple):
     speed:
         (k,) work of the gang in a slot if its slowest GPU is of that type; 0 where it cannot run.
     arrival:
-        First slot in which it can run.
+        First possible slot.
     worth, fading:
-        Utility of being done: ``worth``, or if it fades ``worth`` times the least time over the completion time
+        Utility of completion: ``worth``, or for fading utility ``worth`` times the least time over the completion time
         (effective throughput).
     """
 
@@ -52,14 +52,14 @@ class SlotJob(NamedTuple):
     fading: bool
 
     def value(self, last: int) -> Fraction:
-        """Utility if ``last`` is its last slot."""
+        """Utility if the job completes in slot ``last``."""
         if not self.fading:
             return self.worth
         return self.worth * self.work / max(self.speed) / (last + 1 - self.arrival)
 
 
 class JobSchedule(NamedTuple):
-    """A schedule of one job: its utility, and what it uses."""
+    """A schedule of one job: its utility, and the GPUs that it uses."""
 
     value: Fraction
     uses: SlotUses
@@ -99,7 +99,7 @@ class SlotCase:
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """The jobs as they arrive."""
+        """The jobs in the order of arrival."""
         return tuple(sorted(range(len(self.jobs)), key=lambda j: self.jobs[j].arrival))
 
     @cached_property
@@ -134,7 +134,7 @@ class SlotCase:
     # -- schedules -----------------------------------------------------------------------------------------------
 
     def gangs(self, job: int) -> list[tuple[Fraction, tuple[tuple[int, int], ...]]]:
-        """(speed, pairs (cell, GPUs)) of every gang that the job may have in a slot, (1b) and (1e)."""
+        """(speed, pairs (cell, GPUs)) of every possible gang of the job in a slot, (1b) and (1e)."""
         own = self.jobs[job]
 
         def seat(i: int, left: int) -> Iterator[tuple[tuple[int, int], ...]]:
@@ -150,7 +150,7 @@ class SlotCase:
 
     @cached_property
     def schedules(self) -> tuple[tuple[JobSchedule, ...], ...]:
-        """For each job all its schedules that run in no slot they could do without; an optimum needs no others."""
+        """For each job all schedules without superfluous slots; an optimum needs no others."""
         return tuple(tuple(self._schedules(j)) for j in range(len(self.jobs)))
 
     def _schedules(self, j: int) -> Iterator[JobSchedule]:
@@ -171,7 +171,7 @@ class SlotCase:
 
     @cached_property
     def best(self) -> tuple[Fraction, ChosenSchedules]:
-        """OPT, the largest total utility of schedules for which there are GPUs, and such a choice."""
+        """OPT, the largest total utility of schedules within the capacity, and such a choice."""
         left = [max((s.value for s in own), default=F(0)) for own in self.schedules]
         after = [sum(left[j:], F(0)) for j in range(len(left) + 1)]
         found: tuple[Fraction, ChosenSchedules] = (F(0), (None,) * len(left))
@@ -191,7 +191,7 @@ class SlotCase:
         return found
 
     def _with(self, used: Mapping[tuple[int, int], int], one: JobSchedule) -> dict[tuple[int, int], int] | None:
-        """GPUs in use with this schedule as well; None where they are too few."""
+        """GPUs in use after adding this schedule; None if they exceed the capacity."""
         more = dict(used)
         for t, i, n in one.uses:
             more[t, i] = more.get((t, i), 0) + n
@@ -200,7 +200,7 @@ class SlotCase:
         return more
 
     def picture(self, title: str, chosen: Sequence[JobSchedule | None]) -> Timeline:
-        """Who runs where in which slot."""
+        """Picture of the schedules, slot by slot."""
         servers, types = self.instance.cluster.servers, TYPES
         bars = []
         for j, own in enumerate(chosen):
@@ -212,19 +212,19 @@ class SlotCase:
 
 
 def slots_of(work: Fraction, speed: Fraction) -> int:
-    """Slots that so much work takes."""
+    """Number of slots for this work."""
     return ceil(work / speed)
 
 
 USUAL: Mapping[str, Fraction] = {"demand": F(1), "work": F(1), "arrival": F(0), "fading": F(0), "speed": F(1)}
-"""What tables that a space has not are filled with."""
+"""Entries of tables that a space does not have."""
 
 
 NO_TABLES: Mapping[str, tuple[Fraction, ...]] = {}
 
 
 def case_of(numbers: CaseNumbers) -> SlotCase | None:
-    """Gangs of the tables; None where a gang has no room on an empty cluster, or a job comes after the last slot.
+    """The case of these tables; None if a gang does not fit on the empty cluster, or a job arrives after the last slot.
 
     Tables are ``worth`` (1, n) and ``gpus`` (h, k), perhaps ``demand``, ``work``, ``arrival``, ``fading`` (1, n),
     ``speed`` (n, k), and ``slots`` (1, 1).
@@ -257,12 +257,12 @@ def slot_space(
     k: tuple[int, int] = (1, 2),
     values: Mapping[str, tuple[Fraction, ...]] = NO_TABLES,
 ) -> Space[SlotCase]:
-    """Gangs for which ``where`` holds.
+    """Cases for which ``where`` holds.
 
     Parameters
     ----------
     values:
-        Entries of the tables, of which those that are absent are as usual.
+        Entries of the tables; absent tables have their usual entries.
     """
     shapes: dict[str, tuple[str | int, str | int]] = {"gpus": ("h", "k"), "speed": ("n", "k"), "slots": (1, 1)}
     entries = {"worth": integers(1, 9), "gpus": integers(1, 2), **values}

@@ -96,8 +96,8 @@ def _section(one: DecidedClaim, there: set[str], every: Mapping[str, Claim]) -> 
     if claim.instead:
         target = f"<a href='#{slug(claim.instead)}'>{escape(claim.instead)}</a>"
         name = target if claim.instead in there else escape(claim.instead)
-        told = f": {as_html(every[claim.instead].statement)}" if claim.instead in every else ""
-        parts.append(f"<p>What holds instead, {name}{told}</p>")
+        text = f": {as_html(every[claim.instead].statement)}" if claim.instead in every else ""
+        parts.append(f"<p>What holds instead, {name}{text}</p>")
     if claim.proof:
         proof = "".join(f"<p>{as_html(part)}</p>" for part in paragraphs(claim.proof))
         parts.append(f"<details><summary>Proof</summary>{proof}</details>")
@@ -130,8 +130,8 @@ def _evidence(evidence: ClaimEvidence) -> str:
         head = "<tr><th>quantity</th><th class='num'>claimed</th><th class='num'>computed</th></tr>"
         parts.append(f"<details><summary>Numbers</summary><table>{head}{rows}</table></details>")
     if evidence.checks:
-        told = "; ".join(f"{c.name}: {_outcome(c.holds)}{f' ({c.why})' if c.why else ''}" for c in evidence.checks)
-        parts.append(f"<p class='quiet'>By machine: {escape(told)}.</p>")
+        text = "; ".join(f"{c.name}: {_outcome(c.holds)}{f' ({c.why})' if c.why else ''}" for c in evidence.checks)
+        parts.append(f"<p class='quiet'>By machine: {escape(text)}.</p>")
     return "".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""What OEF claims: a module for each question, the claims of all in the order of the paper."""
+"""The claims of OEF: one module for each question."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hetopt.proofs.oef import (
 
 
 def claims() -> tuple[Claim, ...]:
-    """All of them: examples and Table 1, then the lemma and the theorems, then what stands between."""
+    """All claims: examples and Table 1, the lemma and the theorems, then the other statements."""
     parts = (
         worked_examples,
         property_table,

@@ -1,4 +1,4 @@
-"""Lemma 3.1 and Theorem 5.2: from which types an optimal allocation serves whom."""
+"""Lemma 3.1 and Theorem 5.2: which GPU types an optimal allocation gives to which tenants."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ F = Fraction
 
 
 def out_of_order(case: TenantCase, found: Optimum) -> Fraction:
-    """The least part of a type that would have to move so that the row of u1 is filled from left to right."""
+    """The least part of a type that would have to move to fill the row of u1 from left to right."""
     part = [x / m for x, m in zip(found.share[0], case.gpus, strict=True)]
     gaps = [min(part[b], 1 - part[a]) for b in range(case.k) for a in range(b)]
     return max(gaps, default=F(0))
@@ -63,7 +63,7 @@ def filled_everywhere(case: TenantCase, found: Optimum, rows: Sequence[tuple[Row
 
 
 def gap(case: TenantCase, found: Optimum) -> tuple[Fraction, int]:
-    """The largest gap in somebody's types: the least part that would have to move, and whose it is."""
+    """The largest gap in the types of a tenant: the least part that would have to move, and the tenant."""
     worst = (F(0), 0)
     for e, shares in enumerate(found.share):
         part = [x / m for x, m in zip(shares, case.gpus, strict=True)]
@@ -115,17 +115,17 @@ EXCHANGE = r"""
 Suppose $x_l^{j'} > 0$ and $x_h^j > 0$ for two users $l < h$ and two types $j < j'$. Let $h$ hand $l$ a little of
 type $j$ and take so much of type $j'$ that $l$ keeps its throughput: for $\varepsilon$ GPUs of type $j$ it gets
 $\varepsilon w_l^j / w_l^{j'}$ GPUs of type $j'$, worth $\varepsilon w_h^{j'} w_l^j / w_l^{j'} > \varepsilon w_h^j$
-to it, since its ratio is the larger one. So $h$ gains and nobody loses."""
+to it, since its ratio is the larger one. So $h$ gains and no user loses."""
 
 SORTED = r"""
-So there are no two such shares. All GPUs are in use, since everybody can use them. Hence, if $x_1^{j'} > 0$, no
+So there are no two such shares. All GPUs are in use, since every user can use them. Hence, if $x_1^{j'} > 0$, no
 other user has any of a type $j < j'$, and $u_1$ has all of it (Lemma 3.1). And if $u_e$ has types $a$ and $c$ and
 none of $b$, $a < b < c$, then some $u_o$ has $b$: with $o < e$ that and $x_e^a > 0$, with $o > e$ that and $x_e^c >
 0$ is such a pair (Theorem 5.2)."""
 
 NONCOOPERATIVE = (
     EXCHANGE
-    + r""" It can share its gain: in GPUs of any type, each worth something to everybody, so that all have more than
+    + r""" It can share its gain: in GPUs of any type, each worth something to every user, so that all have more than
 $t^*$, which is the largest level that all can have."""
     + SORTED
 )
@@ -133,18 +133,18 @@ $t^*$, which is the largest level that all can have."""
 COOPERATIVE_2 = (
     EXCHANGE
     + r""" For two users envy-freeness is the sharing incentive: $w_l x_l \ge w_l x_i$ with $x_l + x_i = m$ says
-$w_l x_l \ge w_l m / 2$ (and unused GPUs only help). Nobody has lost, so the new allocation is feasible, and its total
+$w_l x_l \ge w_l m / 2$ (and unused GPUs only help). No user has lost, so the new allocation is feasible, and its total
 is larger."""
     + SORTED
 )
 
 COOPERATIVE_3 = r"""
-Take an optimum $x$ in the relative interior of the set of optima: whoever has a type in some optimum has it in $x$,
+Take an optimum $x$ in the relative interior of the set of optima: a user that has a type in some optimum has it in $x$,
 and a row of envy that is tight in $x$, $i \to l$ for short, is tight in all. If tight rows form a cycle, handing
-everybody on it the bundle of the next gives an optimum again; so all on a cycle have the same types. Suppose that
-$u_1$ has type $j'$ and somebody else type $j < j'$. With $r_i = w_i^{j'} / w_i^j$ and $v_i = w_i^{j'}$, both
+every user on it the bundle of the next gives an optimum again; so all on a cycle have the same types. Suppose that
+$u_1$ has type $j'$ and some other user type $j < j'$. With $r_i = w_i^{j'} / w_i^j$ and $v_i = w_i^{j'}$, both
 growing with $i$, let $u_l$, $l > 1$, hand $u_1$ a little of type $j$, $a_l \ge 0$ (0 if it has none), for $b_l \ge
-0$ of type $j'$. In units of its own $v_i$ everybody gains $g_l = b_l - a_l / r_l$ and $g_1 = \sum_l a_l / r_1 -
+0$ of type $j'$. In units of its own $v_i$ every user gains $g_l = b_l - a_l / r_l$ and $g_1 = \sum_l a_l / r_1 -
 \sum_l b_l$; together $S = \sum_l a_l (1/r_1 - 1/r_l) > 0$. Tight rows stay satisfied if $g_i \ge g_l + a_l (1/r_l -
 1/r_i)$ for $i \to l$, $i > 1$; $g_1 \ge g_l - a_l (1/r_1 - 1/r_l)$ for $1 \to l$; and $g_i \ge g_1 - \sum_l a_l
 (1/r_1 - 1/r_i)$ for $i \to 1$. The total changes by $\sum_i v_i g_i$, so in each case it is enough to name gains
@@ -167,7 +167,7 @@ keep, $u_3$ gains, and finds less in the bundle of $u_2$ than before. Per unit o
 by $(w_3^t - w_2^t) / w_1^t - (w_3^s - w_2^s) / w_1^s > 0$, since $w_2 / w_1$ and $w_3 / w_2$ both grow from $s$ to
 $t$ and are at least 1.
 
-In all cases the total of an optimum would grow: a contradiction. So nobody else has any $j < j'$, and as everything
+In all cases the total of an optimum would grow: a contradiction. So no other user has any $j < j'$, and as everything
 is in use, $u_1$ has all of it."""
 
 SECOND_STAGE = r"""
@@ -178,7 +178,7 @@ $j'$ with $w_l^j a = w_l^{j'} b$ and so $w_h^j a = w_h^{j'} b$: all rates stay. 
 the first type, on which all have 1) and $h > l$: a contradiction. Without such pairs types are adjacent, as in the
 strict case."""
 
-TYPES_OF = r"where $w_l^1 = 1$ and later types are faster for everybody"
+TYPES_OF = r"where $w_l^1 = 1$ and later types are faster for every user"
 RATIO = r"$w_l^j w_h^{j'} > w_l^{j'} w_h^j$ for all users $l < h$ and types $j < j'$, all speedups positive"
 ANY_ORDER = tenant_space(ratio_ordered, chosen=choose_ratio_ordered)
 
@@ -291,7 +291,7 @@ CLAIMS = (
         key="oef/thm-5.2",
         paper="OEF",
         place="Theorem 5.2",
-        statement=r"Non-cooperative OEF gives everybody adjacent types; users ordered by elementwise speedups, "
+        statement=r"Non-cooperative OEF gives every user adjacent types; users ordered by elementwise speedups, "
         + TYPES_OF
         + ".",
         procedure=ForAll(tenant_space(slowest_first), lambda c: adjacent(c, c.noncooperative)),
@@ -342,7 +342,7 @@ CLAIMS = (
         key="oef/thm-5.2-cooperative",
         paper="OEF",
         place="Theorem 5.2",
-        statement=r"Cooperative OEF gives everybody adjacent types; users ordered by elementwise speedups, "
+        statement=r"Cooperative OEF gives every user adjacent types; users ordered by elementwise speedups, "
         + TYPES_OF
         + ".",
         procedure=ForAll(

@@ -1,4 +1,4 @@
-"""Gavel and Gandiva_fair as OEF describes them in section 2.4, in fractions."""
+"""The rules of Gavel and Gandiva_fair as described in [OEF, section 2.4], in fractions."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ F = Fraction
 
 
 def gavel(case: TenantCase) -> Optimum:
-    """Max-min of the ratios to the equal split, nobody with more than one GPU's time: [OEF, eq. 3].
+    """Max-min of the ratios to the equal split, each tenant with at most one GPU's time: [OEF, eq. 3].
 
-    The tenant's row, ``sum_j x_l^j <= 1``, is Gavel's own; OEF does not have it.
+    The row ``sum_j x_l^j <= 1`` of each tenant is from Gavel; OEF omits it.
     """
     shares = case.n * case.k
     rows: list[tuple[RowVector, Fraction]] = []
@@ -33,7 +33,7 @@ def gavel(case: TenantCase) -> Optimum:
 
 @dataclass(frozen=True)
 class PairTrade:
-    """``seller`` hands ``moved`` GPUs of ``fast`` to ``buyer`` for ``price`` times as many of ``slow``."""
+    """``seller`` gives ``moved`` GPUs of ``fast`` to ``buyer`` for ``price`` times as many of ``slow``."""
 
     buyer: int
     seller: int

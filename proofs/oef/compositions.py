@@ -1,4 +1,4 @@
-"""Compositions of formulations: what stays true when a part is added."""
+"""Compositions of formulations: which properties hold after a component is added."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ F = Fraction
 
 @dataclass(frozen=True)
 class HeldGPUsCase:
-    """Tenants who hold GPUs now, and a price for every GPU gained.
+    """Tenants that hold GPUs now, and a price of every GPU gained.
 
     Attributes
     ----------
     tenants:
-        Who shares.
+        The tenants.
     first:
-        (n,) which part of all types each holds now, in parts of a whole.
+        (n,) fraction of all GPU types that each tenant holds now.
     price:
-        Of a GPU gained.
+        Price of a GPU gained.
     """
 
     tenants: TenantCase
@@ -41,17 +41,17 @@ class HeldGPUsCase:
 
     @cached_property
     def instance(self) -> Instance:
-        """With what is held."""
+        """The instance with the held GPUs."""
         held = [[float(part * m) for m in self.tenants.gpus] for part in self.first]
         return self.tenants.instance.replace(held=held)
 
     @cached_property
     def optimum(self) -> hetopt.Allocation:
-        """Of cooperative OEF with the price, exactly."""
+        """The exact optimum of cooperative OEF with the price."""
         return hetopt.solve(oef.cooperative() + SwitchingCost(float(self.price)), self.instance, exact=True)
 
     def finding(self, verdict: Verdict) -> Finding:
-        """A verdict in fractions as a finding."""
+        """Convert an exact verdict to a finding."""
         exact = self.optimum.certificate.exact
         assert exact is not None
         assert exact.share is not None

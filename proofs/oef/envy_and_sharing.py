@@ -1,4 +1,4 @@
-"""Theorem 5.1: envy-freeness, the sharing incentive, and how much efficiency they cost."""
+"""Theorem 5.1: envy-freeness, the sharing incentive, and their cost in efficiency."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def least_surplus(case: TenantCase, found: Optimum) -> Finding:
 
 
 def idle(case: TenantCase, found: Optimum) -> Finding:
-    """Whether everything that somebody can use is in use."""
+    """Whether every GPU that some tenant can use is in use."""
     used = [sum((row[j] for row in found.share), F(0)) for j in range(case.k)]
     free = [
         m - u if any(row[j] > 0 for row in case.speed) else F(0)
@@ -62,7 +62,7 @@ def idle(case: TenantCase, found: Optimum) -> Finding:
 
 
 def as_large_as_all(case: TenantCase) -> Finding:
-    """The unqualified "optimal resource efficiency": no allocation at all has a larger total."""
+    """The unqualified "optimal resource efficiency": no allocation has a larger total."""
     coop, free = case.cooperative, case.free
     words = f"its total is {fraction_text(coop.total)}; without envy-freeness {fraction_text(free.total)} is possible"
     pictures = (case.picture("cooperative OEF", coop.share), case.picture("largest total", free.share))
@@ -102,7 +102,7 @@ def as_printed(case: TenantCase) -> Finding:
 
 
 def envy_free_without_sharing_incentive(n: int, k: int) -> list[Any]:
-    """For z3: an envy-free allocation of everything in which u1 has less than its part is worth to it."""
+    """For z3: an envy-free allocation of all GPUs in which u1 has less than the worth of its part."""
     from z3 import Real, Sum
 
     w, m = ([Real(f"{name}{j}") for j in range(k)] for name in "wm")
@@ -117,8 +117,8 @@ def envy_free_without_sharing_incentive(n: int, k: int) -> list[Any]:
 
 
 SHARING_INCENTIVE = r"""
-Nothing that somebody can use is idle: unused GPUs, split in proportion to the weights, worsen nobody's envy
-($\pi_i w_l z_l = \pi_l w_l z_i$ for $z_l = \pi_l z$) and raise the total. Envy-freeness of $u_l$ towards everybody,
+Nothing that some user can use is idle: unused GPUs, split in proportion to the weights, worsen no user's envy
+($\pi_i w_l z_l = \pi_l w_l z_i$ for $z_l = \pi_l z$) and raise the total. Envy-freeness of $u_l$ towards every user,
 $w_l x_l \ge \frac{\pi_l}{\pi_i} w_l x_i$, multiplied by $\pi_i$ and summed over all $i$ (itself included), is
 $w_l x_l \sum_i \pi_i \ge \pi_l\, w_l \sum_i x_i = \pi_l\, w_l m$: types that $u_l$ can use are used up, and the
 others are
@@ -166,7 +166,7 @@ CLAIMS = (
         key="oef/thm-5.1-all-used",
         paper="OEF",
         place="Theorem 5.1",
-        statement=r"Cooperative OEF uses up every type $j$ that somebody can use, $\sum_i x_i^j = m_j$.",
+        statement=r"Cooperative OEF uses up every type $j$ that some user can use, $\sum_i x_i^j = m_j$.",
         procedure=ForAll(WEIGHTED, lambda c: idle(c, c.cooperative)),
         expected=ClaimVerdict.TRUE,
         policies=("oef-cooperative",),
@@ -197,7 +197,7 @@ CLAIMS = (
         proof=r"""
 Equal budgets (CEEI) maximise $\prod u_l$ (Eisenberg and Gale, 1959), so their geometric mean is at least $t^*$,
 that of the equal rates, and their arithmetic mean, the total over $n$, is at least the geometric one. They are
-envy-free (everybody can afford what anybody has), so cooperative OEF has at least their total. It gives the sharing
+envy-free (every user can afford what any user has), so cooperative OEF has at least their total. It gives the sharing
 incentive (Theorem 5.1), so the program that asks for nothing else has at least its total; and the free one has the
 largest of all.""",
     ),

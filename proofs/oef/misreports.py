@@ -1,4 +1,4 @@
-"""Who lies about its speedups, and what it gets."""
+"""Cases in which tenants misreport their speedups, and whether the misreport pays."""
 
 from __future__ import annotations
 
@@ -16,109 +16,109 @@ F = Fraction
 
 @dataclass(frozen=True)
 class MisreportCase:
-    """Tenants, and what they report.
+    """Tenants with their true and reported speedups.
 
     Attributes
     ----------
-    truth, told:
-        The tenants as they are and as the mechanism sees them.
+    truth, reported:
+        The tenants with true speedups, and as the mechanism sees them.
     """
 
     truth: TenantCase
-    told: TenantCase
+    reported: TenantCase
 
     @property
     def instance(self) -> Instance:
-        """The truth."""
+        """The instance with true speedups."""
         return self.truth.instance
 
     @property
-    def liars(self) -> tuple[int, ...]:
-        """Those whose report is not the truth."""
-        return tuple(e for e in range(self.truth.n) if self.truth.speed[e] != self.told.speed[e])
+    def misreporters(self) -> tuple[int, ...]:
+        """Positions of the tenants whose report is not true."""
+        return tuple(e for e in range(self.truth.n) if self.truth.speed[e] != self.reported.speed[e])
 
 
 def misreport_space(
     way: Callable[[Fraction, Fraction], bool],
     *,
-    everybody: bool = False,
+    all_misreport: bool = False,
     speeds: tuple[Fraction, ...] = SPEEDS,
     n: tuple[int, int] = (2, 4),
     k: tuple[int, int] = (2, 3),
     where: Callable[[MisreportCase], bool] = lambda _: True,
     slow: bool = False,
 ) -> Space[MisreportCase]:
-    """Lies with ``way(true, reported)`` for all speedups; of u1 alone, or of ``everybody`` who likes.
+    """Misreports with ``way(true, reported)`` for all speedups, by u1 alone or by any tenants (``all_misreport``).
 
-    With ``slow`` u1 is mostly the slowest, and the first GPUs are the most: for a ``where`` that few others meet.
+    With ``slow`` u1 is mostly the slowest and the first type has most GPUs, for a ``where`` that few cases meet.
     """
 
     def build(numbers: CaseNumbers) -> MisreportCase | None:
         truth = case_of(numbers)
         rows = numbers["report"]
-        told = truth
+        reported = truth
         for e, row in enumerate(rows):
-            told = told.reporting(e, (F(1), *row))
-        case = MisreportCase(truth, told)
+            reported = reported.reporting(e, (F(1), *row))
+        case = MisreportCase(truth, reported)
         allowed = all(
-            way(true, said) for e in range(len(rows)) for true, said in zip(truth.speed[e], told.speed[e], strict=True)
+            way(a, b) for e in range(len(rows)) for a, b in zip(truth.speed[e], reported.speed[e], strict=True)
         )
-        return case if allowed and case.liars and where(case) else None
+        return case if allowed and case.misreporters and where(case) else None
 
     def choose(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
         speed = tuple(tuple(choose(speeds) for _ in range(sizes["k"] - 1)) for _ in range(sizes["n"]))
         gpus = tuple(choose(GPUS) for _ in range(sizes["k"]))
         if slow:
             speed, gpus = tuple(sorted(speed)), tuple(sorted(gpus, reverse=True))
-        liars = speed if everybody else speed[:1]
-        report = tuple(tuple(choose([s for s in speeds if way(w, s)] or [w]) for w in row) for row in liars)
+        misreporting = speed if all_misreport else speed[:1]
+        report = tuple(tuple(choose([s for s in speeds if way(w, s)] or [w]) for w in row) for row in misreporting)
         return CaseNumbers({"speed": speed, "gpus": (gpus,), "report": report})
 
     tables = {
         "speed": TableShape("n", "k-1", speeds),
         "gpus": TableShape(1, "k", GPUS),
-        "report": TableShape("n" if everybody else 1, "k-1", speeds),
+        "report": TableShape("n" if all_misreport else 1, "k-1", speeds),
     }
     return Space({"n": n, "k": k}, tables, build, choose)
 
 
-def over(true: Fraction, said: Fraction) -> bool:
+def over(true: Fraction, reported: Fraction) -> bool:
     """Not below the truth."""
-    return said >= true
+    return reported >= true
 
 
-def under(true: Fraction, said: Fraction) -> bool:
+def under(true: Fraction, reported: Fraction) -> bool:
     """Not above the truth."""
-    return said <= true
+    return reported <= true
 
 
 def any_report(*_: Fraction) -> bool:
-    """Whatever they like."""
+    """Any report is possible."""
     return True
 
 
-def gain(case: MisreportCase, honest: Optimum, lying: Optimum) -> tuple[Fraction, int]:
-    """The least gain of a liar at true speedups, and who that is."""
-    after, before = case.truth.rates(lying.share), case.truth.rates(honest.share)
-    return min((after[e] - before[e], e) for e in case.liars)
+def gain(case: MisreportCase, honest: Optimum, misreported: Optimum) -> tuple[Fraction, int]:
+    """The least gain of a misreporting tenant at true speedups, and its position."""
+    after, before = case.truth.rates(misreported.share), case.truth.rates(honest.share)
+    return min((after[e] - before[e], e) for e in case.misreporters)
 
 
-def misreport_pays(case: MisreportCase, honest: Optimum, lying: Optimum, *, level: bool = False) -> Finding:
-    """Whether every liar gains. With ``level`` honest rates are those of all optima, whether unique or not."""
-    more, e = gain(case, honest, lying)
+def misreport_pays(case: MisreportCase, honest: Optimum, misreported: Optimum, *, level: bool = False) -> Finding:
+    """Whether every misreporting tenant gains. With ``level`` all honest optima have the same rates."""
+    more, e = gain(case, honest, misreported)
     before = case.truth.worth(e, honest.share[e])
     words = (
-        f"u{e + 1} reports {row_text(case.told.speed[e])} and has {fraction_text(before + more)} "
+        f"u{e + 1} reports {row_text(case.reported.speed[e])} and has {fraction_text(before + more)} "
         f"instead of {fraction_text(before)}"
     )
     pictures = (
         case.truth.picture("honest", honest.share),
-        case.truth.picture("after the lie, at true speedups", lying.share),
+        case.truth.picture("after the misreport, at true speedups", misreported.share),
     )
     certificate = (OPTIMAL, UNIQUE, "rates at true speedups in fractions")
-    return Finding(-more, words, certificate, pictures, lying.unique and (level or honest.unique))
+    return Finding(-more, words, certificate, pictures, misreported.unique and (level or honest.unique))
 
 
 def row_text(row: Sequence[Fraction]) -> str:
-    """A row of speedups."""
+    """A row of speedups as text."""
     return f"({', '.join(fraction_text(v) for v in row)})"

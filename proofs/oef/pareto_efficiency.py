@@ -1,4 +1,4 @@
-"""Theorem 5.3: whether an optimal allocation leaves something on the table."""
+"""Theorem 5.3: whether optimal allocations are Pareto-efficient."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ EQUAL_RATES = "all optima have the same rates, t* each"
 
 
 def efficient(case: TenantCase, found: Optimum, *, equal: bool = False) -> Finding:
-    """Whether some other allocation gives somebody more and nobody less, by a linear program.
+    """Whether some other allocation gives one tenant more and none less, by a linear program.
 
-    With ``equal`` all optima have the same rates, so any of them speaks for all.
+    With ``equal`` all optima have the same rates, so any of them represents all.
     """
     rates = case.rates(found.share)
     gain, share = case.dominating(rates)
@@ -28,7 +28,7 @@ def efficient(case: TenantCase, found: Optimum, *, equal: bool = False) -> Findi
     certificate = (
         OPTIMAL,
         EQUAL_RATES if equal else UNIQUE,
-        "the other allocation is within capacity, and harms nobody",
+        "the other allocation is within capacity, and harms no user",
     )
     return Finding(-gain, words, certificate, pictures, found.unique or equal)
 
@@ -46,8 +46,8 @@ def skipped_level() -> str:
     v = [(r1 + r2 + r3) / 3, (r2 + r3) / 2, r3]
     cost = [0, r1 / 2, 2 * r2]
     above = (v[1] - v[0]) * cost[2] - (v[2] - v[0]) * cost[1]
-    said = (a * d + 2 * d**2 + 2 * d * c) / 6
-    return "" if sympy.simplify(above - said) == 0 else f"the difference is {sympy.factor(above)}"
+    expected = (a * d + 2 * d**2 + 2 * d * c) / 6
+    return "" if sympy.simplify(above - expected) == 0 else f"the difference is {sympy.factor(above)}"
 
 
 THREE_USERS = r"""
@@ -68,7 +68,7 @@ $r_1 < r_2$. But then level 1 lies above the segment between levels 0 and 2: wit
 - (v_2 - v_0) c_1 = (r_1 d + 2 d^2 + 2 d r_3) / 6 > 0$, so moving from both to level 1 gains at the same cost: a
 contradiction."""
 
-PARETO = "gives nobody more than some other allocation that harms nobody: it is Pareto-efficient"
+PARETO = "gives no user more than some other allocation that harms no user: it is Pareto-efficient"
 
 CLAIMS = (
     Claim(
@@ -84,7 +84,8 @@ CLAIMS = (
         printed=False,
         policies=("oef-noncooperative",),
         instead="oef/thm-5.3-positive",
-        note="Zeros are what a type is whose memory is too small. The paper's first type is everybody's slowest, so it "
+        note="Zeros are what a type is whose memory is too small. The paper's first type is every "
+        "user's slowest, so it "
         "has none.",
     ),
     Claim(
@@ -98,8 +99,8 @@ CLAIMS = (
         expected=ClaimVerdict.TRUE,
         policies=("oef-noncooperative",),
         proof=r"""
-Everybody has $t^*$, the largest level that all can have. If some allocation gives $u_l$ more than $t^*$ and nobody
-less, $u_l$ can hand everybody else a little of its GPUs, each worth something to everybody, and keep more than
+Every user has $t^*$, the largest level that all can have. If some allocation gives $u_l$ more than $t^*$ and no user
+less, $u_l$ can hand every other user a little of its GPUs, each worth something to every user, and keep more than
 $t^*$. Then all have more than $t^*$: a contradiction.""",
     ),
     Claim(
@@ -146,7 +147,7 @@ $t^*$. Then all have more than $t^*$: a contradiction.""",
         proof=r"""
 For two users envy-freeness is the sharing incentive, $w_l x_l \ge w_l m / 2$ (unused GPUs only help). An
 allocation
-that harms nobody keeps it, and its total would be larger than the largest.""",
+that harms no user keeps it, and its total would be larger than the largest.""",
     ),
     Claim(
         key="oef/thm-5.3-cooperative-three",

@@ -1,4 +1,4 @@
-"""Table 1: what Gavel, Gandiva_fair and OEF guarantee, cell by cell."""
+"""Table 1: the properties of Gavel, Gandiva_fair and OEF, cell by cell."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ from hetopt.proofs.oef.tenant_cases import OPTIMAL, UNIQUE, Optimum, TenantCase,
 F = Fraction
 RULE = "the rule gives one allocation, computed in fractions"
 
-By = Callable[[TenantCase], Optimum]
+AllocationRule = Callable[[TenantCase], Optimum]
 
 
 def by_gandiva_fair(case: TenantCase) -> Optimum:
-    """What the trades end with: one allocation, so as good as a unique optimum."""
+    """The allocation after the trades; it is the only one, so it counts as a unique optimum."""
     share, _ = gandiva_fair(case)
     return Optimum(share, sum(case.rates(share), F(0)), True, ())
 
 
 def decided(finding: Finding, found: Optimum) -> Finding:
-    """Only what is unique counts against a mechanism."""
+    """Decide only if the optimum is unique; other optima do not refute a mechanism."""
     certificate = (RULE,) if not found.dual else (OPTIMAL, UNIQUE)
     return Finding(finding.slack, finding.explanation, certificate, finding.pictures, found.unique)
 
 
-def envy(case: TenantCase, by: By) -> Finding:
+def envy(case: TenantCase, by: AllocationRule) -> Finding:
     """Envy-freeness."""
     return decided(most_envy(case, by(case)), by(case))
 
 
-def sharing(case: TenantCase, by: By) -> Finding:
+def sharing(case: TenantCase, by: AllocationRule) -> Finding:
     """The sharing incentive."""
     return decided(least_surplus(case, by(case)), by(case))
 
 
-def pareto(case: TenantCase, by: By) -> Finding:
+def pareto(case: TenantCase, by: AllocationRule) -> Finding:
     """Pareto efficiency under capacity alone."""
     return decided(efficient(case, by(case)), by(case))
 
 
-def total(case: TenantCase, by: By) -> Finding:
+def total(case: TenantCase, by: AllocationRule) -> Finding:
     """The largest total among allocations with the sharing incentive, as section 2.4 measures."""
     found, best = by(case), case.sharing
     words = f"the total is {found.total}; {best.total} is possible with the sharing incentive"
@@ -59,18 +59,18 @@ def total(case: TenantCase, by: By) -> Finding:
     return decided(Finding(found.total - best.total, words, pictures=pictures), found)
 
 
-def lie(case: MisreportCase, by: By) -> Finding:
+def misreport_gains(case: MisreportCase, by: AllocationRule) -> Finding:
     """Strategy-proofness against over-reports."""
-    return misreport_pays(case, by(case.truth), by(case.told))
+    return misreport_pays(case, by(case.truth), by(case.reported))
 
 
 PLAIN = tenant_space(lambda c: positive(c) and rising(c), n=(2, 3), k=(2, 3))
 FEW_GPUS = tenant_space(lambda c: rising(c) and sum(c.gpus) <= c.n, n=(2, 4), k=(2, 3))
-LIES = misreport_space(over, n=(2, 3), k=(2, 2), where=lambda c: rising(c.truth) and rising(c.told))
+LIES = misreport_space(over, n=(2, 3), k=(2, 2), where=lambda c: rising(c.truth) and rising(c.reported))
 
 
 def second_price(truth: TenantCase) -> bool:
-    """The first user accelerates most, and of the others not all alike: it pays what the second one would."""
+    """The first user accelerates most, and the others not equally: it pays the second user's price."""
     first, *others = (row[1] for row in truth.speed)
     return first > max(others) > min(others)
 
@@ -79,13 +79,13 @@ FASTEST_LIES = misreport_space(
     any_report,
     n=(3, 4),
     k=(2, 2),
-    where=lambda c: rising(c.truth) and rising(c.told) and second_price(c.truth),
+    where=lambda c: rising(c.truth) and rising(c.reported) and second_price(c.truth),
 )
-"""Of the one who accelerates most, in any direction."""
+"""Misreports of the user that accelerates most, in any direction."""
 LIES_ON_FEW_GPUS = misreport_space(
-    over, n=(2, 4), k=(2, 2), where=lambda c: rising(c.truth) and rising(c.told) and sum(c.truth.gpus) <= c.truth.n
+    over, n=(2, 4), k=(2, 2), where=lambda c: rising(c.truth) and rising(c.reported) and sum(c.truth.gpus) <= c.truth.n
 )
-Check = Callable[[TenantCase, By], Finding]
+Check = Callable[[TenantCase, AllocationRule], Finding]
 CHECKS: dict[str, tuple[str, Check]] = {
     "pareto": ("Pareto-efficient", pareto),
     "envy": ("envy-free", envy),
@@ -96,31 +96,31 @@ CHECKS: dict[str, tuple[str, Check]] = {
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row of the table: how it is called here and there, what it allocates, and the cases that it is for."""
+    """A row of the table: the names of the mechanism, its allocation, and the cases to test."""
 
     key: str
     name: str
     policy: str
-    by: By
+    by: AllocationRule
     cases: Space[TenantCase] = PLAIN
     lies: Space[MisreportCase] = LIES
     note: str = ""
     level: bool = False
 
     def any_optimum(self, case: TenantCase) -> Optimum:
-        """An allocation that speaks for all optima where these have the same rates (``level``)."""
+        """An allocation that represents all optima if these have the same rates (``level``)."""
         found = self.by(case)
         return replace(found, unique=found.unique or self.level)
 
     def cell(
         self, column: str, *, printed: bool, expected: ClaimVerdict, proof: str = "", instead: str = "", mark: str = ""
     ) -> Claim:
-        """One cell: "yes" is a claim about all cases, "no" one about some case."""
+        """The claim of one cell: "yes" is a claim about all cases, "no" about some case."""
         key = f"oef/table-1-{self.key}-{column}"
         universal: ForAll[Any]
         if column == "lies":
             words = "strategy-proof against over-reports"
-            universal = ForAll(self.lies, lambda c: lie(c, self.by))
+            universal = ForAll(self.lies, lambda c: misreport_gains(c, self.by))
         else:
             words, check = CHECKS[column]
             by = self.by if column == "envy" else self.any_optimum
@@ -199,7 +199,7 @@ CLAIMS = (
         "sharing",
         printed=True,
         expected=ClaimVerdict.TRUE,
-        proof="Everybody begins with the equal split, and a price between the speedups of buyer and seller leaves "
+        proof="Every user begins with the equal split, and a price between the speedups of buyer and seller leaves "
         "both with "
         "at least what they had.",
     ),
@@ -239,9 +239,9 @@ CLAIMS = (
         key="oef/second-price",
         paper="OEF",
         place="section 2.4",
-        statement="The second price of Gandiva_fair prevents the fastest-accelerating user from lying about its "
+        statement="The second price of Gandiva_fair prevents the fastest-accelerating user from misreported about its "
         "speedup on fast GPUs.",
-        procedure=ForAll(FASTEST_LIES, lambda c: lie(c, by_gandiva_fair)),
+        procedure=ForAll(FASTEST_LIES, lambda c: misreport_gains(c, by_gandiva_fair)),
         expected=ClaimVerdict.FALSE,
         policies=("gandiva-fair",),
         note="The cases have a second price: two other users at least, not alike. By an under-report the fastest lets "
@@ -258,10 +258,10 @@ CLAIMS = (
         printed=False,
         policies=("gandiva-fair",),
         proof=r"""
-A trade uses up the buyer's slow GPUs or the seller's fast ones, for good: nobody who gains more is left with slow
-ones to buy with, nobody who gains less with fast ones to sell. So there are at most $2n$ trades, and in the end
-nobody who holds slow GPUs gains more by fast ones than somebody who holds fast GPUs. One price lies between the
-speedups of both kinds of owners; at it everybody has the best bundle that it can afford, so a dominating allocation
+A trade uses up the buyer's slow GPUs or the seller's fast ones, for good: no user who gains more is left with slow
+ones to buy with, no user who gains less with fast ones to sell. So there are at most $2n$ trades, and in the end
+no user who holds slow GPUs gains more by fast ones than some user who holds fast GPUs. One price lies between the
+speedups of both kinds of owners; at it every user has the best bundle that it can afford, so a dominating allocation
 would cost more than all GPUs are worth at that price.""",
         note=GANDIVA.note,
     ),

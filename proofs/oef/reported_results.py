@@ -1,4 +1,4 @@
-"""Sections 2 and 6: what was measured, and what of it follows from the numbers that are printed."""
+"""Sections 2 and 6: measured results, and consequences of printed numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hetopt.proofs.oef.tenant_cases import TenantCase
 
 F = Fraction
 HALF = F(1, 200)
-"""Half of the last digit of a speedup that is printed with two."""
+"""Half of the last digit of a speedup that is printed with two decimals."""
 
 
 def fig_1() -> Computation:
@@ -46,7 +46,7 @@ MEASURED = "measured by the authors on 24 GPUs and in their simulator, on traces
 
 
 def measured(key: str, place: str, statement: str, *policies: str) -> Claim:
-    """A claim about the evaluation."""
+    """A claim about the paper's evaluation."""
     return Claim(
         f"oef/{key}", "OEF", place, statement, Untestable(MEASURED), ClaimVerdict.UNTESTABLE, policies=policies
     )

@@ -1,4 +1,4 @@
-"""Section 4.3: shares made whole, round after round."""
+"""Section 4.3: rounding shares to whole GPUs, round after round."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
 
 F = Fraction
 ROUNDS = 24
-"""In which rules are followed; shares of small denominators repeat before."""
+"""Number of simulated rounds; shares of small denominators repeat earlier."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class ConstantShares:
     ideal:
         (n,) GPUs; they sum to ``gpus``.
     gpus:
-        Of the type.
+        GPUs of the type.
     demand:
-        (n,) GPUs that the smallest job needs; 1 each where it does not matter.
+        (n,) GPUs of the smallest job; 1 each if it does not matter.
     """
 
     ideal: tuple[Fraction, ...]
@@ -88,7 +88,7 @@ class ConstantShares:
 
 
 def constant_shares_space(*, gangs: bool = False, starving: bool = False) -> Space[ConstantShares]:
-    """Two to four tenants who share 1 to 4 GPUs in proportion to small whole numbers; ``starving``: no gang fits."""
+    """Two to four tenants that share 1 to 4 GPUs in proportion to small integers; ``starving``: no gang fits."""
 
     def build(numbers: CaseNumbers) -> ConstantShares | None:
         weights, gpus = numbers.row("parts"), int(numbers.one("gpus"))
@@ -107,7 +107,7 @@ def constant_shares_space(*, gangs: bool = False, starving: bool = False) -> Spa
 
 
 def within_capacity(case: ConstantShares, *, starve: bool) -> Finding:
-    """The printed rule against the GPUs that there are."""
+    """Whether the printed rule stays within the capacity."""
     rounds = case.printed(starve=starve)
     asked = [sum(row) for row in rounds]
     most = max(asked)
@@ -118,7 +118,7 @@ def within_capacity(case: ConstantShares, *, starve: bool) -> Finding:
 
 
 def deviation(case: ConstantShares, rounds: list[tuple[int, ...]]) -> Fraction:
-    """The largest |sum of shares - sum of GPUs| of anybody after any round."""
+    """The largest |sum of shares - sum of GPUs| of any tenant after any round."""
     worst, total = F(0), [0] * len(case.ideal)
     for t, row in enumerate(rounds):
         total = [a + b for a, b in zip(total, row, strict=True)]
@@ -133,7 +133,7 @@ def printed_deviation(case: ConstantShares) -> Finding:
 
 
 def deadlines(case: ConstantShares) -> Finding:
-    """All GPUs handed out, none twice, and |dev| < 1, under earliest deadlines."""
+    """Whether earliest deadlines assign each GPU once, with |dev| < 1."""
     rounds = case.by_library()
     worst = deviation(case, rounds)
     full = all(sum(row) == case.gpus for row in rounds)
@@ -142,7 +142,7 @@ def deadlines(case: ConstantShares) -> Finding:
 
 
 def nearest_points(case: ConstantShares) -> Finding:
-    """T D^2 - |dev|^2, smallest over the rounds T, for shares that are a mean of points that gangs can use."""
+    """T D^2 - |dev|^2, smallest over the rounds T, for shares that are a mean of points usable by gangs."""
     points = [p for p in product(*([0, *range(d, case.gpus + 1)] for d in case.demand)) if sum(p) <= case.gpus]
     points = [(*p, case.gpus - sum(p)) for p in points]
     chosen = [points[i % len(points)] for i in (1, 3, 7, 11)]

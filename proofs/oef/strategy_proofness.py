@@ -1,4 +1,4 @@
-"""Theorems 3.2, 3.3 and 5.4: whether it pays to lie about speedups."""
+"""Theorems 3.2, 3.3 and 5.4: whether misreporting speedups pays."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ F = Fraction
 
 
 def noncooperative(case: MisreportCase) -> Finding:
-    """Under non-cooperative OEF, where everybody honest has t*, whichever optimum it is."""
-    return misreport_pays(case, case.truth.noncooperative, case.told.noncooperative, level=True)
+    """Under non-cooperative OEF, where every honest tenant has t* in every optimum."""
+    return misreport_pays(case, case.truth.noncooperative, case.reported.noncooperative, level=True)
 
 
 def cooperative(case: MisreportCase) -> Finding:
     """Under the largest total with envy-freeness."""
-    return misreport_pays(case, case.truth.cooperative, case.told.cooperative)
+    return misreport_pays(case, case.truth.cooperative, case.reported.cooperative)
 
 
 def sharing(case: MisreportCase) -> Finding:
     """Under the largest total with the sharing incentive."""
-    return misreport_pays(case, case.truth.sharing, case.told.sharing)
+    return misreport_pays(case, case.truth.sharing, case.reported.sharing)
 
 
-def harms(case: MisreportCase) -> Finding:
-    """Whether the liar loses, as "will decrease" says: slack below 0 where it does not."""
+def misreport_harms(case: MisreportCase) -> Finding:
+    """Whether the misreporting tenant loses ("will decrease"): slack below 0 if it does not."""
     found = noncooperative(case)
     lost = found.slack > 0
     return replace(found, slack=found.slack if lost else F(-1), decided=found.decided)
 
 
 def as_ordered(case: MisreportCase) -> bool:
-    """Later types are faster for everybody, in truth and as told."""
-    return rising(case.truth) and rising(case.told)
+    """Later types are faster for every tenant, in truth and as reported."""
+    return rising(case.truth) and rising(case.reported)
 
 
 def only_first_type(case: MisreportCase) -> bool:
-    """Whether u1 honestly gets GPUs of the first type alone."""
+    """Whether u1 has GPUs of the first type alone if it reports the truth."""
     return not any(case.truth.noncooperative.share[0][1:])
 
 
@@ -54,17 +54,17 @@ def only_first_type(case: MisreportCase) -> bool:
 
 
 def raw_misreport_space() -> Space[MisreportCase]:
-    """u1's throughputs in any unit and what it reports, no entry below the truth; then divided by the slowest."""
+    """True and reported throughputs of u1 in any unit, no reported one below the true one; then normalised."""
 
     def build(numbers: CaseNumbers) -> MisreportCase | None:
-        true, said = numbers.row("true"), numbers.row("said")
-        ascending = all(a <= b for row in (true, said) for a, b in pairwise(row))
-        if not ascending or true == said or any(b < a for a, b in zip(true, said, strict=True)):
+        true, reported = numbers.row("true"), numbers.row("said")
+        ascending = all(a <= b for row in (true, reported) for a, b in pairwise(row))
+        if not ascending or true == reported or any(b < a for a, b in zip(true, reported, strict=True)):
             return None
         rows = tuple((F(1), *row) for row in numbers["others"])
         truth = TenantCase((tuple(v / true[0] for v in true), *rows), numbers.row("gpus"))
-        case = MisreportCase(truth, truth.reporting(0, [v / said[0] for v in said]))
-        return case if case.liars else None
+        case = MisreportCase(truth, truth.reporting(0, [v / reported[0] for v in reported]))
+        return case if case.misreporters else None
 
     tables = {
         "true": TableShape(1, "k", integers(1, 8)),
@@ -80,16 +80,17 @@ def raw_misreport_space() -> Space[MisreportCase]:
 
 def with_false_type(case: MisreportCase) -> Finding:
     """u1 adds a false job type, of which the last row of ``row_text`` says the speedups, and halves its weight."""
-    found = case.told.noncooperative
-    last = case.told.n - 1
+    found = case.reported.noncooperative
+    last = case.reported.n - 1
     gpus = [a + b for a, b in zip(found.share[0], found.share[last], strict=True)]
     before, after = case.truth.level, case.truth.worth(0, gpus)
     words = (
-        f"u1 adds a job type of speedups {row_text(case.told.speed[last])} and has {fraction_text(after)} instead of "
+        f"u1 adds a job type of speedups {row_text(case.reported.speed[last])} and has "
+        f"{fraction_text(after)} instead of "
         f"{fraction_text(before)}"
     )
     names = [*(f"u{e + 1}" for e in range(last)), "u1, false type"]
-    rates = [case.told.worth(e, row) for e, row in enumerate(found.share)]
+    rates = [case.reported.worth(e, row) for e, row in enumerate(found.share)]
     from hetopt.proofs.ledger.finding_pictures import shares_picture
 
     pictures = (
@@ -120,7 +121,7 @@ def false_type_space(way: Any) -> Space[MisreportCase]:
 
 
 def profitable_over_report(n: int, k: int) -> list[Any]:
-    """For z3: prices that prove t*, an allocation with equal reported rates, and a liar with more than t*."""
+    """For z3: prices that prove t*, an allocation with equal reported rates, and a misreporting tenant above t*."""
     from z3 import Real, Sum
 
     def reals(name: str, *shape: int) -> list[Any]:
@@ -131,14 +132,14 @@ def profitable_over_report(n: int, k: int) -> list[Any]:
         )
 
     w, x = reals("w", n, k), reals("x", n, k)
-    said, m, price, part = reals("r", k), reals("m", k), reals("p", k), reals("l", n)
+    reported, m, price, part = reals("r", k), reals("m", k), reals("p", k), reals("l", n)
     level = Real("t")
-    rate = [Sum([row[j] * x[e][j] for j in range(k)]) for e, row in enumerate([said, *w[1:]])]
-    everything = [*price, *part, *m, *said, *(v for table in (x, w) for row in table for v in row)]
+    rate = [Sum([row[j] * x[e][j] for j in range(k)]) for e, row in enumerate([reported, *w[1:]])]
+    everything = [*price, *part, *m, *reported, *(v for table in (x, w) for row in table for v in row)]
     return [
         *(v >= 0 for v in everything),
         *(Sum([row[j] for row in x]) <= m[j] for j in range(k)),
-        *(said[j] >= w[0][j] for j in range(k)),
+        *(reported[j] >= w[0][j] for j in range(k)),
         *(r == level for r in rate),
         *(price[j] >= part[e] * w[e][j] for e in range(n) for j in range(k)),
         Sum(part) == 1,
@@ -147,13 +148,10 @@ def profitable_over_report(n: int, k: int) -> list[Any]:
 
 
 OVER = r"""
-Let $t^*$ be the largest level that all can have in truth, $w'_l \ge w_l$ the reports of the liars, $x'$ the
-allocation and
-$t'$ its level. Everybody honest has $t'$; a liar has in truth $w_l x'_l \le w'_l x'_l = t'$. If every liar had more
-than
-$t^*$, then $t' > t^*$ too, so everybody would have more than $t^*$ in truth: a contradiction. So no over-report,
-alone or
-together, makes all liars better off."""
+Let $t^*$ be the largest level that all can have in truth, $w'_l \ge w_l$ the reports of the misreporting users, $x'$
+the allocation and $t'$ its level. Every honest user has $t'$; a misreporting user has in truth $w_l x'_l \le w'_l x'_l
+= t'$. If every one of them had more than $t^*$, then $t' > t^*$ too, so every user would have more than $t^*$ in
+truth: a contradiction. So no over-report, alone or together, makes all misreporting users better off."""
 
 CLAIMS = (
     Claim(
@@ -190,10 +188,10 @@ CLAIMS = (
         key="oef/thm-5.4-over",
         paper="OEF",
         place="Theorem 5.4",
-        statement=r"Over-reports do not pay under non-cooperative OEF: with $w'_l \ge w_l$ for the liars, alone or "
-        r"together, not every liar gains (every optimum).",
+        statement=r"Over-reports do not pay under non-cooperative OEF: with $w'_l \ge w_l$ for the misreporting users, "
+        r"alone or together, not every one of them gains (every optimum).",
         procedure=ForAll(
-            misreport_space(over, everybody=True, speeds=rationals(0, 6, 2)), noncooperative, all_optima=True
+            misreport_space(over, all_misreport=True, speeds=rationals(0, 6, 2)), noncooperative, all_optima=True
         ),
         expected=ClaimVerdict.TRUE,
         printed=False,
@@ -211,7 +209,7 @@ CLAIMS = (
         statement=r"Who over-reports under non-cooperative OEF is worse off: its throughput \"will decrease\".".replace(
             r"\"", '"'
         ),
-        procedure=ForAll(misreport_space(over, where=as_ordered), harms),
+        procedure=ForAll(misreport_space(over, where=as_ordered), misreport_harms),
         expected=ClaimVerdict.FALSE,
         policies=("oef-noncooperative",),
         instead="oef/thm-5.4-over",
@@ -234,7 +232,7 @@ CLAIMS = (
         key="oef/thm-5.4-first-type",
         paper="OEF",
         place="Theorem 5.4",
-        statement=r"Under non-cooperative OEF with positive speedups nobody who gets GPUs of the first type only "
+        statement=r"Under non-cooperative OEF with positive speedups no user who gets GPUs of the first type only "
         r"gains by "
         r"any report with $w'^1_l = 1$.",
         procedure=ForAll(
@@ -247,14 +245,15 @@ CLAIMS = (
         policies=("oef-noncooperative",),
         proof=r"""
 In the honest optimum $x$ it has $x_l^1 = t^*$, which any report values at $t^*$ as well. So $x$ is feasible after
-the lie, and $t' \ge t^*$: everybody honest has at least $t^*$. If the liar has more than $t^*$ in truth, it can
-hand everybody else a little, worth something to everybody; then all have more than $t^*$ in truth: a contradiction.""",
+the misreport, and $t' \ge t^*$: every honest user has at least $t^*$. If the misreporting user has more than $t^*$
+in truth, it can give every other user a little, worth something to each; then all have more than $t^*$ in truth: a
+contradiction.""",
     ),
     Claim(
         key="oef/false-types",
         paper="OEF",
         place="section 4.2.4",
-        statement="Under non-cooperative OEF nobody gains by a false job type, with its weight divided.",
+        statement="Under non-cooperative OEF no user gains by a false job type, with its weight divided.",
         procedure=ForAll(false_type_space(any_report), with_false_type),
         expected=ClaimVerdict.FALSE,
         printed=False,
@@ -272,9 +271,8 @@ hand everybody else a little, worth something to everybody; then all have more t
         printed=False,
         policies=("oef-noncooperative",),
         proof=r"""
-True and false type have weight 1/2 each, so reported rates $t'/2$ each; in truth both bundles are worth
-$w_l (x'_l + x''_l) \le w_l x'_l + w'' x''_l = t'$ to the liar, and everybody else has $t'$. The rest is as for
-over-reports
-(Theorem 5.4); so are several false types.""",
+True and false type have weight 1/2 each, so reported rates $t'/2$ each; in truth both bundles are worth $w_l (x'_l +
+x''_l) \le w_l x'_l + w'' x''_l = t'$ to the misreporting user, and every other user has $t'$. The rest is as for
+over-reports (Theorem 5.4); so are several false types.""",
     ),
 )

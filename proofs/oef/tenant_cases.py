@@ -1,4 +1,4 @@
-"""Tenants who share GPUs, in fractions, with the optima of OEF's programs and of those it is compared with."""
+"""Tenants that share GPUs, in fractions, with the optima of OEF's programs and of related ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNIQUE = "the optimum is unique: no variable without a price can move"
 
 @dataclass(frozen=True)
 class Optimum:
-    """An optimal allocation: shares (n, k) in GPUs, their total, and whether it is the only one."""
+    """An optimal allocation: shares (n, k) in GPUs, their total, and whether it is unique."""
 
     share: Share
     total: Fraction
@@ -83,7 +83,7 @@ class TenantCase:
         return tuple(self.worth(e, row) for e, row in enumerate(share))
 
     def reporting(self, tenant: int, row: Sequence[Fraction]) -> TenantCase:
-        """The same with another report of one tenant."""
+        """A copy with another report of one tenant."""
         speed = (*self.speed[:tenant], tuple(row), *self.speed[tenant + 1 :])
         return replace(self, speed=speed)
 
@@ -134,12 +134,12 @@ class TenantCase:
 
     @cached_property
     def free(self) -> Optimum:
-        """The largest total of all, [OEF, eq. 4]."""
+        """The largest total without fairness, [OEF, eq. 4]."""
         return self.largest_total()
 
     @cached_property
     def level(self) -> Fraction:
-        """t*: the largest rate (per weight) that all can have at once."""
+        """t*: the largest rate (per weight) that all tenants can have at once."""
         return self._equal.value
 
     @cached_property
@@ -158,11 +158,11 @@ class TenantCase:
 
     @cached_property
     def sharing(self) -> Optimum:
-        """The largest total among those that give everyone the worth of its part of every type."""
+        """The largest total among allocations with the sharing incentive."""
         return self.largest_total(self.sharing_rows())
 
     def sharing_rows(self) -> list[tuple[RowVector, Fraction]]:
-        """Rates of at least the worth of everybody's part of every type."""
+        """Rows of the sharing incentive: rates of at least the worth of the tenant's part of every type."""
         parts = [w / sum(self.weights) for w in self.weights]
         return self._least_rows([part * self.worth(e, self.gpus) for e, part in enumerate(parts)])
 
@@ -170,12 +170,12 @@ class TenantCase:
         return [(self._row({(e, j): -w for j, w in enumerate(self.speed[e])}), -v) for e, v in enumerate(rates)]
 
     def total_row(self, total: Fraction) -> tuple[RowVector, Fraction]:
-        """Rates with at least this sum."""
+        """Row: rates with at least this sum."""
         return [-w for row in self.speed for w in row], -total
 
     def furthest_gap(self, found: Optimum, rows: Sequence[tuple[RowVector, Fraction]]) -> tuple[Fraction, Share, int]:
-        """Over all allocations under ``rows`` with the rates' total of ``found``: the largest part of two types that
-        somebody has though it has nothing of a type between; such an allocation, and who that is.
+        """Over all allocations under ``rows`` with the total of ``found``: the largest part of two types that a
+        tenant has without the types between them; such an allocation, and the tenant.
         """
         kept = [self.total_row(found.total), *rows]
         best = (F(0), found.share, 0)
@@ -189,7 +189,7 @@ class TenantCase:
                     wider.extend((self._row({(e, j): -1 / self.gpus[j]}, [F(1)]), F(0)) for j in (a, c))
                     try:
                         there = maximise_exactly([*[F(0)] * (self.n * self.k), F(1)], wider)
-                    except Infeasible:  # nobody can do without type b
+                    except Infeasible:  # no user can do without type b
                         continue
                     if there.value > best[0]:
                         best = (there.value, self._optimum(there).share, e)
@@ -200,11 +200,11 @@ class TenantCase:
         return self._optimum(maximise_exactly(gain, [*self._capacity(), *rows]))
 
     def equal_rows(self) -> list[tuple[RowVector, Fraction]]:
-        """Rates (per weight) of at least the largest level that all can have."""
+        """Rows with rates (per weight) of at least the largest level t*."""
         return self._least_rows([self.level * w for w in self.weights])
 
     def dominating(self, rates: Sequence[Fraction]) -> tuple[Fraction, Share]:
-        """The largest sum of gains that harms nobody, and who has what then."""
+        """The largest sum of gains without a loss for any tenant, and the allocation."""
         found = self.largest_total(self._least_rows(rates))
         return found.total - sum(rates, F(0)), found.share
 
@@ -241,12 +241,12 @@ def tenant_space(
 
 
 def slowest_first(case: TenantCase) -> bool:
-    """As the paper orders: u1 is the slowest on every type, and later types are faster for everyone."""
+    """The paper's order: u1 is the slowest on every type, and later types are faster for every tenant."""
     return rising(case) and all(min(column) == column[0] for column in zip(*case.speed, strict=True))
 
 
 def ratio_ordered(case: TenantCase) -> bool:
-    """Strictly TP2: of two users the later has the larger ratio between every two types."""
+    """Strictly TP2: of two tenants the later has the larger ratio between every two types."""
     return positive(case) and all(
         low[i] * high[i + 1] > high[i] * low[i + 1] for low, high in pairwise(case.speed) for i in range(case.k - 1)
     )
@@ -262,7 +262,7 @@ def weakly_ratio_ordered(case: TenantCase) -> bool:
 
 
 def choose_ratio_ordered(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
-    """Steps w[l, j+1] / w[l, j] that grow with l for every j: all that is ratio-ordered has such."""
+    """Choose steps w[l, j+1] / w[l, j] that grow with l for every j, as all ratio-ordered speedups have."""
     n, k = sizes["n"], sizes["k"]
     rows = [[F(1)] for _ in range(n)]
     for _ in range(k - 1):
@@ -275,10 +275,10 @@ def choose_ratio_ordered(choose: ValueChooser, sizes: Mapping[str, int]) -> Case
 
 
 def rising(case: TenantCase) -> bool:
-    """Later types are faster for everyone."""
+    """Later types are faster for every tenant."""
     return all(a < b for row in case.speed for a, b in pairwise(row))
 
 
 def positive(case: TenantCase) -> bool:
-    """Everyone can run on every type."""
+    """Every tenant can run on every type."""
     return all(w > 0 for row in case.speed for w in row)

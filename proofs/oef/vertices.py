@@ -1,4 +1,4 @@
-"""Section 4.4: how many shares of an optimum are above 0."""
+"""Section 4.4: the number of positive shares of an optimum."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ F = Fraction
 
 
 def shares_above_zero(case: TenantCase, found: Optimum, *, decided: bool = True) -> Finding:
-    """Shares above 0, against n + k - 1."""
+    """Compare the number of positive shares with n + k - 1."""
     count = sum(1 for row in found.share for x in row if x)
     words = f"{count} shares are above 0; n + k - 1 = {case.n + case.k - 1}"
     pictures = (case.picture("optimum", found.share),)
@@ -32,7 +32,7 @@ def shares_above_zero(case: TenantCase, found: Optimum, *, decided: bool = True)
 
 
 def most_shares(case: TenantCase) -> Finding:
-    """The same for the optimum with most of them: the mean of those that raise one share each."""
+    """The same for the optimum with most positive shares: the mean of optima that each maximise one share."""
     made: list[Share] = [case.noncooperative.share]
     for e in range(case.n):
         for j in range(case.k):
@@ -55,7 +55,7 @@ def with_several(found: Optimum) -> int:
 
 
 def most_have_one_type(case: TenantCase) -> Finding:
-    """Whether more than half have one type only."""
+    """Whether more than half of the tenants have one type only."""
     found = case.noncooperative
     one = case.n - with_several(found)
     slack = F(0) if 2 * one > case.n else F(2 * one - case.n - 1)
@@ -64,7 +64,7 @@ def most_have_one_type(case: TenantCase) -> Finding:
 
 
 def several_types(case: TenantCase, found: Optimum) -> Finding:
-    """Tenants with several types, against k - 1."""
+    """Compare the number of tenants with several types with k - 1."""
     count = with_several(found)
     return Finding(F(case.k - 1 - count), f"{count} tenants have several types", (OPTIMAL,))
 
@@ -128,7 +128,7 @@ most $n + k$ of all variables (slacks included) are above 0, and $t$ is one of t
         expected=ClaimVerdict.TRUE,
         printed=False,
         policies=("oef-noncooperative",),
-        proof="Of the $n + k - 1$ shares above 0 (`oef/nonzeros-vertex`) everybody has one, as $t^* > 0$. The other "
+        proof="Of the $n + k - 1$ shares above 0 (`oef/nonzeros-vertex`) every user has one, as $t^* > 0$. The other "
         "$k - 1$ make at most as many tenants have several.",
     ),
     Claim(

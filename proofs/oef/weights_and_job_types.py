@@ -1,4 +1,4 @@
-"""Sections 4.2.3 and 4.2.4: weights as copies, and users with several job types."""
+"""Sections 4.2.3 and 4.2.4: weights as copies of tenants, and users with several job types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COPIED = tenant_space(speeds=ZEROS, weights=rationals(1, 2, 2), n=(1, 3), k=(1, 
 
 
 def copies(case: TenantCase) -> tuple[TenantCase, int]:
-    """As many tenants as the weight says for each, weights brought to whole numbers; and by what factor."""
+    """Each tenant copied as often as its weight, scaled to an integer, says; and the scale factor."""
     factor = lcm(*(w.denominator for w in case.weights))
     rows = [row for row, w in zip(case.speed, case.weights, strict=True) for _ in range(int(w * factor))]
     return TenantCase(tuple(rows), case.gpus), factor
@@ -45,7 +45,7 @@ def same_level(case: TenantCase) -> Finding:
 
 
 def twice_as_much(case: TenantCase, found: Optimum) -> Finding:
-    """Whether who has twice the weight of another has twice its rate."""
+    """Whether a tenant with twice the weight of another has twice its rate."""
     rates, weights = case.rates(found.share), case.weights
     pairs = [(a, b) for a in range(case.n) for b in range(case.n) if weights[a] == 2 * weights[b]]
     off, a, b = max(((abs(rates[a] - 2 * rates[b]), a, b) for a, b in pairs), default=(F(0), 0, 0))
@@ -56,14 +56,14 @@ def twice_as_much(case: TenantCase, found: Optimum) -> Finding:
 
 @dataclass(frozen=True)
 class MultiTypeCase:
-    """Users of whom the first has several job types.
+    """Users, the first with several job types.
 
     Attributes
     ----------
     pairs:
         One tenant for each (user, job type): first those of u1, with equal parts of its weight.
     types:
-        How many job types u1 has.
+        Number of job types of u1.
     """
 
     pairs: TenantCase
@@ -71,7 +71,7 @@ class MultiTypeCase:
 
     @property
     def instance(self) -> Instance:
-        """With job types as tenants of their own; the weights say whose they are."""
+        """The instance with a tenant per job type; weights divide the weight of a user."""
         return self.pairs.instance
 
     def bundles(self, found: Optimum) -> list[tuple[Fraction, ...]]:
@@ -80,12 +80,12 @@ class MultiTypeCase:
         return [own, *found.share[self.types :]]
 
     def reused(self, gpus: Sequence[Fraction]) -> Fraction:
-        """What GPUs are worth to u1 if each runs its fastest job type."""
+        """Worth of GPUs to u1 if each runs its fastest job type."""
         best = [max(column) for column in zip(*self.pairs.speed[: self.types], strict=True)]
         return sum((w * x for w, x in zip(best, gpus, strict=True)), F(0))
 
     def split(self, gpus: Sequence[Fraction]) -> Fraction:
-        """What GPUs are worth to u1 if every type of them is split evenly among its job types."""
+        """Worth of GPUs to u1 if each type is split evenly among its job types."""
         return sum((self.pairs.worth(t, gpus) for t in range(self.types)), F(0)) / self.types
 
 
@@ -107,7 +107,7 @@ def multi_type_space() -> Space[MultiTypeCase]:
 
 
 def envy_of_users(case: MultiTypeCase, *, reuse: bool) -> Finding:
-    """Whether u1, or somebody else, would rather have the GPUs of another user."""
+    """Whether some user prefers the GPUs of another user."""
     found = case.pairs.cooperative
     gpus = case.bundles(found)
     first = case.reused if reuse else case.split
@@ -127,7 +127,7 @@ def envy_of_users(case: MultiTypeCase, *, reuse: bool) -> Finding:
 
 
 def surplus_of_users(case: MultiTypeCase, *, reuse: bool) -> Finding:
-    """Whether u1 has at least what its part of the cluster would be worth to it."""
+    """Whether u1 has at least the worth of its part of the cluster."""
     found = case.pairs.cooperative
     gpus = case.bundles(found)
     n = len(gpus)

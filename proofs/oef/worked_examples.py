@@ -1,4 +1,4 @@
-"""The worked examples of OEF: every printed number, computed anew in fractions."""
+"""The worked examples of OEF: every printed number, recomputed in fractions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ F = Fraction
 
 @cache
 def tenants_of(name: str) -> TenantCase:
-    """A named instance as tenants."""
+    """The tenants of a named instance."""
     entities = instances.load(name).entities()
     speed = tuple(tuple(r) for r in fractions(entities.per_gpu).tolist())
     weight = tuple(fractions(entities.weight).tolist())
@@ -28,17 +28,17 @@ def tenants_of(name: str) -> TenantCase:
 
 
 def printed(name: str, topic: str) -> Any:
-    """What the paper prints for a named instance."""
+    """The printed numbers of a named instance."""
     return instances.expected(name)[topic].printed
 
 
 def shown(value: Fraction) -> str:
-    """A printed number as it stands: decimals or a quotient."""
+    """A printed number as text: decimals or a quotient."""
     return str(value) if value.denominator in (1, 3, 37) else f"{float(value):g}"
 
 
 def table(quantity: str, there: Sequence[Sequence[Fraction]], computed: Share) -> list[ComparedValue]:
-    """Every entry of a printed table."""
+    """Compare every entry of a printed table."""
     return [
         compare_number(f"{quantity}[{i + 1},{j + 1}]", shown(a), b)
         for i, (left, right) in enumerate(zip(there, computed, strict=True))
@@ -47,7 +47,7 @@ def table(quantity: str, there: Sequence[Sequence[Fraction]], computed: Share) -
 
 
 def listed(quantity: str, there: Sequence[Fraction], computed: Sequence[Fraction]) -> list[ComparedValue]:
-    """Every entry of a printed vector."""
+    """Compare every entry of a printed vector."""
     return [
         compare_number(f"{quantity}[{i + 1}]", shown(a), b)
         for i, (a, b) in enumerate(zip(there, computed, strict=True))
@@ -55,7 +55,7 @@ def listed(quantity: str, there: Sequence[Fraction], computed: Sequence[Fraction
 
 
 def unique(found: Optimum) -> ComparedValue:
-    """The optimum is the only one."""
+    """Compare whether the optimum is unique."""
     return compare_values("unique optimum", True, found.unique)
 
 
@@ -76,9 +76,9 @@ def eq_1(what: str) -> Computation:
 
 def eq_1_lie(what: str) -> Computation:
     """Gandiva_fair after u1 reports 2.8: X and prices, or the efficiencies."""
-    truth, told = tenants_of("oef/eq1"), tenants_of("oef/eq1-lie")
+    truth, reported = tenants_of("oef/eq1"), tenants_of("oef/eq1-lie")
     there = printed("oef/eq1-lie", "gandiva_fair")
-    share, trades = gandiva_fair(told)
+    share, trades = gandiva_fair(reported)
     picture = truth.picture("after u1 reports 2.8", share)
     if what == "X":
         prices = [gandiva_fair(truth)[1][1].price, trades[1].price]
@@ -112,8 +112,8 @@ def eq_3(what: str) -> Computation:
 
 def eq_3_lie() -> Computation:
     """Gavel after u1 reports 2.5: its shares, and that it gains."""
-    truth, told = tenants_of("oef/eq3"), tenants_of("oef/eq3-lie")
-    found = gavel(told)
+    truth, reported = tenants_of("oef/eq3"), tenants_of("oef/eq3-lie")
+    found = gavel(reported)
     gains = truth.worth(0, found.share[0]) > truth.worth(0, gavel(truth).share[0])
     rows = (
         *listed("x_1", printed("oef/eq3-lie", "gavel")["value"], found.share[0]),
@@ -144,7 +144,7 @@ def gavel_below_gandiva_fair() -> Computation:
 
 
 def eq_1_envy() -> Computation:
-    """Under eq. (1) and eq. (3) u3 prefers what u2 has."""
+    """Under eq. (1) and eq. (3) u3 prefers the GPUs of u2."""
     case = tenants_of("oef/eq1")
     rows = []
     for name, share in (("Gandiva_fair", gandiva_fair(case)[0]), ("Gavel", gavel(case).share)):
@@ -182,8 +182,8 @@ def eq_6() -> Computation:
 
 def eq_6_lie() -> Computation:
     """Cooperative OEF after u1 reports 4."""
-    truth, told = tenants_of("oef/eq6"), tenants_of("oef/eq6-lie")
-    there, found, honest = printed("oef/eq6-lie", "cooperative"), told.cooperative, truth.cooperative
+    truth, reported = tenants_of("oef/eq6"), tenants_of("oef/eq6-lie")
+    there, found, honest = printed("oef/eq6-lie", "cooperative"), reported.cooperative, truth.cooperative
     mine, before = truth.worth(0, found.share[0]), truth.worth(0, honest.share[0])
     rows = (
         *table("X", there["X"], found.share),
@@ -192,20 +192,22 @@ def eq_6_lie() -> Computation:
         compare_number("total", shown(there["total_true"]), sum(truth.rates(found.share), F(0))),
         unique(found),
     )
-    return Computation(rows, pictures=(truth.picture("honest", honest.share), truth.picture("u1 lies", found.share)))
+    return Computation(
+        rows, pictures=(truth.picture("honest", honest.share), truth.picture("u1 misreports", found.share))
+    )
 
 
-def second_liar() -> Computation:
+def second_misreport() -> Computation:
     """Whether u2 gains by a larger report once u1 reports 4: under envy-freeness or the sharing incentive."""
-    truth, told = tenants_of("oef/eq6"), tenants_of("oef/eq6-lie")
-    before = truth.worth(1, told.cooperative.share[1])
-    best = max(truth.worth(1, told.reporting(1, (F(1), F(p, 4))).cooperative.share[1]) for p in range(4, 81))
+    truth, reported = tenants_of("oef/eq6"), tenants_of("oef/eq6-lie")
+    before = truth.worth(1, reported.cooperative.share[1])
+    best = max(truth.worth(1, reported.reporting(1, (F(1), F(p, 4))).cooperative.share[1]) for p in range(4, 81))
     words = f"u2 has {fraction_text(before)}; with reports from 1 to 20 in quarters at most {fraction_text(best)}"
-    return Computation((compare_values("u2 gains by lying too", True, best > before),), words)
+    return Computation((compare_values("u2 gains by misreported too", True, best > before),), words)
 
 
 def even_split() -> Computation:
-    """X^f: what both have after the even split."""
+    """X^f: the rates of both users after the even split."""
     case, there = tenants_of("oef/eq6"), printed("oef/eq6", "max_min")
     u1, u2 = case.rates(there["X"])
     return Computation((compare_number("u1", shown(there["u1"]), u1), compare_number("u2", shown(there["u2"]), u2)))
@@ -220,9 +222,9 @@ def sharing_coefficients() -> Computation:
 
 
 def drop() -> Computation:
-    """By how much the total falls under the sharing incentive when u1 reports 4."""
-    truth, told = tenants_of("oef/eq6"), tenants_of("oef/eq6-lie")
-    after = sum(truth.rates(told.sharing.share), F(0))
+    """The decrease of the total under the sharing incentive when u1 reports 4."""
+    truth, reported = tenants_of("oef/eq6"), tenants_of("oef/eq6-lie")
+    after = sum(truth.rates(reported.sharing.share), F(0))
     part = 1 - after / truth.sharing.total
     words = f"from {fraction_text(truth.sharing.total)} to {fraction_text(after)}: {float(100 * part):.2f} %"
     return Computation(
@@ -232,15 +234,17 @@ def drop() -> Computation:
 
 def fig_2() -> Computation:
     """Envy-freeness and the largest total, honest and after u1 reports 3."""
-    truth, told = tenants_of("oef/fig2"), tenants_of("oef/fig2-lie")
-    honest, lying = truth.cooperative, told.cooperative
+    truth, reported = tenants_of("oef/fig2"), tenants_of("oef/fig2-lie")
+    honest, misreported = truth.cooperative, reported.cooperative
     rows = (
         *table("X", printed("oef/fig2", "cooperative")["X"], honest.share),
-        *table("X after the lie", printed("oef/fig2-lie", "cooperative")["X_lie"], lying.share),
+        *table("X after the misreport", printed("oef/fig2-lie", "cooperative")["X_lie"], misreported.share),
         unique(honest),
-        unique(lying),
+        unique(misreported),
     )
-    return Computation(rows, pictures=(truth.picture("honest", honest.share), truth.picture("u1 lies", lying.share)))
+    return Computation(
+        rows, pictures=(truth.picture("honest", honest.share), truth.picture("u1 misreports", misreported.share))
+    )
 
 
 def weighted() -> Computation:
@@ -275,7 +279,7 @@ def example(
     return Claim(f"oef/{key}", "OEF", place, statement, ByComputation(compute), expected, policies=policies, note=note)
 
 
-TRADE = r"The trade to $x'_1 = (1, 1/22)$, $x'_2 = (0, 1/2)$ raises u2 and hurts nobody."
+TRADE = r"The trade to $x'_1 = (1, 1/22)$, $x'_2 = (0, 1/2)$ raises u2 and hurts no user."
 ROUNDED = "Computed from the rounded X."
 SECOND_LIAR = r"""
 If u2 reports $r \ge 4$, u1 has $1 + 4 a = 4 (1 - a)$ or more, so u2 at most $5 \cdot \frac58 = \frac{25}8$, as with
@@ -349,7 +353,7 @@ CLAIMS = (
     example(
         "eq-3-trade",
         "section 2.4",
-        r"The trade to $x'_1 = (1, 0.045)$, $x'_2 = (0, 0.0495)$ raises u2 and hurts nobody.",
+        r"The trade to $x'_1 = (1, 0.045)$, $x'_2 = (0, 0.0495)$ raises u2 and hurts no user.",
         lambda: eq_3_trade(F(45, 1000), F(495, 10000)),
         ClaimVerdict.FALSE,
         "A misprint: 0.495. And 0.045 is 1/22 cut off, which costs u1 1/1100.",
@@ -382,8 +386,8 @@ CLAIMS = (
     example(
         "eq-6-second-liar",
         "section 3.1.1",
-        "After u1 lies, u2 also has the incentive to lie.",
-        second_liar,
+        "After u1 misreports, u2 also has the incentive to misreport.",
+        second_misreport,
         ClaimVerdict.FALSE,
         SECOND_LIAR,
     ),

@@ -26,62 +26,62 @@ AnyPolicy: TypeAlias = Formulation | Policy
 
 
 class Undecided(Exception):
-    """The policy refuses the instance, or its result cannot be judged; the text says why."""
+    """The policy refuses the instance, or its result cannot be judged; the message gives the reason."""
 
 
 @dataclass(frozen=True, eq=False)
 class PolicyAnswer:
-    """A policy's result.
+    """A policy's result in fractions.
 
     Attributes
     ----------
     result:
-        As the policy returned it.
+        The result that the policy returned.
     share:
-        (n, k) Fractions: the exact optimum where there is one, else the floats as they are.
+        (n, k) Fractions: the exact optimum of a formulation, or the returned floats as fractions.
     exact:
-        Whether it is the exact optimum of a formulation.
-    unlike:
-        Why nobody can say what it is worth: a gang runs over several types, or in copies, or there are not so many
-        GPUs; else empty.
+        Whether the share is the exact optimum of a formulation.
+    not_comparable:
+        Why the result has no defined worth: a gang runs on several GPU types or in copies, or the result exceeds the
+        capacity; empty if it has one.
     unique:
-        Whether a formulation has no other optimum; True for what is no formulation: it answers what it answers.
+        Whether the formulation has no other optimum; True for policies that are not formulations.
     """
 
     result: Allocation | Plan
     share: Numbers
     exact: bool
-    unlike: str = ""
+    not_comparable: str = ""
     unique: bool = True
 
-    def judged(self) -> PolicyAnswer:
-        """Itself.
+    def comparable(self) -> PolicyAnswer:
+        """The answer itself, if its worth is defined.
 
         Raises
         ------
         Undecided
-            Nobody can say what it is worth.
+            The worth of the result is not defined.
         """
-        if self.unlike:
-            raise Undecided(self.unlike)
+        if self.not_comparable:
+            raise Undecided(self.not_comparable)
         return self
 
     def held(self, instance: Instance) -> Holdings:
-        """Who holds what, judged by ``instance``."""
+        """The GPUs of each entity and their worth by the speeds of ``instance``."""
         return holdings(instance, self.share, exact=True)
 
 
 def ask_policy(policy: AnyPolicy, instance: Instance) -> PolicyAnswer:
-    """Ask a policy from its beginning.
+    """Ask a policy for its answer, without an earlier state.
 
     Raises
     ------
     Undecided
-        It refuses the instance or finds no solution.
+        The policy refuses the instance or finds no solution.
     InvalidOption
-        Its code fails.
+        The policy's code fails.
     InvalidPlan
-        It answers something that is no allocation, or none that can be.
+        The answer is not an allocation, or not a possible one.
     """
     try:
         if isinstance(policy, Formulation):
@@ -91,35 +91,37 @@ def ask_policy(policy: AnyPolicy, instance: Instance) -> PolicyAnswer:
         raise
     except HetoptError as problem:
         raise Undecided(str(problem)) from None
-    except (Exception, SystemExit) as problem:  # whatever the code of somebody else does
+    except (Exception, SystemExit) as problem:  # the code of another package may fail in any way
         name = getattr(policy, "__name__", type(policy).__name__)
         raise InvalidOption(f"policy {name} fails on an instance: {type(problem).__name__}: {problem}") from problem
     x = result.x / result.entities.demand[:, None] if isinstance(result, Plan) else result.x
     if not np.isfinite(x).all():
-        raise InvalidPlan("the policy hands out shares that are no finite numbers")
+        raise InvalidPlan("the policy returns shares that are not finite numbers")
     share = within_capacity(instance, exact_floats(x))
-    return PolicyAnswer(result, share, exact=False, unlike=_unlike(instance, result) or _overuse(instance, share))
+    return PolicyAnswer(
+        result, share, exact=False, not_comparable=_undefined_worth(instance, result) or _overuse(instance, share)
+    )
 
 
 def _overuse(instance: Instance, share: Numbers) -> str:
     entities = instance.entities()
     used = (share * fractions(entities.demand)[:, None]).sum(axis=0)
     if any(u > m for u, m in zip(used, fractions(entities.capacity), strict=True)):
-        return "the allocation itself is not possible: it hands out more GPUs than there are"
+        return "the allocation is not possible: it uses more GPUs than the cluster has"
     return ""
 
 
 def within_capacity(instance: Instance, share: Numbers) -> Numbers:
-    """The same without what a solver's rounding adds: shares below 0, GPUs that there are not, more than all the time.
+    """Remove rounding errors of a solver: shares below 0, more GPUs than the capacity, more than the whole time.
 
     Raises
     ------
     InvalidPlan
-        It hands out less than nothing.
+        A share is below 0 by more than rounding.
     """
     entities = instance.entities()
     if (share < -Fraction(EQUAL)).any():
-        raise InvalidPlan("the policy hands out a share below 0")
+        raise InvalidPlan("the policy returns a share below 0")
     share = share * (share > 0)  # True counts as 1
     demand, capacity = fractions(entities.demand), fractions(entities.capacity)
     if entities.kind == "jobs":
@@ -128,12 +130,12 @@ def within_capacity(instance: Instance, share: Numbers) -> Numbers:
 
 
 def _shrunk(used: Iterable[Fraction], most: Iterable[Fraction]) -> Numbers:
-    """By what each is multiplied so that no more than ``most`` is used, where it is more by rounding alone."""
+    """Factors that reduce each use to ``most`` where it exceeds ``most`` by rounding alone."""
     over = [m / u if m < u <= m * (1 + Fraction(EQUAL)) else Fraction(1) for m, u in zip(most, used, strict=True)]
     return np.array([*over, None], dtype=object)[:-1]
 
 
-def _unlike(instance: Instance, result: Allocation | Plan) -> str:
+def _undefined_worth(instance: Instance, result: Allocation | Plan) -> str:
     try:
         holdings(instance, result)
     except InvalidPlan as problem:
@@ -144,7 +146,7 @@ def _unlike(instance: Instance, result: Allocation | Plan) -> str:
 def _solved(formulation: Formulation, instance: Instance) -> PolicyAnswer:
     try:
         result = solve(formulation, instance, exact=True)
-    except (InvalidOption, NotLinear):  # whole numbers, tangents: there is no exact optimum
+    except (InvalidOption, NotLinear):  # integers or tangents: no exact optimum is available
         result = solve(formulation, instance)
         return PolicyAnswer(result, within_capacity(instance, exact_floats(result.x)), exact=False)
     found = result.certificate.exact
@@ -154,21 +156,21 @@ def _solved(formulation: Formulation, instance: Instance) -> PolicyAnswer:
 
 
 def exact_floats(x: Any) -> Numbers:
-    """Floats as the fractions that they are, digit by digit."""
+    """Each float as the fraction that it represents."""
     array = np.asarray(x, dtype=float)
     return np.array([*(Fraction(v) for v in array.ravel().tolist()), None], dtype=object)[:-1].reshape(array.shape)
 
 
-def at_true_owners(truth: Instance, told: Instance, answer: PolicyAnswer) -> PolicyAnswer:
-    """What was handed out after a lie as those have it who are there; a false job type's GPUs serve the true one."""
-    entities, reported = truth.entities(), told.entities()
+def at_true_owners(truth: Instance, reported_instance: Instance, answer: PolicyAnswer) -> PolicyAnswer:
+    """The answer to a misreport, assigned to the true entities; GPUs of a false job type go to the true one."""
+    entities, reported = truth.entities(), reported_instance.entities()
     gpus = answer.share * fractions(reported.demand)[:, None]
     own = np.array([gpus[reported.owner == e].sum(axis=0) for e in range(len(entities.names))])
     return replace(answer, share=own / fractions(entities.demand)[:, None])
 
 
 def true_rates(truth: Instance, answer: PolicyAnswer) -> list[Fraction]:
-    """What the GPUs of each are worth to it."""
+    """The worth of each entity's GPUs at its true speeds."""
     entities = truth.entities()
     demand = fractions(entities.demand)
     most = demand if entities.kind == "jobs" else None
@@ -176,19 +178,19 @@ def true_rates(truth: Instance, answer: PolicyAnswer) -> list[Fraction]:
 
 
 Weights = Sequence[Sequence[Fraction]]
-"""(n, k), one for each share."""
+"""(n, k) weight of each share."""
 
 
 class UndecidedTie(Undecided):
-    """The property fails for the optimum that was returned, and perhaps not for another."""
+    """The property fails for the returned optimum, but may hold for another optimum."""
 
     def __init__(self) -> None:
-        super().__init__("it fails for the optimum that was returned, and perhaps not for another one")
+        super().__init__("it fails for the returned optimum, but may hold for another one")
 
 
 @dataclass(frozen=True)
 class TieBreaker:
-    """gain = sum of weight * share, maximised after everything else: of several optima the one that has most of it."""
+    """A component whose gain is the weighted sum of shares, maximised last: it selects one of several optima."""
 
     weights: tuple[tuple[float, ...], ...]
     priority: int = -100
@@ -200,25 +202,25 @@ class TieBreaker:
 
 
 def most_favourable(policy: AnyPolicy, instance: Instance, answer: PolicyAnswer, weights: Weights) -> PolicyAnswer:
-    """Of all optima one with the largest weighted sum of shares; ``answer`` itself where there is no other."""
+    """The optimum with the largest weighted sum of shares; ``answer`` itself if it is the only optimum."""
     if answer.unique or not isinstance(policy, Formulation):
         return answer
     rows = tuple(tuple(map(float, row)) for row in weights)
-    return replace(ask_policy(policy + TieBreaker(rows), instance).judged(), unique=False)
+    return replace(ask_policy(policy + TieBreaker(rows), instance).comparable(), unique=False)
 
 
 def own_speeds(case: PolicyCase, owner: Iterable[int], e: int, sign: int = 1) -> Weights:
-    """The speeds of ``e`` in its own rows, 0 elsewhere."""
+    """Weights with the speeds of ``e`` in its own rows, 0 elsewhere."""
     return [[sign * v * (int(o) == e) for v in case.speed[e]] for o in owner]
 
 
 def failing_optimum(judge: Any, case: PolicyCase, policy: AnyPolicy, answer: PolicyAnswer) -> PolicyAnswer:
-    """An optimum for which a property of one allocation fails because it does for all of them.
+    """An optimum for which an audit fails, if it fails for all optima.
 
     Raises
     ------
     Tied
-        Nothing shows that it fails for all.
+        The audit may hold for another optimum.
     """
     if answer.unique:
         return answer
@@ -231,7 +233,7 @@ def failing_optimum(judge: Any, case: PolicyCase, policy: AnyPolicy, answer: Pol
 
 
 def _conditions(judge: Any, case: PolicyCase) -> Iterator[tuple[Weights, Fraction]]:
-    """Weighted sums that are as large as said where the property holds."""
+    """Pairs of weights and the least weighted sum that every allocation with the property has."""
     n = len(case.speed)
     if judge is envy_free:
         for one, other in permutations(range(n), 2):

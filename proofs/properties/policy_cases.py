@@ -1,9 +1,10 @@
-"""Small instances for any policy: tenants or jobs who share GPUs, and what one or all of them may report instead."""
+"""Small instances for any policy: tenants or jobs that share GPUs, and the speeds that some of them misreport."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain
@@ -17,31 +18,53 @@ from hetopt.proofs.ledger.space import CaseNumbers, Rows, Space, TableShape, Val
 
 F = Fraction
 EntityKind = Literal["tenants", "jobs"]
-MisreportKind = Literal["over", "under", "together", "false type"]
+
+
+class MisreportKind(StrEnum):
+    """How tenants or jobs misreport their speeds."""
+
+    OVER = "over"
+    UNDER = "under"
+    TOGETHER = "together"
+    FALSE_TYPE = "false type"
+
+    def allows(self, true: Fraction, reported: Fraction) -> bool:
+        """Whether a speed may be reported like this; any speeds are possible for a false job type."""
+        match self:
+            case MisreportKind.UNDER:
+                return reported <= true
+            case MisreportKind.FALSE_TYPE:
+                return True
+            case _:
+                return reported >= true
+
+
+MISREPORTER = "liar"
+"""Table with the position, from 1, of the entity that misreports; stored counterexamples use this name."""
 
 ROUND = 300.0
-"""Seconds; work is counted in rounds of this length."""
+"""Length of a round in seconds; work is counted in rounds."""
 SPEEDS = integers(1, 6)
 
 
 @dataclass(frozen=True)
 class PolicyCase:
-    """What a policy is asked.
+    """An instance for a policy, and the reports that the policy sees.
 
     Attributes
     ----------
     kind:
-        Who shares.
+        Whether tenants or jobs share the GPUs.
     speed:
-        (n, k) speedups of tenants, the first 1; of jobs work per round of the whole gang.
+        (n, k) speedups of tenants, 1 in the first column; or work of each job's gang per round.
     gpus:
         (k,) GPUs.
     report:
-        (n, k) speeds that are reported; the truth where nobody lies.
+        (n, k) reported speeds; equal to ``speed`` if none is misreported.
     demand, work, arrival:
-        (n,) of jobs: GPUs of the gang, work, and the round of arrival; empty for tenants.
-    false, liar:
-        (k,) speedups of a false job type, empty for none; and the position of the tenant who adds it.
+        (n,) GPUs of each gang, work, and round of arrival; empty for tenants.
+    false, misreporter:
+        (k,) speedups of a false job type, empty for none; and the position of the tenant that adds it.
     """
 
     kind: EntityKind
@@ -52,28 +75,28 @@ class PolicyCase:
     work: tuple[Fraction, ...] = ()
     arrival: tuple[Fraction, ...] = ()
     false: tuple[Fraction, ...] = ()
-    liar: int = 0
+    misreporter: int = 0
 
     @cached_property
     def instance(self) -> Instance:
-        """The truth."""
+        """The instance with true speeds."""
         return self._instance(self.speed)
 
     @cached_property
-    def told(self) -> Instance:
-        """What the policy sees after the lie."""
+    def reported(self) -> Instance:
+        """The instance as reported to the policy."""
         return self._instance(self.report, self.false)
 
     @property
-    def liars(self) -> tuple[int, ...]:
-        """Those whose report is not the truth, and who adds a false type."""
+    def misreporters(self) -> tuple[int, ...]:
+        """Positions of the entities that misreport a speed or add a false job type."""
         if self.false:
-            return (self.liar,)
+            return (self.misreporter,)
         return tuple(e for e, (a, b) in enumerate(zip(self.speed, self.report, strict=True)) if a != b)
 
     @property
-    def words(self) -> str:
-        """What is asked, in a line."""
+    def description(self) -> str:
+        """The case in one line."""
         rows = ", ".join(f"({', '.join(map(digits, row))})" for row in self.report)
         return f"speeds {rows} and GPUs ({', '.join(map(digits, self.gpus))})"
 
@@ -95,14 +118,14 @@ class PolicyCase:
         tenants = []
         for e, row in enumerate(speed):
             kinds = [JobType("true", dict(zip(types, map(float, row), strict=True)))]
-            if false and e == self.liar:
+            if false and e == self.misreporter:
                 kinds.append(JobType("false", dict(zip(types, map(float, false), strict=True))))
             tenants.append(Tenant(f"u{e + 1}", tuple(kinds)))
         return Instance(cluster, tenants=tuple(tenants))
 
 
-def policy_space(kind: EntityKind, way: MisreportKind | None = None) -> Space[PolicyCase]:
-    """Two or three tenants or jobs on two or three GPU types; with a lie of the given way, by any of them."""
+def policy_space(kind: EntityKind, misreport: MisreportKind | None = None) -> Space[PolicyCase]:
+    """Two or three tenants or jobs on two or three GPU types; with ``misreport``, any of them may misreport."""
     first = "k-1" if kind == "tenants" else "k"
     tables = {"speed": TableShape("n", first, SPEEDS), "gpus": TableShape(1, "k", integers(1, 4))}
     if kind == "jobs":
@@ -111,24 +134,24 @@ def policy_space(kind: EntityKind, way: MisreportKind | None = None) -> Space[Po
             "work": TableShape(1, "n", (F(1), F(2), F(4), F(12), F(40))),
             "arrival": TableShape(1, "n", integers(0, 2)),
         }
-    if way is not None:
-        tables["report"] = TableShape("n" if way == "together" else 1, first, SPEEDS)
-        if way != "together":
-            tables["liar"] = TableShape(1, 1, integers(1, 3))
+    if misreport is not None:
+        tables["report"] = TableShape("n" if misreport is MisreportKind.TOGETHER else 1, first, SPEEDS)
+        if misreport is not MisreportKind.TOGETHER:
+            tables[MISREPORTER] = TableShape(1, 1, integers(1, 3))
 
     def build(numbers: CaseNumbers) -> PolicyCase | None:
-        case = _made(kind, way, numbers)
-        return case if case is not None and _meant(case, way) else None
+        case = _case_of(kind, misreport, numbers)
+        return case if case is not None and _meets_hypotheses(case, misreport) else None
 
     def choose(choose: ValueChooser, sizes: Mapping[str, int]) -> CaseNumbers:
         drawn = {name: _any(choose, table, sizes) for name, table in tables.items()}
-        liars = range(sizes["n"])
-        if "liar" in tables:
-            liars = range(at := choose(liars), at + 1)
-            drawn["liar"] = ((F(at + 1),),)
-        if way is not None:
-            drawn["report"] = tuple(_report(choose, way, drawn["speed"][e]) for e in liars)
-        if kind == "jobs":  # a gang fits on some type
+        misreporters = range(sizes["n"])
+        if MISREPORTER in tables:
+            misreporters = range(at := choose(misreporters), at + 1)
+            drawn[MISREPORTER] = ((F(at + 1),),)
+        if misreport is not None:
+            drawn["report"] = tuple(_report(choose, misreport, drawn["speed"][e]) for e in misreporters)
+        if kind == "jobs":  # a gang must fit on some type
             most = max(drawn["gpus"][0])
             drawn["demand"] = (tuple(min(d, most) for d in drawn["demand"][0]),)
         return CaseNumbers(drawn)
@@ -136,8 +159,8 @@ def policy_space(kind: EntityKind, way: MisreportKind | None = None) -> Space[Po
     return Space({"n": (2, 3), "k": (2, 3)}, tables, build, choose)
 
 
-def _made(kind: EntityKind, way: MisreportKind | None, numbers: CaseNumbers) -> PolicyCase | None:
-    """None if the liar is none of them."""
+def _case_of(kind: EntityKind, misreport: MisreportKind | None, numbers: CaseNumbers) -> PolicyCase | None:
+    """None if there is no entity at the position of the misreporter."""
 
     def rows(name: str) -> Rows:
         return tuple((F(1), *row) if kind == "tenants" else row for row in numbers[name])
@@ -147,60 +170,39 @@ def _made(kind: EntityKind, way: MisreportKind | None, numbers: CaseNumbers) -> 
     if kind == "jobs":
         demand, work, arrival = (numbers.row(name) for name in ("demand", "work", "arrival"))
         truth = replace(truth, demand=demand, work=work, arrival=arrival)
-    if way is None:
+    if misreport is None:
         return truth
-    said = rows("report")
-    if way == "together":
-        return replace(truth, report=(*said, *speed[len(said) :]))
-    liar = numbers.one("liar") - 1
-    if liar not in range(len(speed)):
+    rows_reported = rows("report")
+    if misreport is MisreportKind.TOGETHER:
+        return replace(truth, report=(*rows_reported, *speed[len(rows_reported) :]))
+    position = numbers.one(MISREPORTER) - 1
+    if position not in range(len(speed)):
         return None
-    at = int(liar)
-    if way == "false type":
-        return replace(truth, false=said[0], liar=at)
-    return replace(truth, report=(*speed[:at], said[0], *speed[at + 1 :]))
+    at = int(position)
+    if misreport is MisreportKind.FALSE_TYPE:
+        return replace(truth, false=rows_reported[0], misreporter=at)
+    return replace(truth, report=(*speed[:at], rows_reported[0], *speed[at + 1 :]))
 
 
-def _meant(case: PolicyCase, way: MisreportKind | None) -> bool:
-    """Whether all speeds, GPUs, gangs and works are positive, some job fits, and the lie is one of its kind."""
+def _meets_hypotheses(case: PolicyCase, misreport: MisreportKind | None) -> bool:
+    """Whether all numbers are positive, some job fits, and the reports are of the given kind."""
     numbers = chain(*case.speed, *case.report, case.false, case.gpus, case.demand, case.work)
     if any(v <= 0 for v in numbers) or any(v.denominator > 1 for v in (*case.gpus, *case.demand)):
         return False
     if case.demand and any(all(d > m for m in case.gpus) for d in case.demand):
         return False
-    if way is None:
+    if misreport is None:
         return True
-    fits = _WAYS[way]
     pairs = zip(case.speed, case.report, strict=True)
-    honest = all(fits(a, b) for left, right in pairs for a, b in zip(left, right, strict=True))
-    return honest and len(case.liars) >= (2 if way == "together" else 1)
+    allowed = all(misreport.allows(a, b) for left, right in pairs for a, b in zip(left, right, strict=True))
+    return allowed and len(case.misreporters) >= (2 if misreport is MisreportKind.TOGETHER else 1)
 
 
-def _report(choose: ValueChooser, way: MisreportKind, row: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
-    """A report of its kind; half of the entries, and where some lie together half of the reports, are the truth."""
-    if way == "together" and choose((False, True)):
+def _report(choose: ValueChooser, misreport: MisreportKind, row: tuple[Fraction, ...]) -> tuple[Fraction, ...]:
+    """A report of this kind; half of its entries are true, and half of the reports if several misreport."""
+    if misreport is MisreportKind.TOGETHER and choose((False, True)):
         return row
-    return tuple(choose([s for s in SPEEDS if _WAYS[way](w, s)]) if choose((True, False)) else w for w in row)
-
-
-def _over(true: Fraction, said: Fraction) -> bool:
-    return said >= true
-
-
-def _under(true: Fraction, said: Fraction) -> bool:
-    return said <= true
-
-
-def _anyhow(*_: Fraction) -> bool:
-    return True
-
-
-_WAYS: Mapping[MisreportKind, Callable[[Fraction, Fraction], bool]] = {
-    "over": _over,
-    "under": _under,
-    "together": _over,
-    "false type": _anyhow,
-}
+    return tuple(choose([s for s in SPEEDS if misreport.allows(w, s)]) if choose((True, False)) else w for w in row)
 
 
 def _any(choose: ValueChooser, table: TableShape, sizes: Mapping[str, int]) -> Rows:

@@ -1,4 +1,4 @@
-"""The properties, each as a checker of one case under one policy; floats screen, fractions decide."""
+"""The properties of policies, each with a function that decides one case in fractions."""
 
 from __future__ import annotations
 
@@ -31,44 +31,44 @@ from hetopt.tolerances import EQUAL
 
 F = Fraction
 ROUNDS = 6
-"""In which shares are made whole."""
+"""Rounds in which shares are rounded to whole GPUs."""
 
 NOISE = F(EQUAL)
-"""Floats screen: what is violated by less is what a solver's rounding leaves. An exact optimum has none."""
+"""Smaller violations of a float result are rounding errors of the solver; an exact optimum has none."""
 
 
 @dataclass(frozen=True)
 class Property:
-    """Something that a policy may have.
+    """A property that a policy may have.
 
     Attributes
     ----------
     key, title:
-        E.g. "envy-free"; the title heads a column.
+        Name, e.g. "envy-free", and heading of a column.
     statement:
-        What it says.
-    way:
-        How somebody lies, where it is about lies.
+        The property in one clause.
+    misreport:
+        The kind of misreports that the property is about; None for other properties.
     check:
         Decides one case under one policy.
     kinds:
-        Whom it is about.
+        Whether it applies to tenants, jobs or both.
     """
 
     key: str
     title: str
     statement: str
     check: Callable[[PolicyCase, AnyPolicy], Finding]
-    way: MisreportKind | None = None
+    misreport: MisreportKind | None = None
     kinds: tuple[EntityKind, ...] = ("tenants", "jobs")
 
     def space(self, kind: EntityKind) -> Space[PolicyCase]:
-        """The cases on which it is looked at."""
-        return policy_space(kind, self.way)
+        """The cases on which the property is tested."""
+        return policy_space(kind, self.misreport)
 
 
 def answer_picture(title: str, case: PolicyCase, answer: PolicyAnswer) -> SharesPicture:
-    """Who has which GPUs, and what they are worth to it."""
+    """Picture of the GPUs of each entity and their worth."""
     held = answer.held(case.instance)
     return SharesPicture(
         title,
@@ -85,14 +85,14 @@ EVERY_OPTIMUM = "the formulation has several optima; in fractions it fails for a
 
 
 def certificate(answer: PolicyAnswer) -> tuple[str, ...]:
-    """What the numbers rest on."""
+    """The basis of the numbers of a finding."""
     if answer.exact:
         return (EXACT, "it is unique") if answer.unique else (EVERY_OPTIMUM,)
-    return ("what the policy returned, taken at its word and judged in fractions",)
+    return ("the result that the policy returned, read exactly and judged in fractions",)
 
 
 def screened(slack: Fraction, answer: PolicyAnswer) -> Fraction:
-    """0 for a violation that rounding may have made."""
+    """The slack, or 0 for a violation that may be a rounding error."""
     return F(0) if not answer.exact and -NOISE <= slack < 0 else slack
 
 
@@ -100,8 +100,8 @@ Audit = Callable[..., Verdict]
 
 
 def audited(judge: Audit, case: PolicyCase, policy: AnyPolicy) -> Finding:
-    """A property of one allocation, by an audit in fractions."""
-    answer = ask_policy(policy, case.instance).judged()
+    """Decide a property of one allocation by an exact audit."""
+    answer = ask_policy(policy, case.instance).comparable()
     verdict = judge(case.instance, answer.share, exact=True)
     if verdict.exact is None:
         raise Undecided(verdict.why)
@@ -110,27 +110,27 @@ def audited(judge: Audit, case: PolicyCase, policy: AnyPolicy) -> Finding:
         verdict = judge(case.instance, answer.share, exact=True)
     slack = verdict.exact
     assert slack is not None
-    if slack < 0 and not answer.exact:  # by how much at most: a trade that proves it may be as small as rounding
+    if slack < 0 and not answer.exact:  # the float audit may measure a larger violation than the exact witness shows
         rough = judge(case.instance, answer.share.astype(float))
         slack = min(slack, F(rough.slack)) if rough.slack is not None else slack
         verdict = rough if rough.witness is not None and not rough.holds else verdict
     words = verdict.witness.explain() if verdict.witness is not None else "holds"
     slack = screened(slack, answer)
-    pictures = [answer_picture("what the policy gives", case, answer)]
+    pictures = [answer_picture("the policy's allocation", case, answer)]
     if isinstance(verdict.witness, Dominated):
         pictures.append(_better(pictures[0], verdict.witness))
     return Finding(slack, words, certificate(answer), tuple(pictures))
 
 
 def _better(before: SharesPicture, witness: Dominated) -> SharesPicture:
-    """What dominates it."""
+    """Picture of the dominating allocation."""
     gpus = tuple(tuple(F(witness.bundles[name].get(t, 0)) for t in before.types) for name in before.names)
     worth = tuple(F(witness.after[name]) for name in before.names)
     return replace(before, title="better for some, worse for none", gpus=gpus, worth=worth)
 
 
 def adjacency(case: PolicyCase, policy: AnyPolicy) -> Finding:
-    """Everybody's types are adjacent; a share below rounding is none."""
+    """Decide whether the GPU types of each entity are adjacent; shares below rounding count as none."""
     answer = ask_policy(policy, case.instance)
     share = answer.share
     if not answer.exact:
@@ -140,12 +140,12 @@ def adjacency(case: PolicyCase, policy: AnyPolicy) -> Finding:
     if verdict.exact < 0 and not answer.unique:
         raise UndecidedTie
     words = verdict.witness.explain() if verdict.witness is not None else "holds"
-    shown = () if answer.unlike else (answer_picture("what the policy gives", case, answer),)
+    shown = () if answer.not_comparable else (answer_picture("the policy's allocation", case, answer),)
     return Finding(verdict.exact, words, certificate(answer), shown)
 
 
 def capacity(case: PolicyCase, policy: AnyPolicy) -> Finding:
-    """Never more whole GPUs than there are, over some rounds."""
+    """Decide whether whole GPUs stay within the capacity over some rounds."""
     answer = ask_policy(policy, case.instance)
     used = (answer.share * fractions(case.instance.entities().demand)[:, None]).sum(axis=0)
     most, rounder, state = max(u - m for u, m in zip(used, case.gpus, strict=True)), ByKind(), None
@@ -164,50 +164,53 @@ def capacity(case: PolicyCase, policy: AnyPolicy) -> Finding:
 
 
 def no_gain(case: PolicyCase, policy: AnyPolicy) -> Finding:
-    """Not every liar gains at true speeds, in parts of its rate with the whole cluster."""
-    honest, lying = ask_policy(policy, case.instance).judged(), ask_policy(policy, case.told).judged()
+    """Decide whether some misreporting entity does not gain, relative to its rate with the whole cluster."""
+    honest = ask_policy(policy, case.instance).comparable()
+    misreported = ask_policy(policy, case.reported).comparable()
     held = honest.held(case.instance)
-    outcomes = [_outcome(case, policy, honest, lying, e) for e in case.liars]
-    losses = [(one.before - one.after) / held.whole[e] for e, one in zip(case.liars, outcomes, strict=True)]
+    outcomes = [_outcome(case, policy, honest, misreported, e) for e in case.misreporters]
+    losses = [(one.before - one.after) / held.whole[e] for e, one in zip(case.misreporters, outcomes, strict=True)]
     slack, distance = max(losses), sum((F(1) + loss for loss in losses), F(0)) / (2 * len(losses))
-    if not (honest.exact and lying.exact) and -NOISE <= slack < 0:
+    if not (honest.exact and misreported.exact) and -NOISE <= slack < 0:
         slack = F(0)
-    told = (
-        f"{held.names[e]} {_lie(case, e)} and has {_plain(one.after)} instead of {_plain(one.before)}"
-        for e, one in zip(case.liars, outcomes, strict=True)
+    texts = (
+        f"{held.names[e]} {_misreport_text(case, e)} and has {_plain(one.after)} instead of {_plain(one.before)}"
+        for e, one in zip(case.misreporters, outcomes, strict=True)
     )
-    several = not (honest.unique and lying.unique)
+    several = not (honest.unique and misreported.unique)
     pictures = []
-    for e, one in list(zip(case.liars, outcomes, strict=True))[: None if several else 1]:
+    for e, one in list(zip(case.misreporters, outcomes, strict=True))[: None if several else 1]:
         best, worst = (f", of several optima the {end} for {held.names[e]}" * several for end in ("best", "worst"))
         pictures.append(answer_picture(f"honest{best}", case, one.honest))
-        pictures.append(answer_picture(f"after the lie, at true speeds{worst}", case, one.lying))
+        pictures.append(answer_picture(f"after the misreport, at true speeds{worst}", case, one.misreported))
     rests_on = (EVERY_OPTIMUM,) if several else certificate(honest)
-    return Finding(slack, "; ".join(told), rests_on, tuple(pictures), distance=distance)
+    return Finding(slack, "; ".join(texts), rests_on, tuple(pictures), distance=distance)
 
 
 @dataclass(frozen=True)
 class _Outcome:
-    """A liar's rates at true speeds: the most that it may have honestly, the least after the lie."""
+    """Rates of a misreporting entity at true speeds: the largest with the truth, the smallest after the misreport."""
 
     honest: PolicyAnswer
-    lying: PolicyAnswer
+    misreported: PolicyAnswer
     before: Fraction
     after: Fraction
 
 
-def _outcome(case: PolicyCase, policy: AnyPolicy, honest: PolicyAnswer, lying: PolicyAnswer, e: int) -> _Outcome:
-    told = at_true_owners(case.instance, case.told, lying)
-    before, after = true_rates(case.instance, honest)[e], true_rates(case.instance, told)[e]
+def _outcome(case: PolicyCase, policy: AnyPolicy, honest: PolicyAnswer, misreported: PolicyAnswer, e: int) -> _Outcome:
+    true = at_true_owners(case.instance, case.reported, misreported)
+    before, after = true_rates(case.instance, honest)[e], true_rates(case.instance, true)[e]
     if after > before:
-        honest = most_favourable(policy, case.instance, honest, own_speeds(case, case.instance.entities().owner, e))
-        lying = most_favourable(policy, case.told, lying, own_speeds(case, case.told.entities().owner, e, sign=-1))
-        told = at_true_owners(case.instance, case.told, lying)
-        before, after = true_rates(case.instance, honest)[e], true_rates(case.instance, told)[e]
-    return _Outcome(honest, told, before, after)
+        best = own_speeds(case, case.instance.entities().owner, e)
+        worst = own_speeds(case, case.reported.entities().owner, e, sign=-1)
+        honest = most_favourable(policy, case.instance, honest, best)
+        misreported = most_favourable(policy, case.reported, misreported, worst)
+        true = at_true_owners(case.instance, case.reported, misreported)
+        before, after = true_rates(case.instance, honest)[e], true_rates(case.instance, true)[e]
+    return _Outcome(honest, true, before, after)
 
 
-def _lie(case: PolicyCase, e: int) -> str:
+def _misreport_text(case: PolicyCase, e: int) -> str:
     if case.false:
         return f"adds a false job type of speedups {_row(case.false)}"
     return f"reports speeds {_row(case.report[e])}, not {_row(case.speed[e])},"
@@ -221,29 +224,37 @@ def _plain(value: Fraction) -> str:
     return fraction_text(value) if value.denominator < 10**6 else f"{float(value):.6g}"
 
 
-TOGETHER = "over-reports by two or more at once do not make all of them better off"
 PROPERTIES = (
-    Property("envy-free", "EF", "nobody would rather have another's GPUs", partial(audited, envy_free)),
+    Property("envy-free", "EF", "no tenant or job prefers another's GPUs", partial(audited, envy_free)),
     Property(
         "sharing-incentive",
         "SI",
-        "everybody has what its part of every type is worth",
+        "each has at least the worth of its part of every GPU type",
         partial(audited, sharing_incentive),
     ),
     Property(
-        "pareto-efficient", "PE", "nobody can have more without another's loss", partial(audited, pareto_efficient)
+        "pareto-efficient",
+        "PE",
+        "no other allocation gives one more without giving another less",
+        partial(audited, pareto_efficient),
     ),
-    Property("over-report", "SP over", "reporting more speed does not pay, whoever does it alone", no_gain, "over"),
-    Property("under-report", "SP under", "reporting less speed does not pay, whoever does it alone", no_gain, "under"),
-    Property("group", "group SP", TOGETHER, no_gain, "together"),
+    Property("over-report", "SP over", "one that reports higher speeds does not gain", no_gain, MisreportKind.OVER),
+    Property("under-report", "SP under", "one that reports lower speeds does not gain", no_gain, MisreportKind.UNDER),
+    Property(
+        "group",
+        "group SP",
+        "of two or more that report higher speeds together, not all gain",
+        no_gain,
+        MisreportKind.TOGETHER,
+    ),
     Property(
         "false-type",
         "false types",
-        "adding a false job type does not pay, whoever does it alone",
+        "one that adds a false job type does not gain",
         no_gain,
-        "false type",
+        MisreportKind.FALSE_TYPE,
         ("tenants",),
     ),
-    Property("adjacent", "adjacent", "the GPU types that anybody has are neighbours in the cluster's order", adjacency),
-    Property("capacity", "whole GPUs", "made whole, shares stay within the GPUs that there are", capacity),
+    Property("adjacent", "adjacent", "the GPU types of each are neighbours in the cluster's order", adjacency),
+    Property("capacity", "whole GPUs", "rounded to whole GPUs, shares stay within the capacity", capacity),
 )

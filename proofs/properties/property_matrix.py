@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -22,7 +23,7 @@ from hetopt.proofs.ledger.counterexample_search import draw_counterexample, sear
 from hetopt.proofs.ledger.space import CaseNumbers, Space
 from hetopt.proofs.ledger.worker_pool import worker_pool
 from hetopt.proofs.properties.policy_answers import AnyPolicy, Undecided, UndecidedTie, ask_policy
-from hetopt.proofs.properties.policy_cases import EntityKind, PolicyCase, policy_space
+from hetopt.proofs.properties.policy_cases import MISREPORTER, EntityKind, PolicyCase, policy_space
 from hetopt.proofs.properties.property_checks import PROPERTIES, Property
 
 PROVED: Mapping[tuple[str, EntityKind, str], str] = {
@@ -34,34 +35,44 @@ PROVED: Mapping[tuple[str, EntityKind, str], str] = {
     ("gandiva-fair", "tenants", "sharing-incentive"): "oef/table-1-gandiva-sharing",
     ("gavel-max-min", "tenants", "sharing-incentive"): "oef/table-1-gavel-sharing",
 }
-"""(policy, whom it is about, property) -> the claim of the ledger that proves it."""
+"""(policy, tenants or jobs, property) -> the claim of the ledger that proves it."""
 
 
-NEXT = Fraction(1, 1000)
-"""What :attr:`Finding.far` counts beside the slack."""
+DISTANCE_WEIGHT = Fraction(1, 1000)
+"""Weight of :attr:`Finding.distance` relative to the slack in a search."""
+
+
+class CellOutcome(Enum):
+    """The result for one property of one policy, in short."""
+
+    PROVED = "proved"
+    HOLDS = "holds"
+    FAILS = "fails"
+    NOT_JUDGED = "-"
+    ERROR = "error"
 
 
 @dataclass(frozen=True)
 class MatrixCell:
-    """One property of one policy.
+    """The result for one property of one policy.
 
     Attributes
     ----------
     holds:
-        False with a counterexample; True where it held on all instances that were drawn, which proves nothing;
-        None where none could be judged, or the policy fails.
+        False with a counterexample; True if the property held on all drawn instances, which is no proof; None if no
+        instance could be judged, or the policy failed.
     instances, refused:
-        On which it held or was judged, and which the policy turned away or whose result cannot be judged.
+        Number of judged instances, and of instances that the policy refused or whose result cannot be judged.
     tied:
-        Of the refused: where it fails for the optimum that was returned, and perhaps not for another.
+        Number of refused instances where the property fails for the returned optimum, but may hold for another.
     counterexample:
-        The smallest that was found.
+        The smallest one found.
     why:
-        Why nothing could be judged.
+        Why no instance could be judged.
     broken:
-        Whether that is because the policy's code fails.
+        Whether the reason is an error in the policy's code.
     proved:
-        The claim of the ledger that proves it.
+        The claim of the ledger that proves the property.
     """
 
     about: Property
@@ -77,19 +88,26 @@ class MatrixCell:
     seconds: float = 0.0
 
     @property
-    def text(self) -> str:
-        """A word for the table."""
+    def outcome(self) -> CellOutcome:
+        """The result as one value."""
         if self.holds is None:
-            return "error" if self.broken else "-"
+            return CellOutcome.ERROR if self.broken else CellOutcome.NOT_JUDGED
         if not self.holds:
-            return "fails"
+            return CellOutcome.FAILS
+        return CellOutcome.PROVED if self.proved else CellOutcome.HOLDS
+
+    @property
+    def text(self) -> str:
+        """The result as text."""
+        if self.outcome is not CellOutcome.HOLDS:
+            return str(self.outcome.value)
         ties = f", {self.tied} ties" if self.tied else ""
-        return "proved" if self.proved else f"holds on {self.instances}{ties}"
+        return f"holds on {self.instances}{ties}"
 
 
 @dataclass
-class _Counted:
-    """A check that knows how many cases it judged, and why others were refused."""
+class _CountingCheck:
+    """A check that counts the judged cases, and the reasons why others were refused."""
 
     check: Callable[[PolicyCase, AnyPolicy], Finding]
     policy: AnyPolicy
@@ -107,13 +125,13 @@ class _Counted:
             self.reasons[str(problem)] = self.reasons.get(str(problem), 0) + 1
             return Finding(Fraction(0), str(problem), decided=False)
         except (InvalidOption, InvalidPlan) as problem:
-            raise type(problem)(f"{problem}; with {case.words}") from problem
+            raise type(problem)(f"{problem}; with {case.description}") from problem
         self.judged += 1
         return found
 
 
-def refused_kinds(policy: AnyPolicy) -> dict[EntityKind, str]:
-    """Whom a policy is about: tenants, jobs or both; with why not for those whom it refuses (else empty)."""
+def supported_kinds(policy: AnyPolicy) -> dict[EntityKind, str]:
+    """Tenants and jobs -> why the policy refuses them; empty if it supports them."""
     found: dict[EntityKind, str] = {}
     for kind in ("tenants", "jobs"):
         plain = policy_space(kind).build(_plain(kind))
@@ -127,7 +145,7 @@ def refused_kinds(policy: AnyPolicy) -> dict[EntityKind, str]:
 
 
 def _plain(kind: EntityKind) -> CaseNumbers:
-    """Two alike on two types of two GPUs, the second twice as fast."""
+    """Two equal tenants or jobs on two types of two GPUs, the second twice as fast."""
     one, two = Fraction(1), Fraction(2)
     speed = ((two,), (two,)) if kind == "tenants" else ((one, two), (one, two))
     tables: dict[str, Any] = {"speed": speed, "gpus": ((two, two),)}
@@ -137,17 +155,17 @@ def _plain(kind: EntityKind) -> CaseNumbers:
 
 
 def decide_cell(policy: AnyPolicy, kind: EntityKind, about: Property, effort: Effort, name: str = "") -> MatrixCell:
-    """Try counterexamples that are kept, draw cases, then search for a smaller counterexample or a first one."""
+    """Try stored counterexamples, draw cases, then search for a first or a smaller counterexample."""
     began = time.perf_counter()
     if kind not in about.kinds:
-        return MatrixCell(about, None, why=f"it is not about {kind}")
-    counted, space = _Counted(about.check, policy), about.space(kind)
+        return MatrixCell(about, None, why=f"the property is not about {kind}")
+    counted, space = _CountingCheck(about.check, policy), about.space(kind)
 
     def slack(case: PolicyCase) -> Fraction:
         found = counted(case)
         if not found.decided:
             return Fraction(0)
-        return found.slack + NEXT * found.distance if found.slack >= 0 else found.slack
+        return found.slack + DISTANCE_WEIGHT * found.distance if found.slack >= 0 else found.slack
 
     found = _known(space, slack, counted)
     if found is None:
@@ -173,11 +191,11 @@ def decide_cell(policy: AnyPolicy, kind: EntityKind, about: Property, effort: Ef
 def _known(
     space: Space[PolicyCase], slack: Callable[[PolicyCase], Fraction], check: Callable[[PolicyCase], Finding]
 ) -> tuple[CaseNumbers, Finding] | None:
-    """Against some policy these cases were found before: the smallest that is one against this policy, too."""
+    """The smallest stored counterexample against any policy that is also one against this policy."""
     fits = [
         numbers
         for kept in known_counterexamples()
-        if set((numbers := _with_liar(kept, space)).tables) == set(space.tables)
+        if set((numbers := _with_misreporter(kept, space)).tables) == set(space.tables)
     ]
     for numbers in sorted(fits, key=space.weight):
         case = space.build(numbers)
@@ -186,20 +204,20 @@ def _known(
     return None
 
 
-def _with_liar(numbers: CaseNumbers, space: Space[PolicyCase]) -> CaseNumbers:
-    """Claims let the first tenants lie; here one of them does, and the numbers say who."""
+def _with_misreporter(numbers: CaseNumbers, space: Space[PolicyCase]) -> CaseNumbers:
+    """In claims the first tenants misreport; here the numbers say which one does."""
     tables = dict(numbers.tables)
-    if "liar" in space.tables and (said := tables.pop("false", tables.get("report", ()))):
-        tables |= {"report": said[:1], "liar": ((Fraction(1),),)}
+    if MISREPORTER in space.tables and (reported := tables.pop("false", tables.get("report", ()))):
+        tables |= {"report": reported[:1], MISREPORTER: ((Fraction(1),),)}
     return CaseNumbers(tables)
 
 
-KEPT = Path(__file__).with_name("refuting.json")
+STORED = Path(__file__).with_name("refuting.json")
 
 
 @dataclass(frozen=True)
 class StoredRefutation:
-    """A case against a property of some policies, as ``hetopt verify --policy all --json`` found it."""
+    """A counterexample to a property of some policies, found by ``hetopt verify --policy all --json``."""
 
     about: EntityKind
     key: str
@@ -209,35 +227,35 @@ class StoredRefutation:
 
 @cache
 def stored_refutations() -> tuple[StoredRefutation, ...]:
-    """Those of ``refuting.json``, beside this file.
+    """The counterexamples of ``refuting.json``, beside this file.
 
     Raises
     ------
     UnusableFile
-        It is not what it should be.
+        The file has another content.
     """
     try:
         return tuple(
             StoredRefutation(row["about"], row["property"], tuple(row["policies"]), CaseNumbers.read(row["numbers"]))
-            for row in json.loads(KEPT.read_text())
+            for row in json.loads(STORED.read_text())
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
-        raise UnusableFile(f"{KEPT} cannot be read: {type(problem).__name__}: {problem}") from None
+        raise UnusableFile(f"{STORED} cannot be read: {type(problem).__name__}: {problem}") from None
 
 
 @cache
 def known_counterexamples() -> tuple[CaseNumbers, ...]:
-    """The numbers of all counterexamples that are kept and can be read, against policies and against claims."""
+    """The numbers of all stored counterexamples that can be read, to policies and to claims."""
     found = [one.numbers for one in stored_refutations()]
     for name in instances.names():
-        with suppress(Exception):  # other instances, and whatever stands in a broken file
+        with suppress(Exception):  # other instances, and broken files of any content
             found.append(stored_numbers(name))
     return tuple(found)
 
 
 @dataclass(frozen=True)
 class MatrixRow:
-    """All properties of one policy for tenants or for jobs; or why it is not about them."""
+    """All properties of one policy for tenants or for jobs; or why the policy refuses them."""
 
     policy: str
     kind: EntityKind
@@ -246,11 +264,11 @@ class MatrixRow:
 
 
 CellKey = tuple[str, EntityKind, int]
-"""A policy's name, whom it is asked about, and the position of a property."""
+"""A policy's name, tenants or jobs, and the position of a property in ``PROPERTIES``."""
 
 
 def plan_cells(names: Sequence[str], settings: Sequence[str]) -> tuple[list[CellKey], list[MatrixRow]]:
-    """The cells to decide, and the lines of those whom a policy is not about.
+    """The cells to decide, and the rows of the entities that a policy refuses.
 
     Parameters
     ----------
@@ -260,11 +278,11 @@ def plan_cells(names: Sequence[str], settings: Sequence[str]) -> tuple[list[Cell
     Raises
     ------
     UnknownName, InvalidOption
-        There is no such policy, a setting is wrong, or its code fails on an instance.
+        There is no such policy, a setting is wrong, or the policy's code fails on an instance.
     """
     tasks, refused = list[CellKey](), list[MatrixRow]()
     for name in names:
-        for kind, why in refused_kinds(named_policy(name, list(settings))).items():
+        for kind, why in supported_kinds(named_policy(name, list(settings))).items():
             if why:
                 refused.append(MatrixRow(name, kind, (), why))
             else:
@@ -275,14 +293,16 @@ def plan_cells(names: Sequence[str], settings: Sequence[str]) -> tuple[list[Cell
 def decide_cells(
     tasks: Sequence[CellKey], settings: Sequence[str], effort: Effort, jobs: int = 1
 ) -> Iterator[tuple[CellKey, MatrixCell]]:
-    """Each cell as it is done; once more where a counterexample against another policy is one here, too, or smaller."""
+    """Yield each cell when it is decided, and again if another policy's counterexample gives a first or smaller one."""
     found = dict[CellKey, MatrixCell]()
     with worker_pool(min(jobs, len(tasks))) if jobs > 1 and tasks else nullcontext() as pool:
-        for task, one in _each(pool, _cell, {task: (task, settings, effort) for task in tasks}):
+        for task, one in _run_all(pool, _decide, {task: (task, settings, effort) for task in tasks}):
             found[task] = one
             yield task, one
-        others = {task: (task, settings, one, _of_others(task, found)) for task, one in found.items()}
-        for task, better in _each(pool, _crossed, {task: given for task, given in others.items() if given[-1]}):
+        others = {task: (task, settings, one, _counterexamples_of_others(task, found)) for task, one in found.items()}
+        for task, better in _run_all(
+            pool, _with_counterexample_of_others, {task: given for task, given in others.items() if given[-1]}
+        ):
             if better is not None:
                 yield task, better
 
@@ -290,7 +310,7 @@ def decide_cells(
 T = TypeVar("T")
 
 
-def _each(
+def _run_all(
     pool: Executor | None, work: Callable[..., T], given: Mapping[CellKey, tuple[Any, ...]]
 ) -> Iterator[tuple[CellKey, T]]:
     if pool is None:
@@ -301,23 +321,23 @@ def _each(
         yield running[done], done.result()
 
 
-def _cell(task: CellKey, settings: Sequence[str], effort: Effort) -> MatrixCell:
-    """For a process of its own; cases stay behind, their numbers tell all."""
+def _decide(task: CellKey, settings: Sequence[str], effort: Effort) -> MatrixCell:
+    """Decide a cell in a worker; the case is dropped, since its numbers determine it."""
     name, kind, place = task
     try:
         found = decide_cell(named_policy(name, list(settings)), kind, PROPERTIES[place], effort, name)
-    except (InvalidOption, InvalidPlan) as problem:  # what is known of the others stays
+    except (InvalidOption, InvalidPlan) as problem:  # the other cells are still decided
         found = MatrixCell(PROPERTIES[place], None, why=str(problem), broken=True)
-    return _plain_cell(found, place)
+    return _without_case(found, place)
 
 
-def _plain_cell(one: MatrixCell, place: int) -> MatrixCell:
+def _without_case(one: MatrixCell, place: int) -> MatrixCell:
     case = one.counterexample
     return replace(one, about=PROPERTIES[place], counterexample=None if case is None else replace(case, case=None))
 
 
-def _of_others(task: CellKey, found: Mapping[CellKey, MatrixCell]) -> list[CaseNumbers]:
-    """The counterexamples against other policies that may be one here or a smaller one, the smallest first."""
+def _counterexamples_of_others(task: CellKey, found: Mapping[CellKey, MatrixCell]) -> list[CaseNumbers]:
+    """Counterexamples to other policies that are smaller than this cell's, the smallest first."""
     own, weight = found[task].counterexample, policy_space(task[1]).weight
     if found[task].holds is None:
         return []
@@ -329,10 +349,10 @@ def _of_others(task: CellKey, found: Mapping[CellKey, MatrixCell]) -> list[CaseN
     return [n for n in sorted(every.values(), key=weight) if own is None or weight(n) < weight(own.numbers)]
 
 
-def _crossed(
+def _with_counterexample_of_others(
     task: CellKey, settings: Sequence[str], one: MatrixCell, others: Sequence[CaseNumbers]
 ) -> MatrixCell | None:
-    """The cell with the first of these that is a counterexample; None if none is."""
+    """The cell with the first of these that is a counterexample for it; None if there is none."""
     name, kind, place = task
     about, policy = PROPERTIES[place], named_policy(name, list(settings))
     for numbers in others:
@@ -341,14 +361,14 @@ def _crossed(
         with suppress(Undecided):
             if (finding := about.check(case, policy)).refutes:
                 smaller = replace(one, holds=False, proved="", counterexample=Counterexample(numbers, None, finding))
-                return _plain_cell(smaller, place)
+                return _without_case(smaller, place)
     return None
 
 
 def matrix_rows(
     names: Sequence[str], found: Mapping[CellKey, MatrixCell], refused: Sequence[MatrixRow]
 ) -> list[MatrixRow]:
-    """A line for each policy and whom it is about, in the order of the names."""
+    """A row for each policy and kind of entities, in the order of the names."""
     lines = list(refused)
     for name, kind in dict.fromkeys((name, kind) for name, kind, _ in found):
         lines.append(MatrixRow(name, kind, tuple(found[name, kind, place] for place in range(len(PROPERTIES)))))

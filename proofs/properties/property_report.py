@@ -1,4 +1,4 @@
-"""Policies against properties, as a table in the terminal, as Markdown, as a page and as plain data."""
+"""Show properties of policies: as a table in the terminal, as Markdown, as an HTML page and as plain data."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from hetopt.proofs.ledger.claim import Effort, fraction_text
 from hetopt.proofs.ledger.ledger_page import LEDGER_STYLE
 from hetopt.proofs.ledger.picture_svg import picture_svg
 from hetopt.proofs.properties.property_checks import PROPERTIES
-from hetopt.proofs.properties.property_matrix import MatrixCell, MatrixRow
+from hetopt.proofs.properties.property_matrix import CellOutcome, MatrixCell, MatrixRow
 
 HEADING = """# Which policy has which property
 
-Written by `hetopt verify --policy … --markdown`. Tenants are judged by speedups relative to their slowest type; jobs by
-work per second on average over time, for the decision of one round.
+Written by `hetopt verify --policy … --markdown`. Tenants are judged by speedups relative to their slowest type,
+jobs by work per second on average over time, for the decision of one round.
 
-- **✗**: it does not hold; the smallest counterexample is below.
-- **a number**: it held on so many instances, which proves nothing. *proved*: the ledger has a written proof, below.
-- **°**: on others it fails for the optimum that was returned, of several, and perhaps not for another.
-- **-**: not judged, as it is about tenants alone or the policy's results cannot be compared.
+- **✗**: the property does not hold; the smallest counterexample is below.
+- **a number**: it held on this number of instances, which is no proof. *proved*: the ledger has a written proof, below.
+- **°**: on other instances it fails for the returned optimum, but may hold for another optimum.
+- **-**: not judged: the property is about tenants alone, or the policy's results cannot be compared.
 
 The properties:
 """
 
-SIGNS = {"fails": "✗", "-": "-", "error": "error"}
+SIGNS = {CellOutcome.FAILS: "✗", CellOutcome.NOT_JUDGED: "-", CellOutcome.ERROR: "error"}
 
 
 def as_dict(line: MatrixRow) -> dict[str, Any]:
-    """Plain numbers and text of one policy."""
+    """One policy as plain data for JSON."""
     return {
         "policy": line.policy,
         "about": line.kind,
@@ -65,24 +65,24 @@ def _cell(one: MatrixCell) -> dict[str, Any]:
 
 
 def show(found: Sequence[MatrixRow]) -> None:
-    """One table per policy and kind: property, what came out, the smallest counterexample."""
+    """Print one table per policy and kind: property, result, smallest counterexample."""
     for line in found:
         if line.why:
-            console.say(f"{line.policy} is not about {line.kind}: {line.why}")
+            console.say(f"{line.policy} does not support {line.kind}: {line.why}")
             continue
-        rows = [[one.about.key, one.text, _told(one)] for one in line.cells]
-        title, head = f"{line.policy}, {line.kind}", ["property", "on instances", "what it says, or the counterexample"]
+        rows = [[one.about.key, one.text, _explanation(one)] for one in line.cells]
+        title, head = f"{line.policy}, {line.kind}", ["property", "on instances", "meaning, or the counterexample"]
         console.show_table(title, head, rows, sentences=1, light=True)
 
 
-def _told(one: MatrixCell) -> str:
+def _explanation(one: MatrixCell) -> str:
     if one.counterexample is not None:
         return one.counterexample.finding.explanation
     return one.why or f"{one.about.statement}" + (f" ({one.proved})" if one.proved else "")
 
 
 def markdown(found: Sequence[MatrixRow], effort: Effort) -> str:
-    """The matrix as a page of the docs: a row per policy and kind; counterexamples below."""
+    """The matrix as a page of the docs: a row per policy and kind, counterexamples below."""
     head = ["policy, about", *(one.title for one in PROPERTIES)]
     says = [f"- **{one.title}** ({one.key}): {one.statement}." for one in PROPERTIES]
     rows = [HEADING, *says, "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
@@ -90,11 +90,11 @@ def markdown(found: Sequence[MatrixRow], effort: Effort) -> str:
     rows += ["| " + " | ".join([f"`{line.policy}`, {line.kind}", *map(_sign, line.cells)]) + " |" for line in judged]
     cells = [(f"`{line.policy}`, {line.kind}, {one.about.key}", one) for line in judged for one in line.cells]
     proved = [f"- {where}: `{one.proved}`." for where, one in cells if one.proved]
-    told = [
+    found_cells = [
         f"- {where}: {_inline(one.counterexample.finding.explanation)}." for where, one in cells if one.counterexample
     ]
-    refused = [f"- `{line.policy}` is not about {line.kind}: {_inline(line.why)}." for line in found if line.why]
-    sections = {"What is proved": proved, "The smallest counterexamples": told, "What is not judged": refused}
+    refused = [f"- `{line.policy}` does not support {line.kind}: {_inline(line.why)}." for line in found if line.why]
+    sections = {"Proved properties": proved, "Smallest counterexamples": found_cells, "Not judged": refused}
     for title, lines in sections.items():
         if lines:
             rows += ["", f"## {title}", "", *lines]
@@ -104,9 +104,9 @@ def markdown(found: Sequence[MatrixRow], effort: Effort) -> str:
 def _effort(effort: Effort) -> str:
     search = f" then {effort.seconds:g} s of search," if effort.seconds else ""
     return (
-        "For every cell first the counterexamples that are kept, then "
-        f"{effort.instances} instances drawn,{search} "
-        f"and last the counterexamples against the other policies here; seed {effort.seed}. Instances that a policy "
+        "Each cell was decided by the stored counterexamples, then "
+        f"{effort.instances} drawn instances,{search} "
+        f"and last the counterexamples to the other policies here; seed {effort.seed}. Instances that a policy "
         "refused, or on which its result could not be judged, are not counted."
     )
 
@@ -118,11 +118,11 @@ def _inline(text: str) -> str:
 def _sign(one: MatrixCell) -> str:
     if one.proved:
         return "proved"
-    return f"{one.instances}{' °' * bool(one.tied)}" if one.holds else SIGNS[one.text]
+    return f"{one.instances}{' °' * bool(one.tied)}" if one.holds else SIGNS[one.outcome]
 
 
 def page(found: Sequence[MatrixRow], effort: Effort) -> str:
-    """The matrix with the counterexamples drawn."""
+    """The matrix as an HTML page with pictures of the counterexamples."""
     title = "Which policy has which property"
     head = "".join(f"<th title='{escape(p.statement, quote=True)}'>{escape(p.title)}</th>" for p in PROPERTIES)
     rows, parts = [], []
@@ -139,9 +139,9 @@ def page(found: Sequence[MatrixRow], effort: Effort) -> str:
     return (
         "<!doctype html><html lang='en'><meta "
         f"charset='utf-8'><title>{title}</title><style>{STYLE}{LEDGER_STYLE}</style>"
-        f"<h1>{title}</h1><p>A number: it held on so many instances, which proves nothing. ✗: the smallest "
-        f"counterexample is below. -: not judged. °: on other instances "
-        f"it fails for the optimum that was returned, of several, and perhaps not for another.</p><dl>{says}</dl>"
+        f"<h1>{title}</h1><p>A number: the property held on this number of instances, which is no proof. ✗: the "
+        f"smallest counterexample is below. -: not judged. °: on other instances "
+        f"it fails for the returned optimum, but may hold for another one.</p><dl>{says}</dl>"
         f"<table><tr><th>policy</th>{head}</tr>{''.join(rows)}</table>"
         f"{''.join(parts)}<p class='quiet'>{escape(_effort(effort))}</p></html>\n"
     )
@@ -149,8 +149,8 @@ def page(found: Sequence[MatrixRow], effort: Effort) -> str:
 
 def _section(one: MatrixCell) -> str:
     if one.counterexample is None:
-        told = f"{one.about.title}: {one.text}" + (f"; {one.why}" if one.why else f" ({one.about.statement})")
-        return f"<p class='quiet'>{escape(told)}</p>"
+        text = f"{one.about.title}: {one.text}" + (f"; {one.why}" if one.why else f" ({one.about.statement})")
+        return f"<p class='quiet'>{escape(text)}</p>"
     found = one.counterexample.finding
     pictures = "".join(map(picture_svg, found.pictures))
     return (
