@@ -1,4 +1,4 @@
-"""Writes the pages of claims when the docs are built, from the ledger itself, so that both say the same."""
+"""Generate the pages of claims from the ledger when the docs are built."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from hetopt.proofs.ledger.procedures import ByComputation, Growth, Untestable, u
 
 INTRODUCTION = """# {title}
 
-Every claim, the verdict that `hetopt verify` reaches, and why. *True, corrected*: a version of ours, usually the
-strongest that holds. Counterexamples are kept as named instances; `hetopt verify '{paper}*'` decides all of this page
-anew.
+Every claim, the verdict that `hetopt verify` reaches, and its reason. *True, corrected*: a corrected version, usually the
+strongest true one. Counterexamples are stored as named instances; `hetopt verify '{paper}*'` decides all claims of this
+page again.
 
 | claim | place | verdict |
 |---|---|---|
@@ -26,7 +26,7 @@ anew.
 
 
 def write(app: Sphinx) -> None:
-    """A page per paper into ``theory/``."""
+    """Write a page per paper into ``theory/``."""
     folder = Path(app.srcdir) / "theory"
     every = all_claims()
     for paper, title in PAPERS.items():
@@ -41,12 +41,12 @@ def write(app: Sphinx) -> None:
 
 
 def section(claim: Claim) -> str:
-    """One claim."""
-    whose = "" if claim.printed else " Not the paper's words."
+    """The section of one claim."""
+    origin = "" if claim.printed else " Not printed in the paper."
     parts = [
         f"({slug(claim.key)})=",
         f"## {claim.key}: {claim.label}",
-        f"*{claim.place}.*{whose} {as_markdown(claim.statement)}",
+        f"*{claim.place}.*{origin} {as_markdown(claim.statement)}",
     ]
     if claim.note:
         parts.append(as_markdown(claim.note))
