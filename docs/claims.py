@@ -16,9 +16,9 @@ from hetopt.proofs.ledger.procedures import ByComputation, Growth, Untestable, u
 
 INTRODUCTION = """# {title}
 
-Every claim, the verdict that `hetopt verify` reaches, and its reason. *True, corrected*: a corrected version, usually the
-strongest true one. Counterexamples are stored as named instances; `hetopt verify '{paper}*'` decides all claims of this
-page again.
+Every claim, the verdict that `hetopt verify` reaches, and its reason. *True, corrected*: a corrected version, usually
+the strongest true one. Counterexamples are stored as named instances; `hetopt verify '{paper}*'` decides all claims of
+this page again.
 
 | claim | place | verdict |
 |---|---|---|

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from fractions import Fraction
 from itertools import permutations, product
 from typing import Any
@@ -126,9 +124,3 @@ def test_what_is_too_large_is_refused() -> None:
     large = SmallJob(Pipeline.of(Job("j", {"G": 1.0}, 1, 3, stages=(Stage(3, 1, 0),))).exact(), F(0), F(1), F(1))
     with pytest.raises(InvalidOption, match="a job does not fit on the empty servers"):
         SchedulingCase((large,), servers_of((1, 1), F(1), F(1)))
-
-
-def test_small_cases_need_no_hypothesis() -> None:
-    """Which an installed package does not bring."""
-    hidden = "import sys; sys.modules['hypothesis'] = None; import hetopt.proofs.asrpt.scheduling_cases"
-    assert subprocess.run([sys.executable, "-c", hidden], check=False).returncode == 0

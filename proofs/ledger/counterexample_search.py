@@ -13,6 +13,9 @@ from heapq import nsmallest
 from tempfile import TemporaryDirectory
 from typing import Any, Generic, TypeVar
 
+from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
+from hypothesis.errors import HypothesisException, Unsatisfiable
+
 from hetopt.errors import InvalidOption
 from hetopt.proofs.ledger.claim import Finding
 from hetopt.proofs.ledger.space import CaseNumbers, Space
@@ -234,9 +237,6 @@ def draw_counterexample(
     InvalidOption
         No drawn case meets the hypotheses.
     """
-    from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
-    from hypothesis.errors import HypothesisException, Unsatisfiable
-
     found: list[tuple[CaseNumbers, Finding]] = []
     tried, undecided = 0, 0
 

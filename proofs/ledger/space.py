@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-if TYPE_CHECKING:
-    from hypothesis.strategies import DrawFn, SearchStrategy
+from hypothesis import strategies as st
 
 C = TypeVar("C")
 
@@ -154,12 +153,11 @@ class Space(Generic[C]):
 
     # -- drawing -------------------------------------------------------------------------------------------------
 
-    def strategy(self) -> SearchStrategy[tuple[CaseNumbers, C]]:
+    def strategy(self) -> st.SearchStrategy[tuple[CaseNumbers, C]]:
         """Pairs of numbers and case; shrinks towards few rows and simple entries."""
-        from hypothesis import strategies as st
 
         @st.composite
-        def draw_numbers(draw: DrawFn) -> CaseNumbers:
+        def draw_numbers(draw: st.DrawFn) -> CaseNumbers:
             sizes = {name: draw(st.integers(*limits)) for name, limits in self.sizes.items()}
             return self._any(lambda values: draw(st.sampled_from(values)), sizes)
 
