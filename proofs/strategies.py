@@ -27,7 +27,7 @@ def ratios(least: int = 1, most: int = 12) -> st.SearchStrategy[float]:
 
 @st.composite
 def speedup_rows(draw: Draw, n: int, k: int, *, zeros: bool = False) -> list[list[float]]:
-    """(n, k) arbitrary speedups with first column 1, the slowest or not; ``zeros``: some types cannot run some."""
+    """(n, k) arbitrary speedups with first column 1; with ``zeros`` some types cannot run some tenants' jobs."""
     entry = st.one_of(st.just(0.0), ratios()) if zeros else ratios()
     rows = [[1.0, *draw(st.lists(entry, min_size=k - 1, max_size=k - 1))] for _ in range(n)]
     return rows
@@ -64,7 +64,7 @@ def tenant_instances(
     zeros: bool = False,
     most_gpus: int = 8,
 ) -> Instance:
-    """An instance of OEF's setting; ``ordered`` for strictly ratio-ordered speedups."""
+    """An instance of OEF's setting; with ``ordered`` speedups are strictly ratio-ordered."""
     n, k = draw(st.integers(*tenants)), draw(st.integers(*types))
     rows = draw(ratio_ordered_rows(n, k) if ordered else speedup_rows(n, k, zeros=zeros))
     capacity = draw(st.lists(st.integers(1, most_gpus), min_size=k, max_size=k))
@@ -84,7 +84,7 @@ def job_instances(
     arrivals: bool = False,
     round_seconds: float = 300.0,
 ) -> Instance:
-    """An instance of FFT's setting; every job fits on some GPU type, and with ``zeros`` may be excluded from others."""
+    """An instance of FFT's setting; every job fits on some GPU type, and with ``zeros`` not on some others."""
     n, k = draw(st.integers(*jobs)), draw(st.integers(*types))
     capacity = draw(st.lists(st.integers(1, most_gpus), min_size=k, max_size=k))
     rows: list[list[float]] = []
@@ -106,9 +106,9 @@ def job_instances(
 
 @st.composite
 def shares(draw: Draw, instance: Instance, *, waste: bool = True) -> NDArray[np.object_]:
-    """(n, k) Fractions that share the GPUs of ``instance`` somehow; without ``waste`` every type is used up.
+    """(n, k) Fractions: any division of the GPUs of ``instance``; without ``waste`` every type is used up.
 
-    Of each type everyone gets a part in proportion to a small whole number, often 0.
+    Each entity gets a part of each type in proportion to a small integer, often 0.
     """
     entities = instance.entities()
     n, k = entities.shape
@@ -126,7 +126,7 @@ def shares(draw: Draw, instance: Instance, *, waste: bool = True) -> NDArray[np.
 
 @st.composite
 def with_held(draw: Draw, instance: Instance) -> Instance:
-    """``instance`` with GPUs that its entities hold now, some of all there are."""
+    """``instance`` with GPUs that its entities hold now, within the capacity."""
     return instance.replace(held=(draw(shares(instance)) * instance.entities().demand[:, None]).astype(float))
 
 
@@ -134,9 +134,9 @@ def with_held(draw: Draw, instance: Instance) -> Instance:
 def linear_programs(
     draw: Draw, *, columns: tuple[int, int] = (1, 5), rows: tuple[int, int] = (0, 6), integer: bool = False
 ) -> LinearProgram:
-    """A feasible, bounded linear (or integer) program with small numbers: rows of every kind, boxes of every place.
+    """A feasible, bounded linear (or integer) program with small numbers, rows of every kind and any box.
 
-    Feasible, since every row holds at one whole point of the box; bounded, since the box is.
+    It is feasible because every row holds at one integer point of the box, and bounded because the box is.
     """
     n, m = draw(st.integers(*columns)), draw(st.integers(*rows))
     number = st.integers(-6, 6).map(lambda v: v / 2)
@@ -161,7 +161,7 @@ def linear_programs(
 
 
 PLAIN = (None, "finished", "weight", "negative-jct", "weighted-throughput")
-"""Utilities that need no deadline."""
+"""Utilities without a deadline."""
 
 
 @st.composite
@@ -173,7 +173,7 @@ def mixed_clusters(
     gpus: tuple[int, int] = (0, 2),
     memory: bool = False,
 ) -> Cluster:
-    """A cluster whose servers have so many GPUs of each type; with ``memory`` of 1 to 3 bytes each."""
+    """A cluster whose servers have ``gpus`` GPUs of each type; with ``memory``, GPUs have 1 to 3 bytes each."""
     names = [f"G{i}" for i in range(draw(st.integers(*types)))]
     room = st.integers(*gpus)
     hosts = [Server(f"s{h}", {t: draw(room) for t in names}) for h in range(draw(st.integers(*servers)))]
@@ -197,7 +197,7 @@ def mixed_instances(
     utilities: tuple[str | None, ...] = PLAIN,
     memory: bool = False,
 ) -> Instance:
-    """Jobs that fit on the GPUs that can run them together; work 1, 2 … per second, arrivals up to ``latest``."""
+    """Jobs that fit on the GPUs that can run them; speeds 1, 2 … per second, arrivals up to ``latest``."""
     cluster = draw(mixed_clusters(servers=servers, types=types, gpus=gpus, memory=memory))
     made = []
     for j in range(draw(st.integers(*jobs))):
@@ -224,7 +224,7 @@ def mixed_instances(
 
 
 SMALL_NUMBERS = st.integers(0, 12)
-"""Seconds and bytes; whole, so that fractions stay short."""
+"""Seconds and bytes; integers keep fractions short."""
 
 
 @st.composite
@@ -251,7 +251,7 @@ def staged_jobs(
 
 @st.composite
 def servers_for(draw: Draw, gpus: int, *, most: int = 4, fast_inside: bool = True, alike: bool = False) -> Servers:
-    """At most ``most`` servers with room for so many GPUs in all; by default B_intra >= B_inter / g on all of them."""
+    """At most ``most`` servers with at least ``gpus`` GPUs in total; by default B_intra >= B_inter / g on all."""
     free = draw(st.lists(st.integers(1, gpus), min_size=1, max_size=most))
     short = gpus - sum(free)
     free[draw(st.integers(0, len(free) - 1))] += max(0, short)
@@ -269,7 +269,7 @@ NAMES = st.one_of(
     ),
     st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S"]), min_size=1, max_size=6),
 )
-"""Names that YAML might take for something else, and any other printable ones."""
+"""Names that YAML may read as other types, and any other printable names."""
 
 AMOUNTS = st.floats(0, 1e18, allow_subnormal=False)
 POSITIVE = st.floats(1 / 1e18, 1e18)
@@ -307,7 +307,7 @@ def speeds(draw: Draw, cluster: Cluster) -> dict[str, float]:
 
 
 def _memory(draw: Draw, cluster: Cluster, row: dict[str, float]) -> float:
-    """A need that fits a type on which the row is positive."""
+    """A memory demand that fits on a type with positive speed."""
     limits = {t.name: t.memory_bytes for t in cluster.gpu_types}
     most = max((limits[t] or 1e18) for t, speed in row.items() if speed)
     return draw(st.just(0.0) | st.floats(0, most, allow_subnormal=False))
@@ -332,7 +332,7 @@ def jobs(draw: Draw, cluster: Cluster, name: str, owners: tuple[Tenant, ...]) ->
     if draw(st.booleans()):
         first = draw(st.integers(1, demand))
         stages = [draw(_stages(gpus)) for gpus in (first, demand - first) if gpus]
-        if len(stages) == 2 and draw(st.booleans()):  # what enters is what leaves the stage before
+        if len(stages) == 2 and draw(st.booleans()):  # the input equals the output of the previous stage
             enters = stages[0].replicas * stages[0].output_bytes / stages[1].replicas
             stages[1] = replace(stages[1], input_bytes=enters)
     more: dict[str, Any] = {key: draw(AMOUNTS) for key in ("arrival", "checkpoint_bytes", "dataset_bytes")}
@@ -356,7 +356,7 @@ def jobs(draw: Draw, cluster: Cluster, name: str, owners: tuple[Tenant, ...]) ->
 
 @st.composite
 def _stages(draw: Draw, gpus: int) -> Stage:
-    """A stage on so many GPUs."""
+    """A stage on ``gpus`` GPUs."""
     slices = draw(st.sampled_from([t for t in range(1, gpus + 1) if gpus % t == 0]))
     keys = ("forward_s", "backward_s", "parameter_bytes", "slice_bytes", "token_bytes")
     more: dict[str, Any] = {key: draw(AMOUNTS) for key in keys}
@@ -366,7 +366,7 @@ def _stages(draw: Draw, gpus: int) -> Stage:
 
 @st.composite
 def whole_instances(draw: Draw) -> Instance:
-    """An instance that may use every field there is."""
+    """An instance that may use every field."""
     cluster = draw(any_clusters())
     names = draw(st.lists(NAMES, max_size=5, unique=True))
     cut = draw(st.integers(0, len(names)))
@@ -392,7 +392,7 @@ def whole_instances(draw: Draw) -> Instance:
 
 @st.composite
 def holdings(draw: Draw, cluster: Cluster, names: list[str]) -> dict[str, dict[str, float]]:
-    """What some of ``names`` hold, some types left out, together at most the GPUs that there are."""
+    """GPUs that some of ``names`` hold, on some types, within the capacity."""
     some = draw(st.lists(st.sampled_from(names), unique=True)) if names else []
     part = st.floats(0, 1, allow_subnormal=False)
     return {

@@ -19,7 +19,7 @@ def cases(space: Space[C]) -> st.SearchStrategy[C]:
     return space.strategy().map(lambda pair: pair[1])
 
 
-def kept_case(key: str) -> Any:
+def stored_case(key: str) -> Any:
     """The stored counterexample of a claim."""
     universal = universal_part(all_claims()[key].procedure)
     assert universal is not None

@@ -71,7 +71,7 @@ def test_formulas_can_be_shown(one: Claim) -> None:
         assert not set("\\$*`") & set(re.sub("<[^>]*>", "", shown)), shown
 
 
-def test_every_file_of_a_counterexample_is_of_a_claim_that_it_refutes() -> None:
+def test_every_counterexample_file_refutes_its_claim() -> None:
     """And the instance in the file is the one that the numbers make."""
     found = 0
     for name in instances.names():
@@ -97,7 +97,7 @@ def test_every_file_of_a_counterexample_is_of_a_claim_that_it_refutes() -> None:
     [c for c in EVERY if isinstance(c.procedure, ForAll) and c.expected is ClaimVerdict.FALSE],
     ids=lambda one: one.key,
 )
-def test_every_false_claim_has_a_counterexample_that_is_kept(one: Claim) -> None:
+def test_every_false_claim_has_a_stored_counterexample(one: Claim) -> None:
     assert stored_names(one.key)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from ledger_cases import cases, kept_case
+from ledger_cases import cases, stored_case
 from sympy import simplify, symbols
 
 import hetopt
@@ -100,16 +100,16 @@ def simulated(key: str, told: float | None = None, **how: Any) -> list[float]:
 def test_the_simulator_agrees(key: str, told: float | None, how: dict[str, Any], expected: list[Any]) -> None:
     """In slots only where the cluster alone has them: the library's virtual machine runs in continuous time."""
     assert simulated(key, told, **how) == pytest.approx([float(t) for t in expected])
-    case = kept_case(f"asrpt/{key}")
+    case = stored_case(f"asrpt/{key}")
     ends = {run.job: run.end for run in case.asrpt(slots=bool(how))}
     assert [ends[i] for i in range(len(ends))] == expected
 
 
 def test_continuous_time_saves_what_slots_break() -> None:
     for key, side in (("lemma-1", lemma_1), ("lemma-2", lemma_2), ("lemma-3", lemma_3), ("thm-1", theorem_1)):
-        assert side(kept_case(f"asrpt/{key}")).finding.slack >= 0
+        assert side(stored_case(f"asrpt/{key}")).finding.slack >= 0
     for key, side in (("lemma-1", lemma_1), ("lemma-2", lemma_2), ("lemma-3", lemma_3), ("thm-1", theorem_1)):
-        case = kept_case(f"asrpt/{key}-slow-inside")
+        case = stored_case(f"asrpt/{key}-slow-inside")
         assert not case.servers.fast_inside
         assert side(case, sharper=True).finding.slack >= 0
 
@@ -117,7 +117,7 @@ def test_continuous_time_saves_what_slots_break() -> None:
 def test_findings_that_refute_show_schedules() -> None:
     for key in ("lemma-1", "lemma-2", "lemma-3", "thm-1", "eq-3", "larger-later"):
         means: Any = CLAIMS[f"asrpt/{key}"].procedure
-        shown = means.finding(kept_case(f"asrpt/{key}")).pictures
+        shown = means.finding(stored_case(f"asrpt/{key}")).pictures
         assert shown
         assert all(isinstance(one, Timeline) and one.bars for one in shown)
 
@@ -174,13 +174,13 @@ def test_one_network_is_misprinted() -> None:
 
 
 def test_order_of_starts_is_looked_at_in_pairs() -> None:
-    case = kept_case("asrpt/larger-later")
+    case = stored_case("asrpt/larger-later")
     assert queue_order.in_virtual_order(case).slack >= 0
     assert queue_order.smaller_starts_first(case).slack == F(-1, 2)
 
 
 def test_a_job_of_the_library_has_the_case_s_numbers() -> None:
-    case = kept_case("asrpt/alpha-fewest-servers")
+    case = stored_case("asrpt/alpha-fewest-servers")
     job: Job = case.instance.jobs[0]
     assert [(s.replicas, s.parameter_bytes, s.output_bytes) for s in job.stages] == [(2, 2, 1), (4, 2, 0)]
     assert all(s.nic_bytes_per_s == 3 for s in case.instance.cluster.servers)

@@ -240,7 +240,7 @@ def test_asrpt_in_slots_by_hand() -> None:
     assert [(run.start, run.end) for run in case.asrpt()] == [(F(1, 4), F(5, 4)), (F(3, 4), F(7, 4))]
 
 
-def test_who_counts_when() -> None:
+def test_jobs_counted_at_a_time() -> None:
     runs = (PlacedRun(0, F(0), F(1), (2, 0)), PlacedRun(1, F(1), F(2), (1, 1)))
     assert overfull(runs, (2, 1), closed=False)[0] == 0
     assert overfull(runs, (2, 1), closed=True) == (1, 1, 0)

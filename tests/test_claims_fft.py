@@ -14,7 +14,7 @@ import pyomo.environ as pyo
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ledger_cases import cases, kept_case
+from ledger_cases import cases, stored_case
 from simulated import MINUTE, Shortest, fig_2
 
 import hetopt
@@ -69,8 +69,8 @@ def test_runs_are_the_librarys_as_long_as_optima_are_unique(case: work_units.Wor
     assert round_sequences.unique_so_far(steps) == (first == len(steps))
 
 
-def test_the_unit_changes_who_runs() -> None:
-    case = kept_case("fft/units")
+def test_the_unit_changes_the_running_job() -> None:
+    case = stored_case("fft/units")
     second = []
     for gangs in (case.gangs, case.anew()):
         instance = RoundCase(gangs, (1,)).instance
@@ -86,7 +86,7 @@ def test_a_run_leaves_the_fast_gpu_idle() -> None:
     log = simulate(fft.FFT(), instances.load("refuted/fft-slow-at-last"))
     now = log.spans[(log.spans["start"] <= 900) & (log.spans["end"] > 900)]
     assert now[["job", "gpu_type"]].to_numpy().tolist() == [["j2", "GPU1"]]
-    case = kept_case("fft/eq-6-faster")
+    case = stored_case("fft/eq-6-faster")
     last = idle_fast_gpu.until_idle(case)[-1].round
     assert (last.cost(0, 0), last.cost(0, 1), last.rho) == (F(27, 8), F(163, 48), (F(1, 4),))
     assert idle_fast_gpu.margin(case) == F(27, 8) - F(163, 48)
@@ -108,7 +108,7 @@ class AtLeast:
 
 
 def test_the_printed_k_is_infeasible_for_the_solver() -> None:
-    case = kept_case("fft/eq-7")
+    case = stored_case("fft/eq-7")
     assert gang_packing.wanted(case) == 3
     with pytest.raises(NotSolved, match="infeasible"):
         hetopt.solve(fft.FFT().formulation(case.instance) + AtLeast(3), case.instance)
@@ -121,7 +121,7 @@ def test_the_printed_k_is_infeasible_for_the_solver() -> None:
     ("key", "where"), [("fft/largest-first", (0, WAITS, WAITS)), ("fft/largest-first-memory", (0, WAITS))]
 )
 def test_the_largest_first_is_no_match_for_the_policy(key: str, where: tuple[int, ...]) -> None:
-    case = kept_case(key)
+    case = stored_case(key)
     assert gang_packing.largest_first(case) == where
     assert case.used(case.planned()) > case.used(where)
 
@@ -228,7 +228,7 @@ def test_waits_without_bound(n: int) -> None:
 
 @FEW
 @given(cases(starvation.PACKED))
-def test_schedules_are_packed_so_that_nobody_fits_and_fft_keeps_the_bound_too(case: starvation.PackedCase) -> None:
+def test_packed_schedules_leave_no_fitting_job_and_fft_meets_the_bound(case: starvation.PackedCase) -> None:
     left = [gang.work for gang in case.gangs]
     for t, where in enumerate(case.runs):
         there = [j for j, gang in enumerate(case.gangs) if gang.arrival <= t and left[j] > 0]

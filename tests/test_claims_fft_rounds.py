@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from ledger_cases import cases, kept_case
+from ledger_cases import cases, stored_case
 from scipy.optimize import linprog
 
 from hetopt import instances, simulate
@@ -113,7 +113,7 @@ def test_equation_2_by_hand() -> None:
 
 
 def test_the_age_term_is_the_librarys() -> None:
-    case = kept_case("fft/age-term")
+    case = stored_case("fft/age-term")
     gain = fft.AgeCost().coefficients(case.instance.entities("jobs"))
     assert (-gain).ravel().tolist() == [0, 0.5], "the longer job costs more and goes last"
 
@@ -154,7 +154,7 @@ def test_the_condition_is_exact_for_the_librarys_costs(case: cost_order.LengthPa
 
 
 def test_a_half_done_job_is_stopped_in_a_run_from_the_start() -> None:
-    case = kept_case("fft/eq-3-srsf")
+    case = stored_case("fft/eq-3-srsf")
     log = simulate(fft.FFT(), RoundCase(case.present.gangs, (1,)).instance)
     order = log.spans.sort_values("start")[["job", "start"]].to_numpy().tolist()
     assert order[:2] == [["j1", 0.0], ["j2", 300.0]]

@@ -11,7 +11,7 @@ from flint import arb
 from hadar_oracles import in_one_slot, problem_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ledger_cases import cases, kept_case
+from ledger_cases import cases, stored_case
 
 from hetopt import NotSolved
 from hetopt.models import hadar
@@ -202,7 +202,7 @@ def test_slopes_show_another_logarithm() -> None:
 
 
 def test_checkers_find_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    theorem, full, small = (kept_case(f"hadar/{key}") for key in ("thm-2", "full-server", "discrete"))
+    theorem, full, small = (stored_case(f"hadar/{key}") for key in ("thm-2", "full-server", "discrete"))
     (run,) = runs(theorem, price_functions.printed_prices(theorem))
     assert cost_relation.growth_of(run, run.relation)[0] > 0
     assert cost_relation.growth_of(run, ONE)[0] == -F(13, 2)
@@ -270,7 +270,7 @@ def test_the_sharper_factor_by_hand() -> None:
 
 
 def test_infeasible_duals_are_seen() -> None:
-    case = kept_case("hadar/lemma-1")
+    case = stored_case("hadar/lemma-1")
     (run,) = runs(case, price_functions.printed_prices(case))
     assert not run.is_feasible
     assert not competitive_ratio._feasible(case)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hadar_oracles import problem_of
 from hypothesis import assume, given, settings
-from ledger_cases import cases, kept_case
+from ledger_cases import cases, stored_case
 
 import hetopt
 from hetopt import NotSolved
@@ -82,7 +82,7 @@ def _just_refused(run: price_functions.PrimalDualRun, step: price_functions.JobD
 
 def test_one_run_by_hand() -> None:
     """[Hadar, Theorem 2]: prices 1/4 and 7 on one GPU; the second job would pay exactly nothing."""
-    case = kept_case("hadar/thm-2")
+    case = stored_case("hadar/thm-2")
     (run,) = runs(case, price_functions.printed_prices(case))
     assert [step.payoff.rational for step in run.steps] == [F(3, 4), 0]
     assert (run.initial, run.dual, run.utility, run.is_feasible) == (F(1, 4), F(31, 4), 1, True)
@@ -110,11 +110,11 @@ def test_seven_is_the_smallest_whole_number_against_theorem_2(worth: int, holds:
 
 def test_counterexamples_to_the_prices_in_the_library() -> None:
     committed = {
-        key: hadar.Irrevocable("printed")(problem_of(kept_case(f"hadar/{key}")))
+        key: hadar.Irrevocable("printed")(problem_of(stored_case(f"hadar/{key}")))
         for key in ("thm-2", "lemma-1", "admits-any", "initial-dual", "full-server", "discrete")
     }
     best = {
-        key: hadar.TimeIndexed()(problem_of(kept_case(f"hadar/{key}"))).utility
+        key: hadar.TimeIndexed()(problem_of(stored_case(f"hadar/{key}"))).utility
         for key in ("thm-2", "lemma-1", "admits-any")
     }
     assert (committed["thm-2"].utility, best["thm-2"]) == (1, 7)
@@ -126,7 +126,7 @@ def test_counterexamples_to_the_prices_in_the_library() -> None:
     assert committed["lemma-1"].initial <= 3 / 2
     assert (committed["admits-any"].utility, best["admits-any"]) == (0, 1)
     assert committed["initial-dual"].initial == pytest.approx(3 / 4)
-    problem = problem_of(kept_case("hadar/full-server"))
+    problem = problem_of(stored_case("hadar/full-server"))
     used = np.array([[1, 0]])
     pays = hadar.best_schedule(problem, 1, committed["full-server"].prices(used))
     assert pays is not None
@@ -137,16 +137,16 @@ def test_counterexamples_to_the_prices_in_the_library() -> None:
 
 def test_counterexamples_to_the_programs_in_the_library() -> None:
     with pytest.raises(NotSolved):
-        hadar.TimeIndexed(admission=False)(problem_of(kept_case("hadar/p1-p2")))
-    problem = problem_of(kept_case("hadar/p1-p2-solvable"))
+        hadar.TimeIndexed(admission=False)(problem_of(stored_case("hadar/p1-p2")))
+    problem = problem_of(stored_case("hadar/p1-p2-solvable"))
     assert hadar.TimeIndexed(admission=False)(problem).utility == pytest.approx(5 / 2)
     assert hadar.Enumerated()(problem).utility == pytest.approx(3)
 
 
 def test_algorithm_2_in_the_library() -> None:
     """By the letter nobody runs; the exact search takes the jobs on either side of one that finds no GPUs."""
-    plan = hetopt.solve(hadar.printed(by_the_letter=True), kept_case("hadar/algorithm-2").instance)
+    plan = hetopt.solve(hadar.printed(by_the_letter=True), stored_case("hadar/algorithm-2").instance)
     assert not plan.x.any()
     policy = hadar.Hadar(selection="exact", order="arrival", pays="round", fill=False)
-    plan = hetopt.solve(policy, kept_case("hadar/line-8").instance)
+    plan = hetopt.solve(policy, stored_case("hadar/line-8").instance)
     assert set(plan.placement.hosts) == {"j1", "j3"}

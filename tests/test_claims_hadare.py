@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from ledger_cases import cases, kept_case
+from ledger_cases import cases, stored_case
 
 import hetopt
 from hetopt import InvalidOption, instances
@@ -51,23 +51,26 @@ def test_utilisation_is_that_of_the_simulator(case: CopyCase) -> None:
 
 def test_theorem_3_in_the_simulator() -> None:
     """Equation (11) on the fastest nodes; on a slow and a fast node alone; without copies; and idle nodes."""
-    equal = kept_case("hadar/thm-3")
+    equal = stored_case("hadar/thm-3")
     assert utilisation(equal.instance, 2) == pytest.approx(utilisation(equal.instance, 3))
-    case = kept_case("hadar/thm-3-weak")
+    case = stored_case("hadar/thm-3-weak")
     slow_and_fast = CopyCase(case.speed[:2], case.work)
     assert utilisation(slow_and_fast.instance, 2) * 2 / 3 == pytest.approx(2 / 3)
     assert utilisation(case.instance, 3) == pytest.approx(3 / 5)
     full = hetopt.simulate(
-        hadar.Hadar(), kept_case("hadar/thm-3-batch").instance, round_seconds=360.0, overheads=heterogeneity_table.FREE
+        hadar.Hadar(),
+        stored_case("hadar/thm-3-batch").instance,
+        round_seconds=360.0,
+        overheads=heterogeneity_table.FREE,
     )
     assert (full.makespan, full.utilisation) == (720, 1)
-    rounds = kept_case("hadar/thm-3-rounds")
+    rounds = stored_case("hadar/thm-3-rounds")
     policies = [HadarE(360.0, copies=x, restart_seconds=0.0, last_round="all") for x in (1, 2)]
     assert [hetopt.simulate(p, rounds.instance, overheads=heterogeneity_table.FREE).makespan for p in policies] == [
         720,
         480,
     ]
-    idle = hetopt.simulate(policies[1], kept_case("hadar/corollary").instance, overheads=heterogeneity_table.FREE)
+    idle = hetopt.simulate(policies[1], stored_case("hadar/corollary").instance, overheads=heterogeneity_table.FREE)
     assert idle.rounds["trained"].iloc[:-1].min() < 2 * 360
 
 
@@ -148,13 +151,13 @@ def test_what_spans_show(given_: list[tuple[str, float, float, str, str]], seen:
 
 
 def test_counterexamples_to_table_1_in_the_library() -> None:
-    plan = hetopt.solve(hadar.Hadar(), kept_case("hadar/table-1-hadar-task").instance)
+    plan = hetopt.solve(hadar.Hadar(), stored_case("hadar/table-1-hadar-task").instance)
     assert plan.gpus.loc["j1"].to_dict() == {"V100": 1, "P100": 1}
-    plan = hetopt.solve(hadar.Hadar(), kept_case("hadar/one-node").instance)
+    plan = hetopt.solve(hadar.Hadar(), stored_case("hadar/one-node").instance)
     assert len(plan.placement.hosts["j1"]) == 2
     log_ = hetopt.simulate(
         gavel.max_min_fairness(),
-        kept_case("hadar/table-1-gavel-scheduling").instance,
+        stored_case("hadar/table-1-gavel-scheduling").instance,
         round_seconds=360.0,
         overheads=heterogeneity_table.FREE,
     )

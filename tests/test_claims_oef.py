@@ -129,7 +129,7 @@ def test_filling_and_gaps_by_hand() -> None:
 
 @FEW
 @given(cases(tenant_space(positive, n=(2, 3), k=(2, 3))), st.integers(0, 2**20))
-def test_no_optimum_is_further_out_of_order_than_is_said(case: TenantCase, seed: int) -> None:
+def test_no_optimum_is_further_out_of_order_than_claimed(case: TenantCase, seed: int) -> None:
     """For the non-cooperative and the sharing-incentive program: random corners of the face, and means of two."""
     rng = np.random.default_rng(seed)
     for found, rows in (
@@ -189,7 +189,7 @@ def test_order_of_ratios_by_hand() -> None:
 
 @FEW
 @given(misreports.misreport_space(misreports.any_report, k=(2, 2)).strategy())
-def test_a_lie_is_worth_what_the_library_gives(drawn: tuple[object, misreports.MisreportCase]) -> None:
+def test_a_misreport_gains_what_the_library_computes(drawn: tuple[object, misreports.MisreportCase]) -> None:
     case = drawn[1]
     assume(case.reported.noncooperative.unique and case.truth.noncooperative.unique)
     finding = strategy_proofness.noncooperative(case)
@@ -202,7 +202,7 @@ def test_a_lie_is_worth_what_the_library_gives(drawn: tuple[object, misreports.M
     assert finding.slack == rates[0] - rates[1]
 
 
-def test_liars_are_those_whose_report_differs() -> None:
+def test_misreporters_are_tenants_with_a_different_report() -> None:
     truth = TenantCase(((F(1), F(2)), (F(1), F(3))), (F(1), F(1)))
     case = misreports.MisreportCase(truth, truth.reporting(1, (F(1), F(5))))
     assert case.misreporters == (1,)
@@ -215,7 +215,7 @@ def test_liars_are_those_whose_report_differs() -> None:
     )
 
 
-def test_papers_lies_pay_what_the_paper_says() -> None:
+def test_misreports_of_the_paper_pay_what_it_prints() -> None:
     """W = (1,2), (1,4), u1 reports 3: 3/2 to 5/3; W = (1,2), (1,5), u2 reports 1: 15/7 to 8/3 (non-cooperative)."""
     fig = TenantCase(((F(1), F(2)), (F(1), F(4))), (F(1), F(1)))
     assert strategy_proofness.cooperative(misreports.MisreportCase(fig, fig.reporting(0, (F(1), F(3))))).slack == F(

@@ -97,7 +97,7 @@ def test_verdicts_and_evidence_are_printed() -> None:
         assert part in found.output
 
 
-def test_a_file_that_cannot_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_file_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     from hetopt.proofs.ledger import counterexample_files
 
     assert counterexample_files.unreadable() == []
@@ -137,7 +137,7 @@ def test_another_verdict_than_expected_is_an_error(monkeypatch: pytest.MonkeyPat
     assert "true, not false" in found.output
 
 
-def test_what_is_decided_when_it_is_stopped_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_claims_decided_before_a_stop_are_printed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from hetopt.proofs.ledger import verification
 
     every = verification.decide_all
@@ -198,7 +198,7 @@ def test_no_process_outlives_the_first(by: signal.Signals, tmp_path: Path) -> No
         assert first.communicate(timeout=120)[0] == ""
 
 
-def test_the_page_and_kept_counterexamples(tmp_path: Path) -> None:
+def test_the_page_and_stored_counterexamples(tmp_path: Path) -> None:
     page = tmp_path / "ledger.html"
     found = run("oef/thm-5.4", *QUICK, "--html", str(page), "--keep", str(tmp_path / "kept"))
     assert found.exit_code == 0

@@ -103,7 +103,7 @@ def test_equal_throughput_before_and_after_user_4_quits(made: Made) -> None:
 
 
 @pytest.mark.parametrize("part", OVERSTATEMENTS)
-def test_what_a_lie_costs(made: Made, part: str) -> None:
+def test_the_cost_of_a_misreport(made: Made, part: str) -> None:
     lie, told = OVERSTATEMENTS[part], f"{OVERSTATEMENTS[part]:.0%}"
     honest, lying = (throughput(made, name, 300.0, 2100.0) for name in ("four-users", part))
     others = ("User-2", "User-3", "User-4")
@@ -121,7 +121,7 @@ def test_what_a_lie_costs(made: Made, part: str) -> None:
     assert ours(made, "OEF-029e", told) == pytest.approx(late[0] / late[1])
 
 
-def test_the_lie_that_costs_most(made: Made) -> None:
+def test_the_most_costly_misreport(made: Made) -> None:
     """Every lie by scipy, at true speeds; the optimum for the four has one solution."""
     total = []
     for lie in ANY_OVERSTATEMENTS:

@@ -131,7 +131,7 @@ class Changing:
         return GroupMean().learner()
 
 
-def test_anybodys_predictor_may_be_asked() -> None:
+def test_any_predictor_can_be_used() -> None:
     jobs = draw_trace(TRACE, 0).networks.jobs(draw_trace(TRACE, 0).coming)
     assert (
         fixed_predictions(TRACE, 0, Changing()).predict(jobs).tolist()

@@ -140,7 +140,7 @@ def test_what_cannot_be_tested_says_why() -> None:
     assert decide(claim(Untestable("nobody knows")), FAST) == ClaimEvidence(ClaimVerdict.UNTESTABLE, "nobody knows")
 
 
-def test_errors_of_a_claim_leave_it_open_and_are_told() -> None:
+def test_errors_of_a_claim_leave_it_open_and_are_reported() -> None:
     def fails(case: tuple[F, ...]) -> Finding:
         raise ZeroDivisionError("oh")
 
@@ -187,7 +187,7 @@ def test_a_claim_that_ends_the_program_is_left_open() -> None:
     assert "SystemExit: 3" in decide(claim(ForAll(SPACE, ends)), FAST).summary
 
 
-def test_parts_that_are_not_run_are_told() -> None:
+def test_parts_that_are_not_run_are_reported() -> None:
     absent = ProofCheck("z3: n = 2", None, why="z3 is not installed")
     found = decide(claim(at_most(27), proof="x", mechanical=(lambda: absent,)), FAST)
     assert found.verdict is ClaimVerdict.TRUE
@@ -288,7 +288,7 @@ def test_wrong_claims_that_a_package_announces(monkeypatch: pytest.MonkeyPatch, 
         all_claims.cache_clear()
 
 
-def test_a_counterexample_is_kept_as_an_instance_that_gives_it_back(tmp_path: Path) -> None:
+def test_a_counterexample_is_restored_from_its_file(tmp_path: Path) -> None:
     one = all_claims()["oef/thm-5.4"]
     assert isinstance(one.procedure, ForAll)
     found = one.procedure.recheck("refuted/oef-thm-5-4")

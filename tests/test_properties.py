@@ -46,7 +46,7 @@ F = Fraction
 # -- cases -----------------------------------------------------------------------------------------------------------
 
 
-def test_tenants_and_their_lies() -> None:
+def test_tenants_and_their_misreports() -> None:
     case = of("tenants", MisreportKind.OVER, speed=[[2], [5]], gpus=[[1, 2]], report=[[4]], liar=[[1]])
     assert case.instance.entities().speed.tolist() == [[1, 2], [1, 5]]
     assert case.reported.entities().speed.tolist() == [[1, 4], [1, 5]]
@@ -95,7 +95,7 @@ def test_a_false_type_divides_the_weight() -> None:
     assert true_rates(case.instance, truth) == [1, 5]
 
 
-def test_all_who_lie_are_named_and_drawn_before_and_after() -> None:
+def test_all_misreporters_are_named_and_pictured_before_and_after() -> None:
     """The equal split of 3 GPU1 and 3 GPU2 stays what it is, whatever is said."""
     case = of("tenants", MisreportKind.TOGETHER, speed=[[2], [2], [2]], gpus=[[3, 3]], report=[[2], [3], [4]])
     found = no_gain(case, baselines.equal_split())
@@ -116,7 +116,7 @@ def test_all_who_lie_are_named_and_drawn_before_and_after() -> None:
     assert after.worth == (2, 2)
 
 
-def test_the_last_may_be_the_only_one_whose_lie_pays() -> None:
+def test_only_the_last_misreport_may_pay() -> None:
     """A policy that gives all GPUs to the last one whose report is (1, 6): nobody before the last gains."""
 
     class Deceived:
@@ -273,7 +273,7 @@ def test_a_counterexample_is_one_for_the_audit_too(key: str) -> None:
     assert verdict.exact <= found.counterexample.finding.slack  # of several optima, the fairest counts there
 
 
-def test_the_papers_lie_pays_what_it_says() -> None:
+def test_the_misreport_of_the_paper_pays_what_it_prints() -> None:
     """Fig. 2: u1 of (1,2), (1,4) reports 3 and has 5/3 instead of 3/2, of 3 with the whole cluster."""
     case = of("tenants", MisreportKind.OVER, speed=[[2], [4]], gpus=[[1, 1]], report=[[3]], liar=[[1]])
     found = no_gain(case, oef.cooperative())
@@ -325,7 +325,7 @@ def test_too_many_gpus_are_found_out() -> None:
 
 
 @pytest.mark.parametrize("key", [p.key for p in PROPERTIES if any(one.key == p.key for one in stored_refutations())])
-def test_every_case_that_is_kept_refutes_its_policies(key: str) -> None:
+def test_every_stored_case_refutes_its_policies(key: str) -> None:
     for one in stored_refutations():
         if one.key == key:
             case = BY_KEY[key].space(one.about).build(one.numbers)
@@ -335,7 +335,7 @@ def test_every_case_that_is_kept_refutes_its_policies(key: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["nonsense", "[1]", '[{"about": "jobs", "property": "group", "policies": []}]'])
-def test_a_spoilt_file_of_kept_cases_is_one_clear_line(
+def test_a_broken_file_of_stored_cases_is_one_clear_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str
 ) -> None:
     there = tmp_path / "refuting.json"
@@ -345,7 +345,7 @@ def test_a_spoilt_file_of_kept_cases_is_one_clear_line(
         property_matrix.stored_refutations.__wrapped__()
 
 
-def test_what_is_kept_is_found_at_once() -> None:
+def test_stored_cases_are_found_at_once() -> None:
     """A joint lie that a search of 20 seconds does not find."""
     found = decide_cell(baselines.efficiency_only(), "tenants", BY_KEY["group"], Effort(instances=1, seconds=0))
     assert found.counterexample is not None

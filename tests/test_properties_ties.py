@@ -28,7 +28,7 @@ FEW = settings(max_examples=15, deadline=None)
 # -- several optima --------------------------------------------------------------------------------------------------
 
 
-def test_a_lie_that_pays_in_some_optima_alone_refutes_nothing() -> None:
+def test_a_misreport_that_pays_in_some_optima_refutes_nothing() -> None:
     """Cooperative OEF on (1, 1), (1, 2) and GPUs 2, 1: honestly u2 may have 2 to 5/2, after the lie 3/2 to 5/2."""
     case = of("tenants", MisreportKind.UNDER, speed=[[1], [2]], gpus=[[2, 1]], report=[[1]], liar=[[2]])
     honest, lying = ask_policy(oef.cooperative(), case.instance), ask_policy(oef.cooperative(), case.reported)
@@ -43,7 +43,7 @@ def test_a_lie_that_pays_in_some_optima_alone_refutes_nothing() -> None:
     assert no_gain(case, oef.cooperative()).slack >= 0
 
 
-def test_a_lie_that_pays_in_all_optima_refutes() -> None:
+def test_a_misreport_that_pays_in_all_optima_refutes() -> None:
     """u3 of (1, 1, 1), (1, 5, 6), (1, 3, 2) on GPUs 2, 3, 3 reports (1, 2, 2): 6 before, at least 23/3 after."""
     case = of(
         "tenants", MisreportKind.UNDER, speed=[[1, 1], [5, 6], [3, 2]], gpus=[[2, 3, 3]], report=[[2, 2]], liar=[[3]]

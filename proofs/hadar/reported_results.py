@@ -1,4 +1,4 @@
-"""Printed results: whether those that say the same agree, and what cannot be computed here."""
+"""Printed results: consistency of printed numbers, and claims that cannot be computed here."""
 
 from __future__ import annotations
 
