@@ -27,7 +27,7 @@ from hetopt.models.asrpt import (
     WCSWorkload,
 )
 from hetopt.models.asrpt.policies import NonPreemptivePolicy
-from hetopt.proofs.pipelines import staged_jobs
+from hetopt.proofs.strategies import staged_jobs
 from hetopt.simulation.environment import Environment
 from hetopt.simulation.server_changes import ServerChange
 from hetopt.stages.pipeline import Pipeline

@@ -18,7 +18,7 @@ from hetopt.models.asrpt.minimum_alpha import MinimumAlpha
 from hetopt.models.asrpt.minimum_cut import MinimumCut
 from hetopt.models.hadar.one_offer import offer_model
 from hetopt.models.hadar.schedules import schedules
-from hetopt.proofs.mixed_servers import mixed_instances
+from hetopt.proofs.strategies import mixed_instances
 from hetopt.stages.iteration_time import Asynchronous
 from hetopt.stages.job_graph import AllReduce
 from hetopt.tolerances import TRUSTED, scale

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hetopt import instances
 from hetopt.data.workload import Job, Stage
 from hetopt.errors import InvalidInstance
-from hetopt.proofs.pipelines import staged_jobs
+from hetopt.proofs.strategies import staged_jobs
 from hetopt.stages.job_graph import AllReduce, job_graph
 from hetopt.stages.pipeline import Pipeline
 from hetopt.tolerances import EQUAL
