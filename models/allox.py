@@ -19,7 +19,7 @@ from scipy.optimize import linear_sum_assignment
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidInstance
-from hetopt.models.queues.choosing import unstoppable
+from hetopt.models.queues.gpu_pool import unstoppable
 from hetopt.results.allocation import Plan
 from hetopt.results.certificate import Certificate
 

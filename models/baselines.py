@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from hetopt.data.entities import Entities, Floats, Kind, check_kind
 from hetopt.data.instance import Instance, present_entities
 from hetopt.formulations.formulation import Formulation
-from hetopt.models.fairness import SharingIncentive
-from hetopt.models.gavel.parts import TimeFraction
+from hetopt.models.fairness_components import SharingIncentive
+from hetopt.models.gavel.gavel_components import TimeFraction
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.compiled import capacity_violation
 from hetopt.results.allocation import Allocation, as_table

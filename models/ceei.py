@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from hetopt.formulations.formulation import Formulation
 from hetopt.models.concave import LogRate
-from hetopt.models.gavel.parts import TimeFraction
+from hetopt.models.gavel.gavel_components import TimeFraction
 
 __all__ = ["LogRate", "equal_budgets"]
 

@@ -20,7 +20,7 @@ from hetopt.results.allocation import Allocation
 
 
 @dataclass(frozen=True)
-class Trade:
+class GPUTrade:
     """``seller`` gives ``moved`` GPUs of type ``fast`` to ``buyer`` for ``moved * price`` GPUs of type ``slow``."""
 
     buyer: int
@@ -55,11 +55,11 @@ class GandivaFair:
         share, _ = self.trades(instance)
         return by_rule(_tenants(instance), share, "trading", time.perf_counter() - began), None
 
-    def trades(self, instance: Instance) -> tuple[Floats, list[Trade]]:
+    def trades(self, instance: Instance) -> tuple[Floats, list[GPUTrade]]:
         """(n, k) final GPUs, and the trades in order; GPUs that are useless to their owner stay idle."""
         entities = _tenants(instance)
         share = np.outer(entities.weight / entities.weight.sum(), entities.capacity)
-        done: list[Trade] = []
+        done: list[GPUTrade] = []
         for slow, fast in _pairs(entities.speed):
             gain = _gain(entities.speed[:, slow], entities.speed[:, fast])
             while (trade := _next_trade(gain, share, slow, fast)) is not None:
@@ -97,7 +97,7 @@ def _pairs(speed: Floats) -> list[tuple[int, int]]:
     return [(slow, fast) for _, slow, fast in sorted(found)]
 
 
-def _next_trade(gain: Floats, share: Floats, slow: int, fast: int) -> Trade | None:
+def _next_trade(gain: Floats, share: Floats, slow: int, fast: int) -> GPUTrade | None:
     """The next trade by the rule, or None if no trade is beneficial."""
     buyers = np.flatnonzero((share[:, slow] > 0) & ~np.isnan(gain))
     sellers = np.flatnonzero((share[:, fast] > 0) & ~np.isnan(gain))
@@ -108,7 +108,7 @@ def _next_trade(gain: Floats, share: Floats, slow: int, fast: int) -> Trade | No
         return None
     price = _price(gain, buyers[buyers != buyer], buyer, seller)
     moved = share[seller, fast] if price == 0 else min(share[seller, fast], share[buyer, slow] / price)
-    return Trade(buyer, seller, slow, fast, price, float(moved))
+    return GPUTrade(buyer, seller, slow, fast, price, float(moved))
 
 
 def _price(gain: Floats, others: NDArray[np.intp], buyer: int, seller: int) -> float:
@@ -121,7 +121,7 @@ def _price(gain: Floats, others: NDArray[np.intp], buyer: int, seller: int) -> f
     return float(max(finite.max(initial=0.0), gain[seller]))
 
 
-def _carry_out(trade: Trade, share: Floats) -> None:
+def _carry_out(trade: GPUTrade, share: Floats) -> None:
     """Move the GPUs; a tenant that gives all its GPUs is left with exactly 0."""
     buyer, seller, slow, fast = trade.buyer, trade.seller, trade.slow, trade.fast
     paid = trade.moved * trade.price

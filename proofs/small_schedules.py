@@ -16,11 +16,9 @@ from typing import Any
 import numpy as np
 
 from hetopt.errors import InvalidOption
-from hetopt.models.asrpt.fleet import Fleet
+from hetopt.models.asrpt.fleet import Fleet, PredictedJob, TypeOption
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
-from hetopt.models.asrpt.scheduler import NonPreemptive, ShortestRemaining
-from hetopt.models.asrpt.tasks import Choice, Task
-from hetopt.models.asrpt.virtual_machine import VirtualMachine
+from hetopt.models.asrpt.non_preemptive import NonPreemptiveScheduler, VirtualMachine, VirtualSRPTScheduler
 from hetopt.proofs.placements import every_placement
 from hetopt.stages.iteration_time import Asynchronous
 from hetopt.stages.pipeline import Pipeline
@@ -150,17 +148,17 @@ class SmallCase:
         return Fleet(self.servers, HeavyEdge(), Asynchronous())
 
     @cached_property
-    def tasks(self) -> tuple[Task, ...]:
+    def tasks(self) -> tuple[PredictedJob, ...]:
         """The jobs as the scheduler sees them."""
         timing = Asynchronous()
         made = []
         for i, job in enumerate(self.jobs):
             most = timing.most(job.pipeline, self.servers)
-            choice = Choice(0, job.pipeline, self.fleet.fewest(job.pipeline), most)
-            made.append(Task(f"job{i + 1}", job.pipeline.gpus, (choice,), job.predicted))
+            choice = TypeOption(0, job.pipeline, self.fleet.fewest(job.pipeline), most)
+            made.append(PredictedJob(f"job{i + 1}", job.pipeline.gpus, (choice,), job.predicted))
         return tuple(made)
 
-    def total(self, scheduler: NonPreemptive) -> Fraction:
+    def total(self, scheduler: NonPreemptiveScheduler) -> Fraction:
         """Gamma_A: sum of completion times under ``scheduler``, a new one on a copy of :attr:`fleet`."""
         work = {task.name: job.iterations for task, job in zip(self.tasks, self.jobs, strict=True)}
         coming = sorted(zip([job.arrival for job in self.jobs], range(len(self.jobs)), strict=True), reverse=True)
@@ -182,7 +180,7 @@ class SmallCase:
 
     def asrpt(self, heavy: Fraction, delay: Fraction) -> Fraction:
         """Gamma_A of A-SRPT."""
-        return self.total(ShortestRemaining([self.fleet.copy()], heavy, delay))
+        return self.total(VirtualSRPTScheduler([self.fleet.copy()], heavy, delay))
 
     def virtual(self, *, predicted: bool) -> Fraction:
         """OPT_A1, or with predicted iterations OPT_A~1: sum of completion times on the virtual machine."""

@@ -19,14 +19,14 @@ from hetopt.models.asrpt import (
     ASRPT,
     SPJF,
     SPWF,
+    ListPolicy,
     LocalSearch,
-    Ordered,
     Synchronous,
     WCSDuration,
     WCSSubTime,
     WCSWorkload,
 )
-from hetopt.models.asrpt.policies import NonPreemptivePolicy
+from hetopt.models.asrpt.asrpt_policies import NonPreemptivePolicy
 from hetopt.proofs.pipelines import staged_jobs
 from hetopt.simulation.environment import World
 from hetopt.simulation.server_changes import ServerChange
@@ -115,7 +115,7 @@ def test_baselines(instance: Instance, key: Any, conserving: bool) -> None:
     moments = [t for ran in machines.ran.values() for t in (ran.start, ran.end)]
     gaps = [abs(float(a - b)) for a in moments for b in moments if a != b]
     assume(not gaps or min(gaps) > EQUAL)
-    same(hetopt.simulate(Ordered(key=key, conserving=conserving), instance), machines)
+    same(hetopt.simulate(ListPolicy(key=key, conserving=conserving), instance), machines)
 
 
 class Asked:
@@ -265,7 +265,7 @@ def test_a_job_that_never_fits_stalls_and_is_named() -> None:
         hetopt.simulate(WCSSubTime(), Instance(cluster, jobs=jobs))
 
 
-class Twice(Ordered):
+class Twice(ListPolicy):
     """Starts the same job again."""
 
     def online(self, instance: Instance) -> Any:
@@ -289,8 +289,12 @@ def test_what_the_scheduler_says_is_checked() -> None:
         (lambda: ASRPT(mapper=LocalSearch), InvalidOption, "mapper is the class LocalSearch; give one of it"),  # type: ignore[arg-type]
         (lambda: ASRPT(mapper="local"), InvalidOption, "is 'local', which is no mapper; hetopt.registry.make_mapper"),  # type: ignore[arg-type]
         (lambda: SPJF(predictor=3), InvalidOption, "SPJF.predictor is 3, which is no predictor"),  # type: ignore[arg-type]
-        (lambda: Ordered(key="size"), InvalidOption, "Ordered.key is 'size'; it must be one of duration, workload"),  # type: ignore[arg-type]
-        (lambda: Ordered(conserving=1), InvalidOption, "Ordered.conserving is 1; it must be True or False"),  # type: ignore[arg-type]
+        (
+            lambda: ListPolicy(key="size"),
+            InvalidOption,
+            "ListPolicy.key is 'size'; it must be one of duration, workload",
+        ),  # type: ignore[arg-type]
+        (lambda: ListPolicy(conserving=1), InvalidOption, "ListPolicy.conserving is 1; it must be True or False"),  # type: ignore[arg-type]
     ],
 )
 def test_settings_out_of_range(make: Any, error: Any, message: str) -> None:

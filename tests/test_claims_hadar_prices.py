@@ -15,7 +15,7 @@ from ledger_cases import cases, kept_case
 import hetopt
 from hetopt import NotSolved
 from hetopt.models import hadar
-from hetopt.models.hadar.prices import step_factor
+from hetopt.models.hadar.price_functions import step_factor
 from hetopt.proofs.hadar import (
     claims,
     competitive,

@@ -18,7 +18,7 @@ from ledger_cases import cases, kept_case
 import hetopt
 from hetopt import InvalidOption, instances
 from hetopt.models import gavel, hadar, hadare
-from hetopt.models.hadare.policy import HadarE
+from hetopt.models.hadare.hadare_policy import HadarE
 from hetopt.proofs.hadar import claims, copies, example, forking, job_ids, table
 from hetopt.proofs.hadar.nodes import Nodes, nodes
 from hetopt.proofs.ledger.space import whole

@@ -16,8 +16,7 @@ from hetopt.errors import InvalidInstance, InvalidOption, SolverUnavailable
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.models.asrpt.local_search import LocalSearch
 from hetopt.models.asrpt.minimum_alpha import MinimumAlpha
-from hetopt.models.asrpt.minimum_cut import MinimumCut
-from hetopt.models.asrpt.partitions import MOST_REPLICAS, least_cuts
+from hetopt.models.asrpt.minimum_cut import MOST_REPLICAS, MinimumCut, least_cuts
 from hetopt.proofs.pipelines import servers_for, staged_jobs
 from hetopt.proofs.placements import every_placement, random_case
 from hetopt.solving.options import Options

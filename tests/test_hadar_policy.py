@@ -245,7 +245,7 @@ def test_committing_keeps_its_promises() -> None:
 def test_committing_is_the_offline_version_where_all_are_there_at_once() -> None:
     instance = Instance(MANY, jobs=jobs_of(2, 1, 2, 1, work=500))
     policy = hadar.Committing(12, 60.0, utility="weight", prices="proven")
-    offline = hadar.Irrevocable()(hadar.Problem.of(instance, 12, 60.0, "weight"))
+    offline = hadar.Irrevocable()(hadar.OfflineProblem.of(instance, 12, 60.0, "weight"))
     _, state = policy(instance)
     assert [own for own in state.schedules.values() if own] == list(offline.solved.schedules)
 

@@ -75,7 +75,7 @@ def test_a_job_says_which_is_its_own() -> None:
 def test_a_bad_utility_is_refused(utility: hadar.utilities.Utility, message: str) -> None:
     instance = hetopt.Instance.from_jobs([[1.0]], 1, [1], [1], round_seconds=1)
     with pytest.raises(InvalidOption, match=message):
-        hadar.Problem.of(instance, 3, 1.0, utility)
+        hadar.OfflineProblem.of(instance, 3, 1.0, utility)
 
 
 def test_bad_settings_are_refused() -> None:
@@ -92,11 +92,11 @@ def test_a_slow_rise_is_seen() -> None:
     """Each step is too small to count, all of them together are not."""
     instance = hetopt.Instance.from_jobs([[1.0]], 1, [1], [1], round_seconds=1)
     with pytest.raises(InvalidOption, match="increases from"):
-        hadar.Problem.of(instance, 400, 360.0, lambda _, s: 1e6 + s / 1000)
+        hadar.OfflineProblem.of(instance, 400, 360.0, lambda _, s: 1e6 + s / 1000)
 
 
 @pytest.mark.parametrize("utility", [lambda _, s: 1.0 if s < 3 else 0.0, lambda _, s: math.exp(-s)])
 def test_utilities_take_arrays(utility: hadar.utilities.Utility) -> None:
     instance = hetopt.Instance.from_jobs([[1.0]], 1, [1], [1], round_seconds=1)
     with pytest.raises(InvalidOption, match=r"of job 'j1' cannot be asked for an array of times: .*; it must take one"):
-        hadar.Problem.of(instance, 3, 1.0, utility)
+        hadar.OfflineProblem.of(instance, 3, 1.0, utility)

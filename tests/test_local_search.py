@@ -13,13 +13,22 @@ from hypothesis import strategies as st
 
 from hetopt.data.workload import Job, Stage
 from hetopt.errors import InvalidInstance, InvalidOption
-from hetopt.models.asrpt.contents import Room, Whole
-from hetopt.models.asrpt.exchanges import MOST_PARTS, Exchanges, Ways, _ways
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
-from hetopt.models.asrpt.local_search import LocalSearch
-from hetopt.models.asrpt.lookup import TIES, Lookup
+from hetopt.models.asrpt.local_search import (
+    MOST_FILLS,
+    MOST_PARTS,
+    TIES,
+    Exchanges,
+    LocalSearch,
+    RemovalTable,
+    SecondsTable,
+    _orders,
+    _ways,
+    fills,
+    packings,
+)
 from hetopt.models.asrpt.minimum_alpha import MinimumAlpha
-from hetopt.models.asrpt.packing import MOST_FILLS, _orders, fills, packings
+from hetopt.models.asrpt.placement_costs import PlacementCosts, Whole
 from hetopt.proofs.pipelines import servers_for, staged_jobs
 from hetopt.proofs.placements import every_placement, random_case
 from hetopt.stages.iteration_time import Asynchronous
@@ -29,26 +38,26 @@ from hetopt.tolerances import EQUAL
 
 
 @st.composite
-def placements(draw: st.DrawFn) -> tuple[Room, Whole]:
+def placements(draw: st.DrawFn) -> tuple[PlacementCosts, Whole]:
     """Servers that may differ in bandwidth, and (M, S) contents."""
     pipeline = Pipeline.of(draw(staged_jobs(most_gpus=7, slices=True, tokens=True)))
     servers = draw(servers_for(pipeline.gpus + draw(st.integers(0, 3)), most=3, alike=draw(st.booleans())))
     tables = list(every_placement(pipeline, servers))
     assume(tables)
     timing = draw(st.sampled_from([Asynchronous(), Asynchronous(0.5, 0.25)]))
-    return Room(pipeline, servers, timing), np.array(draw(st.sampled_from(tables))).T.copy()
+    return PlacementCosts(pipeline, servers, timing), np.array(draw(st.sampled_from(tables))).T.copy()
 
 
 @given(placements())
 def test_the_table_says_what_the_model_says(case: Any) -> None:
     room, x = case
-    lookup = Lookup(room)
+    lookup = SecondsTable(room)
     found = lookup.seconds.take(x @ lookup.strides + lookup.first)
     assert found == pytest.approx(room.seconds(x), rel=EQUAL, abs=EQUAL)
 
 
-def walk_from(room: Room, x: Whole) -> Exchanges:
-    return Exchanges(Ways(Lookup(room)), x)
+def walk_from(room: PlacementCosts, x: Whole) -> Exchanges:
+    return Exchanges(RemovalTable(SecondsTable(room)), x)
 
 
 @given(placements(), st.floats(0, 1))
@@ -90,12 +99,12 @@ def test_a_walk_is_where_its_exchanges_lead(case: Any, data: st.DataObject) -> N
         assert room.seconds(expected)[server, stage] == pytest.approx(seconds, rel=EQUAL, abs=EQUAL)
 
 
-def lateness(room: Room, x: Whole, aim: float) -> float:
+def lateness(room: PlacementCosts, x: Whole, aim: float) -> float:
     seconds = room.seconds(x)
     return float((np.maximum(seconds - aim, 0.0) + TIES * seconds).sum())
 
 
-def every_exchange(room: Room, x: Whole, server: int, stage: int) -> Any:
+def every_exchange(room: PlacementCosts, x: Whole, server: int, stage: int) -> Any:
     """All other contents of ``server`` and one more that both have room for, with another number near ``stage``."""
     free, slices = np.array(room.free), room.pipeline.slices
     for m in range(len(x)):
@@ -199,7 +208,7 @@ def test_of_a_crowded_server_few_replicas_are_taken_at_a_time() -> None:
     pipeline = chain([1] * 12)
     servers = Servers.alike([12, 12], gpus=12)
     x = np.array([[1] * 12, [0] * 12])
-    offered = list(walk_from(Room(pipeline, servers, Asynchronous()), x).best(0, 5, 0.0))
+    offered = list(walk_from(PlacementCosts(pipeline, servers, Asynchronous()), x).best(0, 5, 0.0))
     assert offered
     assert all(np.abs(exchange.gained).sum() == 1 for exchange in offered)
     assert MOST_PARTS < 2**12
@@ -239,5 +248,5 @@ def test_more_stages_than_bits() -> None:
 def test_jobs_too_large_for_a_table_are_still_placed() -> None:
     pipeline = chain([200, 200, 200])
     servers = Servers.alike([300, 300, 300], gpus=300)
-    assert not Lookup.fits(Room(pipeline, servers, Asynchronous()))
+    assert not SecondsTable.fits(PlacementCosts(pipeline, servers, Asynchronous()))
     assert LocalSearch()(pipeline, servers).replicas.sum() == 600

@@ -13,11 +13,10 @@ import hetopt
 from hetopt import Instance, Options
 from hetopt.formulations.formulation import Formulation
 from hetopt.models import oef
-from hetopt.models.fairness import EnvyFree, EqualRates
+from hetopt.models.fairness_components import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
-from hetopt.models.oef.balancing import balance, busiest, handed_out, smooth_prices
-from hetopt.models.oef.bundles import by_bundles, part_by_part
-from hetopt.models.oef.prices import by_prices
+from hetopt.models.oef.cooperative_method import by_bundles, part_by_part
+from hetopt.models.oef.noncooperative_method import balance, busiest, by_prices, handed_out, smooth_prices
 from hetopt.programs.compiled import Compiled
 from hetopt.programs.model import Component
 from hetopt.programs.point import Point

@@ -1,10 +1,10 @@
 """A-SRPT: where the stages of pipeline-parallel jobs go, and in which order jobs of predicted length run [ASRPT]."""
 
+from hetopt.models.asrpt.asrpt_policies import ASRPT, SPJF, SPWF, ListPolicy, WCSDuration, WCSSubTime, WCSWorkload
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.models.asrpt.local_search import LocalSearch
 from hetopt.models.asrpt.minimum_alpha import MinimumAlpha
 from hetopt.models.asrpt.minimum_cut import MinimumCut
-from hetopt.models.asrpt.policies import ASRPT, SPJF, SPWF, Ordered, WCSDuration, WCSSubTime, WCSWorkload
 from hetopt.stages.allreduce import AllReduce
 from hetopt.stages.iteration_time import Asynchronous, Synchronous
 from hetopt.stages.job_graph import job_graph
@@ -18,10 +18,10 @@ __all__ = [
     "AllReduce",
     "Asynchronous",
     "HeavyEdge",
+    "ListPolicy",
     "LocalSearch",
     "MinimumAlpha",
     "MinimumCut",
-    "Ordered",
     "Pipeline",
     "Servers",
     "Synchronous",

@@ -8,7 +8,7 @@ import numpy as np
 import pyomo.environ as pyo
 
 from hetopt.errors import InvalidInstance, NotSolved
-from hetopt.models.asrpt.contents import Whole
+from hetopt.models.asrpt.placement_costs import Whole
 from hetopt.programs.compiling import from_pyomo
 from hetopt.programs.point import Point, Status
 from hetopt.solving.backends import run

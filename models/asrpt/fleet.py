@@ -1,4 +1,4 @@
-"""Which GPUs are free while jobs come and go, and what a job would get of them."""
+"""Free GPUs of each GPU type while jobs start and end, candidate placements on them, and the jobs to be scheduled."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from hetopt.data.cluster import Cluster
+from hetopt.data.workload import Job, Stage
 from hetopt.errors import InvalidInstance
 from hetopt.stages.iteration_time import Timing
 from hetopt.stages.mapping import Mapper, answered
@@ -14,7 +16,7 @@ from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
 
 
-class Seat(NamedTuple):
+class ServerSlots(NamedTuple):
     """GPUs of one server for one job."""
 
     server: int
@@ -27,7 +29,7 @@ Mapped = tuple[tuple[tuple[int, ...], ...], Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Offer:
+class CandidatePlacement:
     """What a job would get now.
 
     Attributes
@@ -41,7 +43,7 @@ class Offer:
     """
 
     fleet: int
-    seats: tuple[Seat, ...]
+    seats: tuple[ServerSlots, ...]
     seconds: Any
 
 
@@ -77,7 +79,7 @@ class Fleet:
         made.free, made._with = list(self.free), [list(row) for row in self._with]
         return made
 
-    def offer(self, pipeline: Pipeline, *, consolidate: bool) -> Offer | None:
+    def offer(self, pipeline: Pipeline, *, consolidate: bool) -> CandidatePlacement | None:
         """GPUs for a job now, or None where there is no room.
 
         Parameters
@@ -100,7 +102,7 @@ class Fleet:
                 break
         return self._mapped(pipeline, seats)
 
-    def _for_slices(self, pipeline: Pipeline, consolidate: bool) -> Offer | None:
+    def _for_slices(self, pipeline: Pipeline, consolidate: bool) -> CandidatePlacement | None:
         seats: list[tuple[int, int]] = []
         offered = 0
         for m in self._in_order(consolidate):
@@ -110,16 +112,16 @@ class Fleet:
                 return offer
         return None
 
-    def on(self, pipeline: Pipeline, gpus: Sequence[tuple[int, int]]) -> Offer | None:
+    def on(self, pipeline: Pipeline, gpus: Sequence[tuple[int, int]]) -> CandidatePlacement | None:
         """The mapping of a job that has so many GPUs of these servers; None where slices do not fit there."""
         return self._mapped(pipeline, gpus)
 
-    def take(self, offer: Offer) -> None:
+    def take(self, offer: CandidatePlacement) -> None:
         """The GPUs of ``offer`` are in use from now on."""
         for seat in offer.seats:
             self._change(seat.server, -seat.gpus)
 
-    def release(self, offer: Offer) -> None:
+    def release(self, offer: CandidatePlacement) -> None:
         """They are free again."""
         for seat in offer.seats:
             self._change(seat.server, seat.gpus)
@@ -134,12 +136,12 @@ class Fleet:
         rows = self._with[:0:-1] if consolidate else self._with[1:]
         return (m for row in rows for m in row)
 
-    def _mapped(self, pipeline: Pipeline, gpus: Sequence[tuple[int, int]]) -> Offer | None:
+    def _mapped(self, pipeline: Pipeline, gpus: Sequence[tuple[int, int]]) -> CandidatePlacement | None:
         if pipeline.silent:
-            seats = tuple(Seat(m, n, (n,)) for m, n in gpus)
+            seats = tuple(ServerSlots(m, n, (n,)) for m, n in gpus)
             if (known := self._known.get(pipeline)) is None:
                 known = self._known[pipeline] = (), self.timing.least(pipeline, self.servers)
-            return Offer(self.position, seats, known[1])
+            return CandidatePlacement(self.position, seats, known[1])
         order = sorted(gpus, key=lambda seat: -seat[1])
         pattern = tuple(n for _, n in order)
         key = (pipeline, pattern) if self._alike else (pipeline, pattern, tuple(self._kind[m] for m, _ in order))
@@ -151,11 +153,11 @@ class Fleet:
         columns, seconds = known
         slices = pipeline.slice_counts
         seats = tuple(
-            Seat(m, sum(n * t for n, t in zip(own, slices, strict=True)), own)
+            ServerSlots(m, sum(n * t for n, t in zip(own, slices, strict=True)), own)
             for (m, _), own in zip(order, columns, strict=True)
             if any(own)
         )
-        return Offer(self.position, seats, seconds)
+        return CandidatePlacement(self.position, seats, seconds)
 
     def _map(
         self, pipeline: Pipeline, order: Sequence[tuple[int, int]]
@@ -179,3 +181,95 @@ class Fleet:
         empty._known = self._known
         offer = empty.offer(pipeline, consolidate=True)
         return None if offer is None else offer.seconds
+
+
+@dataclass(frozen=True, eq=False)
+class TypeOption:
+    """A job on one GPU type.
+
+    Attributes
+    ----------
+    fleet:
+        Position of the type's fleet.
+    pipeline:
+        Its stages there.
+    least, most:
+        alpha~_min and alpha_max: seconds of one iteration on the fewest servers, and with all replicas apart.
+    """
+
+    fleet: int
+    pipeline: Pipeline
+    least: Any
+    most: Any
+
+
+@dataclass(frozen=True, eq=False)
+class PredictedJob:
+    """One job.
+
+    Attributes
+    ----------
+    name:
+        Of the job.
+    gpus:
+        g_i.
+    choices:
+        GPU types that it may run on, the fastest first.
+    predicted:
+        Iterations that it is expected to take, n~_i.
+    """
+
+    name: str
+    gpus: int
+    choices: tuple[TypeOption, ...]
+    predicted: Any
+
+    @property
+    def seconds(self) -> Any:
+        """Predicted duration, n~ alpha~_min, on its fastest type."""
+        return self.predicted * self.choices[0].least
+
+
+class TypeOptions:
+    """Makes :class:`TypeOption` objects; jobs of the same stages and speeds share them."""
+
+    def __init__(self, cluster: Cluster, fleets: Sequence[Fleet | None]) -> None:
+        """``fleets``: one for each GPU type of the cluster in order; None where it has no GPU of a type."""
+        self.cluster, self.fleets = cluster, fleets
+        self._kept: dict[tuple[Any, ...], tuple[tuple[Stage, ...], tuple[TypeOption, ...]]] = {}
+
+    def of(self, job: Job) -> tuple[TypeOption, ...]:
+        """The GPU types that ``job`` may run on, the fastest first, then in the cluster's order; none where those that
+        it could run on have no GPUs now, say because servers are drained.
+
+        Raises
+        ------
+        InvalidInstance
+            None of them has room for it, however empty.
+        """
+        speeds = tuple(job.throughput.items())
+        key = (id(job.stages) if job.stages else job.demand, speeds, job.memory_bytes)  # hashing stages takes long
+        if key not in self._kept:
+            self._kept[key] = job.stages, self._made(job)  # the stages are kept so that no others get their id
+        return self._kept[key][1]
+
+    def _made(self, job: Job) -> tuple[TypeOption, ...]:
+        found, able = [], False
+        for i, (t, fleet) in enumerate(zip(self.cluster.gpu_types, self.fleets, strict=True)):
+            speed = job.throughput.get(t.name, 0.0)
+            too_large = t.memory_bytes is not None and job.memory_bytes > t.memory_bytes
+            if fleet is None or speed <= 0 or too_large:
+                continue
+            able = True
+            if fleet.total < job.demand:
+                continue
+            pipeline = Pipeline.of(job, t.name)
+            if (least := fleet.fewest(pipeline)) is not None:
+                most = fleet.timing.most(pipeline, fleet.servers)
+                found.append((-speed, i, TypeOption(i, pipeline, least, most)))
+        if able and not found:
+            raise InvalidInstance(
+                f"jobs[{job.name!r}] needs {job.demand} GPUs of one type, and memory and servers for its stages; "
+                "the cluster never has room for it"
+            )
+        return tuple(choice for *_, choice in sorted(found, key=lambda row: row[:2]))

@@ -1,18 +1,26 @@
-"""Better than Heavy-Edge: replicas exchanged between two servers at a time, judged by the iteration itself."""
+"""Local search for GPU mappings: exchange replicas between two servers at a time, judged by the iteration time.
+
+Its parts, in this order: a table of the seconds of every stage by the contents of a server; the exchanges between one
+server and the others, evaluated at once; initial placements; the search itself.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import accumulate
+from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
 from hetopt.checks import at_least
+from hetopt.data.entities import Floats
 from hetopt.errors import InvalidInstance, InvalidOption
-from hetopt.models.asrpt.contents import Room, Whole
-from hetopt.models.asrpt.exchanges import Exchanges, Ways
 from hetopt.models.asrpt.heavy_edge import heavy_edge, taken
-from hetopt.models.asrpt.lookup import Lookup
-from hetopt.models.asrpt.packing import fills, packings
+from hetopt.models.asrpt.placement_costs import PlacementCosts, Whole
 from hetopt.stages.allreduce import AllReduce, algorithm
 from hetopt.stages.iteration_time import Asynchronous
 from hetopt.stages.job_graph import job_graph
@@ -20,6 +28,420 @@ from hetopt.stages.mapping import GPUMapping, Stopwatch, check_room, in_order
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
 from hetopt.tolerances import PROVEN
+
+TIES = 0.001
+"""Of what seconds that are not late count: small enough to decide between equals only."""
+
+MOST_ENTRIES = 4_000_000
+"""Of a table of seconds; jobs that need a larger one (three neighbouring stages with more than 100 replicas each on
+servers of more than 100 GPUs) are not searched."""
+
+
+class SecondsTable:
+    """Seconds of every stage by how many replicas of it and of its neighbours are on a server.
+
+    The place in the table is linear in the contents of a server, so also in what it is given: ``contents @ strides``
+    plus ``first`` says where to look up each of its stages.
+
+    Attributes
+    ----------
+    seconds:
+        (E,) of all stages on all kinds of servers; 0 where nothing of the stage is there.
+    strides:
+        (S, S) how far a replica of the first stage moves the place of the second.
+    first:
+        (M, S) places of the stages of an empty server.
+    """
+
+    def __init__(self, room: PlacementCosts) -> None:
+        self.room, counts = room, self._counts(room)
+        sizes = counts[:-2] * counts[1:-1] * counts[2:]  # by the stage before, the stage itself, the stage after
+        own, after = counts[2:], np.ones(len(room.pipeline) - 1, dtype=np.int64)
+        self.strides = np.diag(own) + np.diag((counts[1:-1] * own)[1:], 1) + np.diag(after, -1)
+        self.first = np.cumsum(sizes) - sizes + np.array(room.kind)[:, None] * int(sizes.sum())
+        count, first = np.arange(max(counts.tolist())), 0
+        self.seconds: Floats = np.empty(int(sizes.sum()) * len(room.costs))
+        around = list(zip(counts.tolist(), counts[1:].tolist(), counts[2:].tolist(), strict=False))
+        for costs in room.costs:
+            before = np.append(0.0, np.diagonal(costs.saving, -1))[:, None] * count
+            after = np.append(np.diagonal(costs.saving, 1), 0.0)[:, None] * count
+            for s, (p, n, q) in enumerate(around):
+                found = self.seconds[first : first + p * n * q].reshape(p, n, q)
+                np.subtract(costs.base[s, :n, None] - after[s, :q], before[s, :p, None, None], out=found)
+                found[:, 0] = 0.0
+                first += p * n * q
+        self._aim, self._late = np.nan, self.seconds
+
+    def late(self, aim: float) -> Floats:
+        """(E,) by how many seconds each entry is later than ``aim``, and of equals less where it is shorter."""
+        if aim != self._aim:
+            self._aim, self._late = aim, np.maximum(self.seconds - aim, 0.0) + TIES * self.seconds
+        return self._late
+
+    @staticmethod
+    def fits(room: PlacementCosts) -> bool:
+        """Whether the table has at most :data:`MOST_ENTRIES`."""
+        counts = SecondsTable._counts(room).astype(float)
+        return float((counts[:-2] * counts[1:-1] * counts[2:]).sum()) * len(room.costs) <= MOST_ENTRIES
+
+    @staticmethod
+    def _counts(room: PlacementCosts) -> Whole:
+        """(S+2,) how many different numbers of replicas of each stage a server can have; 1 beyond both ends."""
+        inner = np.minimum(room.pipeline.replicas, max(room.free)) + 1
+        return np.concatenate([[1], inner, [1]]).astype(np.int64)
+
+
+MOST_PARTS = 32
+"""Ways to take replicas from a server that are tried: all of them, or else those with the fewest replicas."""
+
+FEW = 10
+"""The best exchanges that are offered; of worse ones the walk would hardly return."""
+
+NOTHING = 1 << 62
+"""As stages: taking none on both sides is no exchange."""
+
+
+class Removals(NamedTuple):
+    """n ways to take replicas from a server; the first takes none.
+
+    Attributes
+    ----------
+    there:
+        Stages that it has.
+    ways:
+        (n, those stages) replicas that are taken.
+    table:
+        (n, 2 S + 2) by how far that moves the places of all stages, and where these are then; GPUs that it takes, and
+        that are free then.
+    stages:
+        (n,) those of which some are taken, as bits.
+    """
+
+    there: Whole
+    ways: Whole
+    table: Whole
+    stages: Whole
+
+
+class RemovalTable:
+    """All :class:`Removals`; walks on the same servers share them.
+
+    Attributes
+    ----------
+    near:
+        (S,) each stage and its neighbours, as bits.
+    empty, placed:
+        (M, 2 S + 2) and (S, 2 S + 2): what the first row of :attr:`Removals.table` is for empty servers, and how much
+        each replica that is there adds to it.
+    """
+
+    def __init__(self, lookup: SecondsTable) -> None:
+        self.lookup, self.room = lookup, lookup.room
+        slices, zero = self.room.pipeline.slices, np.zeros_like(lookup.strides)
+        # beyond 62 stages two share a bit, and some exchanges are left out
+        self.bit = 1 << (np.arange(len(slices)) % 62)
+        self.near = self.bit.copy()
+        self.near[:-1] |= self.bit[1:]
+        self.near[1:] |= self.bit[:-1]
+        self.placed = np.column_stack([zero, lookup.strides, zero[0], -slices])
+        self.taken = np.column_stack([lookup.strides, -lookup.strides, slices, slices])
+        self.empty = np.zeros((len(self.room.free), self.placed.shape[1]), dtype=np.int64)
+        self.empty[:, len(slices) : -2], self.empty[:, -1] = lookup.first, self.room.free
+        self._known: dict[tuple[bytes, tuple[int, int]], Removals] = {}
+
+    def of(self, m: int, contents: Whole, none: Whole) -> Removals:
+        """What can be taken from server m with (S,) contents; ``none`` is the row of taking none."""
+        key = contents.tobytes(), self.room.like(m)
+        if key not in self._known:
+            there = contents.nonzero()[0]
+            ways, some = _ways(tuple(contents[there].tolist()))
+            stages = some @ self.bit[there]
+            stages[0] = NOTHING
+            self._known[key] = Removals(there, ways, ways @ self.taken[there] + none, stages)
+        return self._known[key]
+
+
+class Exchange(NamedTuple):
+    """What one server gives to another and gets from it.
+
+    Attributes
+    ----------
+    server, partner:
+        Positions of the two.
+    gained:
+        (S,) replicas that the server has more of afterwards, and the partner fewer.
+    """
+
+    server: int
+    partner: int
+    gained: Whole
+
+
+class Exchanges:
+    """A placement, and all exchanges between one of its servers and the others that can speed up a stage of it.
+
+    Both give some of their replicas, none of a stage of which they get some. Empty servers that are equal count once.
+
+    Parameters
+    ----------
+    x:
+        (M, S) contents of the servers to begin with.
+
+    Attributes
+    ----------
+    x, place:
+        (M, S) contents, and where their stages are in the lookup.
+    """
+
+    def __init__(self, ways: RemovalTable, x: Whole) -> None:
+        self.ways, self.lookup = ways, ways.lookup
+        self.x, self.none = x.copy(), ways.empty + x @ ways.placed
+        self.place = self.none[:, x.shape[1] : -2]
+        self.parts = [ways.of(m, *rows) for m, rows in enumerate(zip(self.x, self.none, strict=True))]
+        self.alike = [ways.room.like(m) for m in range(len(x))]
+        self.ones = np.ones(2 * x.shape[1])  # a product with it is the fastest sum of short rows
+
+    def slowest(self) -> tuple[float, int, int]:
+        """Seconds of an iteration, and the server and the stage that hold it up."""
+        seconds = self.lookup.seconds.take(self.place)
+        worst = int(seconds.argmax())
+        return float(seconds.take(worst)), *divmod(worst, seconds.shape[1])
+
+    def best(self, server: int, stage: int, aim: float) -> Iterator[Exchange]:
+        """The :data:`FEW` best of ``server`` that it and its partner have room for: with the least lateness after.
+
+        Only those that give or get something of ``stage`` or of its neighbours: nothing else changes its seconds.
+
+        Parameters
+        ----------
+        aim:
+            Stages that take longer are late, in seconds; see :meth:`SecondsTable.late`.
+        """
+        stages, late, touched = self.x.shape[1], self.lookup.late(aim), self.ways.near[stage]
+        give, partners = self.parts[server], self._partners(server)
+        take = [self.parts[m] for m in partners]
+        if not partners:
+            return
+        sizes = [len(parts.stages) for parts in take]
+        ends = list(accumulate(sizes))
+        before = (late.take(self.place.take(partners, axis=0)) @ self.ones[:stages]).repeat(sizes)
+        theirs = np.concatenate([parts.table for parts in take])
+        what, my_what = np.concatenate([parts.stages for parts in take]), give.stages[:, None]
+        allowed = what & my_what == 0
+        allowed &= (what & touched != 0) | (my_what & touched != 0)
+        allowed &= give.table[:, -2:-1] <= theirs[:, -1]
+        allowed &= give.table[:, -1:] >= theirs[:, -2]
+        i, j = np.divmod(allowed.ravel().nonzero()[0], ends[-1])
+        mine = np.concatenate([give.table[:, stages:-2], give.table[:, :stages]], axis=1)
+        total = late.take(theirs[:, :-2].take(j, axis=0) + mine.take(i, axis=0)) @ self.ones - before.take(j)
+        for _ in range(min(FEW, len(total))):
+            e = int(total.argmin())
+            total[e] = np.inf
+            n = bisect_right(ends, int(j[e]))
+            gained = np.zeros(stages, dtype=np.int64)
+            gained[take[n].there] = take[n].ways[j[e] - ends[n]]
+            gained[give.there] -= give.ways[i[e]]
+            yield Exchange(server, partners[n], gained)
+
+    def after(self, exchange: Exchange) -> Whole:
+        """(M, S) contents once it is made."""
+        x = self.x.copy()
+        x[exchange.server] += exchange.gained
+        x[exchange.partner] -= exchange.gained
+        return x
+
+    def make(self, exchange: Exchange) -> None:
+        """Let the two servers exchange that."""
+        server, partner, gained = exchange
+        moved = gained @ self.ways.placed
+        self.x[server] += gained
+        self.x[partner] -= gained
+        self.none[server] += moved
+        self.none[partner] -= moved
+        for m in (server, partner):
+            self.parts[m] = self.ways.of(m, self.x[m], self.none[m])
+
+    def _partners(self, server: int) -> list[int]:
+        found, empty = [], set()
+        for m, parts in enumerate(self.parts):
+            if m != server:
+                if len(parts.there):
+                    found.append(m)
+                elif self.alike[m] not in empty:
+                    found.append(m)
+                    empty.add(self.alike[m])
+        return found
+
+
+@lru_cache(maxsize=4096)
+def _ways(contents: tuple[int, ...]) -> tuple[Whole, Whole]:
+    """(n, stages) numbers of replicas to take, at most so many of each; and 1 where there are some.
+
+    All, or as many as there are of up to a number of replicas without being more than :data:`MOST_PARTS`.
+    """
+    shape = tuple(n + 1 for n in contents)
+    if prod(shape) <= MOST_PARTS:
+        ways = np.indices(shape).reshape(len(shape), prod(shape)).T.copy()
+        return ways, np.minimum(ways, 1)
+    sizes = np.ones(1)  # how many ways there are to take so many replicas in all
+    for n in contents:
+        sizes = np.convolve(sizes[: MOST_PARTS + 1], np.ones(n + 1))
+    most = max(1, int((sizes.cumsum() <= MOST_PARTS).sum()) - 1)
+    one = np.eye(len(contents), dtype=np.int64)
+    levels = [np.zeros((1, len(contents)), dtype=np.int64), one]
+    for _ in range(most - 1):
+        more = (levels[-1][:, None, :] + one).reshape(-1, len(contents))
+        levels.append(np.unique(more[(more <= contents).all(axis=1)], axis=0))
+    ways = np.vstack(levels)
+    return ways, np.minimum(ways, 1)
+
+
+MOST_GROUPINGS = 6
+"""Of more ways to group the stages, every second, third … is packed: beyond that they hardly differ."""
+
+
+def packings(pipeline: Pipeline, room: PlacementCosts) -> list[Whole]:
+    """(M, S) contents of a few placements.
+
+    Neighbouring stages are joined in groups, those first that would lose most apart; after each join the groups are
+    packed into the fullest server that has room, once the largest group first, once the one that loses most when
+    split. Groups without room in one server are split. Placements that slices make impossible are left out.
+    """
+    gpus = (pipeline.replicas * pipeline.slices).tolist()
+    split, made = _split_losses(pipeline, room), []
+    for groups in _groupings(pipeline, room):
+        size = [sum(gpus[group.start : group.stop]) for group in groups]
+        loss = [max(split[group.start : group.stop]) for group in groups]
+        for key in (size, loss):
+            order = sorted(range(len(groups)), key=key.__getitem__, reverse=True)
+            if (packed := _packed(pipeline, room.free, [(groups[g], size[g]) for g in order])) is not None:
+                made.append(packed)
+    return made
+
+
+def _groupings(pipeline: Pipeline, room: PlacementCosts) -> list[list[range]]:
+    """Stages in groups: first each its own, then with more and more joins."""
+    gpus, largest = (pipeline.replicas * pipeline.slices).tolist(), max(room.free)
+    joined = [False] * (len(pipeline) - 1)  # whether stages s and s + 1 are in one group
+    made = [joined.copy()]
+    for s in np.argsort(-_apart(pipeline, room), kind="stable").tolist():
+        first, last = s, s + 1
+        while first and joined[first - 1]:
+            first -= 1
+        while last < len(joined) and joined[last]:
+            last += 1
+        if sum(gpus[first : last + 1]) <= largest:
+            joined[s] = True
+            made.append(joined.copy())
+    return [_groups(joined) for joined in made[:: -(-len(made) // MOST_GROUPINGS)]]
+
+
+def _groups(joined: Sequence[bool]) -> list[range]:
+    ends = [s + 1 for s, together in enumerate(joined) if not together] + [len(joined) + 1]
+    return [range(first, end) for first, end in zip([0, *ends], ends, strict=False)]
+
+
+def _apart(pipeline: Pipeline, room: PlacementCosts) -> Floats:
+    """(S-1) seconds of a stage or the next, whichever is slower, whole on one server with its other neighbour only."""
+    base, saving, k = room.costs[0].base, room.costs[0].saving, pipeline.replicas
+    whole = base[np.arange(len(k)), k]
+    here, after = whole[:-1].copy(), whole[1:].copy()
+    here[1:] -= np.diagonal(saving, -1)[:-1] * k[:-2]
+    after[:-1] -= np.diagonal(saving, 1)[1:] * k[2:]
+    return np.maximum(here, after)
+
+
+def _split_losses(pipeline: Pipeline, room: PlacementCosts) -> list[float]:
+    """Of each stage, seconds with half of its replicas on a server; 0 with one replica."""
+    found: list[float] = room.costs[0].base[np.arange(len(pipeline)), pipeline.replicas // 2].tolist()
+    return found
+
+
+def _packed(pipeline: Pipeline, free: Sequence[int], groups: list[tuple[range, int]]) -> Whole | None:
+    many = len(free)
+    room = sorted(n * many + m for m, n in enumerate(free))  # what is left and where, fullest server first
+    stages: list[int] = []
+    servers: list[int] = []
+    late = []
+    for group, size in groups:
+        if (at := bisect_left(room, size * many)) == len(room):
+            late.append(group)
+            continue
+        left = room.pop(at)
+        stages.extend(group)
+        servers.extend([left % many] * len(group))
+        insort(room, left - size * many)
+    x = np.zeros((many, len(pipeline)), dtype=np.int64)
+    x[servers, stages] = pipeline.replicas[stages]
+    if late:
+        of = {left % many: left // many for left in room}
+        if not all(_split(pipeline, x, of, group) for group in late):
+            return None
+    return x
+
+
+def _split(pipeline: Pipeline, x: Whole, room: dict[int, int], group: range) -> bool:
+    """Fill the servers with most room with the stages of ``group``, in order; False where a replica fits nowhere."""
+    m = max(sorted(room), key=room.__getitem__)
+    for s in group:
+        left, slices = int(pipeline.replicas[s]), int(pipeline.slices[s])
+        while left:
+            if room[m] < slices:
+                m = max(sorted(room), key=room.__getitem__)
+            n = min(left, room[m] // slices)
+            if not n:
+                return False
+            x[m, s] += n
+            room[m] -= n * slices
+            left -= n
+    return True
+
+
+MOST_FILLS, ENTRIES = 32, 4_000
+"""At most so many random orders of servers are filled, and of large clusters no more than make so many numbers."""
+
+
+def fills(pipeline: Pipeline, room: PlacementCosts) -> list[Whole]:
+    """(M, S) contents of one more placement, where there is room for it.
+
+    Where replicas are equally large: the best of many, each with the servers in random order (always the same) and
+    the stages in theirs, first fit. Else the largest replicas first, first fit.
+    """
+    slices = pipeline.slices.tolist()
+    if min(slices) < max(slices):
+        return _largest_first(pipeline, room.free)
+    most = np.array(room.free) // max(slices)
+    if most.sum() < pipeline.replicas.sum():
+        return []
+    many = min(MOST_FILLS, 1 + ENTRIES // (len(most) * len(pipeline)))
+    order = _orders(many, len(most))
+    servers, stages = most[order].cumsum(axis=1)[..., None], pipeline.replicas.cumsum()
+    # both lined up by their ends: a server holds of a stage what they overlap
+    inside = np.minimum(servers, stages)
+    inside -= np.maximum(servers - most[order][..., None], stages - pipeline.replicas)
+    contents = np.empty_like(inside)
+    contents[np.arange(many)[:, None], order] = np.maximum(inside, 0)
+    return [contents[room.iteration(contents).argmin()]]
+
+
+@lru_cache(maxsize=256)
+def _orders(many: int, servers: int) -> Whole:
+    """(many, servers) orders of so many servers."""
+    return np.random.default_rng(0).random((many, servers)).argsort(axis=1)
+
+
+def _largest_first(pipeline: Pipeline, free: Sequence[int]) -> list[Whole]:
+    x, left = np.zeros((len(free), len(pipeline)), dtype=np.int64), list(free)
+    for s in (-pipeline.slices).argsort(kind="stable").tolist():
+        k, slices = int(pipeline.replicas[s]), int(pipeline.slices[s])
+        for m, n in enumerate(left):
+            x[m, s] = min(k, n // slices)
+            left[m] -= int(x[m, s]) * slices
+            k -= int(x[m, s])
+        if k:
+            return []
+    return [x]
+
 
 AIM = 0.97
 """Stages count as late from this part of the best iteration found; tuned on random jobs, where 0.95 to 0.99 are about
@@ -40,8 +462,9 @@ class LocalSearch:
     can speed this up: moves and swaps of any number of replicas (of crowded servers, of few). That with which least is
     too slow is taken, also where it is worse than before, but never a placement that has been seen. The starts are the
     mapping of Heavy-Edge, packings of whole stages and servers filled in random order
-    (:mod:`hetopt.models.asrpt.packing`), most promising first. It is never worse than Heavy-Edge, and stops early where
-    a bound proves that nothing is better. The same input always gives the same mapping, unless there is a time limit.
+    (:mod:`hetopt.models.asrpt.local_search`), most promising first. It is never worse than Heavy-Edge, and stops early
+    where a bound proves that nothing is better. The same input always gives the same mapping, unless there is a time
+    limit.
 
     Parameters
     ----------
@@ -86,7 +509,7 @@ class LocalSearch:
         """
         watch = Stopwatch()
         check_room(pipeline, servers)
-        graph, room = job_graph(pipeline, self.allreduce), Room(pipeline, servers, self.timing)
+        graph, room = job_graph(pipeline, self.allreduce), PlacementCosts(pipeline, servers, self.timing)
         starts = packings(pipeline, room) + fills(pipeline, room)
         first = None
         try:
@@ -95,7 +518,7 @@ class LocalSearch:
         except InvalidInstance:  # the others may find room for slices
             if not starts:
                 raise
-        search = _Search(room, self.steps, watch, np.inf if self.time_limit is None else self.time_limit)
+        search = _Descents(room, self.steps, watch, np.inf if self.time_limit is None else self.time_limit)
         best = search.run(starts)
         server = in_order(best.T) if first is None or best is not starts[0] else first
         proven = search.value <= room.bound * (1 + PROVEN)
@@ -103,8 +526,8 @@ class LocalSearch:
         return GPUMapping(graph, servers, server, self.timing, "local", room.bound, status, watch.seconds)
 
 
-class _Search:
-    def __init__(self, room: Room, steps: int, watch: Stopwatch, time_limit: float) -> None:
+class _Descents:
+    def __init__(self, room: PlacementCosts, steps: int, watch: Stopwatch, time_limit: float) -> None:
         self.room, self.left, self.watch, self.time_limit = room, steps, watch, time_limit
         self.seen: set[bytes] = set()
         self.value, self.best = np.inf, np.empty(0, dtype=np.int64)
@@ -115,9 +538,9 @@ class _Search:
         values = seconds.max(axis=(1, 2))
         first = int(values.argmin())
         self.value, self.best = float(values[first]), starts[first]
-        if self._done() or not Lookup.fits(self.room):
+        if self._done() or not SecondsTable.fits(self.room):
             return self.best
-        self.ways = Ways(Lookup(self.room))
+        self.ways = RemovalTable(SecondsTable(self.room))
         late = np.maximum(seconds - PROMISING * self.value, 0.0).sum(axis=(1, 2))
         tried: set[float] = set()
         for i in late.argsort(kind="stable").tolist():

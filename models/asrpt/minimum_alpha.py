@@ -10,9 +10,9 @@ import numpy as np
 import pyomo.environ as pyo
 
 from hetopt.errors import InvalidOption
-from hetopt.models.asrpt.contents import Room, Whole
 from hetopt.models.asrpt.exact_mapping import first_servers_first, one_minute, settled, solve_from, started
 from hetopt.models.asrpt.local_search import LocalSearch
+from hetopt.models.asrpt.placement_costs import PlacementCosts, Whole
 from hetopt.programs.mathematics import Mathematics, described
 from hetopt.programs.model import linear
 from hetopt.solving.options import Options
@@ -117,8 +117,8 @@ MATHEMATICS = Mathematics.read(
 class MinimumAlpha:
     """Minimise the iteration time of [ASRPT, eq. 7] over all mappings; ``print(MinimumAlpha().mathematics)`` shows how.
 
-    Only counts matter (:mod:`hetopt.models.asrpt.contents`), so replicas of a stage are interchangeable. Choices that
-    are slower than the start even with the best neighbours on the same server are left out.
+    Only counts matter (:mod:`hetopt.models.asrpt.placement_costs`), so replicas of a stage are interchangeable. Choices
+    that are slower than the start even with the best neighbours on the same server are left out.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ class MinimumAlpha:
             The solver is unknown, not installed or not licensed.
         """
         watch = Stopwatch()
-        start, room = started(self.start, pipeline, servers), Room(pipeline, servers, self.timing)
+        start, room = started(self.start, pipeline, servers), PlacementCosts(pipeline, servers, self.timing)
         bound, status, counts = room.bound, "time_limit", start
         if start is None or room.iteration(start.T) > bound * (1 + PROVEN):
             model = _model(room, start)
@@ -182,14 +182,14 @@ class MinimumAlpha:
 
         Indices of stages count from 1, those of servers from 0; ``model.unit`` is u in seconds.
         """
-        return _model(Room(pipeline, servers, self.timing), started(self.start, pipeline, servers))
+        return _model(PlacementCosts(pipeline, servers, self.timing), started(self.start, pipeline, servers))
 
 
 Counted = tuple[int, Any]
 """(number of replicas, the binary variable of this choice)."""
 
 
-def _model(room: Room, given: Whole | None) -> Any:
+def _model(room: PlacementCosts, given: Whole | None) -> Any:
     largest = int(room.pipeline.replicas.argmax())
     start = None if given is None else first_servers_first(given, room.servers, largest)
     pipeline, stages, servers = room.pipeline, range(len(room.pipeline)), range(len(room.free))
@@ -228,11 +228,11 @@ def _model(room: Room, given: Whole | None) -> Any:
     return model
 
 
-def _stage_rows(model: Any, room: Room, here: list[list[list[Counted]]], s: int, m: int, unit: float) -> None:
+def _stage_rows(model: Any, room: PlacementCosts, here: list[list[list[Counted]]], s: int, m: int, unit: float) -> None:
     """Rows for one stage on one server: one count, its iteration time, and the neighbours that it requires.
 
-    Neighbours can cost a stage up to ``worst`` (:meth:`~hetopt.models.asrpt.contents.Costs.worst`), which is subtracted
-    if the stage is absent.
+    Neighbours can cost a stage up to ``worst`` (:meth:`~hetopt.models.asrpt.placement_costs.StageSeconds.worst`), which
+    is subtracted if the stage is absent.
     """
     own, cost = here[s][m], room.costs[room.kind[m]]
     model.one[s + 1, m] = linear((1, y) for _, y in own) <= 1
@@ -244,7 +244,7 @@ def _stage_rows(model: Any, room: Room, here: list[list[list[Counted]]], s: int,
         model.beside[s + 1, m] = linear([*beside, *lacking]) >= -PROVEN - worst
 
 
-def _order_rows(model: Any, room: Room, here: list[list[list[Counted]]]) -> None:
+def _order_rows(model: Any, room: PlacementCosts, here: list[list[list[Counted]]]) -> None:
     """Symmetry breaking: equal servers in descending order of their replicas of the largest stage."""
     first = here[int(room.pipeline.replicas.argmax())]
     for key in sorted({room.like(m) for m in range(len(room.free))}):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -11,20 +11,67 @@ from typing import Any
 import numpy as np
 import pyomo.environ as pyo
 
-from hetopt.models.asrpt.contents import Whole
+from hetopt.errors import InvalidOption
 from hetopt.models.asrpt.exact_mapping import first_servers_first, one_minute, settled, solve_from, started
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.models.asrpt.minimum_alpha import REDUCED, STAGES
-from hetopt.models.asrpt.partitions import least_cuts
+from hetopt.models.asrpt.placement_costs import Whole
 from hetopt.programs.mathematics import Mathematics, described
 from hetopt.programs.model import linear
 from hetopt.solving.options import Options
-from hetopt.stages.allreduce import AllReduce, algorithm
+from hetopt.stages.allreduce import AllReduce, algorithm, multiplicities
 from hetopt.stages.iteration_time import Asynchronous, Timing
 from hetopt.stages.job_graph import JobGraph, job_graph
 from hetopt.stages.mapping import GPUMapping, Mapper, Stopwatch, in_order
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
+
+Sizes = tuple[int, ...]
+"""Sizes of the parts, largest first."""
+
+MOST_REPLICAS = 10
+"""Trees of so many replicas have 115,975 partitions, which take a second; of one more, six times as many."""
+
+
+@cache
+def least_cuts(replicas: int, algorithm: AllReduce) -> Mapping[Sizes, tuple[int, tuple[int, ...]]]:
+    """Sizes -> (halves of the AllReduce's bytes that must cross, part of each replica); parts in the order of sizes.
+
+    Raises
+    ------
+    InvalidOption
+        More replicas than can be enumerated.
+    """
+    if replicas > MOST_REPLICAS:
+        raise InvalidOption(
+            f"a stage has {replicas} replicas; the least cuts of AllReduce trees are enumerated up to {MOST_REPLICAS}. "
+            "Use allreduce='ring', or Heavy-Edge"
+        )
+    edges = list(multiplicities(replicas, algorithm).items())
+    best: dict[Sizes, tuple[int, tuple[int, ...]]] = {}
+    for part in _partitions(replicas):
+        counts = [part.count(i) for i in range(max(part) + 1)]
+        order = sorted(range(len(counts)), key=lambda i: -counts[i])
+        sizes = tuple(counts[i] for i in order)
+        cut = sum(times for (a, b), times in edges if part[a] != part[b])
+        if sizes not in best or cut < best[sizes][0]:
+            rank = {i: place for place, i in enumerate(order)}
+            best[sizes] = cut, tuple(rank[i] for i in part)
+    return best
+
+
+def _partitions(n: int) -> Iterator[tuple[int, ...]]:
+    """All ways to put n things into parts, as the part of each; a new part has the next number."""
+
+    def extended(part: tuple[int, ...], parts: int) -> Iterator[tuple[int, ...]]:
+        if len(part) == n:
+            yield part
+            return
+        for i in range(parts + 1):
+            yield from extended((*part, i), max(parts, i + 1))
+
+    yield from extended((), 0)
+
 
 Step = tuple[int, int, int, int, int]
 """(free GPUs of the server, stage from 0, GPUs used before it, replicas of the stage before, replicas of it)."""

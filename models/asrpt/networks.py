@@ -22,7 +22,7 @@ from hetopt.checks import lookup
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, Parallelism, Stage
-from hetopt.models.asrpt import language, vision
+from hetopt.models.asrpt import layers
 from hetopt.models.asrpt.layers import HALF, SINGLE, Network
 from hetopt.models.asrpt.planning import NIC, NIC_SHARE, V100_BYTES, plan, whole
 
@@ -48,15 +48,15 @@ SERVER_GPUS = 8
 """GPUs of a server [ASRPT, section V-B]."""
 
 _NETWORKS: Mapping[str, Callable[[], Network]] = {
-    "vgg19": lambda: Network("VGG19", vision.vgg19(), 32, SINGLE, IMAGES),
-    "resnet152": lambda: Network("ResNet152", vision.resnet((3, 8, 36, 3)), 4, SINGLE, FEW_IMAGES),
-    "inception-v3": lambda: Network("Inception-V3", vision.inception_v3(), 32, SINGLE, IMAGES),
-    "bert-large": lambda: Network("BERT-large", language.bert_large(), 4, HALF, TEXT),
-    "xlnet-large": lambda: Network("XLNet-large", language.xlnet_large(), 4, HALF, TEXT),
-    "t5": lambda: Network("T5", language.t5_11b(), 8, HALF, TEXT),
-    "gpt-6.7b": lambda: Network("GPT-6.7B", language.gpt(32, 4096), 32, HALF, TEXT),
-    "gpt-13b": lambda: Network("GPT-13B", language.gpt(40, 5120), 32, HALF, TEXT),
-    "gpt-175b": lambda: Network("GPT-175B", language.gpt(96, 12288), 16, HALF, TEXT),
+    "vgg19": lambda: Network("VGG19", layers.vgg19(), 32, SINGLE, IMAGES),
+    "resnet152": lambda: Network("ResNet152", layers.resnet((3, 8, 36, 3)), 4, SINGLE, FEW_IMAGES),
+    "inception-v3": lambda: Network("Inception-V3", layers.inception_v3(), 32, SINGLE, IMAGES),
+    "bert-large": lambda: Network("BERT-large", layers.bert_large(), 4, HALF, TEXT),
+    "xlnet-large": lambda: Network("XLNet-large", layers.xlnet_large(), 4, HALF, TEXT),
+    "t5": lambda: Network("T5", layers.t5_11b(), 8, HALF, TEXT),
+    "gpt-6.7b": lambda: Network("GPT-6.7B", layers.gpt(32, 4096), 32, HALF, TEXT),
+    "gpt-13b": lambda: Network("GPT-13B", layers.gpt(40, 5120), 32, HALF, TEXT),
+    "gpt-175b": lambda: Network("GPT-175B", layers.gpt(96, 12288), 16, HALF, TEXT),
 }
 
 NAMES = tuple(_NETWORKS)

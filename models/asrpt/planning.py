@@ -31,7 +31,7 @@ NIC_SHARE = NIC / 8
 
 
 @dataclass(frozen=True)
-class Costs:
+class StageCosts:
     """Every stage that there could be: layers [i, j) in k replicas, for L layers and up to G GPUs.
 
     Attributes
@@ -47,7 +47,7 @@ class Costs:
     sent: Numbers
 
 
-def costs(network: Network, gpus: int, *, memory_bytes: float, bandwidth: float) -> Costs:
+def costs(network: Network, gpus: int, *, memory_bytes: float, bandwidth: float) -> StageCosts:
     """What each possible stage costs.
 
     A replica computes its share of the mini-batch, exchanges activations and gradients with both neighbours and
@@ -67,7 +67,7 @@ def costs(network: Network, gpus: int, *, memory_bytes: float, bandwidth: float)
     allowed = (possible & (needed <= memory_bytes))[:, :, None] & (k >= 1) & (k <= network.mini_batch)
     work = (1 + BACKWARD) * computed[:, :, None] / network.speed + sent / bandwidth
     seconds = np.divide(work, k, out=np.full(work.shape, np.inf), where=allowed)
-    return Costs(seconds, sent)
+    return StageCosts(seconds, sent)
 
 
 def _between(column: Numbers) -> Numbers:
@@ -129,7 +129,7 @@ def whole(value: int, key: str) -> int:
     return int(result)
 
 
-def _bottleneck(table: Costs, gpus: int, most: int) -> float | None:
+def _bottleneck(table: StageCosts, gpus: int, most: int) -> float | None:
     """The smallest time within which at most so many stages are possible; None where no time suffices."""
     times = np.unique(table.seconds[np.isfinite(table.seconds)])
     low, high = 0, len(times)
@@ -143,7 +143,7 @@ def _bottleneck(table: Costs, gpus: int, most: int) -> float | None:
     return float(times[low]) if low < len(times) else None
 
 
-def _cuts(table: Costs, gpus: int, limit: float, most: int) -> list[tuple[int, int, int]]:
+def _cuts(table: StageCosts, gpus: int, limit: float, most: int) -> list[tuple[int, int, int]]:
     """(i, j, k) of at most so many stages within that time: those that send least, and of these the fewest."""
     length = table.seconds.shape[0]
     price = np.where(table.seconds <= limit, 2 * length * table.sent + 1, np.inf)  # bytes first: stages are <= length
@@ -157,7 +157,7 @@ def _cuts(table: Costs, gpus: int, limit: float, most: int) -> list[tuple[int, i
     return _followed(tables[best::-1], gpus)
 
 
-class _Least(NamedTuple):
+class _CheapestCover(NamedTuple):
     """(L + 1, G + 1) least sums of prices over stages that cover layers [0, j) with g GPUs; infinite where none do.
 
     ``first`` and ``replicas`` are of the last of these stages.
@@ -175,7 +175,7 @@ def _start(length: int, gpus: int) -> Numbers:
     return value
 
 
-def _least(price: Numbers, before: Numbers | None = None) -> _Least:
+def _least(price: Numbers, before: Numbers | None = None) -> _CheapestCover:
     """Least sums over any number of stages, or with just one stage more than those of ``before``."""
     length, _, width = price.shape
     value = _start(length, width - 1)
@@ -194,10 +194,10 @@ def _least(price: Numbers, before: Numbers | None = None) -> _Least:
             better = np.flatnonzero(least < value[j, k:])
             value[j, k + better], first[j, k + better] = least[better], usable[best[better]]
             replicas[j, k + better] = k
-    return _Least(value, first, replicas)
+    return _CheapestCover(value, first, replicas)
 
 
-def _followed(tables: Iterable[_Least], gpus: int) -> list[tuple[int, int, int]]:
+def _followed(tables: Iterable[_CheapestCover], gpus: int) -> list[tuple[int, int, int]]:
     """(i, j, k) of the stages, each from the next of the tables, the last stage first."""
     cuts: list[tuple[int, int, int]] = []
     end, left = -1, gpus

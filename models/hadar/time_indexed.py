@@ -9,9 +9,8 @@ import pyomo.environ as pyo
 
 from hetopt.checks import boolean
 from hetopt.errors import NotSolved
-from hetopt.models.hadar.problem import Problem
-from hetopt.models.hadar.schedules import Schedule
-from hetopt.models.hadar.solved import Solved, claimed, proven, solved
+from hetopt.models.hadar.job_schedules import JobSchedule, OfflineSolution, claimed, proven, solved
+from hetopt.models.hadar.offline_problem import OfflineProblem
 from hetopt.programs.compiling import from_pyomo
 from hetopt.programs.mathematics import Mathematics, Symbol, described
 from hetopt.solving.backends import run
@@ -107,7 +106,7 @@ class TimeIndexed:
     admission: bool = True
     options: Options = field(default_factory=proven)
 
-    def __call__(self, problem: Problem) -> Solved:
+    def __call__(self, problem: OfflineProblem) -> OfflineSolution:
         """The best schedules.
 
         Raises
@@ -127,14 +126,14 @@ class TimeIndexed:
         for (j, h, r, t), w in model.w.items():
             if gpus := round(value.get(w.name, 0.0)):
                 chosen.setdefault(jobs[j], []).append((t, cells[h, r], gpus))
-        return claimed(problem, [Schedule(j, tuple(sorted(gpus))) for j, gpus in chosen.items()], point)
+        return claimed(problem, [JobSchedule(j, tuple(sorted(gpus))) for j, gpus in chosen.items()], point)
 
     @property
     def mathematics(self) -> Mathematics:
         """The program."""
         return p1(self.admission)
 
-    def build(self, problem: Problem) -> Any:
+    def build(self, problem: OfflineProblem) -> Any:
         """The Pyomo model, with names of jobs, servers and GPU types; slots and speeds count from 0.
 
         Raises
@@ -197,7 +196,7 @@ class TimeIndexed:
         return model
 
 
-def _enough(problem: Problem, job: int, slots: int, most: int = 20_000) -> float:
+def _enough(problem: OfflineProblem, job: int, slots: int, most: int = 20_000) -> float:
     """A threshold that separates insufficient from sufficient sums of speeds; the work itself if these are too many."""
     need, sums, latest = float(problem.least_work[job]), {0.0}, {0.0}
     for _ in range(slots):

@@ -1,25 +1,114 @@
-"""PAL: who runs by any of the orders, and where by locality and variability (Jain et al., SC'24)."""
+"""PAL: any job order, and GPUs with the least product of locality and variability factors (Jain et al., SC'24)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from hetopt.checks import FrozenDict, at_least, boolean, mapping
+from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance, present_entities
 from hetopt.decisions.job_rates import Variability
+from hetopt.decisions.placement import pack
 from hetopt.errors import InvalidInstance, InvalidOption
-from hetopt.models.fft.parts import ROUND_SECONDS
-from hetopt.models.queues.checking import one_of, seconds_or_events
-from hetopt.models.queues.choosing import in_order
-from hetopt.models.queues.locality import LeastProduct, Place, places_of
-from hetopt.models.queues.ordered import ORDERS
-from hetopt.models.queues.room import Seats, Stops, walk
+from hetopt.models.fft.fft_components import ROUND_SECONDS
+from hetopt.models.policy_checks import one_of, seconds_or_events
+from hetopt.models.queues.gpu_pool import PlacedGPUs, Preemption, demands, in_order, walk
+from hetopt.models.queues.job_orders import ORDERS
 from hetopt.results.allocation import Placement, Plan
+
+
+@dataclass(frozen=True)
+class GPUGroup:
+    """The GPUs of one type in one server.
+
+    Attributes
+    ----------
+    server:
+        Its name.
+    kind:
+        Position of the GPU type.
+    gpus:
+        How many there are.
+    """
+
+    server: str
+    kind: int
+    gpus: int
+
+
+def places_of(cluster: Cluster) -> list[GPUGroup]:
+    """Those that have GPUs, server by server."""
+    kinds = {t: k for k, t in enumerate(cluster.type_names)}
+    return [GPUGroup(server.name, kinds[t], n) for server in cluster.servers for t, n in server.gpus.items()]
+
+
+class LeastProduct:
+    """Each job takes GPUs of one type with the least product of L and V, of all that are free.
+
+    L is 1 where all of them are in one server, else ``across``; V is that of the slowest: the job's throughput on its
+    best type over that on theirs, times the variability of their server. PAL goes through a matrix of all L and V by
+    growing products and takes the first entry for which there are enough GPUs; this finds that entry at once.
+    Ties: in one server, then the first type of the cluster. In one server that with least room to spare of the best;
+    else as few servers as possible of those with such a V or a smaller one.
+    """
+
+    def __init__(self, jobs: Entities, places: Sequence[GPUGroup], across: float, variability: Variability) -> None:
+        self.demand, self.speed = demands(jobs), jobs.speed.tolist()
+        self.jobs = jobs.source.jobs
+        self.places, self.across, self.variability = places, across, variability
+        self.known: dict[tuple[object, ...], list[list[tuple[float, int]]]] = {}
+
+    def __call__(self, job: int, free: Sequence[int]) -> PlacedGPUs | None:
+        """See :class:`~hetopt.models.queues.gpu_pool.GPUChoice`."""
+        need, best = self.demand[job], None
+        for ranked in self._ranked(job):
+            entry = self._entry(need, ranked, free)
+            if entry is not None and (best is None or entry[:2] < best[0][:2]):
+                best = entry, ranked
+        if best is None:
+            return None
+        (_, spread, v), ranked = best
+        if not spread:
+            alike = [place for value, place in ranked if value == v and free[place] >= need]
+            return ((min(alike, key=free.__getitem__), need),)
+        there = {self.places[place].server: place for value, place in ranked if value <= v}
+        seats = pack(need, {server: free[place] for server, place in there.items()})
+        assert seats is not None
+        return tuple((there[server], n) for server, n in seats.items())
+
+    def _entry(
+        self, need: int, ranked: Sequence[tuple[float, int]], free: Sequence[int]
+    ) -> tuple[float, bool, float] | None:
+        """(product, whether it is spread, V) of the first entry with enough GPUs of one type."""
+        total, several = 0, None
+        for v, place in ranked:
+            if several is not None and v > several * self.across:
+                break
+            if free[place] >= need:
+                return v, False, v
+            total += free[place]
+            if several is None and total >= need:
+                several = v
+        return None if several is None else (several * self.across, True, several)
+
+    def _ranked(self, job: int) -> list[list[tuple[float, int]]]:
+        """For each type that can run the job: (V, place), least V first."""
+        speed, of = self.speed[job], self.jobs[job]
+        key = (*speed, of.model)
+        if key not in self.known:
+            rows: dict[int, list[tuple[float, int]]] = {k: [] for k, v in enumerate(speed) if v > 0}
+            for i, place in enumerate(self.places):
+                if place.kind in rows:
+                    slower = max(speed) / speed[place.kind] * self.variability.factor(of, place.server)
+                    rows[place.kind].append((slower, i))
+            self.known[key] = [sorted(row) for row in rows.values()]
+        return self.known[key]
+
 
 ACROSS = 1.7
 """What spreading over servers costs: the constant in the code that PAL's authors published."""
@@ -29,7 +118,7 @@ ACROSS = 1.7
 class PAL:
     """Jobs in some order, each on the free GPUs with the least product of locality and variability.
 
-    See :class:`~hetopt.models.queues.locality.LeastProduct`. It chooses servers itself.
+    See :class:`~hetopt.models.queues.pal.LeastProduct`. It chooses servers itself.
 
     Parameters
     ----------
@@ -95,14 +184,14 @@ class PAL:
         return _plan(jobs, places, given), state
 
     @property
-    def _stops(self) -> Stops:
+    def _stops(self) -> Preemption:
         return "nobody" if ORDERS[self.order].stops == "nobody" else "all" if self.moves else "last"
 
 
-def _running(jobs: Entities, places: list[Place], *, may_stop: bool) -> dict[int, Seats]:
+def _running(jobs: Entities, places: list[GPUGroup], *, may_stop: bool) -> dict[int, PlacedGPUs]:
     """Job -> where its gang is placed now, all on one type that can run it; others count as waiting."""
     instance, position = jobs.source, {(place.server, jobs.types[place.kind]): i for i, place in enumerate(places)}
-    result: dict[int, Seats] = {}
+    result: dict[int, PlacedGPUs] = {}
     for e, name in enumerate(jobs.names):
         hosts = instance.placed.get(name, {})
         seats = tuple((position[server, t], n) for server, own in hosts.items() for t, n in own.items() if n)
@@ -117,7 +206,7 @@ def _running(jobs: Entities, places: list[Place], *, may_stop: bool) -> dict[int
     return result
 
 
-def _plan(jobs: Entities, places: list[Place], given: Mapping[int, Seats]) -> Plan:
+def _plan(jobs: Entities, places: list[GPUGroup], given: Mapping[int, PlacedGPUs]) -> Plan:
     x = np.zeros(jobs.shape)
     hosts: dict[str, dict[str, dict[str, int]]] = {}
     for job, seats in given.items():

@@ -14,11 +14,10 @@ from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance, present_entities
 from hetopt.decisions.whole_jobs import most_due
 from hetopt.errors import InvalidOption
-from hetopt.models.fft.parts import ROUND_SECONDS
-from hetopt.models.fft.ties import settled
-from hetopt.models.queues.checking import forward
-from hetopt.models.queues.choosing import able, capacities, fastest, gangs, plan_of
-from hetopt.models.queues.room import Room
+from hetopt.models.fft.fft_components import ROUND_SECONDS
+from hetopt.models.fft.tie_breaking import settled
+from hetopt.models.policy_checks import forward
+from hetopt.models.queues.gpu_pool import GPUPool, able, capacities, fastest, gangs, plan_of
 from hetopt.results.allocation import Plan
 from hetopt.solving.options import Options
 from hetopt.tolerances import INTEGRAL
@@ -103,7 +102,7 @@ class Themis:
         rho = self._rho(jobs, now)
         order = np.lexsort((instance.job_array("arrival"), -rho[:, -1]))
         order = order[able(jobs)[order]]
-        room = Room(capacities(jobs), {})
+        room = GPUPool(capacities(jobs), {})
         for job, kind in self._auction(jobs, order, rho).items():
             room.give(job, ((kind, int(jobs.demand[job])),))
         choose = fastest(jobs)

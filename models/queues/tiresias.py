@@ -1,26 +1,88 @@
-"""Tiresias: queues by GPU-seconds received (Gu et al., NSDI'19), and FFT's queues for each GPU type."""
+"""Tiresias: queues by attained service in GPU-seconds (Gu et al., NSDI'19), and FFT's queues for each GPU type."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hetopt.checks import FrozenDict, at_least, expect, shown, whole
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidOption
-from hetopt.models.fft.parts import ROUND_SECONDS
-from hetopt.models.queues.checking import forward, one_of, seconds_or_events
-from hetopt.models.queues.choosing import capacities, demands, first_with_room, gangs, in_order, plan_of, roomiest
-from hetopt.models.queues.ordered import held_gpus, spent
-from hetopt.models.queues.queue_types import Kinds, by_least_service, by_lot
-from hetopt.models.queues.room import Seats, walk
+from hetopt.models.fft.fft_components import ROUND_SECONDS
+from hetopt.models.policy_checks import forward, one_of, seconds_or_events
+from hetopt.models.queues.gpu_pool import (
+    PlacedGPUs,
+    capacities,
+    demands,
+    first_with_room,
+    gangs,
+    in_order,
+    plan_of,
+    roomiest,
+    walk,
+)
+from hetopt.models.queues.job_orders import held_gpus, spent
 from hetopt.results.allocation import Plan
 from hetopt.tolerances import WORK
+
+Kinds: TypeAlias = NDArray[np.intp]
+"""(n,) a whole number for each job: its queue, or the position of its GPU type and -1 for none."""
+
+
+def by_lot(jobs: Entities, kind: Kinds, seed: int) -> Kinds:
+    """(n,) types: each new job goes to any of those that can run it, all equally likely.
+
+    Parameters
+    ----------
+    kind:
+        (n,) types so far. A job that has none, but holds its gang on one, is put there.
+    seed:
+        Of the lot, which depends on it and the job's name alone.
+    """
+    kind = _so_far(jobs, kind)
+    for job, able in _new(jobs, kind):
+        lot = blake2b(f"{seed}/{jobs.names[job]}".encode(), digest_size=8).digest()
+        kind[job] = able[int.from_bytes(lot) % len(able)]
+    return kind
+
+
+def by_least_service(jobs: Entities, kind: Kinds) -> Kinds:
+    """(n,) types: each new job goes to that whose jobs have least GPU-seconds left in all, in a tie to the first.
+
+    Jobs that are new at once are put one after the other, as they arrived, and count for the next.
+    """
+    kind = _so_far(jobs, kind)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        service = (jobs.demand * jobs.source.job_array("work_left"))[:, None] / jobs.speed
+    there = np.flatnonzero(kind >= 0)
+    left = np.bincount(kind[there], weights=service[there, kind[there]], minlength=len(jobs.types)).tolist()
+    for job, able in _new(jobs, kind):
+        kind[job] = min(able, key=left.__getitem__)
+        left[kind[job]] += float(service[job, kind[job]])
+    return kind
+
+
+def _so_far(jobs: Entities, kind: Kinds) -> Kinds:
+    """A copy in which jobs whose type can no longer run them have none, and new jobs that run the type they hold."""
+    kind = np.where(jobs.allowed[np.arange(len(kind)), kind], kind, -1)
+    for job, ((held, _),) in gangs(jobs).items():
+        kind[job] = held if kind[job] < 0 else kind[job]
+    return kind
+
+
+def _new(jobs: Entities, kind: Kinds) -> Iterator[tuple[int, list[int]]]:
+    """Jobs without a type, as they arrived, with the types that can run them; not those that nothing can run now."""
+    new = np.flatnonzero((kind < 0) & jobs.allowed.any(axis=1))
+    for job in new[np.argsort(jobs.source.job_array("arrival")[new], kind="stable")].tolist():
+        yield job, np.flatnonzero(jobs.allowed[job]).tolist()
+
 
 PerType: TypeAlias = Literal["random", "least-service"]
 Order: TypeAlias = Literal["attained", "remaining"]
@@ -205,7 +267,7 @@ class Tiresias:
         with np.errstate(divide="ignore", invalid="ignore"):
             return (np.asarray(jobs.demand * jobs.source.job_array("work_left") / speed),)
 
-    def _wake(self, jobs: Entities, past: _Past, given: Mapping[int, Seats]) -> float | None:
+    def _wake(self, jobs: Entities, past: _Past, given: Mapping[int, PlacedGPUs]) -> float | None:
         """When the next job changes its queue, if nothing happens before; None in rounds."""
         if self.round_seconds is not None or self.order == "remaining":
             return None

@@ -11,9 +11,8 @@ from typing import Any
 from hetopt.checks import FrozenDict, at_least, boolean, choices, mapping
 from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidInstance, InvalidOption
-from hetopt.models.queues.checking import one_of, seconds_or_events
-from hetopt.models.queues.choosing import TYPES, TypeRule, capacities, demands, in_order, plan_of, unstoppable
-from hetopt.models.queues.room import Room
+from hetopt.models.policy_checks import one_of, seconds_or_events
+from hetopt.models.queues.gpu_pool import TYPES, GPUPool, TypeRule, capacities, demands, in_order, plan_of, unstoppable
 from hetopt.results.allocation import Plan
 from hetopt.tolerances import FEASIBILITY
 
@@ -39,7 +38,7 @@ class YARN:
         The part of the cluster's GPUs that a queue may use at most, of (0, 1]; for all, or tenant -> part (1 for those
         that are absent). A gang that is larger waits, and holds nobody up.
     types:
-        :data:`~hetopt.models.queues.choosing.TypeRule`.
+        :data:`~hetopt.models.queues.gpu_pool.TypeRule`.
     backfill:
         Within a queue, jobs may overtake those that find no room.
     round_seconds:
@@ -79,7 +78,7 @@ class YARN:
         """
         jobs = present_entities(instance, "jobs", "YARN")
         running, need = unstoppable(jobs, "YARN"), demands(jobs)
-        room, choose = Room(capacities(jobs), running), TYPES[self.types](jobs)
+        room, choose = GPUPool(capacities(jobs), running), TYPES[self.types](jobs)
         room.keep_all()
         queues: defaultdict[str, list[int]] = defaultdict(list)  # jobs that wait, the last one first
         used: defaultdict[str, int] = defaultdict(int)

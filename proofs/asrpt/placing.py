@@ -15,9 +15,9 @@ import numpy as np
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, Stage
-from hetopt.models.asrpt.contents import Whole
 from hetopt.models.asrpt.fleet import Fleet
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
+from hetopt.models.asrpt.placement_costs import Whole
 from hetopt.proofs.ledger.claim import number
 from hetopt.proofs.ledger.pictures import Shares, placed
 from hetopt.proofs.ledger.space import Choose, Numbers, Space, Table, whole

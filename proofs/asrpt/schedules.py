@@ -14,9 +14,8 @@ import numpy as np
 
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
-from hetopt.models.asrpt.fleet import Fleet
-from hetopt.models.asrpt.scheduler import ShortestRemaining
-from hetopt.models.asrpt.tasks import Task
+from hetopt.models.asrpt.fleet import Fleet, PredictedJob
+from hetopt.models.asrpt.non_preemptive import VirtualSRPTScheduler
 from hetopt.proofs.asrpt.machine import Announced, Single, srpt, whole_slot
 from hetopt.proofs.asrpt.placing import ZERO, cluster_of, exact
 from hetopt.proofs.ledger.pictures import Bar, Timeline
@@ -139,7 +138,7 @@ def _idle(placed: Runs, m: int, time: Fraction, free: Sequence[int]) -> int:
 
 def asrpt(
     fleet: Fleet,
-    tasks: Sequence[Task],
+    tasks: Sequence[PredictedJob],
     arrivals: Sequence[Fraction],
     iterations: Sequence[Fraction],
     *,
@@ -157,7 +156,7 @@ def asrpt(
     slots:
         Jobs start in whole seconds.
     """
-    scheduler = ShortestRemaining([fleet.copy()], heavy, delay)
+    scheduler = VirtualSRPTScheduler([fleet.copy()], heavy, delay)
     if virtual is not None:
         scheduler.virtual = Announced({task.name: virtual.ends[i] for i, task in enumerate(tasks)})
     number = {task.name: i for i, task in enumerate(tasks)}

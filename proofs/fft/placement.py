@@ -11,7 +11,7 @@ from itertools import product
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
-from hetopt.models.fft.parts import ROUND_SECONDS
+from hetopt.models.fft.fft_components import ROUND_SECONDS
 from hetopt.proofs.ledger.claim import Claim, Finding
 from hetopt.proofs.ledger.means import ForAll
 from hetopt.proofs.ledger.pictures import Shares, placed

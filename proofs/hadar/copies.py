@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import pairwise
 from math import ceil
 
-from hetopt.models.hadare.policy import HadarE
+from hetopt.models.hadare.hadare_policy import HadarE
 from hetopt.proofs.hadar.nodes import Nodes, nodes, strict
 from hetopt.proofs.ledger.claim import Claim, Finding, number
 from hetopt.proofs.ledger.means import ForAll

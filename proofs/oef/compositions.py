@@ -11,7 +11,7 @@ from hetopt.auditing import envy_free, sharing_incentive
 from hetopt.auditing.verdict import Verdict
 from hetopt.data.instance import Instance
 from hetopt.models import oef
-from hetopt.models.switching import SwitchingCost
+from hetopt.models.objectives import SwitchingCost
 from hetopt.proofs.ledger.claim import Claim, Finding
 from hetopt.proofs.ledger.means import ForAll
 from hetopt.proofs.ledger.pictures import shares
