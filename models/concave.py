@@ -143,7 +143,7 @@ class LogRate(Concave):
     shape = AlphaFair(1)
 
     def terms(self, entities: Entities) -> ConcaveTerms:
-        """Terms of all entities, in units of the rate on an own part of the cluster."""
+        """Terms of all entities, in units of their isolated rates."""
         who = np.flatnonzero(entities.isolated_rate)
         unit, weight = entities.isolated_rate[who], entities.weight[who]
         return ConcaveTerms(who, weight, unit, float(weight @ np.log(unit)))
@@ -166,10 +166,10 @@ class LogRate(Concave):
 
 @dataclass(frozen=True)
 class CompletionTime(Concave):
-    """Seconds until each job is done if shares stay constant: gain = -sum_e weight[e] * work_left[e] / rate[e].
+    """Seconds until each job completes if shares stay constant: gain = -sum_e weight[e] * work_left[e] / rate[e].
 
-    A convex cost, which [FFT, section 2.3] calls Gavel's minimum of the total JCT. Jobs without work left and jobs that
-    can use no GPU now have no term.
+    A convex cost: [FFT, section 2.3] calls this objective Gavel's minimum of the total JCT. Jobs without work left and
+    jobs that can use no GPU now have no term.
     """
 
     name: str = "completion_time"
@@ -177,7 +177,7 @@ class CompletionTime(Concave):
     shape = AlphaFair(2)
 
     def terms(self, entities: Entities) -> ConcaveTerms:
-        """Terms of jobs with work left, in units of the rate on an own part of the cluster."""
+        """Terms of jobs with work left, in units of their isolated rates."""
         work = entities.source.job_array("work_left")
         who = np.flatnonzero((work > 0) & (entities.isolated_rate > 0))
         unit = entities.isolated_rate[who]

@@ -87,7 +87,7 @@ def place(e: Ints, o: Ints, n: int) -> Ints:
 
 
 def _most_envied(entities: Entities, share: Floats) -> Ints:
-    """For each entity that envies, the row of the one that it envies most."""
+    """For each envious entity, the row of the pair with the largest envy."""
     excess = envy(entities, share)
     most = excess.argmax(axis=1)
     found = np.flatnonzero(excess[np.arange(len(most)), most] > VIOLATED * _cluster_rate(entities))
@@ -125,10 +125,10 @@ def _cluster_rate(entities: Entities) -> Floats:
 
 @dataclass(frozen=True)
 class SharingIncentive(ArrayComponent):
-    """Everyone gets at least the rate of a partition of its own, [OEF, section 2.3.1 (3)].
+    """Each entity gets at least the rate of its own partition of the cluster, [OEF, section 2.3.1 (3)].
 
     Rows, for all e: ``rate[e] >= fair[e]``, the rate with ``weight[e] / sum(weight)`` of every GPU type. A job's gang
-    runs at most all the time on this part, as in :func:`hetopt.auditing.sharing_incentive`.
+    runs at most all the time on this partition, as in :func:`hetopt.auditing.sharing_incentive`.
     """
 
     name: str = "sharing_incentive"
@@ -156,7 +156,7 @@ class SharingIncentive(ArrayComponent):
         )
 
     def fair(self, entities: Entities) -> Numbers:
-        """(n,) rate with the own part of the cluster."""
+        """(n,) rate of each entity on its own partition of the cluster."""
         part = entities.weight / entities.weight.sum()
         return worth(entities.per_gpu, part[:, None] * entities.capacity, most_at_once(entities))
 
@@ -191,7 +191,7 @@ class EqualRates(ArrayComponent):
               row [OEF, eq. (9c)] | equal rates by weight; 0 for entities that can use no GPU | {rate_unit(kind)}
                 {total("v")} == (pi[e] * level if f[e] > 0 else 0) for e in E
             with
-              level | rate of everyone, per unit of weight | {rate_unit(kind)}
+              level | common rate per unit of weight | {rate_unit(kind)}
                 level >= 0
             """,
             symbols=shared(kind),

@@ -35,18 +35,18 @@ class GPUTrade:
 class GandivaFair:
     """Trades between tenants in greedy order; every pair of GPU types is traded once.
 
-    Everyone begins with the part weight / sum(weight) of every GPU type. Between two types (each pair once, in order of
-    decreasing gap between two tenants' speedups):
+    Each tenant starts with the fraction weight / sum(weight) of every GPU type. Between two types (each pair once, in
+    order of decreasing gap between two tenants' speedups):
 
-    - the buyer is the tenant with the largest speedup on the fast type among those that still hold slow GPUs,
-    - the seller is the one with the smallest speedup among those that still hold fast GPUs,
-    - the price, in slow GPUs per fast GPU, is the second-highest speedup among those that hold slow GPUs; if that is
-      no more than the seller's speedup (only buyer and seller remain), it is the mean of both,
+    - the buyer is the tenant with the largest speedup on the fast type among the tenants that still hold slow GPUs,
+    - the seller is the tenant with the smallest speedup among the tenants that still hold fast GPUs,
+    - the price, in slow GPUs per fast GPU, is the second-highest speedup among the tenants that hold slow GPUs; if it
+      does not exceed the seller's speedup (only buyer and seller remain), it is the mean of both speedups,
     - they trade until one of them has no GPUs left to give.
 
-    The price lies between both speedups, so neither loses: every tenant keeps at least the rate of equal division. A
-    pair is not revisited, so two tenants may still gain by trading GPUs that a later pair moved. The policy is not
-    strategy-proof: sellers may gain by reporting larger speedups, buyers by reporting smaller ones.
+    The price lies between both speedups, so neither tenant loses: each keeps at least the rate of equal division. A
+    pair of types is traded once, so two tenants may still gain by trading GPUs that a later pair moved. The policy is
+    not strategy-proof: sellers may gain by reporting larger speedups, buyers by reporting smaller ones.
     """
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Allocation, None]:
@@ -79,9 +79,9 @@ def _gain(slow: Floats, fast: Floats) -> Floats:
 
 
 def _pairs(speed: Floats) -> list[tuple[int, int]]:
-    """Pairs (slow, fast) of types that some two tenants would exchange, the largest gap first.
+    """Pairs (slow, fast) of types that two tenants would exchange, the largest gap first.
 
-    The fast one of two types is faster for most tenants; in a tie it is the later one.
+    The fast type of a pair is the one that is faster for most tenants; in a tie the later one.
     """
     k = speed.shape[1]
     found: list[tuple[float, int, int]] = []

@@ -114,20 +114,20 @@ class Iterate:
 
 
 STEPS = 100
-"""Limit of steps; the result is then judged by its bound."""
+"""Limit of steps; the result at the limit is judged by its bound."""
 
 PATIENCE = 3
 """Steps without progress near the proof after which rounding dominates. Concave gains continue until then: they are
 flat at the optimum, so rates have only half as many correct digits as the gain."""
 
-HURRY = 100.0
-"""Largest worth of the residuals relative to the complementarity products, before these stop decreasing."""
+RESIDUAL_LIMIT = 100.0
+"""Value of the residuals, relative to the complementarity products, above which these are not decreased further."""
 
-BACK = 0.995
+BOUNDARY_FRACTION = 0.995
 """Largest fraction of the step to the boundary."""
 
 
-TOWARDS = 0.7
+LEVEL_FRACTION = 0.7
 """Largest fraction of the distance to ``SharesProgram.most`` for t in a step, since floors are steep there."""
 
 
@@ -204,8 +204,8 @@ def _beginning(program: SharesProgram) -> Iterate:
 class _Newton:
     """The linear system of one step, reduced entity by entity to the k capacity rows and t.
 
-    Missed: residuals of rates, capacity and stationarity in y and t. The other equations are linear and hold from the
-    start. So do capacity and time up to rounding, which grows if a type is fully used.
+    The attributes ``missed_*`` are the residuals of rates, capacity and stationarity in y and t. The other equations
+    are linear and hold from the start; capacity and time hold up to rounding, which grows if a type is fully used.
     """
 
     def __init__(self, program: SharesProgram, s: Iterate) -> None:
@@ -325,7 +325,7 @@ class _Newton:
         return Iterate(at, step.slack - s.slack * dual / s.price_of, step.price_of + dual, step.y, step.t, step.slope)
 
     def missed(self) -> float:
-        """The worth of all residuals."""
+        """The value of all residuals at the current multipliers."""
         s = self.s
         worth = float(np.abs(self.missed_y) @ s.y) + float(np.abs(self.missed_rate) @ self.u)
         if self.layout.timed:
@@ -345,7 +345,7 @@ def _lengths(program: SharesProgram, s: Iterate, d: Iterate, curved: bool) -> tu
     if program.gain is not None:
         primal = min(primal, _room(s.y, d.y))
     if d.t > 0:
-        primal = min(primal, TOWARDS * (program.most - s.t) / d.t)
+        primal = min(primal, LEVEL_FRACTION * (program.most - s.t) / d.t)
     if curved:
         primal = dual = min(primal, dual)
     return primal, dual
@@ -390,11 +390,11 @@ def _stepped(program: SharesProgram, s: Iterate, newton: _Newton, inverse: Float
     primal, dual = _lengths(program, s, guess, curved)
     after = float(((s.slack + primal * guess.slack) * (s.price_of + dual * guess.price_of)).sum())
     # No decrease while residuals dominate, or the products vanish before these do.
-    part = max((max(after, 0.0) / total) ** 3, 1.0 if missed > HURRY * total else 0.0)
+    part = max((max(after, 0.0) / total) ** 3, 1.0 if missed > RESIDUAL_LIMIT * total else 0.0)
     aim = part * total / count
     step = newton.step(inverse, aim - products - guess.slack * guess.price_of)
     primal, dual = _lengths(program, s, step, curved)
-    return s.moved(step, min(1.0, BACK * primal), min(1.0, BACK * dual))
+    return s.moved(step, min(1.0, BOUNDARY_FRACTION * primal), min(1.0, BOUNDARY_FRACTION * dual))
 
 
 def bound(program: SharesProgram, s: Iterate) -> float:

@@ -30,7 +30,7 @@ class LinearGain(ArrayComponent):
 
 
 def is_linear_gain(part: object) -> bool:
-    """Whether a component is a linear gain and nothing more: its class adds no rows of its own."""
+    """Whether a component is only a linear gain: its class adds no rows."""
     return isinstance(part, LinearGain) and type(part).rows is LinearGain.rows
 
 
@@ -123,7 +123,7 @@ class SwitchingCost(ArrayComponent):
         )
 
     def mathematics(self, kind: Kind) -> Mathematics:
-        """The same in formulas."""
+        """The gain and the rows as formulas."""
         if self.price == 0:
             return Mathematics()
         price = number(self.price)
@@ -131,11 +131,11 @@ class SwitchingCost(ArrayComponent):
             f"""
             maximise
               gain
-                | price of moving, {price} for each GPU gained; a divisible relative of FFT, section 4.2.3
+                | price of moving, {price} for each GPU gained; a divisible variant of FFT, section 4.2.3
                 | {rate_unit(kind)}
                 -{price} * sum(gained[e, k] {OVER})
             subject to
-              row | what is not held now is gained | GPUs
+              row | GPUs beyond those held now are gained | GPUs
                 gained[e, k] >= {gpus(kind)} - h[e, k] {OVER}
             with
               gained[e, k] | GPUs of type k that e gains over what it holds | GPUs

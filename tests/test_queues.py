@@ -32,7 +32,7 @@ from queues_oracles import (
 import hetopt
 from hetopt import Instance, InvalidInstance, InvalidOption, Job
 from hetopt.models.queues import FIFO, LAS, PAL, SRSF, SRTF, YARN, Themis, Tiresias
-from hetopt.models.queues.gpu_pool import GPUPool, first_with_room
+from hetopt.models.queues.gpu_pool import GPUPool, first_type_that_fits
 
 SEVERAL = [
     FIFO(),
@@ -331,7 +331,7 @@ def test_a_state_of_a_later_time_is_refused(policy: Any) -> None:
 def test_what_is_given_away_is_counted() -> None:
     room = GPUPool([2, 1], {7: ((0, 2),)})
     assert (room.open, room.free, room.left) == ([0, 1], [2, 1], 3)
-    first = first_with_room({1: 1}, {1: [0]})  # type: ignore[arg-type]
+    first = first_type_that_fits({1: 1}, {1: [0]})  # type: ignore[arg-type]
     assert not room.start(1, first)
     assert room.serve(1, first)
     assert (room.open, room.free, room.left, room.held) == ([1, 1], [1, 1], 2, {})

@@ -162,7 +162,7 @@ def test_settings_come_from_files_too() -> None:
     [
         (lambda: YARN({"A": 0}), r"YARN.capacities\['A'\] is 0; it must be a finite number > 0"),
         (lambda: YARN([1]), r"YARN.capacities is \[1\]; it must be a mapping"),  # type: ignore[arg-type]
-        (lambda: YARN(maximum=1.5), "YARN.maximum is 1.5; it may be 1 at most"),
+        (lambda: YARN(maximum=1.5), "YARN.maximum is 1.5; it must be at most 1"),
         (lambda: YARN(maximum={"A": 0.0}), r"YARN.maximum\['A'\] is 0.0; it must be a finite number > 0"),
         (lambda: YARN(types="any"), "YARN.types is 'any'"),  # type: ignore[arg-type]
         (lambda: YARN(backfill=None), "YARN.backfill is None"),  # type: ignore[arg-type]
@@ -175,9 +175,7 @@ def test_settings_out_of_range_are_refused(make: Any, said: str) -> None:
 
 def test_jobs_that_fit_no_queue_are_refused() -> None:
     jobs = of_tenants(("a", "A", 9, 0, 2), ("b", "B", 9, 0, 3), gpus=4)
-    with pytest.raises(
-        InvalidInstance, match=r"jobs\['b'\] belongs to queue 'B', of which YARN.capacities does not tell"
-    ):
+    with pytest.raises(InvalidInstance, match=r"jobs\['b'\] belongs to queue 'B', which YARN.capacities does not name"):
         hetopt.solve(YARN({"A": 1}), jobs)
     with pytest.raises(InvalidInstance, match="belongs to queue 'default'"):
         hetopt.solve(YARN({"A": 1}), one_type(("c", 1, 0, 1), gpus=1))

@@ -1,4 +1,4 @@
-"""Parts of FFT's round: one GPU type per job, the costs of a round, compensation, and work conservation.
+"""Components of FFT's round: one GPU type per job, the costs of a round, compensation, and work conservation.
 
 Mo, Xu, Lau: Fast and Fair Training for Deep Learning in Heterogeneous GPU Clusters, ICS 2025. Costs are negative gains.
 Time is in rounds of ``round_seconds``, and theta is the work that a job's whole gang does in one round.
@@ -54,7 +54,7 @@ class OneType(ArrayComponent):
 
 @dataclass(frozen=True)
 class WorkConserving(LinearGain):
-    """As many GPUs as can be packed are used, before costs are minimised: the repaired [FFT, eq. 7].
+    """Use as many GPUs as can be packed, before costs are minimised: the repaired [FFT, eq. 7].
 
     Gain of priority 1: ``sum_ek demand[e] * share[e, k]``. So the first stage finds the largest packable demand K*, and
     the second the least cost with ``sum demand * share >= K*``. The paper's K(t), the minimum of available and demanded
@@ -207,7 +207,7 @@ class Switching(LinearGain):
               gain [FFT, eq. (6)] | time lost by moves | rounds
                 -sum(s[e, k] * x[e, k] for e in E for k in moves[e])
             where
-              s[e, k] [FFT, section 4.2.3] | rounds that e loses by moving to type k | rounds
+              s[e, k] [FFT, section 4.2.3] | rounds that e loses by a move to type k | rounds
                 s[e, k] == {lost} for e in E for k in moves[e]
             symbols
               moves[e] | types that can run e other than its last one; none if it has none | | M_{{#1}}
@@ -267,7 +267,7 @@ class Compensation(LinearGain):
         return Mathematics.read(
             f"""
             maximise
-              gain [FFT, eq. (4)] | what jobs are owed | {squared}
+              gain [FFT, eq. (4)] | compensation of jobs | {squared}
                 sum(rho[e] * {done} * x[e, k] {OVER})
             symbols
               rho[e] | how far e is behind its fair share | {unit}

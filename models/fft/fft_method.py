@@ -1,6 +1,6 @@
 """FFT's round in one search: a heuristic usually attains the largest number of GPUs, so one program gives the cost.
 
-Otherwise an integer program is solved for each stage. Both ways find a plan with the same GPUs and the same cost.
+Otherwise one integer program per stage is solved. Both find a plan with the same GPUs and the same cost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hetopt.solving.units import restored, scaled
 
 
 def _serves(compiled: Compiled) -> bool:
-    """Whether the components are linear gains and one GPU type per job, after the GPUs in use."""
+    """Whether the components are ``OneType``, ``WorkConserving`` at a higher priority, and other linear gains."""
     parts = compiled.formulation.components
     gains = [part for part in parts if is_linear_gain(part)]
     others = [type(part) for part in parts if not is_linear_gain(part)]
@@ -31,7 +31,7 @@ def _serves(compiled: Compiled) -> bool:
 
 
 def solve_round(compiled: Compiled, options: Options) -> Point:
-    """The best point of the round; by two programs if packing the largest gangs first does not attain the bound."""
+    """The best point of the round; by two programs if the greedy packing does not attain the bound on GPUs in use."""
     entities, program = compiled.entities, compiled.program
     x = packed(entities)
     used, most = float(entities.gpus(x).sum()), most_gpus(entities)
@@ -49,9 +49,9 @@ METHOD = Method("fft-round", _serves, solve_round)
 def most_gpus(entities: Entities) -> float:
     """Upper bound on the GPUs of a plan: available GPUs and demands, also type by type."""
     able = entities.allowed
-    asked = float(entities.demand[able.any(axis=1)].sum())
-    there = np.minimum(entities.capacity, np.where(able, entities.demand[:, None], 0.0).sum(axis=0))
-    return min(asked, float(there.sum()))
+    demanded = float(entities.demand[able.any(axis=1)].sum())
+    available = np.minimum(entities.capacity, np.where(able, entities.demand[:, None], 0.0).sum(axis=0))
+    return min(demanded, float(available.sum()))
 
 
 def packed(entities: Entities) -> Floats:

@@ -5,7 +5,7 @@ jobs j and GPU types i, first the GPUs in use and then ::
 
     -sum (phi[j, i] + s[j, i] - rho[j] theta[j, i]) x[j, i],   phi = (t - a) theta / W + d W / theta,   [FFT, eq. 6]
 
-with one type per job and within capacity. The ledger of truth documents the choices that the papers leave open.
+with one type per job and within capacity. The claim ledger documents the choices that the paper leaves open.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from hetopt.models.fft.fft_components import (
 )
 from hetopt.models.fft.tie_breaking import settled
 from hetopt.models.objectives import LinearGain, is_linear_gain
+from hetopt.models.policy_checks import elapsed_since
 from hetopt.programs.mathematics import Mathematics
 from hetopt.programs.model import Component
 from hetopt.results.allocation import Plan
@@ -124,9 +125,9 @@ class FFT:
     def __call__(self, instance: Instance, state: FFTState | None = None) -> tuple[Plan, FFTState]:
         """The GPU type of every job for the round that begins now, and the state for the next call.
 
-        Ties between plans of equal cost are broken by exchanges of two jobs of equal demand and by moves of single
-        jobs, as long as more jobs stay on their last type or, secondarily, the earlier job of the instance gets the
-        better place.
+        Ties between plans of equal cost are broken by exchanges of two jobs of equal demand and by moves of single jobs
+        (:func:`~hetopt.models.fft.tie_breaking.settled`): more jobs stay on their last type or, secondarily, the
+        earlier job of the instance gets the better place.
 
         Raises
         ------
@@ -192,22 +193,21 @@ class FFT:
         if state is None:
             state = FFTState(instance.time)
         expect(FFTState, state, "state", InvalidOption)
-        if instance.time < state.time:
-            raise InvalidInstance(
-                f"time is {instance.time:g} s, before the last call at {state.time:g} s; a policy cannot go back"
-            )
+        elapsed = elapsed_since(instance, state.time)
         executed = _executed(entities, state)
         last = {name: state.last[name] for name in entities.names if state.last.get(name) in entities.types}
         last |= {entities.names[e]: entities.types[executed[e]] for e in np.flatnonzero(executed >= 0).tolist()}
-        rho = dict(zip(entities.names, self._rho(instance, entities, state, executed).tolist(), strict=True))
+        rho = dict(zip(entities.names, self._rho(instance, entities, state, executed, elapsed).tolist(), strict=True))
         return FFTState(instance.time, rho, self._tau(instance, entities, state), last)
 
-    def _rho(self, instance: Instance, entities: Entities, state: FFTState, executed: np.ndarray) -> Floats:
+    def _rho(
+        self, instance: Instance, entities: Entities, state: FFTState, executed: np.ndarray, elapsed: float
+    ) -> Floats:
         """(n,) [FFT, eq. 5] with mu = (t - a) / (tau - a) at the time t of the last call; 0 for later jobs."""
         arrival, work = instance.job_array("arrival"), instance.job_array("work")
         before = np.array([state.rho.get(name, 0.0) for name in entities.names])
         tau = np.array([state.tau.get(name, np.inf) for name in entities.names])
-        rounds = (instance.time - state.time) / self.round_seconds
+        rounds = elapsed / self.round_seconds
         mu = np.maximum(0.0, state.time - arrival) / (tau - arrival)
         fair = (1.0 if self.normalise else work) / ((tau - arrival) / self.round_seconds)
         done = theta(entities, self.round_seconds, self.normalise)[np.arange(len(work)), executed]
@@ -217,7 +217,7 @@ class FFT:
     def _tau(self, instance: Instance, entities: Entities, state: FFTState) -> Mapping[str, float]:
         """Job -> a + p max(1, d |A| / sum(Y)) in seconds, with p the time on the fastest type that takes its gang.
 
-        Jobs whose types have no GPUs now are omitted: their fair share is nothing.
+        Jobs whose types have no GPUs now are omitted: their fair share is zero.
         """
         able = np.flatnonzero(entities.allowed.any(axis=1))
         names = [entities.names[e] for e in able.tolist()]

@@ -14,7 +14,7 @@ Choice = NDArray[np.intp]
 
 
 def settled(choice: Choice, cost: Floats, entities: Entities, last: Mapping[str, str]) -> Choice:
-    """The plan after all preferred exchanges of places, and moves of single jobs, at equal cost.
+    """The plan after all preferred exchanges of places and moves of single jobs at equal cost.
 
     Two jobs of equal demand may exchange their places (waiting is a place), and a job may move to another type with
     free GPUs. Plans with more jobs on their last type are preferred, then plans that give the earlier job of the

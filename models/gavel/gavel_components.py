@@ -33,15 +33,15 @@ def fastest_rate(entities: Entities) -> Numbers:
 
 @dataclass(frozen=True)
 class TimeFraction(ArrayComponent):
-    """Limit on each entity's time: Gavel's own row, [Gavel, section 3.1], which OEF does not have.
+    """Limit on each entity's time: Gavel's row, [Gavel, section 3.1], which OEF does not have.
 
     Rows, for all jobs e: ``sum_k share[e, k] <= 1``; for tenants ``sum_k share[e, k] <= tenant_gpus``.
 
     Parameters
     ----------
     tenant_gpus:
-        GPUs that a tenant can use at a time. Infinite (default): no rows for tenants, as in OEF. 1: every tenant is one
-        job on one GPU, as [OEF, eq. 3] interprets Gavel.
+        GPUs that a tenant can use at the same time. Infinite (default): no rows for tenants, as in OEF. 1: every tenant
+        is one job on one GPU, as [OEF, eq. 3] interprets Gavel.
 
     Raises
     ------
@@ -89,7 +89,8 @@ class TimeFraction(ArrayComponent):
 class MaxMinRate(ArrayComponent):
     """Max-min rate: gain = level, a column; rows, for all e: ``rate[e] >= base[e] * level``.
 
-    Entities that can use none of the available GPUs have base 0 and do not limit the level; if all are so, it is 0.
+    Entities that can use none of the available GPUs have base 0 and do not limit the level. If all have base 0, the
+    level is 0.
     """
 
     @abstractmethod
@@ -139,7 +140,7 @@ class LeastRatio(MaxMinRate):
         return np.asarray(entities.fair_rate if self.scale_by_demand else entities.fair_rate * entities.demand)
 
     def mathematics(self, kind: Kind) -> Mathematics:
-        """The same in formulas."""
+        """The gain and the rows as formulas."""
         base = "f[e]" if self.scale_by_demand or kind == "tenants" else "d[e] * f[e]"
         return Mathematics.read(
             f"""
@@ -148,7 +149,7 @@ class LeastRatio(MaxMinRate):
                 lambda_
             subject to
               row [Gavel, section 4.1]
-                | everyone has this multiple of the rate under the equal share | {rate_unit(kind)}
+                | every entity has this multiple of its rate under the equal share | {rate_unit(kind)}
                 rate[e] >= lambda_ * {base} for e in E
             with
               lambda_ as level | least ratio
@@ -161,7 +162,7 @@ class LeastRatio(MaxMinRate):
 
 @dataclass(frozen=True)
 class SoonestEnd(MaxMinRate):
-    """Minimise the makespan, when the last of all present jobs is done, [Gavel, section 4.2].
+    """Minimise the makespan, the time at which the last present job completes, [Gavel, section 4.2].
 
     Gain = level; rows, for all e: ``rate[e] >= work_left[e] / horizon * level``, where horizon [s] is the makespan of
     equal division: the makespan is horizon / level, see :func:`makespan_seconds`. Weights are ignored, and so are jobs
@@ -182,7 +183,7 @@ class SoonestEnd(MaxMinRate):
         return np.where(able, work / horizon, 0)
 
     def mathematics(self, kind: Kind) -> Mathematics:
-        """The same in formulas."""
+        """The gain and the rows as formulas."""
         what = "how many times sooner the last job is done than under equal division"
         return Mathematics.read(
             f"""
@@ -206,7 +207,7 @@ class SoonestEnd(MaxMinRate):
 
 
 def makespan_seconds(entities: Entities, share: Floats) -> float:
-    """Seconds until the last present job is done if shares stay constant; infinite if a job gets nothing."""
+    """Seconds until the last present job completes if shares stay constant; infinite if a job gets nothing."""
     work, rate = entities.source.job_array("work_left"), entities.rate(share)
     with np.errstate(divide="ignore"):
         return float((work[work > 0] / rate[work > 0]).max(initial=0.0))
@@ -214,7 +215,7 @@ def makespan_seconds(entities: Entities, share: Floats) -> float:
 
 @dataclass(frozen=True)
 class InOrder(LinearGain):
-    """Earlier jobs first, on their fastest GPU types, [Gavel, section 4.2].
+    """Prefer earlier jobs, on their fastest GPU types, [Gavel, section 4.2].
 
     Gain = ``sum_e (n - rank[e]) / n * demand[e] * rate[e] / fastest[e]``, with rank 0 for the first in order: a GPU
     second on a job's fastest type is worth more for earlier jobs. Jobs without work left have no gain.
@@ -259,7 +260,7 @@ class InOrder(LinearGain):
             f"""
             maximise
               gain [Gavel, section 4.2]
-                | GPUs, as fast as the job's fastest ones, and worth more the earlier the job is in order | GPUs
+                | GPUs relative to the job's fastest type, with larger factors for earlier jobs | GPUs
                 sum((1 - o[e] / len(E)) * d[e] * rate[e] / u[e] for e in E if W_left[e] > 0 if u[e] > 0)
             symbols
               o[e] | place 0, 1, … of e by {order}
@@ -305,7 +306,7 @@ def progress(entities: Entities) -> Progress:
     instance = entities.source
     work = instance.job_array("work_left")
     if not work.any():
-        raise InvalidInstance("no job has work left, so there is no finish time to be fair about")
+        raise InvalidInstance("no job has work left, so finish-time fairness is not defined")
     who = np.flatnonzero((work > 0) & (entities.isolated_rate > 0))
     unit = entities.isolated_rate[who]
     elapsed = np.maximum(instance.time - instance.job_array("arrival")[who], 0.0)
@@ -336,7 +337,7 @@ class FinishTime(ArrayComponent):
         return -block.rho
 
     def rows(self, entities: Entities) -> Arrays:
-        """The same in arrays."""
+        """The column and the tangents of the rows."""
         jobs = progress(entities)
         one = np.zeros(len(jobs.who), dtype=np.intp)
         return Arrays(
@@ -346,7 +347,7 @@ class FinishTime(ArrayComponent):
         )
 
     def mathematics(self, kind: Kind) -> Mathematics:
-        """The same in formulas."""
+        """The gain and the rows as formulas."""
         what = "largest ratio of the finish time to that on an own part of the cluster"
         return Mathematics.read(
             f"""

@@ -1,6 +1,6 @@
 """Gavel's policies and the equal-budget market by an interior-point method, with bounds proven by weak duality.
 
-Linear policies over few entities are left to simplex, whose vertex uses few GPU types per job. If the proof of an
+Linear policies over few entities are solved by simplex, whose vertex uses few GPU types per job. If the proof of an
 interior point fails, a general solver is used. Interior-point solutions lie in the middle of the optimal face.
 """
 
@@ -32,7 +32,7 @@ from hetopt.solving.options import Options
 from hetopt.tolerances import FINE, PROVEN, scale
 
 FEW = 64
-"""Up to so many entities simplex takes milliseconds, and its vertex is a sparser solution."""
+"""Up to this number of entities simplex takes milliseconds, and its vertex is a sparser solution."""
 
 
 @dataclass(frozen=True, eq=False)

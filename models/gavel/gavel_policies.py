@@ -34,8 +34,8 @@ class WaterFilling:
     """Lexicographic max-min: maximise the least ratio, then the least of those that can still grow, and so on.
 
     The ratio is that of :class:`~hetopt.models.gavel.gavel_components.LeastRatio`. Each linear program maximises a
-    common level of all entities that are not settled. Those whose row has a nonzero dual stay at this level in every
-    optimum and are settled there. Up to n programs, each warm-started from the last.
+    common level of all entities that are not fixed yet. Entities whose row has a nonzero dual stay at this level in
+    every optimum and are fixed there. Up to n programs, each warm-started from the last.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class WaterFilling:
     InvalidOption
         Another kind; a time limit that is not positive.
     NotSolved
-        On a call: the time limit is exceeded before all entities are settled.
+        On a call: the time limit is exceeded before all entities are fixed.
     InvalidInstance
         On a call: see :func:`~hetopt.data.instance.present_entities`.
     """
@@ -70,7 +70,7 @@ class WaterFilling:
     def mathematics(self) -> Mathematics:
         """The first program as formulas."""
         made = self._first().mathematics(self.kind)
-        return replace(made, title=f"{made.title}; later programs hold the rates of those whose level cannot rise")
+        return replace(made, title=f"{made.title}; later programs fix the rates of entities whose level cannot rise")
 
     def _first(self) -> Formulation:
         return Formulation((LeastRatio(self.scale_by_demand), TimeFraction()), self.kind, "Gavel water filling")
@@ -88,7 +88,7 @@ class WaterFilling:
         seconds, passes = point.seconds, 1
         while True:
             if point.status == "time_limit":
-                raise NotSolved(f"not settled within time_limit={self.time_limit:g} s; raise it", "time_limit")
+                raise NotSolved(f"not all levels found within time_limit={self.time_limit:g} s; raise it", "time_limit")
             level = float(point.x[level_column])
             dual = point.row_dual
             assert dual is not None
@@ -138,7 +138,7 @@ def total_throughput() -> Formulation:
 
 
 def fifo() -> Formulation:
-    """First in, first out, each on its fastest GPU type if that pays, [Gavel, section 4.2]."""
+    """First in, first out, each job on its fastest GPU type if that increases the gain, [Gavel, section 4.2]."""
     return Formulation((InOrder("arrival"), TimeFraction()), title="Gavel FIFO")
 
 
@@ -148,7 +148,7 @@ def shortest_job_first() -> Formulation:
 
 
 def finish_time_fairness() -> Formulation:
-    """Min-max ratio of the finish time to that on an own part of the cluster, [Gavel, section 4.2]."""
+    """Min-max ratio of the finish time to the isolated finish time, [Gavel, section 4.2]."""
     return Formulation((FinishTime(), TimeFraction()), title="Gavel finish-time fairness")
 
 

@@ -47,11 +47,11 @@ from hetopt.tolerances import EQUAL, FEASIBILITY, FINE, PROVEN, START, VIOLATED,
 Ints = NDArray[np.intp]
 
 ROWS_PER_TENANT = 3
-"""Rows that a tenant may add in one pass: with one, passes double; with more, most rows do not bind."""
+"""Rows that a tenant may add in one pass: with one, the number of passes doubles; with more, most rows do not bind."""
 
 STALL = 2
 """Limit of dual simplex iterations per column; it usually takes less than one. Some highly degenerate programs of a
-group, with optimum 0, stall it for ever (1,000 tenants, one round in some tens)."""
+group, with optimum 0, would stall it indefinitely (about one round in thirty with 1,000 tenants)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +179,7 @@ def _envy(taste: Floats, bundles: Floats, group: Ints, present: NDArray[np.bool_
 
 
 TOGETHER = 100
-"""Groups are batched up to so many members in total."""
+"""Largest number of members of the groups in a batch."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -432,7 +432,7 @@ def _overlaps(a: Floats, b: Floats) -> tuple[Ints, Ints, Floats]:
 
 
 FEW = 40
-"""Up to so many tenants every tenant starts in its own group."""
+"""Up to this number of tenants every tenant starts in its own group."""
 
 STRIDE = 3
 """The initial menu is that of every third tenant."""
@@ -450,7 +450,7 @@ def by_bundles(compiled: Compiled, options: Options) -> Point:
     Raises
     ------
     NotSolved
-        The time limit of ``options`` came first.
+        The time limit of ``options`` was reached.
     """
     if compiled.families:
         point = part_by_part(compiled, options)

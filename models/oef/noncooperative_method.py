@@ -35,7 +35,7 @@ from hetopt.solving.options import Options
 from hetopt.tolerances import FINE, PROVEN
 
 FEW = 400
-"""Up to so many tenants the whole program is solved at once."""
+"""Up to this number of tenants the whole program is solved at once."""
 
 TEMPERATURES = tuple(0.5 / 2.5**i for i in range(8))
 """Smoothing temperatures, decreasing: tenants mix types whose log prices differ by about this much. Two or three Newton
@@ -85,10 +85,10 @@ def balance(time_on: Floats, options: Options) -> Balanced:
         kept[missing, cheapest[missing]] = True
 
 
-def handed_out(split: Floats, group: NDArray[np.intp], weight: Floats) -> Floats:
+def distributed(split: Floats, group: NDArray[np.intp], weight: Floats) -> Floats:
     """(n, k) split of every member from the (g, k) ``split`` of its group: members fill one type after the other.
 
-    So all members of a group but (types of the group - 1) use a single type, and a vertex stays a vertex.
+    So all members of a group except at most (types of the group - 1) use a single type, and a vertex stays a vertex.
     """
     result = np.asarray(split[group])
     for g in np.flatnonzero((split > 0).sum(axis=1) > 1):
@@ -148,7 +148,7 @@ def _cost(time_on: Floats, prices: Floats) -> Floats:
 
 
 def _near_cheapest(cost: Floats) -> NDArray[np.bool_]:
-    """Candidate pairs: so near the cheapest that some multiple of sqrt(n) tenants keep two or more.
+    """Candidate pairs, within a ratio of the cheapest at which a multiple of sqrt(n) tenants keep two or more types.
 
     The smoothed prices have a statistical error over n tenants, so a fraction 1/sqrt(n) may choose other types.
     """
@@ -203,7 +203,7 @@ def by_prices(compiled: Compiled, options: Options) -> Point:
     Raises
     ------
     NotSolved
-        The time limit of ``options`` came first.
+        The time limit of ``options`` was reached.
     """
     began, entities = time.perf_counter(), compiled.entities
     usable = entities.capacity > 0
@@ -216,7 +216,7 @@ def by_prices(compiled: Compiled, options: Options) -> Point:
     with np.errstate(divide="ignore"):
         unit = 1.0 / (speeds * entities.capacity[usable])
     balanced = balance(unit * np.bincount(group, weight)[:, None], options)
-    split = handed_out(balanced.split, group, weight)
+    split = distributed(balanced.split, group, weight)
     shares, level = _columns(entities, able, usable, split, busiest(unit[group] * weight[:, None], split))
     x = np.append(shares, level)
     prices, dual = _duals(entities, able, usable, balanced.prices / entities.capacity[usable])
@@ -240,7 +240,7 @@ METHOD = Method("oef-noncooperative", exactly(TotalRate, EqualRates), by_prices)
 
 
 def _distinct(rows: Floats) -> tuple[Floats, NDArray[np.intp]]:
-    """The distinct ``rows``, and the index of each row among them: tenants often run the same few models."""
+    """The distinct ``rows``, and the index of each row among them; tenants often run the same few models."""
     distinct, group = np.unique(rows, axis=0, return_inverse=True)
     return distinct, group.ravel()
 
@@ -260,9 +260,9 @@ def _duals(
 ) -> tuple[Floats, Floats]:
     """(k,) and (n,) duals of capacity and of equal rates from any ``prices`` per GPU of the usable types.
 
-    A unit of rate costs tenant e ``least[e] = min_j price[j] / v[e, j]``. Once prices are scaled so that
-    ``weight @ least = sum(weight)``, they and ``1 - least`` on the rows ``rate[e] - weight[e] * level = 0`` are
-    dual feasible. Tenants that are not able are excluded: their ``least`` is 0.
+    A unit of rate costs tenant e ``least[e] = min_j price[j] / v[e, j]``. Once prices are scaled so that ``weight @
+    least = sum(weight)``, they and ``1 - least`` on the rows ``rate[e] - weight[e] * level = 0`` are dual feasible.
+    Tenants that can use no GPU are excluded: their ``least`` is 0.
     """
     v = entities.per_gpu[:, usable]
     least = np.divide(prices, v, out=np.full(v.shape, np.inf), where=v > 0).min(axis=1)

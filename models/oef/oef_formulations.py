@@ -64,7 +64,7 @@ class SortedTypes(LinearGain):
         v = entities.per_gpu
         first = v[np.arange(len(v)), entities.allowed.argmax(axis=1)]
         place = np.arange(1, entities.shape[1] + 1)
-        first[first == 0] = 1  # runs nowhere: no gain
+        first[first == 0] = 1  # no usable type: no gain
         rank = entities.numbers(ratio_ranks(entities))[:, None]
         gain = rank * place * (v / first[:, None]) * entities.demand[:, None]
         return np.asarray(gain / entities.number(scale(gain)))
@@ -74,13 +74,13 @@ class SortedTypes(LinearGain):
         return Mathematics.read(
             f"""
             maximise with priority {self.priority}
-              gain [OEF, Theorem 5.2] | who gains more from later types has them; a tie-break
+              gain [OEF, Theorem 5.2] | entities that gain more from later types get them; a tie-break
                 sum(r[e] * j[k] * w[e, k] * {gpus(kind)} {OVER}) / norm
             symbols
-              r[e] | place 1, 2, … of e by how much it gains from later types
+              r[e] | rank 1, 2, … of e by its gain from later types
               j[k] | number 1, 2, … of type k
               w[e, k] | speed of e on type k relative to that on the first type it can use
-              norm | largest factor of a share in the sum, so that numbers are about 1
+              norm | largest factor of a share in the sum, for scaling
             """,
             symbols=shared(kind),
         )
@@ -89,8 +89,8 @@ class SortedTypes(LinearGain):
 def cooperative() -> Formulation:
     """Cooperative OEF: the largest total normalised throughput among envy-free allocations, [OEF, eq. 10].
 
-    Every optimum satisfies the sharing incentive and uses all GPUs that someone can use (Theorem 5.1). It need not be
-    Pareto-efficient nor give adjacent types (Theorems 5.3 and 5.2 fail from three tenants on).
+    Every optimum satisfies the sharing incentive and uses all GPUs that any tenant can use (Theorem 5.1). It need not
+    be Pareto-efficient nor give adjacent types (Theorems 5.3 and 5.2 fail from three tenants on).
     """
     return Formulation((TotalRate(), EnvyFree()), kind="tenants", title="OEF cooperative")
 
@@ -98,8 +98,8 @@ def cooperative() -> Formulation:
 def noncooperative(canonical: bool = False) -> Formulation:
     """Non-cooperative OEF: the largest total among allocations with equal normalised throughput, [OEF, eq. 9].
 
-    Nobody gains by reporting larger speedups (Theorem 5.4 as corrected: smaller ones can pay). Pareto-efficient where
-    every speedup is positive.
+    No tenant gains by reporting larger speedups (Theorem 5.4 as corrected: smaller ones can pay). Pareto-efficient
+    where every speedup is positive.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Baselines that order jobs in queues: FIFO, SRTF, SRSF, LAS, Tiresias, YARN's capacity scheduler, PAL, Themis."""
+"""Queue-based baselines: FIFO, SRTF, SRSF, LAS, Tiresias, YARN's capacity scheduler, PAL, Themis."""
 
 from hetopt.models.queues.job_orders import FIFO, LAS, SRSF, SRTF, LASState, PreemptiveQueuePolicy, QueuePolicy
 from hetopt.models.queues.pal import PAL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -16,151 +17,159 @@ from hetopt.tolerances import INTEGRAL
 PlacedGPUs: TypeAlias = tuple[tuple[int, int], ...]
 """(place, GPUs) of a gang. A place is a GPU type, or the GPUs of one type in one server."""
 
-Preemption: TypeAlias = Literal["nobody", "last", "all"]
-"""Which jobs that run may be stopped: none; the last in the order, where those ahead need their GPUs; or all, so that
-everybody is placed anew."""
+
+class Preemption(Enum):
+    """Which running jobs may be preempted."""
+
+    NONE = "none"
+    LAST_FIRST = "last first"
+    """A job that needs GPUs preempts running jobs behind it, the last in the order first."""
+    ALL = "all"
+    """All running jobs are preempted at first, and every job is placed again in its turn."""
 
 
 class GPUChoice(Protocol):
-    """Which GPUs a job takes."""
+    """A rule that chooses the GPUs of a job."""
 
     def __call__(self, job: int, free: Sequence[int]) -> PlacedGPUs | None:
-        """The seats of the gang of ``job`` (position) among ``free`` GPUs of each place; None without enough room."""
+        """GPUs for the gang of ``job`` (position) among the ``free`` GPUs of each place; None if these are too few."""
         ...
 
 
 class GPUPool:
-    """GPUs of each place: given away, held by jobs that run and whose turn has not come, or open.
+    """GPUs of each place: allocated, held by running jobs whose turn has not come, or open.
 
     Parameters
     ----------
     capacity:
         GPUs of each place.
     running:
-        Job -> its seats, in the order in which their turns come; they keep them unless :meth:`serve` needs them.
+        Running job -> its GPUs, in queue order. Jobs keep them unless :meth:`serve` preempts the job.
 
     Attributes
     ----------
     free:
-        GPUs of each place that are not given away.
+        GPUs of each place that are not allocated.
     open:
-        Of these, the GPUs that no job holds.
+        GPUs of ``free`` that no job holds.
     left:
         Sum of ``free``.
     given:
-        Job -> its seats, of those who have got some.
+        Job -> its allocated GPUs.
     """
 
     def __init__(self, capacity: Sequence[int], running: Mapping[int, PlacedGPUs]) -> None:
         self.free, self.open, self.left = list(capacity), list(capacity), sum(capacity)
         self.held, self.given = dict(running), dict[int, PlacedGPUs]()
-        for seats in running.values():
-            _change(self.open, seats, -1)
+        for placed in running.values():
+            _change(self.open, placed, -1)
 
     def keep(self, job: int) -> bool:
-        """Give a job what it holds; False if it holds nothing, or nothing any more."""
-        seats = self.held.pop(job, None)
-        if seats is None:
+        """Allocate to a job the GPUs that it holds. Returns False if it holds none or was preempted."""
+        placed = self.held.pop(job, None)
+        if placed is None:
             return job in self.given
-        self._take(job, seats)
+        self._take(job, placed)
         return True
 
     def keep_all(self) -> None:
-        """Give all jobs what they hold: nobody is stopped from now on."""
+        """Allocate to all running jobs the GPUs that they hold, so that no job is preempted from now on."""
         for job in list(self.held):
             self.keep(job)
 
     def start(self, job: int, choose: GPUChoice) -> bool:
-        """Give a job open GPUs; False without enough room."""
-        seats = choose(job, self.open)
-        if seats is None:
+        """Allocate open GPUs to a job. Returns False if they do not suffice."""
+        placed = choose(job, self.open)
+        if placed is None:
             return False
-        self.give(job, seats)
+        self.give(job, placed)
         return True
 
-    def give(self, job: int, seats: PlacedGPUs) -> None:
-        """Give a job these seats, which are open."""
-        _change(self.open, seats, -1)
-        self._take(job, seats)
+    def give(self, job: int, placed: PlacedGPUs) -> None:
+        """Allocate these open GPUs to a job."""
+        _change(self.open, placed, -1)
+        self._take(job, placed)
 
     def serve(self, job: int, choose: GPUChoice) -> bool:
-        """The same, but if the open GPUs are too few, jobs that run are stopped until they suffice, the last first.
+        """Like :meth:`start`, but preempt running jobs, the last first, until the open GPUs suffice.
 
-        Of these, those whose GPUs are not taken hold them on.
+        A preempted job whose GPUs are not taken keeps running.
         """
         if self.start(job, choose):
             return True
         if not self.held or choose(job, self.free) is None:
             return False
-        stopped: list[tuple[int, PlacedGPUs]] = []
+        preempted: list[tuple[int, PlacedGPUs]] = []
         while not self.start(job, choose):
-            stopped.append(self.held.popitem())
-            _change(self.open, stopped[-1][1], 1)
-        for other, seats in reversed(stopped):
-            if all(self.open[place] >= gpus for place, gpus in seats):
-                self.held[other] = seats
-                _change(self.open, seats, -1)
+            preempted.append(self.held.popitem())
+            _change(self.open, preempted[-1][1], 1)
+        for other, placed in reversed(preempted):
+            if all(self.open[place] >= gpus for place, gpus in placed):
+                self.held[other] = placed
+                _change(self.open, placed, -1)
         return True
 
-    def _take(self, job: int, seats: PlacedGPUs) -> None:
-        self.given[job] = seats
-        _change(self.free, seats, -1)
-        self.left -= sum(gpus for _, gpus in seats)
+    def _take(self, job: int, placed: PlacedGPUs) -> None:
+        self.given[job] = placed
+        _change(self.free, placed, -1)
+        self.left -= sum(gpus for _, gpus in placed)
 
 
-def _change(gpus: list[int], seats: PlacedGPUs, sign: int) -> None:
-    for place, number in seats:
+def _change(gpus: list[int], placed: PlacedGPUs, sign: int) -> None:
+    for place, number in placed:
         gpus[place] += sign * number
 
 
-def walk(
+def allocate_in_order(
     order: Iterable[int],
     capacity: Sequence[int],
     running: Mapping[int, PlacedGPUs],
     choose: GPUChoice,
     *,
-    stops: Preemption,
+    preemption: Preemption,
     backfill: bool,
 ) -> dict[int, PlacedGPUs]:
-    """The seats of those who run from now on.
+    """Job -> its GPUs, for the jobs that run from now on.
 
     Parameters
     ----------
     order:
-        Jobs, first in turn first; others get nothing.
+        Jobs in queue order; other jobs get nothing.
     capacity:
         GPUs of each place.
     running:
-        Jobs that run now -> their seats.
+        Running job -> its GPUs.
     choose:
-        What a job takes.
-    stops:
-        Who may be stopped.
+        Rule that chooses the GPUs of a job.
+    preemption:
+        Which running jobs may be preempted.
     backfill:
-        Those behind a job that finds no room may still start; else nobody starts before it does.
+        Jobs behind a job that does not fit may start before it.
     """
     order = list(order)
-    room = GPUPool(capacity, {} if stops == "all" else {job: running[job] for job in order if job in running})
-    if stops == "nobody":
-        room.keep_all()
+    kept = {} if preemption is Preemption.ALL else {job: running[job] for job in order if job in running}
+    pool = GPUPool(capacity, kept)
+    if preemption is Preemption.NONE:
+        pool.keep_all()
     for job in order:
-        if not room.left or not (room.keep(job) or room.serve(job, choose) or backfill):
+        if not pool.left or not (pool.keep(job) or pool.serve(job, choose) or backfill):
             break
-    room.keep_all()
-    return room.given
+    pool.keep_all()
+    return pool.given
 
 
 TypeRule: TypeAlias = Literal["fastest", "roomiest"]
-"""The type on which the job is fastest (a scheduler that knows of types), or that with most free GPUs (one that does
-not). Ties: the type that it holds now, where types are known; then the first of the cluster."""
+"""``"fastest"``: the type on which the job is fastest, for heterogeneity-aware schedulers; in a tie the type that it
+holds now. ``"roomiest"``: the type with the most free GPUs, for other schedulers. Further ties: the first type of the
+cluster."""
 
 
-def first_with_room(demand: Sequence[int], wishes: Sequence[Sequence[int]]) -> GPUChoice:
-    """Each job takes the first of its ``wishes`` (positions of GPU types) that has room for its ``demand``."""
+def first_type_that_fits(demand: Sequence[int], preferences: Sequence[Sequence[int]]) -> GPUChoice:
+    """Each job takes the first of its ``preferences`` (positions of GPU types) with ``demand`` free GPUs."""
 
     def choose(job: int, free: Sequence[int]) -> PlacedGPUs | None:
         need = demand[job]
-        for kind in wishes[job]:
+        for kind in preferences[job]:
             if free[kind] >= need:
                 return ((kind, need),)
         return None
@@ -168,17 +177,17 @@ def first_with_room(demand: Sequence[int], wishes: Sequence[Sequence[int]]) -> G
     return choose
 
 
-def fastest(jobs: Entities) -> GPUChoice:
-    """The fastest type with room."""
+def fastest_type(jobs: Entities) -> GPUChoice:
+    """Each job takes the fastest type with enough free GPUs."""
     held = np.zeros(jobs.shape) if jobs.held is None else jobs.held
     ranked = np.lexsort(np.stack([-held, -jobs.speed]), axis=-1).tolist()
     able = jobs.allowed.sum(axis=1).tolist()
-    return first_with_room(demands(jobs), [row[:n] for row, n in zip(ranked, able, strict=True)])
+    return first_type_that_fits(gang_sizes(jobs), [row[:n] for row, n in zip(ranked, able, strict=True)])
 
 
-def roomiest(jobs: Entities) -> GPUChoice:
-    """The type with most free GPUs, whatever its speed."""
-    demand, able = demands(jobs), [np.flatnonzero(row).tolist() for row in jobs.allowed]
+def emptiest_type(jobs: Entities) -> GPUChoice:
+    """Each job takes the type with the most free GPUs, regardless of speed."""
+    demand, able = gang_sizes(jobs), [np.flatnonzero(row).tolist() for row in jobs.allowed]
 
     def choose(job: int, free: Sequence[int]) -> PlacedGPUs | None:
         kind = max(able[job], key=free.__getitem__)
@@ -187,54 +196,54 @@ def roomiest(jobs: Entities) -> GPUChoice:
     return choose
 
 
-TYPES: Mapping[TypeRule, Callable[[Entities], GPUChoice]] = {"fastest": fastest, "roomiest": roomiest}
+TYPES: Mapping[TypeRule, Callable[[Entities], GPUChoice]] = {"fastest": fastest_type, "roomiest": emptiest_type}
 
 
-def demands(jobs: Entities) -> list[int]:
+def gang_sizes(jobs: Entities) -> list[int]:
     """GPUs of each gang."""
     result: list[int] = np.rint(jobs.demand).astype(int).tolist()
     return result
 
 
-def capacities(jobs: Entities) -> list[int]:
+def type_capacities(jobs: Entities) -> list[int]:
     """GPUs of each type."""
     result: list[int] = np.rint(jobs.capacity).astype(int).tolist()
     return result
 
 
-def able(jobs: Entities) -> NDArray[np.bool_]:
-    """(n,) whether there are GPUs now that the gang can run on, and work to do."""
+def can_run(jobs: Entities) -> NDArray[np.bool_]:
+    """(n,) whether the job has work left and some GPU type can run its gang now."""
     return np.asarray(jobs.allowed.any(axis=1) & (jobs.source.job_array("work_left") > 0))
 
 
-def in_order(jobs: Entities, *keys: Floats) -> list[int]:
-    """The jobs that are :func:`able`, least first key first, then by the others, arrival, and place in the instance."""
+def sorted_jobs(jobs: Entities, *keys: Floats) -> list[int]:
+    """Jobs that can run, in ascending order of the keys, then of arrival, then of position in the instance."""
     order = np.lexsort((jobs.source.job_array("arrival"), *reversed(keys)))
-    result: list[int] = order[able(jobs)[order]].tolist()
+    result: list[int] = order[can_run(jobs)[order]].tolist()
     return result
 
 
-def gangs(jobs: Entities) -> dict[int, PlacedGPUs]:
-    """Job -> the GPUs that it holds, of the jobs that hold a whole gang on one type that can run it."""
+def running_gangs(jobs: Entities) -> dict[int, PlacedGPUs]:
+    """Job -> the GPUs that it holds, for jobs that hold a whole gang on one type that can run it."""
     if jobs.held is None:
         return {}
     kind = jobs.held.argmax(axis=1)
     most = jobs.held[np.arange(len(kind)), kind]
     whole = (np.abs(most - jobs.demand) <= INTEGRAL) & (np.abs(jobs.held.sum(axis=1) - jobs.demand) <= INTEGRAL)
     whole &= jobs.allowed[np.arange(len(kind)), kind]
-    need = demands(jobs)
+    need = gang_sizes(jobs)
     return {e: ((int(kind[e]), need[e]),) for e in np.flatnonzero(whole).tolist()}
 
 
-def unstoppable(jobs: Entities, policy: str) -> dict[int, PlacedGPUs]:
-    """The same for ``policy``, which never stops a job.
+def running_gangs_checked(jobs: Entities, policy: str) -> dict[int, PlacedGPUs]:
+    """Like :func:`running_gangs`, for a ``policy`` that never preempts: all held GPUs must belong to such gangs.
 
     Raises
     ------
     InvalidInstance
         A job holds part of a gang, GPUs of several types, or GPUs on which it cannot run.
     """
-    running = gangs(jobs)
+    running = running_gangs(jobs)
     if jobs.held is not None:
         for e in np.flatnonzero(jobs.held.sum(axis=1) > INTEGRAL).tolist():
             if e not in running:
@@ -246,10 +255,10 @@ def unstoppable(jobs: Entities, policy: str) -> dict[int, PlacedGPUs]:
     return running
 
 
-def plan_of(jobs: Entities, given: Mapping[int, PlacedGPUs], wake: float | None = None) -> Plan:
-    """The plan in which jobs have ``given`` GPUs; places are GPU types. ``given_up``: GPUs that stay idle."""
+def type_plan(jobs: Entities, given: Mapping[int, PlacedGPUs], wake: float | None = None) -> Plan:
+    """The plan in which jobs have the ``given`` GPUs; places are GPU types. Its ``given_up`` counts idle GPUs."""
     x = np.zeros(jobs.shape)
-    for job, seats in given.items():
-        for kind, gpus in seats:
+    for job, placed in given.items():
+        for kind, gpus in placed:
             x[job, kind] = gpus
     return Plan(jobs, x, given_up={"idle": float(jobs.capacity.sum() - x.sum())}, wake=wake)

@@ -14,24 +14,24 @@ from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidOption
 from hetopt.models.fft.fft_components import ROUND_SECONDS
-from hetopt.models.policy_checks import forward, one_of, seconds_or_events
+from hetopt.models.policy_checks import check_choice, check_round_seconds, elapsed_since
 from hetopt.models.queues.gpu_pool import (
     TYPES,
     Preemption,
     TypeRule,
-    capacities,
-    gangs,
-    in_order,
-    plan_of,
-    unstoppable,
-    walk,
+    allocate_in_order,
+    running_gangs,
+    running_gangs_checked,
+    sorted_jobs,
+    type_capacities,
+    type_plan,
 )
 from hetopt.results.allocation import Plan
 
 
 @dataclass(frozen=True)
 class QueuePolicy(ABC):
-    """Jobs in some order, whole gangs on one GPU type each; equals as they arrived, then as in the instance.
+    """Base of queues in a job order; whole gangs on one GPU type each. Ties: by arrival, then as in the instance.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class QueuePolicy(ABC):
     types:
         ``"fastest"`` or ``"roomiest"``: :data:`~hetopt.models.queues.gpu_pool.TypeRule`.
     backfill:
-        Those behind a job that finds no room may start.
+        Jobs behind a job that does not fit may start before it.
 
     Raises
     ------
@@ -54,71 +54,71 @@ class QueuePolicy(ABC):
 
     def __post_init__(self) -> None:
         name = type(self).__name__
-        seconds_or_events(self.round_seconds, f"{name}.round_seconds")
-        one_of(self.types, TYPES, f"{name}.types")
+        check_round_seconds(self.round_seconds, f"{name}.round_seconds")
+        check_choice(self.types, TYPES, f"{name}.types")
         boolean(self.backfill, f"{name}.backfill")
 
     @property
     @abstractmethod
-    def stops(self) -> Preemption:
-        """Which jobs that run may be stopped."""
+    def preemption(self) -> Preemption:
+        """Which running jobs may be preempted."""
 
     @abstractmethod
     def ranked(self, jobs: Entities, state: Any) -> tuple[Floats, Any]:
-        """(n,) numbers, the least of which comes first, and what is to be remembered."""
+        """(n,) keys, the smallest first in the queue, and the next state."""
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Plan, Any]:
-        """Who runs from now on.
+        """The plan from now on, and the next state.
 
         Raises
         ------
         InvalidInstance
-            See :func:`~hetopt.data.instance.present_entities`; where nobody is stopped also a job that holds anything
-            but its gang on one type. With a state, a time before it.
+            See :func:`~hetopt.data.instance.present_entities`. Without preemption: a job holds anything but its gang on
+            one type. With a state: the time is before that of the state.
         """
         name = type(self).__name__
         jobs = present_entities(instance, "jobs", name)
         keys, state = self.ranked(jobs, state)
-        running = unstoppable(jobs, name) if self.stops == "nobody" else gangs(jobs)
-        given = walk(
-            in_order(jobs, keys),
-            capacities(jobs),
+        running = running_gangs_checked(jobs, name) if self.preemption is Preemption.NONE else running_gangs(jobs)
+        given = allocate_in_order(
+            sorted_jobs(jobs, keys),
+            type_capacities(jobs),
             running,
             TYPES[self.types](jobs),
-            stops=self.stops,
+            preemption=self.preemption,
             backfill=self.backfill,
         )
-        return plan_of(jobs, given), state
+        return type_plan(jobs, given), state
 
 
 @dataclass(frozen=True)
 class FIFO(QueuePolicy):
-    """First in, first out: jobs start as they arrived, nobody before those ahead of it, and are never stopped.
+    """First in, first out: jobs start in the order of arrival and are never preempted.
 
-    With ``backfill`` a job that fits overtakes those that do not.
+    With ``backfill`` a job that fits may start before jobs ahead of it that do not fit.
     """
 
     backfill: bool = False
 
     @property
-    def stops(self) -> Preemption:
-        """Nobody."""
-        return "nobody"
+    def preemption(self) -> Preemption:
+        """No running job may be preempted."""
+        return Preemption.NONE
 
     def ranked(self, jobs: Entities, state: Any) -> tuple[Floats, None]:
-        """Arrivals; nothing to remember."""
+        """Arrivals, and no state."""
         return jobs.source.job_array("arrival"), None
 
 
 @dataclass(frozen=True)
 class PreemptiveQueuePolicy(QueuePolicy):
-    """Jobs that run are stopped for those ahead of them.
+    """Base of queues in which running jobs are preempted by jobs ahead of them.
 
     Parameters
     ----------
     moves:
-        In each decision everybody in turn takes the best type that is left; else jobs that run stay where they are,
-        and the last in order is stopped first, where GPUs that nobody holds do not suffice.
+        In each decision every job in turn takes the best type that is left. False: running jobs stay where they are;
+        where free GPUs do not suffice, the last running job in the order is preempted first.
     """
 
     moves: bool = True
@@ -128,9 +128,9 @@ class PreemptiveQueuePolicy(QueuePolicy):
         boolean(self.moves, f"{type(self).__name__}.moves")
 
     @property
-    def stops(self) -> Preemption:
-        """All, or the last."""
-        return "all" if self.moves else "last"
+    def preemption(self) -> Preemption:
+        """All running jobs with ``moves``; else the last in the order first."""
+        return Preemption.ALL if self.moves else Preemption.LAST_FIRST
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class SRTF(PreemptiveQueuePolicy):
     """Shortest remaining time first: the work left over the throughput on the fastest type that takes the gang."""
 
     def ranked(self, jobs: Entities, state: Any) -> tuple[Floats, None]:
-        """Remaining times in seconds; nothing to remember."""
+        """Remaining times in seconds, and no state."""
         return seconds_of(jobs, jobs.source.job_array("work_left")), None
 
 
@@ -147,18 +147,18 @@ class SRSF(PreemptiveQueuePolicy):
     """Shortest remaining service first: remaining time (as :class:`SRTF`) times GPUs, Tiresias' ideal (NSDI'19)."""
 
     def ranked(self, jobs: Entities, state: Any) -> tuple[Floats, None]:
-        """Remaining GPU-seconds; nothing to remember."""
+        """Remaining GPU-seconds, and no state."""
         return jobs.demand * seconds_of(jobs, jobs.source.job_array("work_left")), None
 
 
 @dataclass(frozen=True)
 class LASState:
-    """What LAS remembers.
+    """State of LAS between calls.
 
     Attributes
     ----------
     time:
-        When it was asked last, in seconds.
+        Time of the last call, in seconds.
     attained:
         Job -> GPU-seconds received until then.
     """
@@ -172,7 +172,7 @@ class LASState:
 
 @dataclass(frozen=True)
 class LAS(PreemptiveQueuePolicy):
-    """Least attained service first, in GPU-seconds: those who have received least so far.
+    """Least attained service first: jobs with the fewest GPU-seconds so far.
 
     Without rounds it decides at arrivals and completions only, so that jobs do not share a GPU in between.
     """
@@ -180,37 +180,34 @@ class LAS(PreemptiveQueuePolicy):
     round_seconds: float | None = ROUND_SECONDS
 
     def ranked(self, jobs: Entities, state: LASState | None) -> tuple[Floats, LASState]:
-        """GPU-seconds received, which are what is remembered."""
+        """Attained GPU-seconds, which are also the state."""
         instance, names = jobs.source, jobs.names
         if state is None:
             state = LASState(instance.time)
         before = expect(LASState, state, "state", InvalidOption).attained
-        passed = forward(instance, state.time)
+        passed = elapsed_since(instance, state.time)
         known = np.array([before.get(name, np.nan) for name in names])
-        attained = np.where(np.isnan(known), spent(jobs), known + passed * held_gpus(jobs))
+        attained = np.where(np.isnan(known), spent(jobs), known + passed * held_gpu_counts(jobs))
         return attained, LASState(instance.time, dict(zip(names, attained.tolist(), strict=True)))
 
 
 def seconds_of(jobs: Entities, work: Floats) -> Floats:
-    """(n,) seconds that so much work takes on the fastest type with room for the gang; infinite where there is none."""
+    """(n,) seconds for ``work`` on the fastest type that can run the gang; infinite if no type can."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.where(work > 0, work / jobs.speed.max(axis=1), 0.0))
 
 
 def spent(jobs: Entities) -> Floats:
-    """(n,) GPU-seconds that a job which is seen for the first time counts as having received.
-
-    What its work done takes on its fastest type; nothing where it has not begun.
-    """
+    """(n,) attained GPU-seconds of jobs in their first call: the time of the work done on the fastest type."""
     instance = jobs.source
     seconds = seconds_of(jobs, instance.job_array("work") - instance.job_array("work_left"))
     return np.asarray(jobs.demand * np.where(np.isfinite(seconds), seconds, 0.0))
 
 
-def held_gpus(jobs: Entities) -> Floats:
+def held_gpu_counts(jobs: Entities) -> Floats:
     """(n,) GPUs that each job holds now."""
     return np.zeros(len(jobs.names)) if jobs.held is None else np.asarray(jobs.held.sum(axis=1))
 
 
 ORDERS: Mapping[str, QueuePolicy] = {"fifo": FIFO(), "srtf": SRTF(), "srsf": SRSF(), "las": LAS()}
-"""Orders by name."""
+"""Queue policies by name."""
