@@ -18,8 +18,8 @@ from hetopt import Cluster, GPUType, Instance, Plan, Server, instances
 from hetopt.decisions.steps import check_gangs, check_placement
 from hetopt.experiments.decision_times import decision_seconds, draw
 from hetopt.models import gavel, hadar, hadare
-from hetopt.models.hadar.appraisal import RoundSettings, opened
-from hetopt.models.hadar.hadar_policy import in_order
+from hetopt.models.hadar.appraisal import RoundSettings, open_market
+from hetopt.models.hadar.hadar_policy import ordered_bids
 from hetopt.models.hadar.hadar_workload import from_trace
 from hetopt.models.hadar.round_market import GPUMarket
 from hetopt.presentation.allocation_pictures import save_figure
@@ -94,9 +94,9 @@ def _market(jobs: int, seed: int) -> tuple[GPUMarket, list[hadar.offers.Bid], li
     """An empty market of 3 nodes of 4 GPUs, and the bids by payoff per GPU and as they came."""
     instance = queue(jobs, seed, nodes(3, False))
     entities = instance.entities("jobs")
-    market, appraised = opened(instance, entities, RoundSettings(), {})
+    market, appraised = open_market(instance, entities, RoundSettings(), {})
     bids = [a.bid for a in appraised]
-    return market, in_order(bids, market, instance, "payoff"), in_order(bids, market, instance, "arrival")
+    return market, ordered_bids(bids, market, instance, "payoff"), ordered_bids(bids, market, instance, "arrival")
 
 
 @pytest.mark.parametrize("seconds", [90.0, 360.0])

@@ -121,7 +121,7 @@ def plain_selection(market: GPUMarket, bids: Sequence[Bid]) -> float:
     if offer is None or offer.payoff <= 0:
         return skipped
     after = market.copy()
-    after.take(offer.seats)
+    after.take(offer.gpus)
     return max(skipped, offer.payoff + plain_selection(after, bids[1:]))
 
 

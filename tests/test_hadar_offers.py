@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import hetopt
 from hetopt import Cluster, Instance, InvalidOption, Job, NotSolved, Server
 from hetopt.models import hadar
-from hetopt.models.hadar.appraisal import RoundSettings, appraise, opened, serial_seconds
+from hetopt.models.hadar.appraisal import RoundSettings, appraise, open_market, serial_seconds
 from hetopt.models.hadar.job_selection import _Recursion, take_all
 from hetopt.models.hadar.round_market import Bid, GPUMarket, find_offer, offer_model
 from hetopt.proofs.mixed_servers import mixed_instances
@@ -28,17 +28,17 @@ def rounds(draw: st.DrawFn, *, jobs: tuple[int, int] = (1, 1), most_demand: int 
     instance = draw(mixed_instances(jobs=jobs, servers=(1, servers), most_demand=most_demand, latest=0, memory=True))
     entities = instance.entities("jobs")
     talk, whole = draw(st.sampled_from([0.0, 0.01, 0.3])), draw(st.booleans())
-    terms = RoundSettings(2.0, draw(st.sampled_from([0.0, 1.0])), talk, whole, hadar.EffectiveThroughput())
+    settings = RoundSettings(2.0, draw(st.sampled_from([0.0, 1.0])), talk, whole, hadar.EffectiveThroughput())
     horizon = serial_seconds(instance, entities)
-    market, _ = opened(instance, entities, terms, {})
+    market, _ = open_market(instance, entities, settings, {})
     busy = [(h, k, draw(st.integers(0, n))) for h, row in enumerate(market.free) for k, n in enumerate(row) if n]
     market.take(tuple(seat for seat in busy if seat[2]))
     now = {}
     for j, job in enumerate(instance.jobs):
-        ways = plain_offers(market, appraise(instance, entities, terms, {}, horizon)[j].bid)
+        ways = plain_offers(market, appraise(instance, entities, settings, {}, horizon)[j].bid)
         if ways and draw(st.booleans()):
             now[job.name] = draw(st.sampled_from([seats for *_, seats in ways]))
-    return market, [a.bid for a in appraise(instance, entities, terms, now, horizon)]
+    return market, [a.bid for a in appraise(instance, entities, settings, now, horizon)]
 
 
 @given(rounds())
@@ -51,9 +51,9 @@ def test_no_seats_pay_more(case: Round) -> None:
         best = max(payoff for payoff, *_ in every)
         said = {seats: payoff for payoff, *_, seats in every}
         assert offer.payoff == pytest.approx(best, abs=EQUAL * scale([p for p, *_ in every]))
-        assert offer.payoff == pytest.approx(said[offer.seats], abs=PROVEN * scale(said[offer.seats]))
+        assert offer.payoff == pytest.approx(said[offer.gpus], abs=PROVEN * scale(said[offer.gpus]))
         if bid.now in said and said[bid.now] > best:
-            assert offer.seats == bid.now
+            assert offer.gpus == bid.now
 
 
 @given(rounds())
@@ -94,7 +94,7 @@ def test_searches_and_their_order(case: Round) -> None:
             assert own is not None
             assert own.payoff == pytest.approx(offer.payoff, abs=slack)
             total += offer.payoff
-            again.take(offer.seats)
+            again.take(offer.gpus)
         assert total == pytest.approx(found.payoff, abs=slack)
         assert again.state == found.market.state
 
@@ -113,7 +113,7 @@ def test_the_states_of_the_exact_search_are_counted(monkeypatch: pytest.MonkeyPa
         seen.clear()
         jobs = tuple(Job(f"j{i}", {"A": 1.0}, 1, demand=2**i, utility="finished") for i in range(n))
         instance = Instance(Cluster.of({"A": 2**n * 50}), jobs=jobs)
-        market, appraised = opened(instance, instance.entities("jobs"), RoundSettings(), {})
+        market, appraised = open_market(instance, instance.entities("jobs"), RoundSettings(), {})
         assert len(hadar.Exact()(market, [a.bid for a in appraised]).offers) == n
         assert len(seen) == 2 ** (n + 1) - 1
 
@@ -175,5 +175,5 @@ def test_bad_settings_are_refused() -> None:
     with pytest.raises(InvalidOption, match=r"Beam\.width is 0"):
         hadar.BySize(width=0)
     many = Instance.from_jobs(np.ones((3, 1)), 1, [1, 1, 1], [1])
-    with pytest.raises(InvalidOption, match="choices of 3 jobs; set most=3"):
+    with pytest.raises(InvalidOption, match="selections of 3 jobs; set most=3"):
         hetopt.solve(hadar.Hadar(selection=hadar.Exact(2)), many)

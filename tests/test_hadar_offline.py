@@ -15,7 +15,7 @@ from programs import assert_same_program
 import hetopt
 from hetopt import Cluster, Instance, InvalidInstance, InvalidOption, InvalidPlan, Job, NotSolved
 from hetopt.models import hadar
-from hetopt.models.hadar.job_schedules import JobSchedule, check_schedules, schedules, used_by
+from hetopt.models.hadar.job_schedules import JobSchedule, TooManySchedules, check_schedules, schedules, used_by
 from hetopt.models.hadar.schedule_based import schedule_program
 from hetopt.proofs.mixed_servers import mixed_instances
 from hetopt.tolerances import EQUAL, scale
@@ -198,7 +198,7 @@ def test_bad_problems_are_refused() -> None:
         hadar.OfflineProblem.of(fine.replace(done={"j1": 2}), 1, 1.0)
     with pytest.raises(InvalidInstance, match="at least one GPU type must have a value > 0"):
         Instance.from_jobs([[0.0]], 1, work=[2], capacity=[2])
-    with pytest.raises(InvalidOption, match="more than 3 schedules"):
+    with pytest.raises(TooManySchedules, match="more than 3 schedules"):
         hadar.Enumerated(most=3)(hadar.OfflineProblem.of(fine, 5, 1.0))
 
 
@@ -248,7 +248,7 @@ def test_wide_clusters_stop_at_the_number_of_schedules() -> None:
     cluster = Cluster.of({"A": 80}, gpus_per_server=4)
     jobs = tuple(Job(f"j{i}", {"A": 1.0}, 2, demand=8, weight=1 + i, utility="weight") for i in range(3))
     problem = hadar.OfflineProblem.of(Instance(cluster, jobs=jobs), 3, 1.0)
-    with pytest.raises(InvalidOption, match="more than 500 schedules"):
+    with pytest.raises(TooManySchedules, match="more than 500 schedules"):
         hadar.Enumerated(most=500)(problem)
     assert hadar.ColumnGeneration(most=500)(problem).utility == 6
 

@@ -257,7 +257,7 @@ def test_committing_sees_a_late_job_anew() -> None:
     assert log.jobs["finish"]["j0"] == pytest.approx(70)
     _, state = hadar.Committing(20, 60.0)(instance)
     other = instance.replace(cluster=Cluster.of({"A": 1, "B": 9}))
-    with pytest.raises(InvalidInstance, match="not those for which GPUs were promised"):
+    with pytest.raises(InvalidInstance, match="not those of the reservations"):
         hadar.Committing(20, 60.0)(other, state)
     with pytest.raises(InvalidOption, match=r"Committing\.slots is 0"):
         hadar.Committing(0)

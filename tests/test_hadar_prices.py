@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hetopt import Cluster, Instance, InvalidInstance, InvalidOption, Job, instances
 from hetopt.models import hadar
 from hetopt.models.hadar.job_schedules import used_by
-from hetopt.models.hadar.price_functions import largest_part, limits, step_factor
+from hetopt.models.hadar.price_functions import largest_fraction, limits, step_factor
 from hetopt.proofs.mixed_servers import mixed_instances
 from hetopt.tolerances import EQUAL, PROVEN, scale
 
@@ -67,7 +67,7 @@ def test_the_printed_bound_is_broken() -> None:
     assert found.prices.printed_factor == pytest.approx(2 * math.log(28), rel=EQUAL)
     assert found.prices.printed_factor == pytest.approx(float(said["bound"]), abs=0.001)
     assert said["optimum"] > found.prices.printed_factor * found.utility
-    with pytest.raises(InvalidInstance, match="a gang may take all GPUs that a server has"):
+    with pytest.raises(InvalidInstance, match="a gang may take all GPUs of a type on a server"):
         hadar.Irrevocable()(problem)
 
 
@@ -118,7 +118,7 @@ def test_bounds_of_prices_by_hand() -> None:
     eta = 4 / min(4 * 2, 1 * 1)  # all GPUs over the least GPU-slots of a job on its slowest type
     assert printed.low == pytest.approx([min(6 / (4 * 2), 5 / 1) / (4 * eta)] * 2, rel=PROVEN)
     assert hadar.printed_prices(problem, eta=1.0).low == pytest.approx([min(6 / 8, 5) / 4] * 2, rel=PROVEN)
-    assert largest_part(problem) == 1.0
+    assert largest_fraction(problem) == 1.0
     half = hadar.proven_prices(problem, delta=0.5)
     assert half.low == pytest.approx([5 / (2 * 4 * 4)] * 2, rel=PROVEN)
     assert half.high.tolist() == [6, 6]
@@ -145,7 +145,7 @@ def test_bad_settings_are_refused() -> None:
     with pytest.raises(InvalidInstance, match="delta < 1"):
         hadar.proven_prices(problem, delta=1)
     never = hadar.OfflineProblem.of(Instance.from_jobs([[1]], 1, [9], [2], round_seconds=1), 2, 1.0)
-    with pytest.raises(InvalidInstance, match="no job can be done within the slots"):
+    with pytest.raises(InvalidInstance, match="no job can complete within the slots"):
         hadar.Irrevocable()(never)
 
 

@@ -1,4 +1,4 @@
-"""HadarE's throughputs: equation (10) by hand, its monotonicity, measured speedups, and beliefs that learn."""
+"""HadarE's throughputs: equation (10) by hand, its monotonicity, measured speedups, and estimates that learn."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ JOB: Any = {"batch_size": 1, "model_weight": "small", "dataset_size": "S"}
         (
             lambda: ThroughputEstimates({"a": {"n": 1}}).with_jobs({"a": {"n": 2}}),
             InvalidOption,
-            "'a', which is there already",
+            "job 'a' already has estimates",
         ),
     ],
 )
@@ -198,7 +198,7 @@ def test_order_of_gpus_against_measurements() -> None:
         assert near < 2 < far
 
 
-# beliefs
+# estimates
 
 
 @st.composite
@@ -215,10 +215,10 @@ def pairs(frame: pd.DataFrame) -> list[tuple[str, str]]:
     return [(str(job), str(node)) for job in frame.index for node in frame.columns]
 
 
-def learnt(beliefs: ThroughputEstimates, truth: pd.DataFrame, order: list[tuple[str, str]]) -> ThroughputEstimates:
+def learnt(estimates: ThroughputEstimates, truth: pd.DataFrame, order: list[tuple[str, str]]) -> ThroughputEstimates:
     for job, node in order:
-        beliefs = beliefs.measured(job, node, float(truth.loc[job, node]))  # type: ignore[arg-type]
-    return beliefs
+        estimates = estimates.measured(job, node, float(truth.loc[job, node]))  # type: ignore[arg-type]
+    return estimates
 
 
 @given(tables(), st.floats(0.125, 1))
@@ -226,10 +226,10 @@ def test_at_first_the_estimate_and_in_the_end_the_truth(
     case: tuple[pd.DataFrame, pd.DataFrame], recency: float
 ) -> None:
     estimate, truth = case
-    beliefs = ThroughputEstimates(estimate, recency=recency)
-    pd.testing.assert_frame_equal(beliefs.table(), estimate)
-    pd.testing.assert_frame_equal(learnt(beliefs, truth, pairs(truth)).table(), truth)
-    pd.testing.assert_frame_equal(beliefs.table(), estimate)  # it has not changed
+    estimates = ThroughputEstimates(estimate, recency=recency)
+    pd.testing.assert_frame_equal(estimates.table(), estimate)
+    pd.testing.assert_frame_equal(learnt(estimates, truth, pairs(truth)).table(), truth)
+    pd.testing.assert_frame_equal(estimates.table(), estimate)  # it has not changed
 
 
 @given(tables(), st.data())
@@ -239,8 +239,8 @@ def test_one_measurement_of_a_job_is_enough_where_estimates_are_off_by_a_factor(
     estimate, other = case
     truth = estimate.mul(other.iloc[:, 0], axis=0)
     order = [(str(job), data.draw(st.sampled_from(list(truth.columns)))) for job in truth.index]
-    beliefs = learnt(ThroughputEstimates(estimate), truth, order)
-    np.testing.assert_allclose(beliefs.table(), truth, rtol=EQUAL)
+    estimates = learnt(ThroughputEstimates(estimate), truth, order)
+    np.testing.assert_allclose(estimates.table(), truth, rtol=EQUAL)
 
 
 @given(tables(), st.randoms(use_true_random=False), st.data())
@@ -263,7 +263,7 @@ def test_pairs_not_measured_are_corrected_by_geometric_means(
     """Against NumPy: of the job's own ratios, of all ratios where it has none, and 1 where there are none at all."""
     estimate, truth = case
     some = data.draw(st.lists(st.sampled_from(pairs(truth)), unique=True))
-    beliefs = learnt(ThroughputEstimates(estimate), truth, some)
+    estimates = learnt(ThroughputEstimates(estimate), truth, some)
     known = pd.DataFrame(False, truth.index, truth.columns)
     for job, node in some:
         known.loc[job, node] = True
@@ -271,21 +271,21 @@ def test_pairs_not_measured_are_corrected_by_geometric_means(
     everywhere = np.nanmean(logs.to_numpy()) if some else 0.0
     factors = np.exp(logs.mean(axis=1).fillna(everywhere))
     expected = truth.where(known, estimate.mul(factors, axis=0))
-    np.testing.assert_allclose(beliefs.table(), expected, rtol=EQUAL)
-    np.testing.assert_allclose([beliefs.correction(str(job)) for job in truth.index], factors, rtol=EQUAL)
+    np.testing.assert_allclose(estimates.table(), expected, rtol=EQUAL)
+    np.testing.assert_allclose([estimates.correction(str(job)) for job in truth.index], factors, rtol=EQUAL)
 
 
 def test_corrections_by_hand() -> None:
-    beliefs = ThroughputEstimates({"a": {"x": 1, "y": 2, "z": 4}, "b": {"x": 10, "y": 20, "z": 40}})
-    beliefs = beliefs.measured("a", "x", 2).measured("a", "y", 16)  # ratios 2 and 8: 4
-    assert beliefs.throughput("a", "z") == pytest.approx(16)
-    assert beliefs.throughput("b", "x") == pytest.approx(40)
-    beliefs = beliefs.measured("b", "z", 20)  # ratio 1 / 2
-    assert [beliefs.throughput("b", node) for node in "xyz"] == [pytest.approx(5), pytest.approx(10), 20]
-    assert beliefs.throughput("a", "z") == pytest.approx(16)
-    beliefs = beliefs.with_jobs({"c": {"x": 3}})  # ratios 2, 8, 1 / 2: 2
-    assert beliefs.throughput("c", "x") == pytest.approx(6)
-    assert beliefs.table().isna().sum().sum() == 2
+    estimates = ThroughputEstimates({"a": {"x": 1, "y": 2, "z": 4}, "b": {"x": 10, "y": 20, "z": 40}})
+    estimates = estimates.measured("a", "x", 2).measured("a", "y", 16)  # ratios 2 and 8: 4
+    assert estimates.throughput("a", "z") == pytest.approx(16)
+    assert estimates.throughput("b", "x") == pytest.approx(40)
+    estimates = estimates.measured("b", "z", 20)  # ratio 1 / 2
+    assert [estimates.throughput("b", node) for node in "xyz"] == [pytest.approx(5), pytest.approx(10), 20]
+    assert estimates.throughput("a", "z") == pytest.approx(16)
+    estimates = estimates.with_jobs({"c": {"x": 3}})  # ratios 2, 8, 1 / 2: 2
+    assert estimates.throughput("c", "x") == pytest.approx(6)
+    assert estimates.table().isna().sum().sum() == 2
 
 
 def test_a_job_with_an_empty_row_was_not_measured() -> None:
@@ -319,5 +319,5 @@ def test_measured_again_the_latest_counts_or_a_part_of_it() -> None:
 
 
 def test_beliefs_are_kept_in_a_state() -> None:
-    beliefs = ThroughputEstimates(Estimate().table(MODELS, NODES)).measured("IC", "T4", 3.5)
-    assert pickle.loads(pickle.dumps(beliefs)) == copy.deepcopy(beliefs) == beliefs
+    estimates = ThroughputEstimates(Estimate().table(MODELS, NODES)).measured("IC", "T4", 3.5)
+    assert pickle.loads(pickle.dumps(estimates)) == copy.deepcopy(estimates) == estimates

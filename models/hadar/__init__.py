@@ -1,4 +1,4 @@
-"""Hadar: GPUs of unlike types for the tasks of a job, by primal-dual prices."""
+"""Hadar: primal-dual prices for GPUs of several types, which the tasks of a job may mix."""
 
 from hetopt.models.hadar.hadar_policy import RESTART, Hadar, printed
 from hetopt.models.hadar.irrevocable import Committed, Committing, Irrevocable

@@ -1,4 +1,4 @@
-"""Hadar, round by round: who runs on which GPUs until the next round [Hadar, Algorithm 1]."""
+"""Hadar round by round: which jobs run on which GPUs until the next round [Hadar, Algorithm 1]."""
 
 from __future__ import annotations
 
@@ -8,83 +8,84 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from hetopt.checks import FrozenDict, at_least, choices, expect, lookup, shown
+from hetopt.checks import FrozenDict, at_least, expect, lookup, shown
 from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidOption
-from hetopt.models.hadar.appraisal import RoundSettings, opened, seats_now
+from hetopt.models.hadar.appraisal import RoundSettings, open_market, placed_gpus
 from hetopt.models.hadar.job_selection import SELECTIONS, BySize, Greedy, JobSelection, PrintedRecursion, take_all
 from hetopt.models.hadar.round_market import Bid, GangOffer, GPUMarket, ServerGPUs, find_offer
 from hetopt.models.hadar.utilities import EffectiveThroughput, NegativeJCT, Utility, as_utility
+from hetopt.models.policy_checks import check_choice
 from hetopt.results.allocation import Placement, Plan
 from hetopt.simulation.overheads import Overheads
 
 Order = Literal["payoff", "arrival"]
 
 RESTART = Overheads(restart_seconds=10.0, resume_seconds=10.0, start_seconds=10.0, transfer=False)
-"""10 s for every new allocation, as in the paper's simulations [Hadar, section IV]; give it to ``simulate``."""
+"""10 s for every new allocation, as in the paper's simulations [Hadar, section IV]; pass it to ``simulate``."""
 
 
 @dataclass(frozen=True)
 class HadarState:
-    """What Hadar remembers from one round to the next.
+    """State of Hadar between rounds.
 
     Attributes
     ----------
     cluster:
-        Whose servers they were.
-    seats:
-        Job -> (server, GPU type, GPUs) as positions; jobs that waited have none.
+        Cluster of the last round.
+    gpus:
+        Job -> triples (server, GPU type, GPUs) as positions; empty for waiting jobs.
     redecided:
-        Rounds in which all jobs were decided anew.
+        Number of rounds in which all jobs were decided again.
     kept:
-        Rounds in which those who ran stayed, and only new jobs were looked at.
+        Number of rounds in which running jobs stayed and only new jobs were considered.
     """
 
     cluster: Cluster
-    seats: Mapping[str, ServerGPUs] = field(default_factory=dict)
+    gpus: Mapping[str, ServerGPUs] = field(default_factory=dict)
     redecided: int = 0
     kept: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "seats", FrozenDict(self.seats))
+        object.__setattr__(self, "gpus", FrozenDict(self.gpus))
 
 
 @dataclass(frozen=True)
 class Hadar:
-    """Each round the jobs, and their GPUs of one or several types, whose utility exceeds most what these GPUs cost.
+    """Each round, choose jobs and their GPUs of one or several types with the largest total payoff, utility minus cost.
 
-    Prices begin low in every round and grow with the GPUs given away
-    (:func:`~hetopt.models.hadar.appraisal.price_bounds`). A job's utility is that of being done if it keeps its GPUs
-    from now on. Jobs that run may be moved, or paused, where that pays in spite of the restart; all is decided anew
-    once a job has finished or the servers have changed, else jobs that run stay and only new ones are looked at [Hadar,
-    section IV-B].
+    Prices start low in every round and grow with the allocated GPUs
+    (:func:`~hetopt.models.hadar.appraisal.price_bounds`). A job's utility is that of its completion if it keeps its
+    GPUs from now on. Running jobs may be moved or paused if that pays in spite of the restart. All jobs are decided
+    again when a job has finished or the servers have changed; otherwise running jobs stay and only new jobs are
+    considered [Hadar, section IV-B].
 
     Parameters
     ----------
     round_seconds:
         Length of a round.
     utility:
-        Of jobs that name none: a utility or the name of one. By default the negative completion time: effective
-        throughput, the paper's example, is worth least for short jobs that have waited, and so lets them wait on.
+        Utility of jobs that name none: a utility or its name. By default the negative completion time: effective
+        throughput, the paper's example, is least for short jobs that have waited, so they would keep waiting.
     restart_seconds:
-        What a job loses on other GPUs.
+        Time in seconds that a job loses if its GPUs change.
     communication:
-        What spreading costs, see :class:`~hetopt.models.hadar.appraisal.RoundSettings`.
+        Cost of gangs that span servers, see :class:`~hetopt.models.hadar.appraisal.RoundSettings`.
     selection:
-        How the jobs are searched: a selection or the name of one, ``"by-size"``, ``"exact"``, ``"beam"`` or
-        ``"greedy"``.
+        Search over the jobs: a :class:`~hetopt.models.hadar.job_selection.JobSelection` or its name, ``"by-size"``,
+        ``"exact"``, ``"beam"`` or ``"greedy"``.
     order:
-        In which they are looked at: those that would pay most per GPU on empty servers first, or as they arrived
-        (printed).
+        Order in which the search considers the jobs: ``"payoff"``, the largest payoff per GPU on empty servers first,
+        or ``"arrival"`` (printed).
     pays:
-        A job pays for its GPUs until it is done (``"whole"``), or for one round (``"round"``, printed).
+        A job pays for its GPUs until it completes (``"whole"``), or for one round (``"round"``, printed).
     fill:
-        GPUs that are left go to jobs that still wait, though they do not pay. A price too high keeps GPUs for jobs that
-        pay more; but all such jobs have been asked, and the next round decides anew.
+        Allocate remaining GPUs to waiting jobs even if their payoff is not positive. High prices reserve GPUs for jobs
+        with a larger payoff; but all present jobs have been considered, and the next round decides again.
     keep:
-        Jobs that run stay while none has finished.
+        Running jobs stay as long as no job has finished.
 
     Raises
     ------
@@ -107,9 +108,8 @@ class Hadar:
         for key in ("restart_seconds", "communication"):
             at_least(getattr(self, key), f"Hadar.{key}", 0.0, InvalidOption)
         as_utility(self.utility, "Hadar.utility")
-        for key, known in (("order", get_args(Order)), ("pays", ("whole", "round"))):
-            if (value := getattr(self, key)) not in known:
-                raise InvalidOption(f"Hadar.{key} is {shown(value)}; {choices(str(value), known)}")
+        check_choice(self.order, get_args(Order), "Hadar.order")
+        check_choice(self.pays, ("whole", "round"), "Hadar.pays")
         if isinstance(self.selection, str):
             object.__setattr__(self, "selection", lookup(SELECTIONS, self.selection, "selection"))
         if isinstance(self.selection, type) or not callable(self.selection):
@@ -126,7 +126,7 @@ class Hadar:
         return True
 
     def __call__(self, instance: Instance, state: HadarState | None = None) -> tuple[Plan, HadarState]:
-        """Who runs where in the round that begins now; the state remembers whom that leaves where it is.
+        """The plan of the round that begins now with its placement, and the next state.
 
         Raises
         ------
@@ -139,53 +139,53 @@ class Hadar:
         if state is not None:
             expect(HadarState, state, "state", InvalidOption)
         before = state if state is not None and state.cluster == instance.cluster else None
-        now = seats_now(instance)
+        now = placed_gpus(instance)
         settled = self._settled(instance, before, now)
         if settled is not None and len(settled) == len(jobs.names):
-            seats = {name: own for name, own in now.items() if own}
+            placed = {name: own for name, own in now.items() if own}
         else:
-            seats = self._decided(instance, jobs, now, settled)
+            placed = self._decided(instance, jobs, now, settled)
         counts = (state.redecided, state.kept) if state is not None else (0, 0)
         redecided, kept = (counts[0] + 1, counts[1]) if settled is None else (counts[0], counts[1] + 1)
-        everyone = {name: seats.get(name, ()) for name in jobs.names}
-        return plan_of(instance, jobs, seats), HadarState(instance.cluster, everyone, redecided, kept)
+        everyone = {name: placed.get(name, ()) for name in jobs.names}
+        return placed_plan(instance, jobs, placed), HadarState(instance.cluster, everyone, redecided, kept)
 
     def _settled(
         self, instance: Instance, before: HadarState | None, now: Mapping[str, ServerGPUs]
     ) -> Collection[str] | None:
-        """The jobs that were looked at before and stay as they are; None where all must be decided anew."""
-        if not self.keep or before is None or not before.seats.keys() <= instance.job.keys():
+        """The jobs that were decided before and stay as they are; None if all must be decided again."""
+        if not self.keep or before is None or not before.gpus.keys() <= instance.job.keys():
             return None
-        as_planned = all(now.get(name, ()) == own for name, own in before.seats.items())
-        return before.seats.keys() if as_planned else None
+        as_planned = all(now.get(name, ()) == own for name, own in before.gpus.items())
+        return before.gpus.keys() if as_planned else None
 
     def _decided(
         self, instance: Instance, jobs: Entities, now: Mapping[str, ServerGPUs], settled: Collection[str] | None
     ) -> dict[str, ServerGPUs]:
-        """Job -> seats of those that run."""
-        terms = RoundSettings(
+        """Job -> its GPUs, for jobs that run."""
+        settings = RoundSettings(
             self.round_seconds,
             self.restart_seconds,
             self.communication,
             self.pays == "whole",
             as_utility(self.utility, "Hadar.utility"),
         )
-        market, appraised = opened(instance, jobs, terms, now)
-        seats = {name: now[name] for name in settled or () if now.get(name)}
-        for own in seats.values():
+        market, appraised = open_market(instance, jobs, settings, now)
+        placed = {name: now[name] for name in settled or () if now.get(name)}
+        for own in placed.values():
             market.take(own)
         new = [a.bid for a in appraised if settled is None or jobs.names[a.bid.job] not in settled]
-        bids = in_order(new, market, instance, self.order)
+        bids = ordered_bids(new, market, instance, self.order)
         assert not isinstance(self.selection, str)
         selected = self.selection(market, bids)
         offers = dict(selected.offers)
         if self.fill:
             offers |= take_all(selected.market, [bid for bid in bids if bid.job not in offers], -np.inf).offers
-        return seats | {jobs.names[j]: offer.seats for j, offer in offers.items()}
+        return placed | {jobs.names[j]: offer.gpus for j, offer in offers.items()}
 
 
-def in_order(bids: list[Bid], market: GPUMarket, instance: Instance, order: Order) -> list[Bid]:
-    """The bids in the order in which a selection looks at them; ties go to the job named first."""
+def ordered_bids(bids: list[Bid], market: GPUMarket, instance: Instance, order: Order) -> list[Bid]:
+    """The bids in the order in which a selection considers them; in ties the earlier job of the instance first."""
     if order == "arrival":
         return sorted(bids, key=lambda bid: (instance.jobs[bid.job].arrival, bid.job))
     first: dict[int, GangOffer | None] = {bid.job: find_offer(market, bid) for bid in bids}
@@ -197,25 +197,25 @@ def in_order(bids: list[Bid], market: GPUMarket, instance: Instance, order: Orde
     return sorted(bids, key=rank)
 
 
-def plan_of(
+def placed_plan(
     instance: Instance,
     jobs: Entities,
-    seats: Mapping[str, ServerGPUs],
+    placed: Mapping[str, ServerGPUs],
     dispatch: Mapping[str, Mapping[str, float]] | None = None,
 ) -> Plan:
     """The plan with its placement.
 
     Parameters
     ----------
-    seats:
-        Job -> its GPUs; jobs that wait are absent.
+    placed:
+        Job -> its GPUs; waiting jobs are absent.
     dispatch:
         Forked job -> server -> work of its copy there, in the unit of ``Job.work``.
     """
     forked = dispatch or {}
     x = np.zeros(jobs.shape)
     hosts: dict[str, dict[str, dict[str, int]]] = {}
-    for name, own in seats.items():
+    for name, own in placed.items():
         for h, k, n in own:
             x[jobs.position[name], k] += n
             hosts.setdefault(name, {}).setdefault(instance.cluster.servers[h].name, {})[jobs.types[k]] = n
@@ -226,14 +226,14 @@ def plan_of(
 
 
 def printed(round_seconds: float = 360.0, *, by_the_letter: bool = False) -> Hadar:
-    """Hadar as printed where that can run: raw throughput, jobs as they arrived, cost of one round, no filling.
+    """Hadar as printed, as far as that can run: raw throughput, order of arrival, cost of one round, no filling.
 
     Parameters
     ----------
     round_seconds:
         Length of a round.
     by_the_letter:
-        Compare costs alone, as lines 16 to 21 of [Hadar, Algorithm 2] do: then no job ever runs.
+        Compare only costs, as lines 16 to 21 of [Hadar, Algorithm 2] do; then no job ever runs.
     """
     return Hadar(
         round_seconds,

@@ -16,13 +16,13 @@ from hetopt.traces.hadar import drawn
 def from_trace(
     table: pd.DataFrame, cluster: Cluster, *, jobs: int = 480, seed: int = 0, reference: str = "V100"
 ) -> Instance:
-    """The workload of Hadar's simulations: jobs drawn from a trace, all there at the start [Hadar, section IV-A].
+    """The workload of Hadar's simulations: jobs drawn from a trace, all present at the start [Hadar, section IV-A].
 
-    A job's GPU-hours give its class, and a model is drawn from those of the class
-    (:func:`~hetopt.traces.hadar.drawn`); the job's name begins with it. On which GPUs a job ran, the trace does not
-    say. As in Gavel's simulations [Gavel], whose setup the paper follows, the duration counts as one on V100: the work
-    is in seconds of the whole gang on V100, of which it does 1 per second there, and on other types what its model's
-    speed is over that on V100 (:data:`~hetopt.traces.catalogues.HADAR`, four digits).
+    A job's GPU-hours determine its class, and a model is drawn from those of the class
+    (:func:`~hetopt.traces.hadar.drawn`); the job's name begins with it. The trace does not report the GPU types of its
+    jobs. As in Gavel's simulations [Gavel], whose setup the paper follows, durations are taken to be those on V100:
+    work is in seconds of the whole gang on V100. The throughput is 1 on V100, and on other types the model's speed
+    relative to V100 (:data:`~hetopt.traces.catalogues.HADAR`, four digits).
 
     Parameters
     ----------
@@ -52,13 +52,13 @@ def from_trace(
         ``jobs`` is no whole number >= 1, ``seed`` none >= 0, or ``reference`` no such GPU type.
     """
     _check_types(cluster, reference)
-    found, said = drawn(table, jobs, seed, sum(cluster.capacity.values()))
+    found, description = drawn(table, jobs, seed, sum(cluster.capacity.values()))
     made = []
     for job, seconds, gpus, name in zip(*(found[key].tolist() for key in found), strict=True):
         model = HADAR[name]
         speed = {t: round(model.speed[t] / model.speed[reference], 4) for t in cluster.type_names}
         made.append(Job(f"{name}-{job}", speed, seconds, gpus, dataset=model.dataset))
-    return Instance(cluster, jobs=tuple(made), source=f"Hadar, section IV-A: {said}")
+    return Instance(cluster, jobs=tuple(made), source=f"Hadar, section IV-A: {description}")
 
 
 def _check_types(cluster: Cluster, reference: str) -> None:

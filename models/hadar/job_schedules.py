@@ -28,12 +28,12 @@ CellGPUs = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class JobSchedule:
-    """When and where one job runs.
+    """The slots and GPUs of one job.
 
     Attributes
     ----------
     job:
-        Its position.
+        Position of the job.
     gpus:
         Triples (slot, cell, GPUs), sorted.
     """
@@ -43,7 +43,7 @@ class JobSchedule:
 
     @cached_property
     def last(self) -> int:
-        """The slot f_j at whose end the job is done."""
+        """The slot f_j at whose end the job completes."""
         return self.gpus[-1][0]
 
     @cached_property
@@ -52,15 +52,15 @@ class JobSchedule:
         return {t: tuple((c, n) for _, c, n in own) for t, own in groupby(self.gpus, key=lambda entry: entry[0])}
 
     def value(self, problem: OfflineProblem) -> Any:
-        """Its utility."""
+        """Utility of the schedule."""
         return problem.value[self.job, self.last]
 
     def cost(self, prices: Numbers) -> Any:
-        """What it pays at (T, C) prices."""
+        """Cost at (T, C) prices."""
         return sum(prices[t, c] * n for t, c, n in self.gpus)
 
     def work(self, problem: OfflineProblem) -> Any:
-        """Work done, in parts of ``Job.work``; the slowest GPU of a slot sets its pace (1b)."""
+        """Work done, as a fraction of ``Job.work``; the slowest GPU of a slot determines the speed (1b)."""
         return sum(min(problem.speed[self.job, problem.kind[c]] for c, _ in own) for own in self.by_slot.values())
 
     def hosts(self, problem: OfflineProblem) -> dict[int, dict[str, dict[str, int]]]:
@@ -73,26 +73,30 @@ class JobSchedule:
 
 
 class PricedSchedule(NamedTuple):
-    """A schedule and its payoff: utility less cost."""
+    """A schedule and its payoff: utility minus cost."""
 
     payoff: Any
     schedule: JobSchedule
 
 
+class TooManySchedules(InvalidOption):
+    """A job has more schedules than may be enumerated."""
+
+
 class _Label(NamedTuple):
-    """Work done and paid for until some slot, and how."""
+    """Work done up to a slot, its cost, and the GPUs."""
 
     work: Any
     cost: Any
     gpus: tuple[tuple[int, CellGPUs], ...]
 
     def schedule(self, job: int) -> JobSchedule:
-        """The job's schedule."""
-        return JobSchedule(job, tuple((t, c, n) for t, seats in self.gpus for c, n in seats))
+        """The schedule of these GPUs."""
+        return JobSchedule(job, tuple((t, c, n) for t, cells in self.gpus for c, n in cells))
 
 
 def used_by(schedules: Sequence[JobSchedule], problem: OfflineProblem) -> Integers:
-    """(T, C) GPUs that they use together."""
+    """(T, C) GPUs that the schedules use together."""
     used = problem.none_used()
     for schedule in schedules:
         for t, c, n in schedule.gpus:
@@ -103,28 +107,28 @@ def used_by(schedules: Sequence[JobSchedule], problem: OfflineProblem) -> Intege
 def cheapest(
     problem: OfflineProblem, job: int, prices: Sequence[Any], room: Sequence[int], level: Any
 ) -> CellGPUs | None:
-    """The job's cheapest GPUs in a slot that allow the speed ``level``, or None where there are too few.
+    """The job's cheapest GPUs in a slot that allow the speed ``level``; None if there are too few.
 
     Parameters
     ----------
     prices, room:
         (C,) of the slot: price per GPU, and GPUs that may be taken.
     """
-    need, seats = int(problem.demand[job]), []
+    need, cells = int(problem.demand[job]), []
     able = [c for c, k in enumerate(problem.kind.tolist()) if room[c] > 0 and problem.speed[job, k] >= level]
     for c in sorted(able, key=lambda c: (prices[c], c)):
         taken = min(int(room[c]), need)
-        seats.append((c, taken))
+        cells.append((c, taken))
         need -= taken
         if not need:
-            return tuple(sorted(seats))
+            return tuple(sorted(cells))
     return None
 
 
 def best_schedule(
     problem: OfflineProblem, job: int, prices: Numbers, room: Integers | None = None
 ) -> PricedSchedule | None:
-    """The schedule of the largest payoff at ``prices``, s* of [Hadar, eq. 4]; None where there is none in time.
+    """The schedule with the largest payoff at ``prices``, s* of [Hadar, eq. 4]; None if none completes in time.
 
     Parameters
     ----------
@@ -138,10 +142,10 @@ def best_schedule(
     labels = [_Label(0, 0, ())]
     for t in range(int(problem.first[job]), problem.slots):
         own, free = prices[t].tolist(), room[t].tolist()
-        offers = [(v, seats) for v in levels if (seats := cheapest(problem, job, own, free, v)) is not None]
+        offers = [(v, cells) for v in levels if (cells := cheapest(problem, job, own, free, v)) is not None]
         longer = [
-            _Label(label.work + v, label.cost + sum(own[c] * n for c, n in seats), (*label.gpus, (t, seats)))
-            for v, seats in offers
+            _Label(label.work + v, label.cost + sum(own[c] * n for c, n in cells), (*label.gpus, (t, cells)))
+            for v, cells in offers
             for label in labels
         ]
         for label in longer:
@@ -156,7 +160,7 @@ def best_schedule(
 
 
 def _undominated(labels: list[_Label]) -> list[_Label]:
-    """Those of which no other has done as much for as little; of equals the first."""
+    """Labels that no other label dominates in work and cost; of equal labels the first."""
     kept: list[_Label] = []
     for label in sorted(labels, key=lambda label: (label.cost, -label.work)):
         if not kept or label.work > kept[-1].work:
@@ -167,9 +171,9 @@ def _undominated(labels: list[_Label]) -> list[_Label]:
 def schedules(
     problem: OfflineProblem, job: int, prices: Numbers | None = None, least: Any = None, most: int = 100_000
 ) -> list[PricedSchedule]:
-    """All schedules of the job that run in no slot that they could do without.
+    """All minimal schedules of the job: without any of its slots the job would not be done.
 
-    A slot too many only takes GPUs, and utilities do not rise, so an optimum needs no others.
+    A superfluous slot only takes GPUs, and utilities do not rise, so an optimum needs no other schedules.
 
     Parameters
     ----------
@@ -178,49 +182,49 @@ def schedules(
     least:
         Only schedules of at least this payoff; default all.
     most:
-        Number of schedules at which to give up.
+        Largest number of schedules.
 
     Raises
     ------
-    InvalidOption
+    TooManySchedules
         There are more than ``most``.
     """
     prices = np.zeros(problem.none_used().shape) if prices is None else prices
     found: list[PricedSchedule] = []
     ways = _gangs(problem, job)
-    if len(seatings := list(islice(ways, most + 1))) <= most:
-        for priced in _enumerated(problem, job, prices, least, seatings):
+    if len(gangs := list(islice(ways, most + 1))) <= most:
+        for priced in _enumerated(problem, job, prices, least, gangs):
             found.append(priced)
             if len(found) > most:
                 break
-    if max(len(seatings), len(found)) > most:
-        raise InvalidOption(
-            f"job {problem.name(job)!r} has more than {most} schedules; take fewer slots, or ColumnGeneration(), "
-            "which makes only those that it needs"
+    if max(len(gangs), len(found)) > most:
+        raise TooManySchedules(
+            f"job {problem.name(job)!r} has more than {most} schedules; use fewer slots, or ColumnGeneration(), "
+            "which generates only those that it needs"
         )
     return found
 
 
 def _enumerated(
-    problem: OfflineProblem, job: int, prices: Numbers, least: Any, seatings: list[tuple[Any, CellGPUs]]
+    problem: OfflineProblem, job: int, prices: Numbers, least: Any, gangs: list[tuple[Any, CellGPUs]]
 ) -> Iterator[PricedSchedule]:
     need, value = problem.least_work[job], problem.value[job]
     options = [
-        [(speed, sum(prices[t, c] * n for c, n in seats), seats) for speed, seats in seatings]
+        [(speed, sum(prices[t, c] * n for c, n in cells), cells) for speed, cells in gangs]
         for t in range(problem.slots)
     ]
     fastest = max(problem.levels(job))
 
     def extend(t: int, label: _Label, slowest: Any) -> Iterator[PricedSchedule]:
-        """All schedules that begin as ``label`` did before slot t; ``slowest``: the least speed of its slots."""
+        """All schedules that continue ``label`` from slot t on; ``slowest``: the least speed of its slots."""
         if t == problem.slots or label.work + (problem.slots - t) * fastest < need:
             return
         if least is not None and value[t] - label.cost < least:
             return
         yield from extend(t + 1, label, slowest)
-        for speed, cost, seats in options[t]:
+        for speed, cost, cells in options[t]:
             work, paid, slow = label.work + speed, label.cost + cost, min(slowest, speed)
-            longer = _Label(work, paid, (*label.gpus, (t, seats)))
+            longer = _Label(work, paid, (*label.gpus, (t, cells)))
             if work < need:
                 yield from extend(t + 1, longer, slow)
             elif work - slow < need and (least is None or value[t] - paid >= least):
@@ -230,21 +234,21 @@ def _enumerated(
 
 
 def _gangs(problem: OfflineProblem, job: int) -> Iterator[tuple[Any, CellGPUs]]:
-    """All (speed, seats) that the gang may have in a slot."""
+    """All (speed, GPUs by cell) that the gang may have in a slot."""
     speed = [problem.speed[job, k] for k in problem.kind.tolist()]
     able = [c for c in range(len(problem.cells)) if speed[c] > 0]
 
-    def seat(i: int, left: int) -> Iterator[CellGPUs]:
-        """All ways to seat ``left`` workers on the cells ``able[i:]``."""
+    def ways(i: int, left: int) -> Iterator[CellGPUs]:
+        """All ways to place ``left`` workers on the cells ``able[i:]``."""
         if not left:
             yield ()
         elif i < len(able):
             for n in range(min(int(problem.capacity[able[i]]), left) + 1):
-                for rest in seat(i + 1, left - n):
+                for rest in ways(i + 1, left - n):
                     yield ((able[i], n), *rest) if n else rest
 
-    for seats in seat(0, int(problem.demand[job])):
-        yield min(speed[c] for c, _ in seats), seats
+    for cells in ways(0, int(problem.demand[job])):
+        yield min(speed[c] for c, _ in cells), cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,7 +264,7 @@ class OfflineSolution:
     utility:
         Sum of their utilities.
     bound:
-        Upper bound on the utility of any schedules.
+        Upper bound on the utility of any set of schedules.
     status:
         As in :class:`~hetopt.programs.point.Point`.
     """
@@ -284,7 +288,7 @@ class OfflineSolution:
 
     @property
     def finish(self) -> dict[str, float]:
-        """Job -> second at which it is done, without the jobs left out."""
+        """Admitted job -> its completion time in seconds."""
         start, length = self.problem.instance.time, self.problem.seconds
         return {self.problem.name(s.job): start + (s.last + 1) * length for s in self.schedules}
 
@@ -301,14 +305,14 @@ class OfflineSolution:
 
 
 def proven() -> Options:
-    """Options for a search to a proof: utilities may be seconds minus a week, of which a usual gap is many seconds."""
+    """Options for proven optimality: utilities may be a week in seconds, of which the default gap is many seconds."""
     return Options(gap=PROVEN)
 
 
 def solved(
     problem: OfflineProblem, schedules: Sequence[JobSchedule], bound: float | None, status: Status = "optimal"
 ) -> OfflineSolution:
-    """The solution with these schedules, after a check of feasibility; ``bound`` None: their own utility."""
+    """The solution with these schedules, after a check of feasibility; ``bound`` None: their utility."""
     check_schedules(problem, schedules)
     utility = float(sum(s.value(problem) for s in schedules))
     ordered = tuple(sorted(schedules, key=lambda s: s.job))
@@ -316,7 +320,7 @@ def solved(
 
 
 def claimed(problem: OfflineProblem, schedules: Sequence[JobSchedule], point: Point) -> OfflineSolution:
-    """The solution that a solver claims by ``point``."""
+    """The solution with these schedules and the status and bound of the solver's ``point``."""
     return solved(problem, schedules, point.bound if point.status != "optimal" else None, point.status)
 
 
@@ -326,8 +330,8 @@ def check_schedules(problem: OfflineProblem, schedules: Sequence[JobSchedule]) -
         raise InvalidPlan("a job has two schedules")
     for schedule in schedules:
         name, j = problem.name(schedule.job), schedule.job
-        for t, seats in schedule.by_slot.items():
-            _check_slot(problem, name, j, t, seats)
+        for t, cells in schedule.by_slot.items():
+            _check_slot(problem, name, j, t, cells)
         if schedule.work(problem) < problem.least_work[j]:
             raise InvalidPlan(f"job {name!r} is not done at the end of its schedule, {schedule.gpus}")
     over = used_by(schedules, problem) > problem.capacity
@@ -337,12 +341,12 @@ def check_schedules(problem: OfflineProblem, schedules: Sequence[JobSchedule]) -
         )
 
 
-def _check_slot(problem: OfflineProblem, name: str, job: int, slot: int, seats: Any) -> None:
+def _check_slot(problem: OfflineProblem, name: str, job: int, slot: int, cells: Any) -> None:
     if not problem.first[job] <= slot < problem.slots:
         raise InvalidPlan(f"job {name!r} runs in slot {slot}; it may from {problem.first[job]} to {problem.slots - 1}")
-    gpus = sum(n for _, n in seats)
-    if gpus != problem.demand[job] or min(n for _, n in seats) < 1:
+    gpus = sum(n for _, n in cells)
+    if gpus != problem.demand[job] or min(n for _, n in cells) < 1:
         raise InvalidPlan(f"job {name!r} has {gpus} GPUs in slot {slot}; its gang has {problem.demand[job]}")
-    for c, _ in seats:
+    for c, _ in cells:
         if not problem.speed[job, problem.kind[c]] > 0:
             raise InvalidPlan(f"job {name!r} is on {problem.cells[c]} in slot {slot}, where it cannot run")

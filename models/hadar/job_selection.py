@@ -1,7 +1,7 @@
-"""Which jobs run in a round: searches over take or skip, job after job [Hadar, Algorithm 2].
+"""Selection of the jobs of a round: searches over taking or skipping one job after another [Hadar, Algorithm 2].
 
-All maximise the sum of payoffs, utility less cost at the price before the job is taken. A job that can pay nowhere is
-skipped, and the next is looked at. (As printed the recursion compares costs alone and ends at the first such job.)
+All maximise the sum of payoffs, utility minus cost at the price before the job is taken. A job without a positive
+payoff is skipped. (As printed the recursion compares only costs and ends at the first such job.)
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from hetopt.models.hadar.round_market import Bid, GangOffer, GPUMarket, find_off
 
 @dataclass(frozen=True, eq=False)
 class Selected:
-    """Who runs where.
+    """The selected jobs with their GPUs.
 
     Attributes
     ----------
     offers:
         Position of the job -> its GPUs, in the order in which they were taken.
     market:
-        The market after that.
+        The market after these jobs.
     payoff:
         Sum of the payoffs.
     """
@@ -35,30 +35,30 @@ class Selected:
 
 
 class JobSelection(Protocol):
-    """Chooses among bids."""
+    """A rule that selects jobs by their bids."""
 
     def __call__(self, market: GPUMarket, bids: Sequence[Bid]) -> Selected:
-        """Who runs where; ``market`` stays as it is."""
+        """The selected jobs with their GPUs; ``market`` is not changed."""
         ...
 
 
 @dataclass(frozen=True)
 class Greedy:
-    """Takes every job that pays, one after another."""
+    """Take every job with a positive payoff, one after another."""
 
     def __call__(self, market: GPUMarket, bids: Sequence[Bid]) -> Selected:
-        """Who runs where."""
+        """The selected jobs with their GPUs."""
         return take_all(market.copy(), bids, 0.0)
 
 
 def take_all(market: GPUMarket, bids: Sequence[Bid], least: float) -> Selected:
-    """Every job in turn whose best payoff is more than ``least``; ``market`` is changed."""
+    """Take every job in turn whose largest payoff exceeds ``least``; ``market`` is changed."""
     offers: dict[int, GangOffer] = {}
     total = 0.0
     for bid in bids:
         offer = find_offer(market, bid)
         if offer is not None and offer.payoff > least:
-            market.take(offer.seats)
+            market.take(offer.gpus)
             offers[bid.job] = offer
             total += offer.payoff
     return Selected(offers, market, total)
@@ -66,15 +66,15 @@ def take_all(market: GPUMarket, bids: Sequence[Bid], least: float) -> Selected:
 
 @dataclass(frozen=True)
 class Exact:
-    """The best choice of take or skip, by recursion that remembers (job, GPUs in use).
+    """The best selection, by a recursion memoised by (job, GPUs in use).
 
-    The GPUs in use are part of what has to be remembered, so up to 2^(n+1) - 1 states are looked at, not a number
-    polynomial in the jobs as [Hadar, Theorem 1] says.
+    The GPUs in use are part of the memo key, so there are up to 2^(n+1) - 1 states, not a number polynomial in the jobs
+    as [Hadar, Theorem 1] states.
 
     Parameters
     ----------
     most:
-        Jobs at which to refuse.
+        Largest number of jobs.
 
     Raises
     ------
@@ -88,24 +88,24 @@ class Exact:
         whole(self.most, "Exact.most", 1)
 
     def __call__(self, market: GPUMarket, bids: Sequence[Bid]) -> Selected:
-        """Who runs where."""
+        """The selected jobs with their GPUs."""
         if len(bids) > self.most:
             raise InvalidOption(
-                f"Exact looks at up to 2^{len(bids)} choices of {len(bids)} jobs; set most={len(bids)} if you mean it, "
-                "or take Beam or Greedy"
+                f"Exact searches up to 2^{len(bids)} selections of {len(bids)} jobs; set most={len(bids)} to allow it, "
+                "or use Beam or Greedy"
             )
         return _Recursion(bids).best(0, market)
 
 
 @dataclass
 class _Recursion:
-    """A recursion with a memory."""
+    """The memoised recursion."""
 
     bids: Sequence[Bid]
     known: dict[tuple[int, bytes], Selected] = field(default_factory=dict)
 
     def best(self, i: int, market: GPUMarket) -> Selected:
-        """The best choice among the bids from the i-th on."""
+        """The best selection among the bids from the i-th on."""
         if i == len(self.bids):
             return Selected({}, market, 0.0)
         key = (i, market.state)
@@ -119,7 +119,7 @@ class _Recursion:
         if offer is None or offer.payoff <= 0:
             return skipped
         after = market.copy()
-        after.take(offer.seats)
+        after.take(offer.gpus)
         rest = self.best(i + 1, after)
         if offer.payoff + rest.payoff < skipped.payoff:
             return skipped
@@ -128,12 +128,12 @@ class _Recursion:
 
 @dataclass(frozen=True)
 class Beam:
-    """Keeps the ``width`` best sets of decisions after each job; never worse than :class:`Greedy` in the same order.
+    """Beam search: keep the ``width`` best sets of decisions after each job; never worse than :class:`Greedy`.
 
     Parameters
     ----------
     width:
-        Sets kept, besides that of the greedy.
+        Number of sets that are kept besides the greedy one.
 
     Raises
     ------
@@ -147,7 +147,7 @@ class Beam:
         whole(self.width, "Beam.width", 1)
 
     def __call__(self, market: GPUMarket, bids: Sequence[Bid]) -> Selected:
-        """Who runs where."""
+        """The selected jobs with their GPUs."""
         greedy = Selected({}, market, 0.0)
         kept = [greedy]
         for bid in bids:
@@ -169,30 +169,30 @@ class Beam:
 
 
 def _with(part: Selected, bid: Bid) -> Selected | None:
-    """``part`` and this job as well; None where it does not pay."""
+    """``part`` and this job; None if its payoff is not positive."""
     offer = find_offer(part.market, bid)
     if offer is None or offer.payoff <= 0:
         return None
     market = part.market.copy()
-    market.take(offer.seats)
+    market.take(offer.gpus)
     return Selected({**part.offers, bid.job: offer}, market, part.payoff + offer.payoff)
 
 
 @dataclass(frozen=True)
 class BySize:
-    """Exact for few jobs, a beam for more, greedy for many.
+    """Exact for few jobs, beam search for more, greedy for many.
 
     Parameters
     ----------
     exact, beam:
-        Most jobs for :class:`Exact` and for :class:`Beam`.
+        Largest numbers of jobs for :class:`Exact` and for :class:`Beam`.
     width:
-        Of the beam.
+        Width of the beam.
 
     Raises
     ------
     InvalidOption
-        A number below 0, no width.
+        A number below 0, or a width below 1.
     """
 
     exact: int = 8
@@ -205,7 +205,7 @@ class BySize:
         Beam(self.width)
 
     def __call__(self, market: GPUMarket, bids: Sequence[Bid]) -> Selected:
-        """Who runs where."""
+        """The selected jobs with their GPUs."""
         if len(bids) <= self.exact:
             return Exact(most=max(1, self.exact))(market, bids)
         return (Beam(self.width) if len(bids) <= self.beam else Greedy())(market, bids)
@@ -213,22 +213,23 @@ class BySize:
 
 @dataclass(frozen=True)
 class PrintedRecursion:
-    """Algorithm 2 by the letter: of taking and skipping a job it returns what costs less, so it never takes one.
+    """Algorithm 2 exactly as printed: it compares the costs of taking and skipping a job, so it never takes one.
 
-    Skipping costs nothing, and costs are never negative. Here to show that; payoffs have to be compared instead.
+    Skipping costs nothing, and costs are never negative. This class demonstrates that; payoffs must be compared
+    instead.
     """
 
     def __call__(self, market: GPUMarket, bids: Sequence[Bid]) -> Selected:
-        """Who runs where: nobody."""
+        """A selection without jobs."""
         return self._from(0, Selected({}, market, 0.0), bids)[0]
 
     def _from(self, i: int, taken: Selected, bids: Sequence[Bid]) -> tuple[Selected, float]:
-        """What line 19 or 21 returns, and its cost at the prices after it (lines 16 and 17)."""
+        """The result of line 19 or 21, and its cost at the prices after it (lines 16 and 17)."""
         longer = _with(taken, bids[i]) if i < len(bids) else None
-        if longer is None:  # no job is left, or this one pays nowhere: lines 2 and 8
-            return taken, sum(taken.market.cost(offer.seats) for offer in taken.offers.values())
+        if longer is None:  # no job is left, or this one has no positive payoff: lines 2 and 8
+            return taken, sum(taken.market.cost(offer.gpus) for offer in taken.offers.values())
         return min(self._from(i + 1, taken, bids), self._from(i + 1, longer, bids), key=lambda found: found[1])
 
 
 SELECTIONS: Mapping[str, JobSelection] = {"by-size": BySize(), "exact": Exact(), "beam": Beam(), "greedy": Greedy()}
-"""Searches by name, with their usual settings."""
+"""Selections by name, with their default settings."""

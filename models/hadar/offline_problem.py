@@ -1,8 +1,8 @@
 """The offline problem: T slots, jobs with gangs, servers with GPUs of several types [Hadar, section III-A].
 
-Slot t = 0 … T-1 lasts from ``time + t seconds`` to ``time + (t + 1) seconds``. A job may run in slots that begin at
-its arrival or later. In a slot its gang has all its GPUs or none, on any servers and of any types, and does what the
-slowest of these types allows (1b). It is done at the end of the last slot in which it runs (1c).
+Slot t = 0 … T-1 lasts from ``time + t seconds`` to ``time + (t + 1) seconds``. A job may run in slots that begin at its
+arrival or later. In a slot its gang has all its GPUs or none, on any servers and of any types, and runs at the speed of
+the slowest of these types (1b). It completes at the end of the last slot in which it runs (1c).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance, check_mixed_gangs
 from hetopt.data.rationals import fractions
 from hetopt.errors import InvalidInstance, InvalidOption
-from hetopt.models.hadar.utilities import EffectiveThroughput, Utility, as_utility, utility_of, worth
+from hetopt.models.hadar.utilities import EffectiveThroughput, Utility, as_utility, checked_utility, utility_of
 from hetopt.tolerances import WORK
 
 Numbers: TypeAlias = NDArray[Any]
@@ -35,9 +35,9 @@ class OfflineProblem:
     Attributes
     ----------
     instance:
-        Where they come from.
+        The instance.
     seconds:
-        Length L of a slot.
+        Length L of a slot in seconds.
     cells:
         C pairs (server, GPU type).
     kind:
@@ -47,16 +47,16 @@ class OfflineProblem:
     demand:
         (n,) GPUs W_j of the gang.
     work:
-        (n,) work left, E_j N_j less what is done, in parts of ``Job.work``.
+        (n,) work left, E_j N_j minus the work done, as a fraction of ``Job.work``.
     speed:
-        (n, k) what the whole gang does in a slot if its slowest GPU is of that type, in parts of ``Job.work``; 0 where
-        it cannot run.
+        (n, k) work of the whole gang in a slot if its slowest GPU is of that type, as a fraction of ``Job.work``; 0
+        where it cannot run.
     first:
         (n,) first slot in which the job can run.
     value:
         (n, T) utility if its last slot is t; never increasing from ``first`` on, 0 before.
     utility:
-        Of jobs that name none.
+        Utility of jobs that name none.
     """
 
     instance: Instance
@@ -84,14 +84,14 @@ class OfflineProblem:
         Parameters
         ----------
         utility:
-            Of jobs that name none; by default their effective throughput.
+            Utility of jobs that name none; by default effective throughput.
 
         Raises
         ------
         InvalidInstance
             No jobs, or a gang that does not fit on the GPUs that can run it.
         InvalidOption
-            No slots, no seconds, a utility that increases with the completion time.
+            ``slots`` or ``seconds`` out of range, or a utility that increases with the completion time.
         UnknownName
             A utility that does not exist.
         """
@@ -104,7 +104,7 @@ class OfflineProblem:
         check_mixed_gangs(jobs)
         speed = jobs.task_speed_now
         for j in np.flatnonzero(~speed.any(axis=1))[:1].tolist():
-            raise InvalidInstance(f"job {jobs.names[j]!r} can run on no GPU of the cluster: its types have none")
+            raise InvalidInstance(f"job {jobs.names[j]!r} can run on no GPU of the cluster: its types have no GPUs")
         for j in np.flatnonzero(left <= WORK * total)[:1].tolist():
             raise InvalidInstance(f"job {jobs.names[j]!r} is done; instance.at({instance.time:g}) leaves such jobs out")
         first = np.maximum(0, np.ceil((instance.job_array("arrival") - instance.time) / seconds - WORK)).astype(int)
@@ -124,12 +124,12 @@ class OfflineProblem:
 
     @property
     def slots(self) -> int:
-        """T."""
+        """Number of slots T."""
         return int(self.value.shape[1])
 
     @cached_property
     def exact(self) -> OfflineProblem:
-        """The same in Fractions: every number of the instance is read as the fraction that was meant."""
+        """The problem in Fractions: every number of the instance becomes the simplest fraction that it represents."""
         instance, jobs = self.instance, self.instance.entities("jobs")
         total = fractions(instance.job_array("work"))
         done = fractions([instance.done.get(name, 0.0) for name in jobs.names])
@@ -138,12 +138,12 @@ class OfflineProblem:
 
     @property
     def is_exact(self) -> bool:
-        """Whether its numbers are Fractions."""
+        """Whether the numbers are Fractions."""
         return self.work.dtype == object
 
     @cached_property
     def least_work(self) -> Numbers:
-        """(n,) work from which a job is done: all of it, but for rounding where numbers are floats."""
+        """(n,) work at which a job is done: all of it, minus a tolerance for floats."""
         return self.work if self.is_exact else np.asarray(self.work - WORK)
 
     def levels(self, job: int) -> list[Any]:
@@ -160,10 +160,10 @@ class OfflineProblem:
 
 
 def _values(instance: Instance, first: Integers, slots: int, seconds: float, default: Utility) -> Floats:
-    """(n, T) utilities of ending with each slot."""
+    """(n, T) utilities of completion at the end of each slot."""
     value = np.zeros((len(instance.jobs), slots))
     ends = instance.time + seconds * np.arange(1.0, slots + 1)
     for j, job in enumerate(instance.jobs):
         if first[j] < slots:
-            value[j, first[j] :] = worth(utility_of(job, default), job, ends[first[j] :] - job.arrival)
+            value[j, first[j] :] = checked_utility(utility_of(job, default), job, ends[first[j] :] - job.arrival)
     return value

@@ -28,8 +28,8 @@ class Prices:
     capacity:
         (C,) c.
     delta:
-        Largest part of a cell that a job may take at once; 0 gives [Hadar, eq. 5]. With more, the price reaches
-        ``high`` while every job still has room.
+        Largest fraction of a cell that a job may take at once; 0 gives [Hadar, eq. 5]. With a larger value the price
+        reaches ``high`` while every job still fits.
     """
 
     low: Floats
@@ -38,7 +38,7 @@ class Prices:
     delta: float = 0.0
 
     def __call__(self, used: Integers) -> Floats:
-        """Prices of (…, C) cells of which so many GPUs are in use, same shape."""
+        """Prices of cells with ``used`` (…, C) GPUs in use, same shape."""
         full = np.asarray(used) / ((1 - self.delta) * self.capacity)
         with np.errstate(over="ignore"):  # a price beyond the largest float is infinite
             return np.asarray(self.low * (self.high / self.low) ** full)
@@ -50,25 +50,25 @@ class Prices:
 
     @property
     def printed_factor(self) -> float:
-        """2 alpha with alpha = max(1, a), as [Hadar, Theorem 2] claims; it does not hold."""
+        """2 alpha with alpha = max(1, A), as [Hadar, Theorem 2] claims; it does not hold."""
         return 2 * max(1.0, self.steepness)
 
     @property
     def factor(self) -> float:
-        """2 alpha' with alpha' = max(1, (exp(a delta / (1 - delta)) - 1) / delta), which is proven.
+        """2 alpha' with alpha' = max(1, (exp(A delta / (1 - delta)) - 1) / delta), which is proven.
 
-        No schedules that take at most ``delta`` of a cell in a slot are worth more than this many times those that
-        :class:`~hetopt.models.hadar.irrevocable.Irrevocable` commits to at these prices. Infinite where it is beyond
-        the largest float, as for gangs that may take nearly all of a cell.
+        Schedules that take at most ``delta`` of a cell in a slot have at most this multiple of the utility of the
+        schedules that :class:`~hetopt.models.hadar.irrevocable.Irrevocable` commits to at these prices. Infinite if it
+        exceeds the largest float, e.g. for gangs that may take nearly all of a cell.
         """
         return 2 * max(1.0, step_factor(self.steepness / (1 - self.delta), self.delta))
 
 
 def step_factor(steepness: float, step: float) -> float:
-    """The least alpha of the allocation-cost relation for steps of a part ``step`` of a cell: (exp(a s) - 1) / s.
+    """The least alpha of the allocation-cost relation for steps s, fractions of a cell: (exp(a s) - 1) / s.
 
-    Paying k(g) for s c GPUs covers 1/alpha of c (k(g + s c) - k(g)) from this alpha on [Hadar, Definition 1]. It is
-    above a for every s > 0, so that [Hadar, Lemma 3], true for infinitely small steps, does not give Definition 1.
+    From this alpha on, paying k(g) for s c GPUs covers 1/alpha of c (k(g + s c) - k(g)) [Hadar, Definition 1]. It
+    exceeds a for every s > 0, so [Hadar, Lemma 3], which holds for infinitesimal steps, does not imply Definition 1.
     """
     try:
         return math.expm1(steepness * step) / step if step else steepness
@@ -77,23 +77,23 @@ def step_factor(steepness: float, step: float) -> float:
 
 
 def printed_prices(problem: OfflineProblem, eta: float | None = None) -> Prices:
-    """U_max and U_min per GPU type as printed, [Hadar, eq. 6 and 7], with what is left open settled.
+    """U_max and U_min per GPU type as printed, [Hadar, eq. 6 and 7], with interpretations where the paper is open.
 
-    Read are: M_j = W_j; w_j^r = W_j for the types that can run the job; t_j^min and t_j^max as completion times of a
-    gang that runs alone on its fastest or slowest type, in slots; U_j(T - a_j) as the least utility > 0 that the job
-    may reach within the slots (a deadline leaves 0, at which no price grows).
+    Interpretation: M_j = W_j; w_j^r = W_j for the types that can run the job; t_j^min and t_j^max as completion times
+    of a gang that runs alone on its fastest or slowest type, in slots; U_j(T - a_j) as the least utility > 0 that the
+    job can reach within the slots (a deadline gives 0, from which no price grows).
 
     Parameters
     ----------
     eta:
-        Scaling factor; by default the least that the text of the proof of [Hadar, Theorem 2] asks for,
-        ``sum c / min_j(t_j^max W_j)``. That proof drops the sum over slots: with more than two of them D_0 may be more
-        than OPT / 2 all the same.
+        Scaling factor; by default the least that the text of the proof of [Hadar, Theorem 2] requires, ``sum c /
+        min_j(t_j^max W_j)``. That proof omits the sum over slots: with more than two slots D_0 may still exceed OPT /
+        2.
 
     Raises
     ------
     InvalidInstance
-        No job can be done in time.
+        No job can complete in time.
     InvalidOption
         ``eta`` is not positive.
     """
@@ -117,36 +117,36 @@ def proven_prices(problem: OfflineProblem, delta: float | None = None) -> Prices
     Parameters
     ----------
     delta:
-        Largest part of a cell that a job may take in a slot; by default what the gangs may take of any cell.
+        Largest fraction of a cell that a job may take in a slot; by default the largest that any gang may take.
 
     Raises
     ------
     InvalidInstance
-        A gang may fill a cell, or no job can be done in time.
+        A gang may fill a cell, or no job can complete in time.
     InvalidOption
         ``delta`` is not between 0 and 1.
     """
     if delta is None:
-        delta = largest_part(problem)
+        delta = largest_fraction(problem)
     at_least(delta, "delta", 0.0, InvalidOption, strict=True)
     if delta >= 1:
         raise InvalidInstance(
-            "a gang may take all GPUs that a server has of a type, so that no price leaves room for it; the guarantee "
-            "needs servers with more GPUs of each type than any gang has, or delta < 1, with which no job takes more "
-            "than this part of them; prices='printed' go without the guarantee"
+            "a gang may take all GPUs of a type on a server, so that no price leaves GPUs for it; the guarantee "
+            "needs servers with more GPUs of each type than any gang has, or delta < 1, the largest fraction that a "
+            "job may take; prices='printed' have no guarantee"
         )
     room = np.broadcast_to(limits(problem, delta), problem.none_used().shape)
     alone = [best_schedule(problem, j, np.zeros(room.shape), room) for j in range(len(problem.demand))]
     worth = [float(best.payoff) for best in alone if best is not None and best.payoff > 0]
     if not worth:
-        raise InvalidInstance("no job can be done within the slots (and delta) for a utility > 0")
+        raise InvalidInstance("no job can complete within the slots (and delta) with a utility > 0")
     low = min(worth) / (2 * problem.slots * int(problem.capacity.sum()))
     cells = len(problem.capacity)
     return Prices(np.full(cells, low), np.full(cells, max(worth)), problem.capacity, float(delta))
 
 
-def largest_part(problem: OfflineProblem) -> float:
-    """delta: the largest part of a cell that a gang may take."""
+def largest_fraction(problem: OfflineProblem) -> float:
+    """delta: the largest fraction of a cell that a gang may take."""
     able = (problem.speed > 0)[:, problem.kind]
     taken = np.minimum(problem.demand[:, None], problem.capacity) / problem.capacity
     return float(np.where(able, taken, 0.0).max())
@@ -158,7 +158,7 @@ def limits(problem: OfflineProblem, delta: float) -> Integers:
 
 
 def _in_time(problem: OfflineProblem) -> list[int]:
-    """Jobs with a utility > 0 at all.
+    """Jobs with a utility > 0 at some completion time.
 
     Raises
     ------

@@ -29,10 +29,10 @@ ServerGPUs = tuple[tuple[int, int, int], ...]
 
 
 class Cheapest(NamedTuple):
-    """GPUs and what they cost per slot."""
+    """GPUs and their cost per slot."""
 
     cost: float
-    seats: ServerGPUs
+    gpus: ServerGPUs
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +61,10 @@ class ServerPrices:
 
 
 class GPUMarket:
-    """Servers that fill up, with the prices of what is left.
+    """Free GPUs of the servers and their prices in one round.
 
-    Costs of the n cheapest GPUs of a server are kept for every set of GPU types that was asked for, and renewed where
-    a server changes.
+    Costs of the n cheapest GPUs of a server are cached for every requested set of GPU types, and updated when the
+    server changes.
     """
 
     def __init__(self, tariff: ServerPrices) -> None:
@@ -85,7 +85,7 @@ class GPUMarket:
         return cls(ServerPrices(np.array(rows, dtype=np.int64), low, high))
 
     def copy(self) -> GPUMarket:
-        """An independent one in the same state."""
+        """An independent copy."""
         made = object.__new__(GPUMarket)
         made.tariff, made.used = self.tariff, self.used.copy()
         made.price, made.free = list(self.price), [list(row) for row in self.free]
@@ -95,34 +95,34 @@ class GPUMarket:
 
     @property
     def state(self) -> bytes:
-        """What prices and room depend on, as a key."""
+        """The GPUs in use as a hashable key; prices and free GPUs depend on nothing else."""
         return self.used.tobytes()
 
-    def take(self, seats: ServerGPUs) -> None:
-        """These GPUs are in use from now on."""
-        for h, k, n in seats:
+    def take(self, gpus: ServerGPUs) -> None:
+        """Mark these GPUs as in use, and update prices."""
+        for h, k, n in gpus:
             self.used[h, k] += n
             self.free[h][k] -= n
-        for h in {h for h, _, _ in seats}:
+        for h in {h for h, _, _ in gpus}:
             self.price[h] = self.tariff(self.used, h)
             for types, rows in self._costs.items():
                 rows[h] = self._server_costs(h, types)
         self._single, self._spread, self._fewest = {}, {}, {}
 
-    def has(self, seats: ServerGPUs) -> bool:
+    def has(self, gpus: ServerGPUs) -> bool:
         """Whether these GPUs are free."""
-        return all(self.free[h][k] >= n for h, k, n in seats)
+        return all(self.free[h][k] >= n for h, k, n in gpus)
 
-    def cost(self, seats: ServerGPUs) -> float:
+    def cost(self, gpus: ServerGPUs) -> float:
         """Price of these GPUs per slot."""
-        return sum(self.price[h][k] * n for h, k, n in seats)
+        return sum(self.price[h][k] * n for h, k, n in gpus)
 
     def room(self, types: Types) -> int:
         """Free GPUs of these types."""
         return sum(len(row) - 1 for row in self.costs(types))
 
     def costs(self, types: Types) -> list[list[float]]:
-        """For each server: cost per slot of its 0, 1, 2 … cheapest free GPUs of these types, as far as they go."""
+        """For each server: cost per slot of its 0, 1, 2 … cheapest free GPUs of these types, up to all of them."""
         if types not in self._costs:
             self._costs[types] = [self._server_costs(h, types) for h in range(len(self.used))]
         return self._costs[types]
@@ -135,7 +135,7 @@ class GPUMarket:
                 row.append(total)
         return row
 
-    def seats(self, h: int, types: Types, gpus: int) -> ServerGPUs:
+    def cheapest_on(self, h: int, types: Types, gpus: int) -> ServerGPUs:
         """The cheapest ``gpus`` GPUs of these types on server h."""
         taken = []
         for _, k in sorted((self.price[h][k], k) for k in types):
@@ -145,16 +145,16 @@ class GPUMarket:
         return tuple(sorted(taken))
 
     def on_one_server(self, types: Types, gpus: int) -> Cheapest | None:
-        """The cheapest ``gpus`` GPUs of one server; of equal ones on the first. None where no server has so many."""
+        """The cheapest ``gpus`` GPUs on one server, in a tie the first server; None if no server has enough."""
         key = (types, gpus)
         if key not in self._single:
             fits = [(row[gpus], h) for h, row in enumerate(self.costs(types)) if len(row) > gpus]
             cost, h = min(fits, default=(np.inf, -1))
-            self._single[key] = Cheapest(cost, self.seats(h, types, gpus)) if fits else None
+            self._single[key] = Cheapest(cost, self.cheapest_on(h, types, gpus)) if fits else None
         return self._single[key]
 
     def anywhere(self, types: Types, gpus: int) -> Cheapest | None:
-        """The cheapest ``gpus`` GPUs anywhere, of equally cheap ones the first; None where there is no room."""
+        """The cheapest ``gpus`` GPUs on any servers, in a tie the first ones; None if there are too few."""
         key = (types, gpus)
         if key not in self._spread:
             self._spread[key] = self._anywhere(types, gpus)
@@ -175,7 +175,7 @@ class GPUMarket:
         return Cheapest(cost, tuple(sorted(taken)))
 
     def fewest(self, types: Types, gpus: int) -> int:
-        """Servers that so many GPUs of these types need at least; there must be room."""
+        """The fewest servers that provide ``gpus`` GPUs of these types; there must be enough free ones."""
         key = (types, gpus)
         if key not in self._fewest:
             left, number = gpus, 0
@@ -187,15 +187,15 @@ class GPUMarket:
         return self._fewest[key]
 
     def on_servers(self, types: Types, gpus: int, slots: float, charges: Sequence[float]) -> Cheapest | None:
-        """The GPUs with the least ``slots`` times price plus ``charges[h]`` for each server h that they are on.
+        """The GPUs that minimise ``slots`` times price plus ``charges[h]`` for each server h in use.
 
-        A knapsack over servers: exact. Of servers alike in price, room and
-        charge no more than ``gpus`` are looked at.
+        An exact knapsack over servers. Of servers with equal prices, free GPUs and charges, at most ``gpus`` are
+        considered.
 
         Returns
         -------
         Cheapest | None
-            The whole of that cost, charges included; None where there is no room.
+            With the total cost, including charges; None if there are too few GPUs.
         """
         if self.room(types) < gpus:
             return None
@@ -215,17 +215,17 @@ class GPUMarket:
                 choice[m:][cheaper] = m
             best = longer
             taken.append((h, choice))
-        seats: list[tuple[int, int, int]] = []
+        placed: list[tuple[int, int, int]] = []
         n = gpus
         for h, choice in reversed(taken):
             if m := int(choice[n]):
-                seats += self.seats(h, types, m)
+                placed += self.cheapest_on(h, types, m)
                 n -= m
-        return Cheapest(float(best[gpus]), tuple(sorted(seats)))
+        return Cheapest(float(best[gpus]), tuple(sorted(placed)))
 
 
 class Level(NamedTuple):
-    """A speed that the gang may have if it keeps its GPUs from now on.
+    """A speed that a gang may have if it keeps its GPUs from now on.
 
     Attributes
     ----------
@@ -234,9 +234,9 @@ class Level(NamedTuple):
     types:
         GPU types that are not slower.
     slots:
-        Slots that it pays for: until it is done (or one, as printed).
+        Slots that it pays for: until it completes (or one, as printed).
     value, kept:
-        Utility if it starts on other GPUs than it has now, and if it keeps them (which saves the restart).
+        Utility on new GPUs, and utility on its current GPUs (without a restart).
     """
 
     speed: float
@@ -248,20 +248,20 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Bid:
-    """What one job wants in this round.
+    """Bid of one job in a round.
 
     Attributes
     ----------
     job:
-        Its position.
+        Position of the job.
     gpus:
         Demand of the gang.
     levels:
-        Fastest first.
+        Possible speeds, the fastest first.
     charges:
-        (H,) what communication costs per server where the gang is spread, in utility.
+        (H,) communication cost per server of a gang that spans servers, in utility.
     now:
-        The GPUs that it is on; empty if it waits.
+        The GPUs that it runs on; empty if it waits.
     """
 
     job: int
@@ -278,32 +278,32 @@ class Bid:
 
 
 class GangOffer(NamedTuple):
-    """GPUs for a job.
+    """GPUs for a gang, and their payoff.
 
     Attributes
     ----------
     payoff:
-        Utility less cost, mu_j [Hadar, Algorithm 2, line 29].
-    seats:
-        Where.
+        Utility minus cost, mu_j [Hadar, Algorithm 2, line 29].
+    gpus:
+        Triples (server, GPU type, GPUs).
     """
 
     payoff: float
-    seats: ServerGPUs
+    gpus: ServerGPUs
 
 
 def find_offer(market: GPUMarket, bid: Bid) -> GangOffer | None:
-    """The GPUs of the largest payoff, be it positive or not; None where the gang has no room.
+    """The GPUs with the largest payoff, positive or not; None if there are too few for the gang.
 
-    Its speed is that of its slowest GPU. For each speed that is possible, GPUs of types at least so fast are compared:
-    the cheapest on one server, the cheapest over servers with the cost of communication, and those that it has now,
-    which cost no restart. Exact: no other GPUs have a larger payoff. Of equals what it has now comes first, then one
-    server, then the faster.
+    A gang's speed is that of its slowest GPU. For each possible speed, GPUs of types at least that fast are compared:
+    the cheapest on one server, the cheapest over servers including communication, and the current GPUs, which need no
+    restart. Exact: no other GPUs have a larger payoff. Ties: the current GPUs first, then one server, then the faster
+    level.
     """
     best = _kept(market, bid)
     for level in bid.levels:
         if (one := market.on_one_server(level.types, bid.gpus)) is not None:
-            best = _better(best, GangOffer(level.value - level.slots * one.cost, one.seats))
+            best = _better(best, GangOffer(level.value - level.slots * one.cost, one.gpus))
         if (spread := _spread(market, bid, level, -np.inf if best is None else best.payoff)) is not None:
             best = _better(best, spread)
     return best
@@ -314,45 +314,51 @@ def _better(best: GangOffer | None, other: GangOffer) -> GangOffer:
 
 
 def _kept(market: GPUMarket, bid: Bid) -> GangOffer | None:
-    """The payoff of staying."""
+    """The payoff of the current GPUs; None if the job has none, or they are in use."""
     if not (bid.now and market.has(bid.now)):
         return None
     kinds = {k for _, k, _ in bid.now}
     level = next((level for level in bid.levels if kinds <= set(level.types)), None)
     if level is None:
         return None
-    return GangOffer(level.kept - level.slots * market.cost(bid.now) - _talk(bid, bid.now), bid.now)
+    return GangOffer(level.kept - level.slots * market.cost(bid.now) - _communication_cost(bid, bid.now), bid.now)
 
 
 def _spread(market: GPUMarket, bid: Bid, level: Level, least: float) -> GangOffer | None:
-    """The best GPUs on several servers, where they can pay more than ``least``."""
+    """The best GPUs on several servers; None if they cannot pay more than ``least``."""
     cheapest = market.anywhere(level.types, bid.gpus)
     if cheapest is None or bid.gpus == 1:
         return None
-    talk = bid.least_charges[max(2, market.fewest(level.types, bid.gpus))]
-    bound = level.value - level.slots * cheapest.cost - talk  # no GPUs are cheaper, nor so many servers
+    least_charge = bid.least_charges[max(2, market.fewest(level.types, bid.gpus))]
+    bound = (
+        level.value - level.slots * cheapest.cost - least_charge
+    )  # no GPUs are cheaper, and no fewer servers suffice
     if bound <= least:
         return None
-    if _talk(bid, cheapest.seats) <= talk:
-        return GangOffer(level.value - level.slots * cheapest.cost - _talk(bid, cheapest.seats), cheapest.seats)
+    if _communication_cost(bid, cheapest.gpus) <= least_charge:
+        return GangOffer(
+            level.value - level.slots * cheapest.cost - _communication_cost(bid, cheapest.gpus), cheapest.gpus
+        )
     found = market.on_servers(level.types, bid.gpus, level.slots, bid.charges)
     if found is None:
         return None
-    return GangOffer(level.value - level.slots * market.cost(found.seats) - _talk(bid, found.seats), found.seats)
+    return GangOffer(
+        level.value - level.slots * market.cost(found.gpus) - _communication_cost(bid, found.gpus), found.gpus
+    )
 
 
-def _talk(bid: Bid, seats: ServerGPUs) -> float:
-    """Cost of communication; a gang on one server has none."""
-    servers = {h for h, _, _ in seats}
+def _communication_cost(bid: Bid, gpus: ServerGPUs) -> float:
+    """Communication cost of a gang on these GPUs; 0 on one server."""
+    servers = {h for h, _, _ in gpus}
     return sum(bid.charges[h] for h in servers) if len(servers) > 1 else 0.0
 
 
 OFFER = Mathematics.read(
     r"""
-    Hadar, eq. 8: the GPUs that pay most for one job in one round
+    Hadar, eq. 8: the GPUs with the largest payoff for one job in one round
     maximise
       payoff [Hadar, eq. (8); Algorithm 2, lines 27 and 29]
-        | utility less the price of the GPUs and the cost of communication | utility
+        | utility minus the price of the GPUs and the cost of communication | utility
         sum(U[l] * at[l] for l in V) - sum(T[l] * k[h, r] * w[l, h, r] for l in V for h, r in cells[l]) - talk
     subject to
       gang [Hadar, eq. (1e)] | the gang has all of its GPUs, at one speed | GPUs
@@ -361,9 +367,9 @@ OFFER = Mathematics.read(
         sum(at[l] for l in V) == 1
       room [Hadar, eq. (8)] | no more GPUs are in use than there are | GPUs
         gamma[h, r] + sum(w[l, h, r] for l in V) <= c[h, r] for h, r in C
-      here | servers with GPUs of the gang are known | GPUs
+      here | a server with GPUs of the gang is marked as on | GPUs
         sum(w[l, h, r] for l in V for r in R) <= W * on[h] for h in H
-      one_server | a gang on several servers is spread | servers
+      one_server | a gang on several servers is marked as spread | servers
         sum(on[h] for h in H) <= 1 + (len(H) - 1) * spread
       talks [Hadar, Algorithm 2, line 27]
         | a gang that is spread pays for communication at each of its servers | utility
@@ -375,7 +381,7 @@ OFFER = Mathematics.read(
         at[l] in {0, 1} for l in V
       on[h] | whether the gang has GPUs of server h
         on[h] in {0, 1} for h in H
-      spread | whether it has GPUs of several servers
+      spread | whether the gang has GPUs of several servers
         spread in {0, 1}
       talk | cost of communication | utility
         talk >= 0
@@ -384,7 +390,7 @@ OFFER = Mathematics.read(
       H | servers
       R | GPU types
       U[l] | utility at speed l | utility | \mathcal{U}_{#1}
-      T[l] | slots that the job pays for at speed l: until it is done, or one as printed | slots
+      T[l] | slots that the job pays for at speed l: until it completes, or one as printed | slots
       k[h, r] | price of a GPU of type r on server h | utility/(GPU slot) | k_{#1}^{#2}
       W | GPUs of the gang | GPUs
       gamma[h, r] | GPUs of type r in use on server h | GPUs | \gamma_{#1}^{#2}
@@ -397,14 +403,14 @@ OFFER = Mathematics.read(
 
 
 def offer() -> Mathematics:
-    """The GPUs that pay most for one job in one round, [Hadar, eq. 8]."""
+    """The GPUs with the largest payoff for one job in one round, [Hadar, eq. 8]."""
     return OFFER
 
 
 def offer_model(market: GPUMarket, bid: Bid) -> Any:
     """[Hadar, eq. 8] for one job and one round; ``print(OFFER)`` shows it.
 
-    Speeds, servers and GPU types count from 0. The option to keep the current GPUs, which saves the restart, is not
+    Speeds, servers and GPU types are numbered from 0. The option to keep the current GPUs without a restart is not
     modelled.
     """
     model = pyo.ConcreteModel(name="Hadar eq. 8")

@@ -16,6 +16,7 @@ from hetopt.errors import InvalidOption
 from hetopt.models.hadar.job_schedules import (
     JobSchedule,
     OfflineSolution,
+    TooManySchedules,
     best_schedule,
     claimed,
     proven,
@@ -39,7 +40,7 @@ _SYMBOLS = (
           f[j, s] | last slot of schedule s of job j
           w[j, h, r, t, s]
             | GPUs of type r on server h that schedule s of job j has in slot t | GPUs | w_{#1#2}^{#3#5}(#4)
-          used | triples (h, r, t): cells and slots that some schedule uses
+          used | triples (h, r, t): cells and slots that a schedule uses
         """
     ).symbols,
     SLOTS,
@@ -75,7 +76,7 @@ P3 = Mathematics.read(
     Hadar, P3: prices, the dual of P2
     minimise
       cost [Hadar, eq. (3)]
-        | payoffs of the jobs and what all GPUs cost, no less than the utility of any choice in P2 | utility
+        | payoffs of the jobs plus the cost of all GPUs, an upper bound on the utility of any choice in P2 | utility
         sum(mu[j] for j in J) + sum(c[h, r] * k[h, r, t] for h, r in C for t in T)
     subject to
       pays [Hadar, eq. (3a)] | no schedule pays more than the payoff of its job | utility
@@ -199,12 +200,12 @@ def _owners(problem: OfflineProblem, schedules: Sequence[JobSchedule]) -> dict[s
 
 @dataclass(frozen=True)
 class Enumerated:
-    """P2 over all schedules, [Hadar, eq. 2]: for small cases, and as a reference.
+    """P2 over all schedules, [Hadar, eq. 2]: for small cases, as a reference.
 
     Parameters
     ----------
     most:
-        Limit of schedules per job.
+        Largest number of schedules per job.
     options:
         Solver options.
     """
@@ -217,7 +218,7 @@ class Enumerated:
 
         Raises
         ------
-        InvalidOption
+        TooManySchedules
             A job has more than ``most`` schedules.
         NotSolved
             No usable solution.
@@ -258,15 +259,16 @@ class Relaxed:
 class ColumnGeneration:
     """P2 by column generation over schedules.
 
-    The relaxation is solved over some schedules. Pricing finds for every job the schedule with the largest payoff
-    (:func:`~hetopt.models.hadar.job_schedules.best_schedule`), which enters if it pays more than mu, until none does.
-    An integer program then chooses among the generated schedules. If its value is below the bound, every schedule with
-    a payoff within the gap of mu is generated, too: no better choice contains any other, so the result is optimal.
+    The relaxation is solved over a subset of the schedules. Pricing finds for every job the schedule with the largest
+    payoff (:func:`~hetopt.models.hadar.job_schedules.best_schedule`), which enters if its payoff exceeds mu, until none
+    does. An integer program then chooses among the generated schedules. If its value is below the bound, all schedules
+    with a payoff within the gap of mu are generated as well: a better choice contains no others, so the result is
+    optimal.
 
     Parameters
     ----------
     most:
-        Limit of schedules per job in the last step; beyond it, the gap stays open.
+        Largest number of schedules per job in the last step; beyond it the gap remains.
     options:
         Solver options; ``time_limit`` applies to the whole search.
     """
@@ -320,8 +322,7 @@ class ColumnGeneration:
 def dual_bound(problem: OfflineProblem, prices: Numbers) -> tuple[Any, list[Any]]:
     """P3's objective at (T, C) ``prices`` >= 0 with the least feasible mu, and these mu, [Hadar, eq. 3 and 4].
 
-    It bounds the utility of all schedules (weak duality); without rounding, with ``problem.exact`` and prices in
-    Fractions.
+    It bounds the utility of all schedules (weak duality); exactly, with ``problem.exact`` and prices in Fractions.
 
     Raises
     ------
@@ -344,11 +345,11 @@ def _noise(problem: OfflineProblem) -> float:
 
 
 def _within_gap(problem: OfflineProblem, relaxed: Relaxed, gap: float, most: int) -> list[JobSchedule] | None:
-    """All schedules that a choice better by up to ``gap`` may contain; None if they are too many."""
+    """All schedules that a choice better by up to ``gap`` may contain; None if there are too many."""
     least = relaxed.payoffs - gap - _noise(problem)
     try:
         every = [schedules(problem, j, relaxed.prices, pays, most) for j, pays in enumerate(least.tolist())]
-    except InvalidOption:
+    except TooManySchedules:
         return None
     return [priced.schedule for own in every for priced in own]
 

@@ -43,7 +43,7 @@ P1 = Mathematics.read(
       gang [Hadar, eq. (1e)] | a gang has all of its GPUs or none | GPUs
         sum(w[j, h, r, t] for h, r in cells[j]) == W[j] * sum(runs[j, t, l] for l in speeds[j])
         for j in J for t in slots[j]
-      admission | a job may be left out
+      admission | a job may be rejected
         sum(ends[j, t] for t in slots[j]) <= 1 for j in J
     with
       w[j, h, r, t] [Hadar, eq. (1e)] | GPUs of type r on server h for job j in slot t | GPUs | w_{#1#2}^{#3}(#4)
@@ -84,7 +84,7 @@ P1_AS_PRINTED = replace(
 
 
 def p1(admission: bool = True) -> Mathematics:
-    """The best schedules of all jobs, slot by slot; as printed (without ``admission``) every job must finish."""
+    """The best schedules of all jobs, slot by slot; without ``admission``, as printed, every job must finish."""
     return P1 if boolean(admission, "admission") else P1_AS_PRINTED
 
 
@@ -97,7 +97,7 @@ class TimeIndexed:
     Parameters
     ----------
     admission:
-        Jobs may be left out. As printed (False) every job must finish, so P1 is infeasible if there are too few slots,
+        Jobs may be rejected. False, as printed: every job must finish, so P1 is infeasible if there are too few slots,
         and not equivalent to P2.
     options:
         Solver options.
@@ -197,7 +197,7 @@ class TimeIndexed:
 
 
 def _enough(problem: OfflineProblem, job: int, slots: int, most: int = 20_000) -> float:
-    """A threshold that separates insufficient from sufficient sums of speeds; the work itself if these are too many."""
+    """A threshold that separates insufficient from sufficient sums of speeds; the work if there are too many sums."""
     need, sums, latest = float(problem.least_work[job]), {0.0}, {0.0}
     for _ in range(slots):
         latest = {done + float(v) for done in latest for v in problem.levels(job) if done < need} - sums

@@ -1,4 +1,4 @@
-"""HadarE: jobs forked over nodes, whose copies share the work and are merged after each round."""
+"""HadarE: jobs are forked over nodes; their copies share the work and are merged after each round."""
 
 from hetopt.executor.averaging import consolidate
 from hetopt.models.hadare.corrected_throughput import ThroughputEstimates

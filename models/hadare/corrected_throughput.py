@@ -41,16 +41,17 @@ Throughputs: TypeAlias = "pd.DataFrame | Mapping[str, Mapping[str, float]]"
 
 @dataclass(frozen=True)
 class ThroughputEstimates:
-    """What is believed of the throughput of each job on each node, improved by every measurement, [Hadar, section V-A].
+    """Throughput of each job on each node, corrected by every measurement, [Hadar, section V-A].
 
-    - A pair that was measured: what was measured, see ``recency``.
-    - Another pair of a job that was measured somewhere: its estimate times the geometric mean of measured / estimated
+    - A measured pair of job and node: its measurements, see ``recency``.
+    - Another pair of a job that was measured on some node: its estimate times the geometric mean of measured /
+      estimated
       over the job's measured pairs.
-    - A job not measured anywhere: its estimate times that mean over all measured pairs, 1 where there are none.
+    - A job without measurements: its estimate times that mean over all measured pairs, 1 without any.
 
-    The paper says only that every round reports actual throughputs; the correction of pairs not yet measured is ours.
-    Estimates have no unit; after the first measurement all numbers have that of the measurements. An instance is never
-    changed: :meth:`measured` returns another one, and policies may keep it in their state.
+    The paper states only that every round reports actual throughputs; the correction of unmeasured pairs is our choice.
+    Estimates have no unit; after the first measurement all numbers have the unit of the measurements. Objects are
+    immutable: :meth:`measured` returns a new one, so policies may keep them in their state.
 
     Parameters
     ----------
@@ -60,8 +61,8 @@ class ThroughputEstimates:
     measurements:
         job -> node -> throughput > 0, of pairs that are in ``estimates``.
     recency:
-        Part of the latest measurement of a pair, in (0, 1]; the rest is what was believed of it after the earlier ones
-        (an exponential average). 1: the latest alone.
+        Weight of the latest measurement of a pair, in (0, 1], in an exponential average with the earlier ones. 1: only
+        the latest.
 
     Raises
     ------
@@ -87,7 +88,7 @@ class ThroughputEstimates:
                     self._estimate(job, node)
 
     def measured(self, job: str, node: str, throughput: float) -> ThroughputEstimates:
-        """Beliefs after a measurement of a job on a node, in work per second or any other unit common to all.
+        """The estimates after a measurement of a job on a node, in work per second or any other common unit.
 
         Raises
         ------
@@ -103,32 +104,32 @@ class ThroughputEstimates:
         return replace(self, measurements=_Positive({**self._measurements, job: FrozenDict({**row, node: kept})}))
 
     def with_jobs(self, estimates: Throughputs) -> ThroughputEstimates:
-        """Beliefs about further jobs, too, e.g. those that arrive.
+        """Beliefs with further jobs, e.g. new arrivals.
 
         Raises
         ------
         InvalidOption
-            A job that is there already, or a throughput that is not a positive number.
+            A job that already has estimates, or a throughput that is not a positive number.
         """
         added = _Positive.of(estimates, "estimates")
         for job in added:
             if job in self._estimates:
-                raise InvalidOption(f"estimates has job {job!r}, which is there already; give only jobs that are new")
+                raise InvalidOption(f"job {job!r} already has estimates; pass only new jobs")
         return replace(self, estimates=_Positive({**self._estimates, **added}))
 
     def throughput(self, job: str, node: str) -> float:
-        """What is believed of a job on a node; :class:`~hetopt.errors.UnknownName` where it has no estimate."""
+        """Corrected throughput of a job on a node; raises :class:`~hetopt.errors.UnknownName` without an estimate."""
         estimate = self._estimate(job, node)
         known = self._measurements.get(job, FrozenDict()).get(node)
         return estimate * self.correction(job) if known is None else known
 
     def correction(self, job: str) -> float:
-        """By what a job's estimates are multiplied where it was not measured."""
+        """Factor of a job's estimates on nodes where it was not measured."""
         lookup(self._estimates, job, "job")
         return self._corrections.get(job, self._corrections[None])
 
     def table(self) -> pd.DataFrame:
-        """What is believed, by job (rows) and node (columns); NaN where there is no estimate."""
+        """Corrected throughputs by job (rows) and node (columns); NaN without an estimate."""
         rows = {job: {node: self.throughput(job, node) for node in row} for job, row in self._estimates.items()}
         nodes = dict.fromkeys(node for row in rows.values() for node in row)
         return pd.DataFrame.from_dict(rows, orient="index", columns=list(nodes))
@@ -144,12 +145,12 @@ class ThroughputEstimates:
         return self.measurements
 
     def _estimate(self, job: str, node: str) -> float:
-        """The estimate of a pair, which must be there."""
+        """The estimate of a pair, which must exist."""
         return lookup(lookup(self._estimates, job, "job"), node, f"estimate of job {job!r} on node")
 
     @cached_property
     def _corrections(self) -> dict[str | None, float]:
-        """Job -> correction, of jobs that were measured; None -> that of the others."""
+        """Measured job -> correction; None -> correction of the other jobs."""
         logs = {
             job: [math.log(value / self._estimates[job][node]) for node, value in row.items()]
             for job, row in self._measurements.items()
@@ -160,7 +161,7 @@ class ThroughputEstimates:
 
 
 def _geometric(logs: list[float]) -> float:
-    """Geometric mean of numbers with these logarithms, whatever their order; 1 of none."""
+    """Geometric mean of numbers with these logarithms, independent of their order; 1 without numbers."""
     return math.exp(math.fsum(logs) / len(logs)) if logs else 1.0
 
 
@@ -169,11 +170,12 @@ def estimated(
 ) -> dict[str, dict[str, float]]:
     """Steps per second of every job on every GPU type [Hadar, eq. 10].
 
-    What was measured stands; the rest is :class:`~hetopt.models.hadare.corrected_throughput.ThroughputEstimates`.
-    Before the first measurement the numbers have no unit. A MIG instance is as fast as its part of the whole GPU (by
-    the equation a part with little memory would be faster than the whole). GPU types that
-    :data:`~hetopt.models.hadare.initial_throughput.GPUS` does not name, such as declared CPU slots, are taken to be as
-    fast as the geometric mean of those that it names.
+    Measured pairs keep their measurements; the rest is
+    :class:`~hetopt.models.hadare.corrected_throughput.ThroughputEstimates`. Before the first measurement the numbers
+    have no unit. A MIG instance has its fraction of the speed of the whole GPU (by the equation an instance with little
+    memory would be faster than the whole GPU). GPU types that are not in
+    :data:`~hetopt.models.hadare.initial_throughput.GPUS`, such as declared CPU slots, get the geometric mean of the
+    known types.
 
     Parameters
     ----------
@@ -197,8 +199,8 @@ def estimated(
         named = {t: estimate.throughput(whole, **model) * part for t, (whole, part) in known.items()}
         mean = math.exp(math.fsum(math.log(v) for v in named.values()) / len(named)) if named else 1.0
         rows[job] = {t: named.get(t, mean) for t in types}
-    beliefs = ThroughputEstimates(rows, {job: dict(measured.get(job, {})) for job in rows})
-    return {job: {t: beliefs.throughput(job, t) for t in types} for job in rows}
+    estimates = ThroughputEstimates(rows, {job: dict(measured.get(job, {})) for job in rows})
+    return {job: {t: estimates.throughput(job, t) for t in types} for job in rows}
 
 
 def _is_known(gpu_type: str) -> bool:

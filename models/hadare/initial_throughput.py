@@ -10,22 +10,23 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from hetopt.checks import FrozenDict, at_least, lookup, mapping, shown
+from hetopt.checks import FrozenDict, at_least, lookup, shown
 from hetopt.errors import InvalidOption
+from hetopt.models.policy_checks import mapping_option
 
 
 @dataclass(frozen=True)
 class GPUSpec:
-    """What equation (10) asks of a GPU and of its place in a node.
+    """Specification of a GPU in a node, as equation (10) needs it.
 
     Parameters
     ----------
     tflops:
-        Peak in 1e12 operations per second, of the tensor cores where there are some.
+        Peak in 1e12 operations per second, of the tensor cores if there are any.
     memory_bytes:
         Memory in bytes.
     pcie:
-        Generation of PCI Express: of the GPU or of the mainboard, the older one of both. For a GPU in an older board:
+        Generation of PCI Express: the older one of GPU and mainboard. For a GPU on an older board:
         ``dataclasses.replace(GPUS["RTX 3090"], pcie=3)``.
 
     Raises
@@ -79,10 +80,10 @@ GPUS: Mapping[str, GPUSpec] = FrozenDict(
         "H200": GPUSpec(1979 / 2, 141e9, 5),  # H200 SXM data sheet: 1979 sparse
     }
 )
-"""Common GPUs by name, from NVIDIA's data sheets; :class:`Estimate` knows them also as NVIDIA's driver calls them.
+"""Common GPUs by name, from NVIDIA's data sheets; :func:`spec_of` also accepts the names of NVIDIA's driver.
 
-Spaces, hyphens and capitals do not matter, nor do the maker and the shape (``Tesla V100-SXM2-32GB``); memory that is
-named stands in place of the data sheet's. A name with its shape, such as ``H100 PCIe``, comes before one without.
+Spaces, hyphens, case, maker and form factor are ignored (``Tesla V100-SXM2-32GB``); a memory size in the name replaces
+that of the data sheet. A name with its form factor, such as ``H100 PCIe``, takes precedence over one without.
 """
 
 _MAKER = re.compile(r"nvidia|tesla|geforce")
@@ -92,7 +93,7 @@ _PART = re.compile(r"[ _-](?:MIG[ _-])?(?:([1-9])c\.)?([1-9])g\.[0-9]+gb\S*", re
 
 
 def _words(name: str) -> list[str]:
-    """Of a GPU's name, without its maker."""
+    """Words of a GPU's name, without its maker."""
     return [word for word in re.split(r"[ _-]+", name.casefold()) if not _MAKER.fullmatch(word)]
 
 
@@ -100,9 +101,9 @@ _BY_PLAIN_NAME = {"".join(_words(name)): spec for name, spec in GPUS.items()}
 
 
 def mig_part(gpu: str) -> tuple[str, float]:
-    """Of a MIG instance, the GPU that it is a part of, and its part of the compute; 1 for a whole GPU.
+    """Name of the whole GPU of a MIG instance, and its fraction of the compute; 1 for a whole GPU.
 
-    The compute of a GPU has seven parts, that of an A30 four (NVIDIA's user guide of MIG, supported profiles).
+    A GPU has seven compute slices, an A30 four (NVIDIA's MIG user guide, supported profiles).
 
     >>> mig_part("A100-SXM4-40GB-MIG-3g.20gb")
     ('A100-SXM4-40GB', 0.42857142857142855)
@@ -119,7 +120,7 @@ def spec_of(gpu: str | GPUSpec) -> GPUSpec:
     Raises
     ------
     UnknownName
-        There is none of that name; the nearest is named.
+        There is no GPU of that name; the message contains the nearest name.
     """
     if isinstance(gpu, GPUSpec):
         return gpu
@@ -143,19 +144,19 @@ GB = 1e9
 class Estimate:
     """Initial throughput by [Hadar, eq. 10]: PMI x batch size x PCIe scaling / (model weight x dataset size).
 
-    The number has no unit: only its ratios between nodes and between jobs mean something. Those between GPUs are the
-    same for all jobs, since nothing in the equation belongs to a job and a GPU together.
+    The number has no unit: only ratios between nodes and between jobs are meaningful. Ratios between GPUs are the same
+    for all jobs, since no term of the equation depends on both job and GPU.
 
     Parameters
     ----------
     root_of:
-        How the index PMI is read ("the ratio of TFLOPS and the GPU's VRAM capacity in a square root fashion"):
+        Interpretation of the index PMI ("the ratio of TFLOPS and the GPU's VRAM capacity in a square root fashion"):
         ``"ratio"``: sqrt(TFLOPS / GB); ``"memory"``: TFLOPS / sqrt(GB). Both order GPUs alike, in 19 of 21 pairs as
-        Gavel measured; how much faster one is than another the first misses by a factor of 1.9 (geometric mean), the
-        second by 3.2. With both, more memory lowers the estimate.
+        Gavel measured. The ratio of two GPUs differs from the measured one by a factor of 1.9 (geometric mean) for the
+        first and 3.2 for the second. With both, more memory lowers the estimate.
     pcie_scaling:
-        Generation of PCI Express -> factor. The paper prints no numbers: by default the bandwidth of a lane over that
-        of generation 3 (assumption).
+        Generation of PCI Express -> factor. The paper prints no numbers: by default the bandwidth of a lane relative to
+        generation 3 (assumption).
     model_weights, dataset_sizes:
         Names of the paper's scales -> factors. The paper prints no numbers: by default powers of two (assumption).
 
@@ -250,14 +251,14 @@ class Estimate:
 
 
 def _factor(value: str | float, scale: Mapping[str, float], key: str) -> float:
-    """A factor, by its name on a scale or itself."""
+    """A factor, given as a number or by its name on a scale."""
     if isinstance(value, str):
         return lookup(scale, value, key.replace("_", " "))
     return at_least(value, key, 0.0, InvalidOption, strict=True)
 
 
 def _model(model: Mapping[str, Any], job: str) -> dict[str, Any]:
-    """What equation (10) asks of a model."""
+    """The parameters of a model that equation (10) needs."""
     keys = ("batch_size", "model_weight", "dataset_size")
     for key in keys:
         if key not in model:
@@ -266,12 +267,9 @@ def _model(model: Mapping[str, Any], job: str) -> dict[str, Any]:
 
 
 def rows_of(table: Any, key: str) -> dict[str, Mapping[str, Any]]:
-    """A table, or a mapping of mappings, by rows; rows are named."""
+    """Row -> column -> value of a table or of a mapping of mappings."""
     if isinstance(table, pd.DataFrame):
         if not (table.index.is_unique and table.columns.is_unique):
             raise InvalidOption(f"{key} has two rows or two columns of the same name; names must be unique")
         table = table.to_dict(orient="index")
-    try:
-        return {row: mapping(values, f"{key}[{row!r}]") for row, values in mapping(table, key).items()}
-    except ValueError as problem:
-        raise InvalidOption(str(problem)) from None
+    return {row: mapping_option(values, f"{key}[{row!r}]") for row, values in mapping_option(table, key).items()}

@@ -18,12 +18,12 @@ from hetopt.executor.averaging import State, consolidate
 class JobIds:
     """Numbers of jobs and of their copies: ``job_ID = max_jobs i + parent`` for the i-th copy, i = 1, 2, ….
 
-    Copies of unlike jobs have unlike numbers if and only if parents are numbers from 0 to ``max_jobs - 1``.
+    Copies of different jobs have different numbers if and only if parents are numbers from 0 to ``max_jobs - 1``.
 
     Parameters
     ----------
     max_jobs:
-        max_job_count: jobs that may be there at the same time.
+        max_job_count: largest number of jobs at the same time.
 
     Raises
     ------
@@ -51,12 +51,12 @@ class JobIds:
         return tuple(self.copy(parent, i) for i in range(1, whole(number, "copies", 1) + 1))
 
     def parent(self, job_id: int) -> int:
-        """Whose copy it is.
+        """Number of the job that a copy belongs to.
 
         Raises
         ------
         InvalidOption
-            It is no copy's number.
+            It is not the number of a copy.
         """
         return whole(job_id, "job_id", self.max_jobs) % self.max_jobs
 
@@ -71,7 +71,7 @@ class JobIds:
         if whole(parent, "parent job_id", 0) >= self.max_jobs:
             raise InvalidOption(
                 f"parent job_id is {parent}; it must be from 0 to max_jobs - 1 = {self.max_jobs - 1}, or its copies "
-                "would have the numbers of another job's"
+                "would share numbers with copies of another job"
             )
         return int(parent)
 
@@ -82,14 +82,14 @@ def fork(instance: Instance, copies: int | None = None, *, max_jobs: int | None 
     Parameters
     ----------
     copies:
-        Of each job; by default as many as there are servers.
+        Copies of each job; by default the number of servers.
     max_jobs:
         max_job_count, by default the number of jobs. A job's own number is its position.
 
     Returns
     -------
     Instance
-        Jobs named ``name#job_ID``; what is held and placed is left out.
+        Jobs named ``name#job_ID``; without ``held`` and ``placed``.
 
     Raises
     ------
@@ -109,22 +109,22 @@ def fork(instance: Instance, copies: int | None = None, *, max_jobs: int | None 
 
 @dataclass
 class Tracked:
-    """A job as the tracker knows it; numbers in training steps.
+    """Record of a job in the tracker; numbers in training steps.
 
     Attributes
     ----------
     parent:
-        Its number.
+        Number of the job.
     total:
-        Steps after which it is done.
+        Steps of the whole job.
     copies:
         Numbers of its copies; empty once it is done.
     done:
-        Steps of all copies together, in rounds that are closed.
+        Steps of all copies together, in closed rounds.
     reports:
-        Copy -> steps reported in the round that is open.
+        Copy -> steps reported in the open round.
     dispatched:
-        Copy -> steps that it is to do in the round that is open.
+        Copy -> steps assigned in the open round.
     """
 
     parent: int
@@ -136,7 +136,7 @@ class Tracked:
 
 
 class JobTracker:
-    """Registers forked jobs, hands out their steps, adds up what was done, and merges what was learnt.
+    """Register forked jobs, assign their steps, sum up the steps done, and merge the parameters of copies.
 
     A round is: :meth:`dispatch` for each job, :meth:`report` of each copy that ran, :meth:`merge` and then
     :meth:`close_round`.
@@ -144,7 +144,7 @@ class JobTracker:
     Parameters
     ----------
     max_jobs:
-        max_job_count: jobs that may be there at the same time.
+        max_job_count: largest number of jobs at the same time.
 
     Raises
     ------
@@ -173,7 +173,7 @@ class JobTracker:
         self._owner: dict[int, str] = {}
 
     def register(self, name: str, parent: int, steps: int, copies: int) -> tuple[int, ...]:
-        """Take in a job and fork it; the numbers of its copies.
+        """Register a job and fork it; returns the numbers of its copies.
 
         Raises
         ------
@@ -192,7 +192,7 @@ class JobTracker:
         return numbers
 
     def left(self, name: str) -> int:
-        """Steps that are left to do.
+        """Steps left.
 
         Raises
         ------
@@ -203,36 +203,36 @@ class JobTracker:
         return max(0, job.total - job.done)
 
     def dispatch(self, name: str, throughput: Mapping[int, float]) -> dict[int, int]:
-        """Steps of each copy in the next round: all that are left, in proportion to throughput (largest remainder).
+        """Assign all steps left to the copies in proportion to throughput (largest remainder).
 
         Parameters
         ----------
         throughput:
-            Copy that is to run -> what is believed of its node's throughput, in any unit common to them.
+            Copy that will run -> estimated throughput on its node, in any common unit.
 
         Raises
         ------
         InvalidOption
-            Not a copy of the job, no copy at all, a throughput that is not positive, or copies that have reported
-            already in this round.
+            Not a copy of the job, no copies, a throughput that is not positive, or copies that have already reported in
+            this round.
         """
         job = lookup(self.jobs, name, "job")
         self._check_copies(name, throughput)
         if job.reports:
             raise InvalidOption(
                 f"copies {sorted(job.reports)} of job {name!r} have reported in this round; close it before steps are "
-                "handed out again"
+                "assigned again"
             )
         job.dispatched = split_steps(self.left(name), throughput)
         return dict(job.dispatched)
 
     def report(self, copy: int, steps: int) -> None:
-        """A copy has done so many steps in this round.
+        """Record the steps of a copy in this round.
 
         Raises
         ------
         InvalidOption
-            No copy of an unfinished job, a second report in the round, or more steps than it was to do.
+            Not a copy of an unfinished job, a second report in the round, or more steps than assigned.
         """
         if copy not in self._owner:
             known = sorted(self._owner)
@@ -244,16 +244,16 @@ class JobTracker:
             )
         done = whole(steps, f"steps of copy {copy}", 0)
         if done > (most := job.dispatched.get(copy, 0)):
-            raise InvalidOption(f"copy {copy} reports {done} steps; it was to do {most} in this round")
+            raise InvalidOption(f"copy {copy} reports {done} steps; {most} were assigned in this round")
         job.reports[copy] = done
 
     def merge(self, name: str, states: Mapping[int, State]) -> dict[str, Any]:
-        """The job's parameters after the round: those of its copies, averaged by the steps that each has reported.
+        """The job's parameters after the round: the average over its copies, weighted by reported steps.
 
         Raises
         ------
         InvalidOption
-            Copies that have not reported, or did no step together, or whose parameters do not fit together.
+            Copies that have not reported, no steps at all, or parameters that do not match.
         """
         job = lookup(self.jobs, name, "job")
         self._check_copies(name, states)
@@ -262,7 +262,7 @@ class JobTracker:
         return consolidate(list(states.values()), [job.reports[copy] for copy in states])
 
     def close_round(self) -> list[str]:
-        """Add up what was reported; the names of the jobs that are done now, whose copies are discarded."""
+        """Add the reported steps to the jobs; returns the names of the finished jobs, whose copies are discarded."""
         finished = []
         for name, job in self.jobs.items():
             job.done += sum(job.reports.values())
@@ -283,9 +283,9 @@ class JobTracker:
 
 
 def split_steps(steps: int, throughput: Mapping[Any, float]) -> dict[Any, int]:
-    """``steps`` in whole parts in proportion to ``throughput``, which sum to it; the largest remainders are rounded up.
+    """Split ``steps`` into integers in proportion to ``throughput``; the largest remainders are rounded up.
 
-    Copies are all done at about the same time then: each is within one step of its exact part.
+    So all copies finish at about the same time: each is within one step of its exact share.
 
     Raises
     ------
