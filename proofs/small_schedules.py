@@ -175,7 +175,7 @@ class SmallCase:
             while coming and coming[-1][0] <= time:
                 scheduler.arrive(time, self.tasks[coming.pop()[1]])
             for started in scheduler.decide(time):
-                heappush(running, (time + work[started.task.name] * started.offer.seconds, started.task.name))
+                heappush(running, (time + work[started.task.name] * started.placement.seconds, started.task.name))
         return total
 
     def asrpt(self, heavy: Fraction, delay: Fraction) -> Fraction:

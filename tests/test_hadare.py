@@ -271,7 +271,9 @@ def test_copies_go_where_they_pay_most_next() -> None:
 
 @pytest.mark.parametrize("initial", [hadare.Estimate(), hadare.Estimate, {"j0": 1.0}, "x"])
 def test_an_estimate_is_a_function(initial: Any) -> None:
-    with pytest.raises(InvalidOption, match=r"HadarE\.initial is .*; it must be a function \(job, GPU type\) -> throughput"):
+    with pytest.raises(
+        InvalidOption, match=r"HadarE\.initial is .*; it must be a function \(job, GPU type\) -> throughput"
+    ):
         hadare.HadarE(initial=initial)
 
 

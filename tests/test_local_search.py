@@ -88,7 +88,7 @@ def test_a_walk_is_where_its_exchanges_lead(case: Any, data: st.DataObject) -> N
             return
         exchange = data.draw(st.sampled_from(offered))
         expected = walk.after(exchange)
-        walk.make(exchange)
+        walk.apply(exchange)
         again = walk_from(room, expected)
         for key in ("x", "place", "none"):
             assert (getattr(walk, key) == getattr(again, key)).all()
@@ -156,7 +156,7 @@ def test_best_of_a_stage_is_below_all_contents(case: Any) -> None:
     """Nothing on a server is faster than what the same replicas could be with the best beside them."""
     room, x = case
     for m, seconds in enumerate(room.seconds(x)):
-        best = room.best(*room.like(m))
+        best = room.best(*room.equal_key(m))
         for s, c in enumerate(x[m].tolist()):
             assert not c or best[s, c] <= seconds[s] * (1 + EQUAL)
     assert room.bound <= float(room.iteration(x)) * (1 + EQUAL)
@@ -171,11 +171,11 @@ def test_room_for_slices_that_heavy_edge_does_not_find() -> None:
     ]
     pipeline = Pipeline.of(Job("sliced", {"V100": 1.0}, 1, 9, stages=tuple(sliced)))
     servers = Servers.alike([4, 5], gpus=8)
-    with pytest.raises(InvalidInstance, match="Heavy-Edge finds no room"):
+    with pytest.raises(InvalidInstance, match="Heavy-Edge does not fit"):
         HeavyEdge()(pipeline, servers)
     found = LocalSearch()(pipeline, servers).iteration_seconds
     assert found == pytest.approx(MinimumAlpha()(pipeline, servers).iteration_seconds)
-    with pytest.raises(InvalidInstance, match="finds no room"):
+    with pytest.raises(InvalidInstance, match="does not fit"):
         LocalSearch()(pipeline, Servers.alike([3, 3, 3], gpus=8))
 
 

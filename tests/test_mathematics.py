@@ -585,7 +585,7 @@ def test_minimum_alpha_is_what_is_solved(case: tuple[Pipeline, Servers], timing:
     room, unit = PlacementCosts(pipeline, servers, timing), pyo.value(model.unit)
     data = stage_data(pipeline, 1)
     stages, machines, most = data["S"], range(len(servers)), data["k"]
-    best = {m: room.best(*room.like(m)) for m in machines}
+    best = {m: room.best(*room.equal_key(m)) for m in machines}
     base = {
         (s, m, c): room.costs[room.kind[m]].base[s - 1, c]
         for s in stages

@@ -1,4 +1,4 @@
-"""A-SRPT: where the stages of pipeline-parallel jobs go, and in which order jobs of predicted length run [ASRPT]."""
+"""A-SRPT: mapping of pipeline-parallel jobs to GPUs, and the order of jobs of predicted length [ASRPT]."""
 
 from hetopt.models.asrpt.asrpt_policies import ASRPT, SPJF, SPWF, ListPolicy, WCSDuration, WCSSubTime, WCSWorkload
 from hetopt.models.asrpt.heavy_edge import HeavyEdge

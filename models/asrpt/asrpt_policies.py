@@ -1,9 +1,10 @@
-"""A-SRPT and the policies that it is compared with, on the same placement [ASRPT, sections IV-C and V-A]."""
+"""A-SRPT and its baselines, on the same placement [ASRPT, sections IV-C and V-A]."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -19,6 +20,7 @@ from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.models.asrpt.fleet import CandidatePlacement, Fleet, PredictedJob, TypeOptions
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.models.asrpt.non_preemptive import ListScheduler, NonPreemptiveScheduler, VirtualSRPTScheduler
+from hetopt.models.policy_checks import check_choice
 from hetopt.prediction.predictors import Learner, Perfect, Predictor
 from hetopt.results.allocation import Placement, Plan
 from hetopt.stages.iteration_time import Asynchronous, Timing
@@ -29,9 +31,9 @@ Key = Literal["duration", "workload", "submission"]
 
 
 class OnlineScheduler:
-    """A scheduler of tasks, told of jobs: predicts their iterations, and learns from those that finish.
+    """An event-driven scheduler of jobs: it predicts their iterations and learns from finished jobs.
 
-    The state that a policy returns; see :class:`NonPreemptivePolicy`.
+    It is also the state of :class:`NonPreemptivePolicy`.
     """
 
     def __init__(
@@ -43,46 +45,49 @@ class OnlineScheduler:
         self.time = -np.inf
 
     def copy(self) -> OnlineScheduler:
-        """An independent one in the same state."""
-        made = object.__new__(OnlineScheduler)
-        made.__dict__.update(self.__dict__)
+        """An independent copy."""
+        made = copy(self)
         made.scheduler, made.learner, made.present = self.scheduler.copy(), self.learner.copy(), dict(self.present)
         return made
 
     def arrive(self, time: float, job: Job) -> None:
-        """``job`` has arrived.
+        """``job`` arrives at ``time``.
 
         Raises
         ------
         InvalidInstance
-            The cluster never has room for it.
+            It does not fit on the empty cluster.
         InvalidOption
-            The predictor says what is no number of iterations.
+            The prediction is not a number of iterations.
         """
         self.present[job.name] = job
         choices = self.choices.of(job)
-        if not choices:  # until there are GPUs that it can run on
+        if not choices:  # no GPUs that it can run on now
             return
         self.scheduler.arrive(time, PredictedJob(job.name, job.demand, choices, self._predicted(job)))
 
     def _predicted(self, job: Job) -> float:
-        answer = self.learner.predict([job])
+        prediction = self.learner.predict([job])
         try:
-            (predicted,) = np.asarray(answer, dtype=float).tolist()
+            (predicted,) = np.asarray(prediction, dtype=float).tolist()
         except (TypeError, ValueError):  # no numbers, or not one
-            raise InvalidOption(f"the predictor says {shown(answer)} for one job; it must be one number") from None
+            raise InvalidOption(
+                f"the predictor returned {shown(prediction)} for one job; it must be one number"
+            ) from None
         if not 0 <= predicted < np.inf:
-            raise InvalidOption(f"the predictor says {predicted} for job {job.name!r}; it must be a finite number >= 0")
+            raise InvalidOption(
+                f"the predictor returned {predicted} for job {job.name!r}; it must be a finite number >= 0"
+            )
         return float(predicted)
 
     def finish(self, time: float, job: Job) -> None:
-        """``job`` is done."""
+        """``job`` finishes at ``time``."""
         del self.present[job.name]
         self.scheduler.finish(job.name)
         self.learner.observe([job])
 
     def leave(self, time: float, job: Job) -> None:
-        """``job`` is no longer there: done if it ran, else withdrawn."""
+        """``job`` leaves at ``time``: it finishes if it runs, else it is withdrawn."""
         if job.name in self.scheduler.running:
             self.finish(time, job)
         else:
@@ -92,44 +97,44 @@ class OnlineScheduler:
     def decide(self, time: float) -> list[Start]:
         """The jobs that start."""
         self.time = time
-        return [self._start(started.task.name, started.offer) for started in self.scheduler.decide(time)]
+        return [self._start(started.task.name, started.placement) for started in self.scheduler.decide(time)]
 
     @property
     def wake(self) -> float:
-        """When to ask again if nothing happens before."""
+        """Time of the next decision if nothing happens before."""
         return float(self.scheduler.wake)
 
     def running(self) -> list[Start]:
-        """All jobs that run, in the order in which they arrived."""
+        """All running jobs in the order of arrival."""
         there = self.scheduler.running
         return [self._start(name, there[name]) for name in self.present if name in there]
 
-    def _start(self, name: str, offer: CandidatePlacement) -> Start:
-        fleet = self.scheduler.fleets[offer.fleet]
+    def _start(self, name: str, placement: CandidatePlacement) -> Start:
+        fleet = self.scheduler.fleets[placement.fleet]
         assert fleet is not None
-        kind, names = self.cluster.type_names[offer.fleet], fleet.servers.names
-        hosts = {names[seat.server]: {kind: seat.gpus} for seat in offer.seats}
+        kind, names = self.cluster.type_names[placement.fleet], fleet.servers.names
+        hosts = {names[slot.server]: {kind: slot.gpus} for slot in placement.slots}
         staged = bool(self.present[name].stages)
-        return Start(name, hosts, {names[s.server]: s.replicas for s in offer.seats} if staged else {})
+        return Start(name, hosts, {names[s.server]: s.replicas for s in placement.slots} if staged else {})
 
 
 @dataclass(frozen=True)
 class NonPreemptivePolicy(ABC):
-    """Settings that all of them share.
+    """Base of A-SRPT and its baselines, with their common settings.
 
-    Jobs without stages take ``1 / throughput`` seconds per unit of work wherever they are. A job uses GPUs of one type:
-    the fastest of its types that has enough free (the paper's cluster has one type).
+    Jobs without stages take ``1 / throughput`` seconds per unit of work on any placement. A job uses GPUs of one type:
+    the fastest of its types with enough free GPUs (the paper's cluster has one type).
 
     Parameters
     ----------
     predictor:
-        Tells how many iterations (units of work) a job will take; the truth by default, as in A-SRPT-Perfect.
+        Predictor of the number of iterations (units of work) of a job; by default perfect, as in A-SRPT-Perfect.
     comm_heavy:
-        Ratio alpha_max / alpha~_min from which a job is heavy in communication and gets servers with many free GPUs.
+        Ratio alpha_max / alpha~_min from which a job is communication-heavy and gets servers with many free GPUs.
     mapper:
-        Maps replicas to the GPUs chosen; equal servers must have equal rights.
+        Maps replicas to the chosen GPUs; it must treat equal servers equally.
     timing:
-        What an iteration takes.
+        Model of the iteration time.
 
     Raises
     ------
@@ -146,10 +151,10 @@ class NonPreemptivePolicy(ABC):
         at_least(self.comm_heavy, f"{type(self).__name__}.comm_heavy", 1.0, InvalidOption)
         for key, method in (("predictor", "learner"), ("mapper", "__call__"), ("timing", "__call__")):
             if isinstance(made := getattr(self, key), type):
-                raise InvalidOption(f"{key} is the class {made.__name__}; give one of it: {made.__name__}()")
+                raise InvalidOption(f"{key} is the class {made.__name__}; it must be an instance: {made.__name__}()")
             if not callable(getattr(made, method, None)):
                 hint = f"; hetopt.registry.make_{key} finds one by name" if isinstance(made, str) else ""
-                raise InvalidOption(f"{type(self).__name__}.{key} is {shown(made)}, which is no {key}{hint}")
+                raise InvalidOption(f"{type(self).__name__}.{key} is {shown(made)}, which is not a {key}{hint}")
 
     @abstractmethod
     def scheduler(self, fleets: Sequence[Fleet | None]) -> NonPreemptiveScheduler:
@@ -157,11 +162,11 @@ class NonPreemptivePolicy(ABC):
 
     @property
     def speeds(self) -> StageSpeeds:
-        """What a simulation takes for true unless it is told otherwise: the same iteration times."""
+        """Default job rates of a simulation: the same model of the iteration time."""
         return StageSpeeds(self.timing)
 
     def online(self, instance: Instance) -> OnlineScheduler:
-        """A scheduler that is told of each event; jobs that are placed in ``instance`` run on.
+        """An event-driven scheduler; jobs that are placed in ``instance`` continue.
 
         Raises
         ------
@@ -182,17 +187,16 @@ class NonPreemptivePolicy(ABC):
         return events
 
     def __call__(self, instance: Instance, state: OnlineScheduler | None = None) -> tuple[Plan, OnlineScheduler]:
-        """Who runs where from now on; the state remembers who waits in which order, and what was learned.
+        """The plan from now on with its placement; the state holds the queue and the learned predictor.
 
-        Jobs that are no longer in ``instance`` count as finished if they ran, else as withdrawn; those that are new as
-        arrived when they say. Where servers have come or gone, the order begins anew, with what was learned: jobs that
-        still run stay where they are, the others arrive again when they said.
+        Jobs that are no longer in ``instance`` count as finished if they ran, else as withdrawn; new jobs arrive at
+        their arrival time. If servers have changed, the queue is rebuilt, and only the learned predictor is kept:
+        running jobs stay where they are, other jobs arrive again at their arrival time.
 
         Raises
         ------
         InvalidInstance
-            No jobs, jobs that arrive later or that no GPU type has room for, a state of a later time; see
-            :meth:`online`.
+            No jobs, jobs that arrive later or that fit on no GPU type, a state of a later time; see :meth:`online`.
         """
         present_entities(instance, "jobs", type(self).__name__)
         events = self.online(instance) if state is None else state.copy()
@@ -219,8 +223,8 @@ def _adopted(instance: Instance, name: str, choices: TypeOptions, fleets: Sequen
         fleet, kind = fleets[choice.fleet], instance.cluster.type_names[choice.fleet]
         if kinds == {kind} and fleet is not None:
             gpus = [(fleet.servers.names.index(server), n[kind]) for server, n in placed.items() if n.get(kind, 0)]
-            if (offer := fleet.on(choice.pipeline, gpus)) is not None:
-                return offer
+            if (placement := fleet.on(choice.pipeline, gpus)) is not None:
+                return placement
     raise InvalidInstance(
         f"placed[{name!r}] is {dict(placed)!r}; it must hold GPUs of one type with room for its stages"
     )
@@ -250,8 +254,8 @@ class ASRPT(NonPreemptivePolicy):
     Parameters
     ----------
     delay:
-        tau >= 0: how long a job that is heavy in communication waits for better GPUs, in units of its predicted time on
-        the virtual machine. The paper's testbed takes 0; what its simulations take is not printed (1 is our choice).
+        tau >= 0: how long a communication-heavy job waits for better GPUs, in units of its predicted time on the
+        virtual machine. The paper's testbed uses 0; the value of its simulations is not printed (1 is our choice).
     """
 
     delay: float = 1.0
@@ -267,15 +271,15 @@ class ASRPT(NonPreemptivePolicy):
 
 @dataclass(frozen=True)
 class ListPolicy(NonPreemptivePolicy):
-    """Jobs start in a fixed order: the baselines of [ASRPT, section V-A].
+    """List scheduling: jobs start in a fixed order, the baselines of [ASRPT, section V-A].
 
     Parameters
     ----------
     key:
-        ``"duration"``: shortest predicted duration first; ``"workload"``: that times GPUs; ``"submission"``: as they
-        arrive. Equals in the order in which they arrive.
+        ``"duration"``: shortest predicted duration first; ``"workload"``: smallest duration times GPUs first;
+        ``"submission"``: order of arrival. Ties in the order of arrival.
     conserving:
-        Whether a job may overtake those that do not fit (WCS, work-conserving); else nobody starts before the first.
+        Whether a job may overtake jobs that do not fit (WCS, work-conserving); else no job starts before the first.
     """
 
     key: Key = "duration"
@@ -283,18 +287,17 @@ class ListPolicy(NonPreemptivePolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.key not in get_args(Key):
-            raise InvalidOption(f"ListPolicy.key is {self.key!r}; it must be one of {', '.join(get_args(Key))}")
+        check_choice(self.key, get_args(Key), "ListPolicy.key")
         boolean(self.conserving, "ListPolicy.conserving")
 
     def scheduler(self, fleets: Sequence[Fleet | None]) -> NonPreemptiveScheduler:
-        """A queue in that order."""
+        """List scheduling in that order."""
         return ListScheduler(fleets, self.comm_heavy, self.key, conserving=self.conserving)
 
 
 @dataclass(frozen=True)
 class SPJF(ListPolicy):
-    """SPJF: shortest predicted job first; nobody overtakes it."""
+    """SPJF: shortest predicted job first, without overtaking."""
 
     key: Key = field(default="duration", init=False)
     conserving: bool = field(default=False, init=False)
@@ -302,7 +305,7 @@ class SPJF(ListPolicy):
 
 @dataclass(frozen=True)
 class SPWF(ListPolicy):
-    """SPWF: smallest predicted workload (duration times GPUs) first; nobody overtakes it."""
+    """SPWF: smallest predicted workload (duration times GPUs) first, without overtaking."""
 
     key: Key = field(default="workload", init=False)
     conserving: bool = field(default=False, init=False)
@@ -310,7 +313,7 @@ class SPWF(ListPolicy):
 
 @dataclass(frozen=True)
 class WCSDuration(ListPolicy):
-    """WCS-Duration: whoever fits starts, shortest predicted duration first."""
+    """WCS-Duration: any job that fits starts, shortest predicted duration first."""
 
     key: Key = field(default="duration", init=False)
     conserving: bool = field(default=True, init=False)
@@ -318,7 +321,7 @@ class WCSDuration(ListPolicy):
 
 @dataclass(frozen=True)
 class WCSWorkload(ListPolicy):
-    """WCS-Workload: whoever fits starts, smallest predicted workload first."""
+    """WCS-Workload: any job that fits starts, smallest predicted workload first."""
 
     key: Key = field(default="workload", init=False)
     conserving: bool = field(default=True, init=False)
@@ -326,7 +329,7 @@ class WCSWorkload(ListPolicy):
 
 @dataclass(frozen=True)
 class WCSSubTime(ListPolicy):
-    """WCS-SubTime: whoever fits starts, in the order of submission."""
+    """WCS-SubTime: any job that fits starts, in the order of submission."""
 
     key: Key = field(default="submission", init=False)
     conserving: bool = field(default=True, init=False)

@@ -1,4 +1,4 @@
-"""From a table of recurring jobs to jobs in stages, as A-SRPT's experiments assign networks [ASRPT, section V-A]."""
+"""Pipeline-parallel jobs from a table of recurring jobs, with networks assigned as in [ASRPT, section V-A]."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ COLUMNS = ("job", "arrival", "duration", "gpus", "user", "group")
 
 
 def with_networks(table: pd.DataFrame, catalogue: Sequence[Job], cluster: Cluster, *, seed: int = 0) -> Instance:
-    """An instance whose jobs train networks: each group one configuration, drawn once for all of its jobs.
+    """An instance whose jobs train networks: one configuration per group, drawn once for all of its jobs.
 
-    A group of one GPU gets a configuration of one GPU. Any other gets one of those in the catalogue whose number of
-    GPUs is nearest to its own by ratio, never one: the trace has numbers of GPUs for which nobody planned stages. A job
-    takes as many iterations as fit into its duration on the fewest servers, ``n = duration / alpha~_min``, and at least
+    A group of one GPU gets a configuration of one GPU. Any other group gets a configuration whose number of GPUs (more
+    than one) has the ratio nearest to 1 to its own, since the trace has numbers of GPUs without planned stages. A job
+    takes as many iterations as fit into its duration on the fewest servers, ``n = duration / alpha~_min``, at least
     one.
 
     Parameters
     ----------
     table:
-        As :meth:`hetopt.traces.pai.PAILike.table` makes it: job, arrival (s), duration (s), gpus, user, group.
+        As from :meth:`hetopt.traces.pai.PAILike.table`: job, arrival (s), duration (s), gpus, user, group.
     catalogue:
         Configurations, e.g. those of :func:`hetopt.models.asrpt.networks.configurations`.
     cluster:
-        Where they run.
+        The cluster.
     seed:
-        Of the drawing.
+        Seed of the draw.
 
     Raises
     ------
     InvalidInstance
-        A column is missing, the catalogue has no configuration of one GPU (or none of more) that is needed, or the
-        cluster has no room for one that is drawn.
+        A column is missing, the catalogue lacks a needed configuration of one GPU or of several, or a drawn
+        configuration does not fit on the cluster.
     """
     return Instance(cluster, jobs=GroupNetworks.drawn(table, catalogue, cluster, seed=seed).jobs(table))
 
 
 @dataclass(frozen=True)
 class GroupNetworks:
-    """Which network each group of jobs trains: for a trace of which only some jobs are simulated.
+    """The network of each group of jobs, e.g. for a trace of which only some jobs are simulated.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class GroupNetworks:
 
     @classmethod
     def drawn(cls, table: pd.DataFrame, catalogue: Sequence[Job], cluster: Cluster, *, seed: int = 0) -> GroupNetworks:
-        """Those of all groups in the table, as :func:`with_networks` draws them; parameters and errors are the same."""
+        """Draw the networks of all groups in the table, with parameters and errors of :func:`with_networks`."""
         _check(table)
         fleets = [
             Fleet(Servers.of(Instance(cluster), t), HeavyEdge(), Asynchronous(), i) if n else None
@@ -81,7 +81,7 @@ class GroupNetworks:
         return cls(FrozenDict(found))
 
     def jobs(self, table: pd.DataFrame) -> tuple[Job, ...]:
-        """The jobs in the table, whose groups are known.
+        """The jobs in the table, whose groups must have networks.
 
         Raises
         ------

@@ -20,26 +20,26 @@ import numpy as np
 from hetopt.stages.servers import Numbers
 
 BACKWARD = 2.0
-"""Backwards, a layer does two products where it does one forwards: gradients of its inputs and of its parameters."""
+"""Ratio of backward to forward operations: gradients of a layer's inputs and of its parameters take a product each."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer, or a block that is not taken apart.
+    """A layer, or a block that is not divided.
 
     Parameters
     ----------
     name:
-        As its paper calls it.
+        Name in its paper.
     parameters:
-        Trainable numbers.
+        Number of trainable parameters.
     operations:
-        Floating-point operations of one sample forwards: a multiplication and an addition are two. Products of
-        matrices and convolutions only; what is element-wise (ReLU, normalisation, pooling) is left out.
+        Floating-point operations of one sample in the forward pass: a multiplication and an addition are two. Only
+        matrix products and convolutions; element-wise operations (ReLU, normalisation, pooling) are not counted.
     outputs:
         Numbers of one sample that the next layer needs.
     shared:
-        Parameters of an earlier layer that this one uses again: a GPU needs a copy of them.
+        Parameters of an earlier layer that this layer uses again: a GPU needs a copy of them.
     """
 
     name: str
@@ -51,16 +51,16 @@ class Layer:
 
 @dataclass(frozen=True)
 class Precision:
-    """In which numbers a network is trained, and how fast a V100 is with them.
+    """Number format of training, with the speed of a V100.
 
     Parameters
     ----------
     bytes_per_number:
-        Of an activation, a parameter or a gradient that is sent, in bytes.
+        Bytes of an activation, a parameter or a gradient that is sent.
     bytes_per_parameter:
         Memory that a GPU needs for each parameter of its layers, in bytes.
     peak:
-        Operations per second that the GPU can do at most.
+        Peak operations per second of the GPU.
     """
 
     bytes_per_number: float
@@ -70,11 +70,11 @@ class Precision:
 
 SINGLE = Precision(bytes_per_number=4, bytes_per_parameter=8, peak=15.7e12)
 """32 bits, parameters and gradients on the GPU, optimiser's state offloaded. Peak of a V100 with NVLink (its data
-sheet). Assumed for image classification: it is the default of PyTorch."""
+sheet). Assumed for image classification: the default of PyTorch."""
 
 HALF = Precision(bytes_per_number=2, bytes_per_parameter=4, peak=125e12)
 """16 bits on tensor cores, parameters and gradients on the GPU, optimiser's state (and the 32-bit copy) offloaded. Peak
-of a V100 with NVLink (its data sheet). Assumed for language models: GPT-175B was trained so."""
+of a V100 with NVLink (its data sheet). Assumed for language models: GPT-175B was trained with it."""
 
 
 @dataclass(frozen=True)
@@ -86,13 +86,13 @@ class Network:
     name:
         As in [ASRPT, Table I].
     layers:
-        From input to output; what one hands on goes to the next only.
+        From input to output; the outputs of a layer go only to the next layer.
     mini_batch:
         Samples of one iteration [ASRPT, Table I].
     precision:
-        Numbers used.
+        Number format.
     efficiency:
-        Part of the precision's peak that is reached.
+        Achieved fraction of the peak.
     """
 
     name: str
@@ -103,12 +103,12 @@ class Network:
 
     @cached_property
     def parameters(self) -> int:
-        """Trainable numbers, each once."""
+        """Number of trainable parameters, shared ones counted once."""
         return sum(layer.parameters for layer in self.layers)
 
     @cached_property
     def operations(self) -> int:
-        """Floating-point operations of one sample forwards."""
+        """Floating-point operations of one sample in the forward pass."""
         return sum(layer.operations for layer in self.layers)
 
     @property
@@ -118,12 +118,12 @@ class Network:
 
     @cached_property
     def work(self) -> Numbers:
-        """(L,) operations of each layer for the whole mini-batch forwards; whole numbers, so that sums are exact."""
+        """(L,) forward operations of each layer for the whole mini-batch; integers, so that sums are exact."""
         return np.array([float(layer.operations * self.mini_batch) for layer in self.layers])
 
     @cached_property
     def parameter_bytes(self) -> Numbers:
-        """(L,) bytes of the gradients of each layer, with those of shared parameters."""
+        """(L,) bytes of the gradients of each layer, including shared parameters."""
         return np.array([(layer.parameters + layer.shared) * self.precision.bytes_per_number for layer in self.layers])
 
     @cached_property
@@ -135,7 +135,7 @@ class Network:
 
     @cached_property
     def output_bytes(self) -> Numbers:
-        """(L,) bytes that each layer hands to the next for the whole mini-batch; the last one hands on nothing."""
+        """(L,) bytes that each layer sends to the next for the whole mini-batch; 0 for the last layer."""
         sent = self.mini_batch * self.precision.bytes_per_number
         return np.array([*(layer.outputs * sent for layer in self.layers[:-1]), 0.0])
 
@@ -144,7 +144,7 @@ CLASSES = 1000
 
 
 class Image(NamedTuple):
-    """Shape of what goes from layer to layer."""
+    """Shape of the data between layers."""
 
     channels: int
     height: int
@@ -152,17 +152,17 @@ class Image(NamedTuple):
 
     @property
     def numbers(self) -> int:
-        """How many numbers it is."""
+        """Size: the product of the dimensions."""
         return self.channels * self.height * self.width
 
     def slid(self, kernel: int, stride: int, padding: int = 0) -> Image:
-        """Its shape after a square window has gone over it; channels stay."""
+        """Shape after sliding a square window; the channels stay."""
         sides = [(side + 2 * padding - kernel) // stride + 1 for side in (self.height, self.width)]
         return Image(self.channels, *sides)
 
 
 class Convolution(NamedTuple):
-    """A convolution; padded so that only the stride makes the image smaller, unless ``valid``.
+    """A convolution; padded so that only the stride reduces the image, unless ``valid``.
 
     ``normalised``: batch normalisation (scale and shift per channel) in place of a bias.
     """
@@ -175,7 +175,7 @@ class Convolution(NamedTuple):
     normalised: bool = True
 
     def after(self, image: Image) -> Image:
-        """Shape of its result."""
+        """Shape of the result."""
         sides = [
             (side + (0 if self.valid else kernel // 2 * 2) - kernel) // self.stride + 1
             for side, kernel in ((image.height, self.height), (image.width, self.width))
@@ -201,14 +201,14 @@ def dense(name: str, inputs: int, outputs: int) -> Layer:
 
 
 Step: TypeAlias = "Convolution | Sequence[Convolution]"
-"""A convolution, or several of the same image, side by side."""
+"""A convolution, or several parallel ones of the same image."""
 
 Branch: TypeAlias = Sequence[Step]
-"""Steps one after another."""
+"""A sequence of steps."""
 
 
 def chain_cost(image: Image, steps: Branch) -> tuple[int, int, Image]:
-    """(parameters, operations, shape of the result) of steps one after another; results side by side are joined."""
+    """(parameters, operations, shape of the result) of a sequence of steps; parallel results are concatenated."""
     parameters = operations = 0
     for step in steps:
         together = [step] if isinstance(step, Convolution) else step
@@ -235,10 +235,10 @@ def vgg19() -> tuple[Layer, ...]:
 
 
 def resnet(counts: Sequence[int]) -> tuple[Layer, ...]:
-    """Bottleneck ResNet with so many blocks of each kind: Table 1 of He et al. (2016).
+    """Bottleneck ResNet with ``counts`` blocks of each kind: Table 1 of He et al. (2016).
 
-    (3, 4, 6, 3) is ResNet50, (3, 8, 36, 3) ResNet152: 60.19M parameters, 11.5G multiply-adds. The stride is in the
-    3 x 3 convolution, as PyTorch has it (the paper's is in the first one, which saves 2%).
+    (3, 4, 6, 3) is ResNet50, (3, 8, 36, 3) ResNet152: 60.19M parameters, 11.5G multiply-adds. The stride is in the 3 x
+    3 convolution, as in PyTorch (in the paper it is in the first one, which saves 2%).
     """
     stem = square(64, 7, 2)
     image = stem.after(Image(3, 224, 224)).slid(3, 2, padding=1)
@@ -249,7 +249,7 @@ def resnet(counts: Sequence[int]) -> tuple[Layer, ...]:
             stride = 2 if kind and not i else 1
             steps = [square(width, 1), square(width, 3, stride), square(4 * width, 1)]
             parameters, operations, result = chain_cost(image, steps)
-            if not i:  # the shortcut changes shape, too
+            if not i:  # the shortcut also changes shape
                 extra = square(4 * width, 1, stride).cost(image)
                 parameters, operations = parameters + extra[0], operations + extra[1]
             image = result
@@ -260,8 +260,7 @@ def resnet(counts: Sequence[int]) -> tuple[Layer, ...]:
 def inception_v3() -> tuple[Layer, ...]:
     """Inception-V3 without the auxiliary classifier: Szegedy et al. (2016), Table 1; 23.83M parameters.
 
-    The paper leaves channels within blocks open; these are those of its authors' published network, which PyTorch
-    follows as well.
+    The paper leaves the channels within blocks open; these are those of the authors' published network, as in PyTorch.
     """
     image, layers = Image(3, 299, 299), []
     stem: list[tuple[Convolution, bool]] = [
@@ -275,28 +274,35 @@ def inception_v3() -> tuple[Layer, ...]:
         cost, image = convolution.cost(image), convolution.after(image)
         image = image.slid(3, 2) if pooled else image
         layers.append(Layer(f"conv{i}", *cost, image.numbers))
-    for name, branches in _inception_blocks():
-        costs = [chain_cost(image, branch) for branch in branches]
+    for block in _inception_blocks():
+        costs = [chain_cost(image, branch) for branch in block.branches]
         channels = sum(result.channels for _, _, result in costs)
-        if name.startswith("reduce"):  # beside the convolutions, what is pooled goes on as it is
+        if block.pools_input:  # the pooled input is concatenated with the results of the convolutions
             channels += image.channels
         image = costs[0][2]._replace(channels=channels)
-        layers.append(Layer(name, sum(c[0] for c in costs), sum(c[1] for c in costs), image.numbers))
+        layers.append(Layer(block.name, sum(c[0] for c in costs), sum(c[1] for c in costs), image.numbers))
     return (*layers, dense("fc", image.channels, CLASSES))
 
 
-def _inception_blocks() -> list[tuple[str, list[Branch]]]:
-    """Names of the blocks, and their branches; the one with average pooling last."""
-    blocks: list[tuple[str, list[Branch]]] = [
-        (f"mixed35_{i + 1}", _mixed35(pool)) for i, pool in enumerate((32, 64, 64))
-    ]
+class _InceptionBlock(NamedTuple):
+    """A block of Inception-V3: its branches, the one with average pooling last."""
+
+    name: str
+    branches: list[Branch]
+    pools_input: bool = False
+
+
+def _inception_blocks() -> list[_InceptionBlock]:
+    blocks = [_InceptionBlock(f"mixed35_{i + 1}", _mixed35(pool)) for i, pool in enumerate((32, 64, 64))]
     halved = [square(64, 1), square(96, 3), square(96, 3, 2, valid=True)]
-    blocks.append(("reduce35", [[square(384, 3, 2, valid=True)], halved]))
-    blocks += [(f"mixed17_{i + 1}", _mixed17(width)) for i, width in enumerate((128, 160, 160, 192))]
+    blocks.append(_InceptionBlock("reduce35", [[square(384, 3, 2, valid=True)], halved], pools_input=True))
+    blocks += [_InceptionBlock(f"mixed17_{i + 1}", _mixed17(width)) for i, width in enumerate((128, 160, 160, 192))]
     last = square(192, 3, 2, valid=True)
     halved = [square(192, 1), Convolution(192, 1, 7), Convolution(192, 7, 1), last]
-    blocks.append(("reduce17", [[square(192, 1), square(320, 3, 2, valid=True)], halved]))
-    return [*blocks, ("mixed8_1", _mixed8()), ("mixed8_2", _mixed8())]
+    blocks.append(
+        _InceptionBlock("reduce17", [[square(192, 1), square(320, 3, 2, valid=True)], halved], pools_input=True)
+    )
+    return [*blocks, *(_InceptionBlock(f"mixed8_{i}", _mixed8()) for i in (1, 2))]
 
 
 def _mixed35(pool: int) -> list[Branch]:
@@ -326,10 +332,10 @@ def _mixed8() -> list[Branch]:
 
 
 def bert_large(tokens: int = 384) -> tuple[Layer, ...]:
-    """BERT-large with the layer that marks answers: Devlin et al. (2018), sections 3 and 4.2.
+    """BERT-large with a layer for question answering: Devlin et al. (2018), sections 3 and 4.2.
 
     24 blocks of width 1024, 30,522 word pieces, 512 positions, 2 segments. 334M parameters; "340M" with the pooler and
-    the output layers of pre-training. 384 tokens are those of the authors' program for SQuAD.
+    the output layers of pre-training. 384 tokens are the setting of the authors' program for SQuAD.
     """
     width = 1024
     embedding = Layer("embedding", (30_522 + 512 + 2 + 2) * width, 0, tokens * width)
@@ -338,7 +344,7 @@ def bert_large(tokens: int = 384) -> tuple[Layer, ...]:
 
 
 def xlnet_large(tokens: int = 384) -> tuple[Layer, ...]:
-    """XLNet-large with a layer that marks answers: Yang et al. (2019), section 2 and appendix A.4.
+    """XLNet-large with a layer for question answering: Yang et al. (2019), section 2 and appendix A.4.
 
     24 blocks of width 1024, 32,000 word pieces: 360M parameters. Positions are relative: each block has a fifth matrix
     for the 2 s distances between tokens, two biases per head, and a bias and two vectors for segments.
@@ -358,7 +364,7 @@ def t5_11b(tokens: int = 512) -> tuple[Layer, ...]:
 
     24 blocks in the encoder and as many in the decoder, width 1024, 128 heads of 128, inner width 65,536, no biases,
     32,128 word pieces, whose embedding is shared with the output. Encoder and decoder see ``tokens`` each. Within the
-    decoder, the encoder's result is handed on with the decoder's own, for all its blocks attend to it.
+    decoder, layers send the encoder's result together with their own, since all decoder blocks attend to it.
     """
     width, attention, inner, words = 1024, 128 * 128, 65_536, 32_128
     heads, feed = 4 * width * attention, 2 * width * inner
@@ -379,11 +385,11 @@ def t5_11b(tokens: int = 512) -> tuple[Layer, ...]:
 
 
 def gpt(blocks: int, width: int, tokens: int = 512) -> tuple[Layer, ...]:
-    """GPT-3 with so many blocks: Brown et al. (2020), Table 2.1.
+    """GPT-3 with ``blocks`` blocks: Brown et al. (2020), Table 2.1.
 
     (32, 4096) is 6.7B, (40, 5120) 13B, (96, 12288) 175B. 50,257 word pieces, whose embedding is shared with the output,
-    and 2048 positions. The paper prints a width of 5140 for 13B; 40 heads of 128 are 5120, and so are its 12,850M
-    parameters in Table D.1.
+    and 2048 positions. The paper prints a width of 5140 for 13B; 40 heads of 128 give 5120, which agrees with its
+    12,850M parameters in Table D.1.
     """
     words = 50_257
     embedding = Layer("embedding", (words + 2048) * width, 0, tokens * width)

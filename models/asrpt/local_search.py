@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hetopt.checks import at_least
+from hetopt.checks import at_least, whole
 from hetopt.data.entities import Floats
 from hetopt.errors import InvalidInstance, InvalidOption
-from hetopt.models.asrpt.heavy_edge import heavy_edge, taken
+from hetopt.models.asrpt.heavy_edge import gpus_to_use, heavy_edge
 from hetopt.models.asrpt.placement_costs import PlacementCosts, Whole
 from hetopt.stages.allreduce import AllReduce, algorithm
 from hetopt.stages.iteration_time import Asynchronous
@@ -30,27 +30,27 @@ from hetopt.stages.servers import Servers
 from hetopt.tolerances import PROVEN
 
 TIES = 0.001
-"""Of what seconds that are not late count: small enough to decide between equals only."""
+"""Weight of seconds that are not late: small enough to break only ties."""
 
 MOST_ENTRIES = 4_000_000
-"""Of a table of seconds; jobs that need a larger one (three neighbouring stages with more than 100 replicas each on
-servers of more than 100 GPUs) are not searched."""
+"""Largest size of a table of seconds; jobs that need a larger one (three neighbouring stages with more than 100
+replicas each on servers of more than 100 GPUs) are not searched."""
 
 
 class SecondsTable:
-    """Seconds of every stage by how many replicas of it and of its neighbours are on a server.
+    """Seconds of every stage by the numbers of replicas of it and of its neighbours on a server.
 
-    The place in the table is linear in the contents of a server, so also in what it is given: ``contents @ strides``
-    plus ``first`` says where to look up each of its stages.
+    The index into the table is linear in the contents of a server, so also in changes of the contents: ``contents @
+    strides + first`` is the index of each stage.
 
     Attributes
     ----------
     seconds:
-        (E,) of all stages on all kinds of servers; 0 where nothing of the stage is there.
+        (E,) seconds of all stages on all kinds of servers; 0 for absent stages.
     strides:
-        (S, S) how far a replica of the first stage moves the place of the second.
+        (S, S) change of the index of the second stage per replica of the first.
     first:
-        (M, S) places of the stages of an empty server.
+        (M, S) indices of the stages of an empty server.
     """
 
     def __init__(self, room: PlacementCosts) -> None:
@@ -73,7 +73,7 @@ class SecondsTable:
         self._aim, self._late = np.nan, self.seconds
 
     def late(self, aim: float) -> Floats:
-        """(E,) by how many seconds each entry is later than ``aim``, and of equals less where it is shorter."""
+        """(E,) seconds by which each entry exceeds ``aim``; shorter entries first among equal ones."""
         if aim != self._aim:
             self._aim, self._late = aim, np.maximum(self.seconds - aim, 0.0) + TIES * self.seconds
         return self._late
@@ -92,47 +92,46 @@ class SecondsTable:
 
 
 MOST_PARTS = 32
-"""Ways to take replicas from a server that are tried: all of them, or else those with the fewest replicas."""
+"""Largest number of removals per server that are tried: all of them, or those with the fewest replicas."""
 
 FEW = 10
-"""The best exchanges that are offered; of worse ones the walk would hardly return."""
+"""Number of best exchanges that are tried; the search hardly recovers from worse ones."""
 
 NOTHING = 1 << 62
-"""As stages: taking none on both sides is no exchange."""
+"""Stages bit of an empty removal: two empty removals are no exchange."""
 
 
 class Removals(NamedTuple):
-    """n ways to take replicas from a server; the first takes none.
+    """n ways to remove replicas from a server; the first removes none.
 
     Attributes
     ----------
-    there:
-        Stages that it has.
+    present:
+        Stages on the server.
     ways:
-        (n, those stages) replicas that are taken.
+        (n, present stages) removed replicas.
     table:
-        (n, 2 S + 2) by how far that moves the places of all stages, and where these are then; GPUs that it takes, and
-        that are free then.
+        (n, 2 S + 2) changes of the indices of all stages, indices afterwards, removed GPUs, free GPUs afterwards.
     stages:
-        (n,) those of which some are taken, as bits.
+        (n,) stages of which replicas are removed, as bits.
     """
 
-    there: Whole
+    present: Whole
     ways: Whole
     table: Whole
     stages: Whole
 
 
 class RemovalTable:
-    """All :class:`Removals`; walks on the same servers share them.
+    """All :class:`Removals`, cached for all searches on the same servers.
 
     Attributes
     ----------
     near:
         (S,) each stage and its neighbours, as bits.
     empty, placed:
-        (M, 2 S + 2) and (S, 2 S + 2): what the first row of :attr:`Removals.table` is for empty servers, and how much
-        each replica that is there adds to it.
+        (M, 2 S + 2) and (S, 2 S + 2): the first row of :attr:`Removals.table` for empty servers, and what each present
+        replica adds to it.
     """
 
     def __init__(self, lookup: SecondsTable) -> None:
@@ -150,8 +149,8 @@ class RemovalTable:
         self._known: dict[tuple[bytes, tuple[int, int]], Removals] = {}
 
     def of(self, m: int, contents: Whole, none: Whole) -> Removals:
-        """What can be taken from server m with (S,) contents; ``none`` is the row of taking none."""
-        key = contents.tobytes(), self.room.like(m)
+        """The removals from server m with (S,) contents; ``none`` is the row of the empty removal."""
+        key = contents.tobytes(), self.room.equal_key(m)
         if key not in self._known:
             there = contents.nonzero()[0]
             ways, some = _ways(tuple(contents[there].tolist()))
@@ -162,14 +161,14 @@ class RemovalTable:
 
 
 class Exchange(NamedTuple):
-    """What one server gives to another and gets from it.
+    """An exchange of replicas between two servers.
 
     Attributes
     ----------
     server, partner:
-        Positions of the two.
+        Positions of the servers.
     gained:
-        (S,) replicas that the server has more of afterwards, and the partner fewer.
+        (S,) replicas that the server gains and the partner loses; negative for the opposite.
     """
 
     server: int
@@ -178,19 +177,19 @@ class Exchange(NamedTuple):
 
 
 class Exchanges:
-    """A placement, and all exchanges between one of its servers and the others that can speed up a stage of it.
+    """A placement, and all exchanges between one of its servers and the others that can speed up a stage.
 
-    Both give some of their replicas, none of a stage of which they get some. Empty servers that are equal count once.
+    Each side gives replicas of stages of which it gets none. Equal empty servers count once.
 
     Parameters
     ----------
     x:
-        (M, S) contents of the servers to begin with.
+        (M, S) initial contents of the servers.
 
     Attributes
     ----------
     x, place:
-        (M, S) contents, and where their stages are in the lookup.
+        (M, S) contents, and the indices of their stages in the table of seconds.
     """
 
     def __init__(self, ways: RemovalTable, x: Whole) -> None:
@@ -198,24 +197,24 @@ class Exchanges:
         self.x, self.none = x.copy(), ways.empty + x @ ways.placed
         self.place = self.none[:, x.shape[1] : -2]
         self.parts = [ways.of(m, *rows) for m, rows in enumerate(zip(self.x, self.none, strict=True))]
-        self.alike = [ways.room.like(m) for m in range(len(x))]
-        self.ones = np.ones(2 * x.shape[1])  # a product with it is the fastest sum of short rows
+        self.alike = [ways.room.equal_key(m) for m in range(len(x))]
+        self.ones = np.ones(2 * x.shape[1])  # a matrix product is the fastest sum of short rows
 
     def slowest(self) -> tuple[float, int, int]:
-        """Seconds of an iteration, and the server and the stage that hold it up."""
+        """Seconds of an iteration, and the server and the stage that determine it."""
         seconds = self.lookup.seconds.take(self.place)
         worst = int(seconds.argmax())
         return float(seconds.take(worst)), *divmod(worst, seconds.shape[1])
 
     def best(self, server: int, stage: int, aim: float) -> Iterator[Exchange]:
-        """The :data:`FEW` best of ``server`` that it and its partner have room for: with the least lateness after.
+        """The :data:`FEW` feasible exchanges of ``server`` with the least lateness afterwards.
 
-        Only those that give or get something of ``stage`` or of its neighbours: nothing else changes its seconds.
+        Only exchanges of replicas of ``stage`` or of its neighbours: others do not change its seconds.
 
         Parameters
         ----------
         aim:
-            Stages that take longer are late, in seconds; see :meth:`SecondsTable.late`.
+            Seconds above which a stage is late; see :meth:`SecondsTable.late`.
         """
         stages, late, touched = self.x.shape[1], self.lookup.late(aim), self.ways.near[stage]
         give, partners = self.parts[server], self._partners(server)
@@ -239,19 +238,19 @@ class Exchanges:
             total[e] = np.inf
             n = bisect_right(ends, int(j[e]))
             gained = np.zeros(stages, dtype=np.int64)
-            gained[take[n].there] = take[n].ways[j[e] - ends[n]]
-            gained[give.there] -= give.ways[i[e]]
+            gained[take[n].present] = take[n].ways[j[e] - ends[n]]
+            gained[give.present] -= give.ways[i[e]]
             yield Exchange(server, partners[n], gained)
 
     def after(self, exchange: Exchange) -> Whole:
-        """(M, S) contents once it is made."""
+        """(M, S) contents after the exchange."""
         x = self.x.copy()
         x[exchange.server] += exchange.gained
         x[exchange.partner] -= exchange.gained
         return x
 
-    def make(self, exchange: Exchange) -> None:
-        """Let the two servers exchange that."""
+    def apply(self, exchange: Exchange) -> None:
+        """Carry out the exchange."""
         server, partner, gained = exchange
         moved = gained @ self.ways.placed
         self.x[server] += gained
@@ -265,7 +264,7 @@ class Exchanges:
         found, empty = [], set()
         for m, parts in enumerate(self.parts):
             if m != server:
-                if len(parts.there):
+                if len(parts.present):
                     found.append(m)
                 elif self.alike[m] not in empty:
                     found.append(m)
@@ -275,15 +274,15 @@ class Exchanges:
 
 @lru_cache(maxsize=4096)
 def _ways(contents: tuple[int, ...]) -> tuple[Whole, Whole]:
-    """(n, stages) numbers of replicas to take, at most so many of each; and 1 where there are some.
+    """(n, stages) numbers of replicas to remove, at most ``contents``; and 1 where the number is positive.
 
-    All, or as many as there are of up to a number of replicas without being more than :data:`MOST_PARTS`.
+    All ways, or all ways with up to the largest number of replicas for which there are at most :data:`MOST_PARTS`.
     """
     shape = tuple(n + 1 for n in contents)
     if prod(shape) <= MOST_PARTS:
         ways = np.indices(shape).reshape(len(shape), prod(shape)).T.copy()
         return ways, np.minimum(ways, 1)
-    sizes = np.ones(1)  # how many ways there are to take so many replicas in all
+    sizes = np.ones(1)  # number of ways by the total number of replicas
     for n in contents:
         sizes = np.convolve(sizes[: MOST_PARTS + 1], np.ones(n + 1))
     most = max(1, int((sizes.cumsum() <= MOST_PARTS).sum()) - 1)
@@ -297,15 +296,15 @@ def _ways(contents: tuple[int, ...]) -> tuple[Whole, Whole]:
 
 
 MOST_GROUPINGS = 6
-"""Of more ways to group the stages, every second, third … is packed: beyond that they hardly differ."""
+"""Largest number of groupings that are packed; of more, every second, third … one, since they hardly differ."""
 
 
 def packings(pipeline: Pipeline, room: PlacementCosts) -> list[Whole]:
-    """(M, S) contents of a few placements.
+    """(M, S) contents of a few placements of whole stages.
 
-    Neighbouring stages are joined in groups, those first that would lose most apart; after each join the groups are
-    packed into the fullest server that has room, once the largest group first, once the one that loses most when
-    split. Groups without room in one server are split. Placements that slices make impossible are left out.
+    Neighbouring stages are joined into groups in descending order of the loss if they are apart. After each join the
+    groups are packed by best fit, once the largest group first, once the group with the largest loss when split. Groups
+    that fit on no server are split. Placements in which slices do not fit are omitted.
     """
     gpus = (pipeline.replicas * pipeline.slices).tolist()
     split, made = _split_losses(pipeline, room), []
@@ -320,7 +319,7 @@ def packings(pipeline: Pipeline, room: PlacementCosts) -> list[Whole]:
 
 
 def _groupings(pipeline: Pipeline, room: PlacementCosts) -> list[list[range]]:
-    """Stages in groups: first each its own, then with more and more joins."""
+    """Stages in groups: first one group per stage, then with more and more joins."""
     gpus, largest = (pipeline.replicas * pipeline.slices).tolist(), max(room.free)
     joined = [False] * (len(pipeline) - 1)  # whether stages s and s + 1 are in one group
     made = [joined.copy()]
@@ -342,7 +341,7 @@ def _groups(joined: Sequence[bool]) -> list[range]:
 
 
 def _apart(pipeline: Pipeline, room: PlacementCosts) -> Floats:
-    """(S-1) seconds of a stage or the next, whichever is slower, whole on one server with its other neighbour only."""
+    """(S-1,) seconds of the slower of two neighbouring stages if each is whole on a server without the other."""
     base, saving, k = room.costs[0].base, room.costs[0].saving, pipeline.replicas
     whole = base[np.arange(len(k)), k]
     here, after = whole[:-1].copy(), whole[1:].copy()
@@ -352,7 +351,7 @@ def _apart(pipeline: Pipeline, room: PlacementCosts) -> Floats:
 
 
 def _split_losses(pipeline: Pipeline, room: PlacementCosts) -> list[float]:
-    """Of each stage, seconds with half of its replicas on a server; 0 with one replica."""
+    """For each stage, seconds with half of its replicas on a server; 0 with one replica."""
     found: list[float] = room.costs[0].base[np.arange(len(pipeline)), pipeline.replicas // 2].tolist()
     return found
 
@@ -381,7 +380,7 @@ def _packed(pipeline: Pipeline, free: Sequence[int], groups: list[tuple[range, i
 
 
 def _split(pipeline: Pipeline, x: Whole, room: dict[int, int], group: range) -> bool:
-    """Fill the servers with most room with the stages of ``group``, in order; False where a replica fits nowhere."""
+    """Fill the servers with the most free GPUs with the stages of ``group``; False if a replica fits nowhere."""
     m = max(sorted(room), key=room.__getitem__)
     for s in group:
         left, slices = int(pipeline.replicas[s]), int(pipeline.slices[s])
@@ -398,14 +397,14 @@ def _split(pipeline: Pipeline, x: Whole, room: dict[int, int], group: range) -> 
 
 
 MOST_FILLS, ENTRIES = 32, 4_000
-"""At most so many random orders of servers are filled, and of large clusters no more than make so many numbers."""
+"""Largest number of random server orders that are filled, and largest total size of their arrays."""
 
 
 def fills(pipeline: Pipeline, room: PlacementCosts) -> list[Whole]:
-    """(M, S) contents of one more placement, where there is room for it.
+    """(M, S) contents of one more placement, if it fits.
 
-    Where replicas are equally large: the best of many, each with the servers in random order (always the same) and
-    the stages in theirs, first fit. Else the largest replicas first, first fit.
+    With replicas of equal size: the best of many first-fit placements, with servers in random order (of a fixed seed)
+    and stages in order. Otherwise first fit in descending order of replica sizes.
     """
     slices = pipeline.slices.tolist()
     if min(slices) < max(slices):
@@ -416,7 +415,7 @@ def fills(pipeline: Pipeline, room: PlacementCosts) -> list[Whole]:
     many = min(MOST_FILLS, 1 + ENTRIES // (len(most) * len(pipeline)))
     order = _orders(many, len(most))
     servers, stages = most[order].cumsum(axis=1)[..., None], pipeline.replicas.cumsum()
-    # both lined up by their ends: a server holds of a stage what they overlap
+    # servers and stages as intervals: a server holds the overlap with a stage
     inside = np.minimum(servers, stages)
     inside -= np.maximum(servers - most[order][..., None], stages - pipeline.replicas)
     contents = np.empty_like(inside)
@@ -426,7 +425,7 @@ def fills(pipeline: Pipeline, room: PlacementCosts) -> list[Whole]:
 
 @lru_cache(maxsize=256)
 def _orders(many: int, servers: int) -> Whole:
-    """(many, servers) orders of so many servers."""
+    """(many, servers) random orders of the servers, always the same."""
     return np.random.default_rng(0).random((many, servers)).argsort(axis=1)
 
 
@@ -444,44 +443,42 @@ def _largest_first(pipeline: Pipeline, free: Sequence[int]) -> list[Whole]:
 
 
 AIM = 0.97
-"""Stages count as late from this part of the best iteration found; tuned on random jobs, where 0.95 to 0.99 are about
-as good and 1 lets the search walk among equals."""
+"""Stages are late above this fraction of the best iteration time found; tuned on random jobs, where 0.95 to 0.99 are
+about as good and 1 lets the search move among equal placements."""
 
 PROMISING = 0.75
-"""Starts are tried by how late they are, counted from this part of the best iteration of them."""
+"""Starts are tried in ascending order of lateness above this fraction of their best iteration time."""
 
 PATIENCE = 6
-"""Steps without a better iteration after which the next start has its turn."""
+"""Steps without a better iteration time after which the next start is tried."""
 
 
 @dataclass(frozen=True)
 class LocalSearch:
-    """Exchange replicas of the worst server and of another, in the best of all ways; repeat.
+    """Repeatedly exchange replicas between the slowest server and another server, in the best way (tabu search).
 
-    One step takes the stage and server that hold up the iteration and tries all exchanges with each other server that
-    can speed this up: moves and swaps of any number of replicas (of crowded servers, of few). That with which least is
-    too slow is taken, also where it is worse than before, but never a placement that has been seen. The starts are the
-    mapping of Heavy-Edge, packings of whole stages and servers filled in random order
-    (:mod:`hetopt.models.asrpt.local_search`), most promising first. It is never worse than Heavy-Edge, and stops early
-    where a bound proves that nothing is better. The same input always gives the same mapping, unless there is a time
-    limit.
+    One step takes the slowest stage and its server and evaluates all exchanges with each other server that can speed it
+    up: moves and swaps of any number of replicas (of few replicas for crowded servers). The exchange with the least
+    lateness is made, even if it is worse than before, but no placement is visited twice. The starts are the mapping of
+    Heavy-Edge, packings of whole stages (:func:`packings`) and servers filled in random order (:func:`fills`), the most
+    promising first. The result is never worse than Heavy-Edge, and the search stops early if a bound proves optimality.
+    The same input always gives the same mapping, unless there is a time limit.
 
     Parameters
     ----------
     steps:
-        Exchanges that are made at most.
+        Largest number of exchanges.
     timing:
-        How long an iteration takes.
+        Model of the iteration time.
     allreduce:
-        Edges of the graph that Heavy-Edge starts from.
+        Edges of the graph of the Heavy-Edge start.
     time_limit:
-        No step begins later than so many seconds after the call. The mapping then depends on the machine as well.
+        No step begins later than this number of seconds after the call. The mapping then also depends on the machine.
 
     Raises
     ------
     InvalidOption
-        ``steps`` is no whole number >= 0, ``timing`` is another than :class:`Asynchronous`, or ``time_limit`` is not
-        > 0.
+        ``steps`` is not a whole number >= 0, ``timing`` is not :class:`Asynchronous`, or ``time_limit`` is not > 0.
     """
 
     steps: int = 20
@@ -491,21 +488,20 @@ class LocalSearch:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "allreduce", algorithm(self.allreduce, "LocalSearch"))
-        if at_least(self.steps, "LocalSearch.steps", 0, InvalidOption) != int(self.steps):
-            raise InvalidOption(f"LocalSearch.steps is {self.steps!r}; it must be a whole number >= 0")
+        whole(self.steps, "LocalSearch.steps", 0)
         if not isinstance(self.timing, Asynchronous):
-            raise InvalidOption(f"LocalSearch.timing is {self.timing!r}; it must be Asynchronous: the search judges "
+            raise InvalidOption(f"LocalSearch.timing is {self.timing!r}; it must be Asynchronous: the search evaluates "
                                 "each server by its own contents")  # fmt: skip
         if self.time_limit is not None:
             at_least(self.time_limit, "LocalSearch.time_limit", 0.0, InvalidOption, strict=True)
 
     def __call__(self, pipeline: Pipeline, servers: Servers) -> GPUMapping:
-        """The mapping; as its bound, seconds that no mapping can fall below.
+        """The mapping; its bound is a lower bound on the iteration time of any mapping.
 
         Raises
         ------
         InvalidInstance
-            There is no room.
+            Too few free GPUs.
         """
         watch = Stopwatch()
         check_room(pipeline, servers)
@@ -513,9 +509,9 @@ class LocalSearch:
         starts = packings(pipeline, room) + fills(pipeline, room)
         first = None
         try:
-            first = np.array(heavy_edge(graph, taken(pipeline, servers.free.tolist())))
+            first = np.array(heavy_edge(graph, gpus_to_use(pipeline, servers.free.tolist())))
             starts.insert(0, graph.counts(first, len(servers)).T)
-        except InvalidInstance:  # the others may find room for slices
+        except InvalidInstance:  # other starts may fit slices
             if not starts:
                 raise
         search = _Descents(room, self.steps, watch, np.inf if self.time_limit is None else self.time_limit)
@@ -555,7 +551,7 @@ class _Descents:
         return self.left <= 0 or self.watch.seconds >= self.time_limit or self.value <= self.room.bound * (1 + PROVEN)
 
     def _descend(self, start: Whole) -> None:
-        """Walk from ``start`` until nothing better has been seen for a while."""
+        """Search from ``start`` until :data:`PATIENCE` steps bring no improvement."""
         self.seen.add(start.tobytes())
         walk = Exchanges(self.ways, start)
         best, *worst = walk.slowest()
@@ -568,11 +564,11 @@ class _Descents:
                 self.value, self.best = now, walk.x.copy()
 
     def _step(self, walk: Exchanges, server: int, stage: int) -> bool:
-        """Exchange replicas of the worst server and another; False where all that is offered was seen."""
+        """Make the best exchange of the worst server that leads to a new placement; False if there is none."""
         self.left -= 1
         for exchange in walk.best(server, stage, max(self.room.bound, AIM * self.value)):
             if (key := walk.after(exchange).tobytes()) not in self.seen:
                 self.seen.add(key)
-                walk.make(exchange)
+                walk.apply(exchange)
                 return True
         return False

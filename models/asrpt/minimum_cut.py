@@ -12,9 +12,16 @@ import numpy as np
 import pyomo.environ as pyo
 
 from hetopt.errors import InvalidOption
-from hetopt.models.asrpt.exact_mapping import first_servers_first, one_minute, settled, solve_from, started
+from hetopt.models.asrpt.exact_mapping import (
+    REDUCED,
+    STAGES,
+    first_servers_first,
+    one_minute,
+    settled,
+    solve_from,
+    started,
+)
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
-from hetopt.models.asrpt.minimum_alpha import REDUCED, STAGES
 from hetopt.models.asrpt.placement_costs import Whole
 from hetopt.programs.mathematics import Mathematics, described
 from hetopt.programs.model import linear
@@ -30,7 +37,8 @@ Sizes = tuple[int, ...]
 """Sizes of the parts, largest first."""
 
 MOST_REPLICAS = 10
-"""Trees of so many replicas have 115,975 partitions, which take a second; of one more, six times as many."""
+"""Largest number of replicas of trees: 10 replicas have 115,975 partitions, which take a second; 11 six times as
+many."""
 
 
 @cache
@@ -61,7 +69,7 @@ def least_cuts(replicas: int, algorithm: AllReduce) -> Mapping[Sizes, tuple[int,
 
 
 def _partitions(n: int) -> Iterator[tuple[int, ...]]:
-    """All ways to put n things into parts, as the part of each; a new part has the next number."""
+    """All partitions of n items, as the part of each item; parts are numbered in order of appearance."""
 
     def extended(part: tuple[int, ...], parts: int) -> Iterator[tuple[int, ...]]:
         if len(part) == n:
@@ -81,19 +89,19 @@ _WITH_TREES = Mathematics.read(
     r"""
     A-SRPT: the GPU mapping that cuts fewest bytes
     minimise
-      bytes [ASRPT, section IV-B] | what is sent between servers in an iteration | unit
+      bytes [ASRPT, section IV-B] | bytes sent between servers in an iteration | unit
         (apart - inside + reduced) / unit
     subject to
       walk [ASRPT, eq. (3)]
-        | what leaves a stage enters the next, and all servers enter the first; none uses more than its free GPUs
+        | flow conservation between stages; all servers enter the first stage; none uses more than its free GPUs
         | servers
         sum(f[g, s, u, b, c] for c in {0, ..., K}) == (n[g] if s == 0 else sum(f[g, s - 1, u - t[s - 1] * b, d, b]
           for d in {0, ..., K})) for g, s, u, b in nodes
-      placed [ASRPT, eq. (2)] | every replica is somewhere | replicas
+      placed [ASRPT, eq. (2)] | every replica is on some server | replicas
         sum(c * N[s, c] for c in {1, ..., k[s]}) == k[s] for s in S
-      partition | a stage is split in one way into parts
+      partition | exactly one partition of each stage is chosen
         sum(w[s, p] for p in P[s]) == 1 for s in S
-      sizes | the parts of a stage are what servers have of it | servers
+      sizes | the parts of a stage are its replicas by server | servers
         N[s, c] == sum(parts[s, p, c] * w[s, p] for p in P[s]) for s in S for c in {1, ..., k[s]}
     with
       f[g, s, u, b, c]
@@ -118,8 +126,8 @@ _WITH_TREES = Mathematics.read(
       S | stages of the job, from 0 on
       K | most replicas of a stage | replicas
       n[g] | servers with g free GPUs | servers
-      nodes | (g, s, u, b) that can be: the first are (g, 0, 0, 0)
-      unit | the most that two replicas exchange, or one sends in its AllReduce | bytes
+      nodes | reachable (g, s, u, b); the first are (g, 0, 0, 0)
+      unit | largest number of bytes that two replicas exchange, or one sends in its AllReduce | bytes
       P[s] | ways to split stage s into parts, by their sizes
       parts[s, p, c] | parts of c replicas in p
       cut[s, p] | halves of a that are cut at least if stage s is split into p
@@ -187,7 +195,7 @@ class MinimumCut:
         InvalidInstance
             There is no room.
         NotSolved
-            The time limit came before any mapping was found.
+            The time limit was reached before any mapping was found.
         SolverUnavailable
             The solver is unknown, not installed or not licensed.
         """
@@ -233,7 +241,7 @@ class MinimumCut:
 
 
 def _linked(pipeline: Pipeline) -> float:
-    """Bytes between replicas of different stages, and of tokens, if all are on different servers."""
+    """Bytes of links and tokens if all replicas are on different servers."""
     k = pipeline.replicas
     across = sum(pipeline.links[s, s + 1] * k[s] * k[s + 1] for s in range(len(k) - 1))
     return float(across + (pipeline.tokens * k * (k - 1) / 2).sum())

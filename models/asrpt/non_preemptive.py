@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Any, Self
@@ -13,14 +14,14 @@ from typing import Any, Self
 from hetopt.models.asrpt.fleet import CandidatePlacement, Fleet, PredictedJob
 
 Number = Any
-"""Seconds: floats, or fractions where nothing shall be rounded."""
+"""Seconds: floats, or fractions for exact results."""
 
 
 class VirtualMachine:
     """Preemptive SRPT in continuous time, event by event.
 
-    A job of size 0 completes as it arrives. Of jobs with equal time left, the one that runs goes on; else the one that
-    arrived first goes first. The paper's machine works in slots; one job per slot would break its Lemma 1.
+    A job of size 0 completes at its arrival. Of jobs with equal remaining time the running one continues, else the one
+    that arrived first runs. The paper's machine works in slots; one job per slot would violate its Lemma 1.
     """
 
     def __init__(self) -> None:
@@ -31,14 +32,13 @@ class VirtualMachine:
         self._done: list[str] = []
 
     def copy(self) -> VirtualMachine:
-        """An independent one in the same state."""
-        made = VirtualMachine()
-        made.__dict__.update(self.__dict__)
+        """An independent copy."""
+        made = copy(self)
         made._waiting, made._done = list(self._waiting), list(self._done)
         return made
 
     def arrive(self, time: Number, job: str, size: Number) -> None:
-        """``job`` needs ``size`` seconds from ``time`` on, which is no earlier than any time told before."""
+        """``job`` arrives at ``time`` and needs ``size`` seconds; times never decrease between calls."""
         self._advance(time)
         self._counter += 1
         entry = (size, self._counter, job)
@@ -53,7 +53,7 @@ class VirtualMachine:
             heappush(self._waiting, entry)
 
     def withdraw(self, time: Number, job: str) -> None:
-        """``job`` needs no more; others go on as if it were not there from ``time`` on."""
+        """Remove ``job`` at ``time``; other jobs continue without it."""
         self._advance(time)
         if self._running is not None and self._running[2] == job:
             self._running = heappop(self._waiting) if self._waiting else None
@@ -63,14 +63,14 @@ class VirtualMachine:
             self._done = [name for name in self._done if name != job]
 
     def completed(self, time: Number) -> list[str]:
-        """Jobs that have completed by ``time`` since this was last asked, in the order of completion."""
+        """Jobs completed by ``time`` since the last call, in the order of completion."""
         self._advance(time)
         done, self._done = self._done, []
         return done
 
     @property
     def next(self) -> Number:
-        """When the next job completes, if none arrives before; infinity without any."""
+        """Time of the next completion if no job arrives before; infinity without jobs."""
         if self._done:
             return self._now
         return math.inf if self._running is None else self._now + self._running[0]
@@ -90,18 +90,18 @@ class VirtualMachine:
 
 @dataclass(frozen=True, eq=False)
 class Started:
-    """A job that starts, and what it gets until it is finished."""
+    """A job that starts, and its placement until it finishes."""
 
     task: PredictedJob
-    offer: CandidatePlacement
+    placement: CandidatePlacement
 
 
 class NonPreemptiveScheduler(ABC):
-    """What all of them share: GPUs in use, and the servers that a job is offered [ASRPT, Algorithm 1, lines 8-23].
+    """Base of non-preemptive schedulers: GPUs in use, and candidate placements [ASRPT, Algorithm 1, lines 8-23].
 
-    Jobs whose iteration can take ``heavy`` times as long when scattered as on the fewest servers are heavy in
-    communication: they get GPUs of the servers with most free ones. All others get those of the servers with least. A
-    job goes to the fastest of its GPU types that has enough GPUs free.
+    Jobs whose iteration can take ``heavy`` times as long when scattered as on the fewest servers are
+    communication-heavy: they get GPUs of the servers with the most free GPUs. All other jobs get GPUs of the servers
+    with the fewest. A job uses the fastest of its GPU types with enough free GPUs.
 
     Parameters
     ----------
@@ -116,70 +116,70 @@ class NonPreemptiveScheduler(ABC):
         self.running: dict[str, CandidatePlacement] = {}
 
     def copy(self) -> Self:
-        """An independent one in the same state."""
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__)
+        """An independent copy."""
+        made = copy(self)
         made.fleets = [fleet and fleet.copy() for fleet in self.fleets]
         made.running = dict(self.running)
         return made
 
     @abstractmethod
     def arrive(self, time: Number, task: PredictedJob) -> None:
-        """``task`` is there from ``time`` on; times never decrease."""
+        """``task`` arrives at ``time``; times never decrease between calls."""
 
     @abstractmethod
     def decide(self, time: Number) -> list[Started]:
-        """The jobs that start at ``time``, after all arrivals and completions up to then have been told."""
+        """The jobs that start at ``time``, after all arrivals and completions up to then."""
 
     @property
     def wake(self) -> Number:
-        """When something may start though no job arrives or finishes before; infinity for never."""
+        """Time of the next decision if no job arrives or finishes before; infinity if none is needed."""
         return math.inf
 
     def finish(self, name: str) -> None:
-        """A running job is done."""
-        offer = self.running.pop(name)
-        self._fleet(offer).release(offer)
+        """A running job finishes."""
+        placement = self.running.pop(name)
+        self._fleet(placement).release(placement)
 
     @abstractmethod
     def withdraw(self, time: Number, name: str) -> None:
-        """A job that waits is not there any more from ``time`` on."""
+        """A waiting job is withdrawn at ``time``."""
 
-    def adopt(self, name: str, offer: CandidatePlacement) -> None:
-        """A job runs already."""
-        self._fleet(offer).take(offer)
-        self.running[name] = offer
+    def adopt(self, name: str, placement: CandidatePlacement) -> None:
+        """Register a job that runs already."""
+        self._fleet(placement).take(placement)
+        self.running[name] = placement
 
-    def _fleet(self, offer: CandidatePlacement) -> Fleet:
-        fleet = self.fleets[offer.fleet]
+    def _fleet(self, placement: CandidatePlacement) -> Fleet:
+        fleet = self.fleets[placement.fleet]
         assert fleet is not None
         return fleet
 
     def _fits(self, task: PredictedJob) -> bool:
         return any((fleet := self.fleets[c.fleet]) is not None and fleet.available >= task.gpus for c in task.choices)
 
-    def _offer(self, task: PredictedJob) -> tuple[CandidatePlacement, bool] | None:
-        """The best offer now and whether the job is heavy in communication there; None where there is no room."""
+    def _candidate(self, task: PredictedJob) -> tuple[CandidatePlacement, bool] | None:
+        """The best placement now, and whether the job is communication-heavy there; None without enough free GPUs."""
         for choice in task.choices:
             fleet = self.fleets[choice.fleet]
             assert fleet is not None
             if fleet.available >= task.gpus:
                 is_heavy = bool(choice.most >= self.heavy * choice.least)
-                if (offer := fleet.offer(choice.pipeline, consolidate=is_heavy)) is not None:
-                    return offer, is_heavy
+                if (placement := fleet.candidate(choice.pipeline, consolidate=is_heavy)) is not None:
+                    return placement, is_heavy
         return None
 
-    def _start(self, task: PredictedJob, offer: CandidatePlacement) -> Started:
-        self.adopt(task.name, offer)
-        return Started(task, offer)
+    def _start(self, task: PredictedJob, placement: CandidatePlacement) -> Started:
+        self.adopt(task.name, placement)
+        return Started(task, placement)
 
 
 class VirtualSRPTScheduler(NonPreemptiveScheduler):
     """A-SRPT: the order in which a virtual single machine completes the jobs [ASRPT, Algorithm 1].
 
-    The head of the queue starts as soon as enough GPUs are free. If it is heavy in communication and the GPUs offered
-    make its iteration more than ``heavy`` times the least, it is delayed, and all behind it, until it is offered better
-    ones or ``delay g/G n~ alpha~_min`` seconds have passed (lines 15-20). Any improvement is accepted (line 18).
+    The head of the queue starts as soon as enough GPUs are free. If it is communication-heavy and its iteration on the
+    candidate placement takes more than ``heavy`` times the least, it is delayed, with all jobs behind it, until there
+    is a better placement or ``delay g/G n~ alpha~_min`` seconds have passed (lines 15-20). Any improvement is accepted
+    (line 18).
     """
 
     def __init__(self, fleets: Sequence[Fleet | None], heavy: Any, delay: Any) -> None:
@@ -189,10 +189,10 @@ class VirtualSRPTScheduler(NonPreemptiveScheduler):
         self.virtual = VirtualMachine()
         self.tasks: dict[str, PredictedJob] = {}
         self.queue: deque[PredictedJob] = deque()
-        self.delayed: tuple[PredictedJob, Any, Number] | None = None  # (head, iteration that was offered, deadline)
+        self.delayed: tuple[PredictedJob, Any, Number] | None = None  # (head, seconds of the first placement, deadline)
 
     def copy(self) -> Self:
-        """An independent one in the same state."""
+        """An independent copy."""
         made = super().copy()
         made.virtual, made.tasks, made.queue = self.virtual.copy(), dict(self.tasks), deque(self.queue)
         return made
@@ -202,12 +202,12 @@ class VirtualSRPTScheduler(NonPreemptiveScheduler):
         return task.gpus * task.seconds / self.gpus
 
     def arrive(self, time: Number, task: PredictedJob) -> None:
-        """``task`` is there from ``time`` on."""
+        """``task`` arrives at ``time``."""
         self.tasks[task.name] = task
         self.virtual.arrive(time, task.name, self.size(task))
 
     def withdraw(self, time: Number, name: str) -> None:
-        """A job that waits is not there any more, nor on the virtual machine."""
+        """A waiting job is withdrawn, also from the virtual machine."""
         self.virtual.withdraw(time, name)
         self.tasks.pop(name, None)
         self.queue = deque(task for task in self.queue if task.name != name)
@@ -216,7 +216,7 @@ class VirtualSRPTScheduler(NonPreemptiveScheduler):
 
     @property
     def wake(self) -> Number:
-        """The end of a delay, or, where nobody waits for GPUs, the next completion on the virtual machine."""
+        """The end of a delay or, without waiting jobs, the next completion on the virtual machine."""
         if self.delayed is not None:
             return self.delayed[2]
         return math.inf if self.queue else self.virtual.next
@@ -234,21 +234,21 @@ class VirtualSRPTScheduler(NonPreemptiveScheduler):
 
     def _head(self, time: Number) -> Started | None:
         task = self.queue[0]
-        found = self._offer(task)
+        found = self._candidate(task)
         if found is None:
             return None
-        offer, is_heavy = found
+        placement, is_heavy = found
         self.queue.popleft()
-        least = next(choice.least for choice in task.choices if choice.fleet == offer.fleet)
+        least = next(choice.least for choice in task.choices if choice.fleet == placement.fleet)
         deadline = time + self.delay * self.size(task)
-        if is_heavy and offer.seconds > self.heavy * least and deadline > time:
-            self.delayed = (task, offer.seconds, deadline)
+        if is_heavy and placement.seconds > self.heavy * least and deadline > time:
+            self.delayed = (task, placement.seconds, deadline)
             return None
-        return self._start(task, offer)
+        return self._start(task, placement)
 
     def _delayed_head(self, time: Number, task: PredictedJob, seconds: Any, deadline: Number) -> Started | None:
-        found = self._offer(task)
-        assert found is not None, "GPUs are not given to others while the head is delayed"
+        found = self._candidate(task)
+        assert found is not None, "no other job gets GPUs while the head is delayed"
         if found[0].seconds < seconds or time >= deadline:
             self.delayed = None
             return self._start(task, found[0])
@@ -256,39 +256,39 @@ class VirtualSRPTScheduler(NonPreemptiveScheduler):
 
 
 class ListScheduler(NonPreemptiveScheduler):
-    """Jobs in ascending order of a key; who arrived first goes first among equals.
+    """List scheduling: jobs in ascending order of a key, in ties in the order of arrival.
 
     Parameters
     ----------
     key:
         ``"duration"``: predicted seconds; ``"workload"``: these times GPUs; ``"submission"``: time of arrival.
     conserving:
-        True: whoever fits starts, in that order (work-conserving); False: nobody overtakes the first.
+        True: any job that fits starts, in that order (work-conserving); False: no job overtakes the first.
     """
 
     def __init__(self, fleets: Sequence[Fleet | None], heavy: Any, key: str, *, conserving: bool) -> None:
         super().__init__(fleets, heavy)
         self.key, self.conserving = key, conserving
         self.counter = 0
-        self.queues: dict[Any, list[tuple[Any, int, PredictedJob]]] = {}  # who needs the same -> heap
+        self.queues: dict[Any, list[tuple[Any, int, PredictedJob]]] = {}  # equal needs -> heap
 
     def copy(self) -> Self:
-        """An independent one in the same state."""
+        """An independent copy."""
         made = super().copy()
         made.queues = {key: list(heap) for key, heap in self.queues.items()}
         return made
 
     def arrive(self, time: Number, task: PredictedJob) -> None:
-        """``task`` is there from ``time`` on."""
+        """``task`` arrives at ``time``."""
         self.counter += 1
         rank = {"duration": task.seconds, "workload": task.seconds * task.gpus, "submission": time}[self.key]
         need: tuple[Any, ...] | None = (task.gpus, tuple(c.fleet for c in task.choices)) if self.conserving else None
         if need is not None and task.choices[0].pipeline.sliced:
-            need = (*need, task.choices[0].pipeline)  # whether slices fit is not a matter of free GPUs alone
+            need = (*need, task.choices[0].pipeline)  # whether slices fit depends on more than free GPUs
         heappush(self.queues.setdefault(need, []), (rank, self.counter, task))
 
     def withdraw(self, time: Number, name: str) -> None:
-        """A job that waits is not there any more."""
+        """A waiting job is withdrawn."""
         for heap in self.queues.values():
             heap[:] = [entry for entry in heap if entry[2].name != name]
             heapify(heap)
@@ -300,7 +300,7 @@ class ListScheduler(NonPreemptiveScheduler):
         while open_queues:
             heap = min(open_queues, key=lambda heap: heap[0][:2])
             task = heap[0][2]
-            if (found := self._offer(task)) is not None:
+            if (found := self._candidate(task)) is not None:
                 heappop(heap)
                 started.append(self._start(task, found[0]))
             else:

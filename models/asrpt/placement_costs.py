@@ -1,11 +1,11 @@
-"""Iteration time from the contents of each server: an iteration takes as long as on the slowest server.
+"""Iteration time from the contents of each server: the slowest stage on any server determines it.
 
 Under :class:`~hetopt.stages.iteration_time.Asynchronous` the seconds of a stage on a server depend only on the
 replicas of it and of its neighbours on that server. So with c replicas of stage s among a server's contents x ::
 
     seconds[s] = base[s, c] - sum_r saving[s, r] x[r]   where c > 0,
 
-and an iteration takes the largest of these over all servers. Local search and the exact program use this.
+and the iteration time is the largest of these over all servers. Local search and the exact program use this.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ Whole = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class StageSeconds:
-    """Costs on servers with the same bandwidths.
+    """Seconds of the stages on servers with the same bandwidths.
 
     Attributes
     ----------
     base:
         (S, K+1) seconds of an iteration of each stage by its replicas on the server, without replicas of neighbours.
     saving:
-        (S, S) seconds that each replica of a neighbouring stage on the server saves; zero elsewhere.
+        (S, S) seconds saved by each replica of a neighbouring stage on the same server; zero elsewhere.
     """
 
     base: Floats
     saving: Floats
 
     def worst(self, pipeline: Pipeline) -> Floats:
-        """(S,) seconds that neighbours can cost a stage: positive if links within a server are slower than its card."""
+        """(S,) largest seconds that neighbours add to a stage; positive if links are slower than the network card."""
         return np.asarray(np.maximum(-self.saving, 0.0) @ pipeline.replicas)
 
     def seconds(self, contents: Whole) -> Floats:
-        """(..., S) seconds of each stage for (..., S) contents; zero where it is absent."""
+        """(..., S) seconds of each stage for (..., S) contents; zero for absent stages."""
         stages, most = self.base.shape
         found: Floats = self.base.take(contents + np.arange(0, stages * most, most))  # the fastest lookup
         found[..., :-1] -= contents[..., 1:] * np.diagonal(self.saving, 1)
@@ -54,8 +54,8 @@ class StageSeconds:
         return found
 
 
-def costs(pipeline: Pipeline, nic: float, intra: float, timing: Asynchronous) -> StageSeconds:
-    """Costs for servers with bandwidth ``nic`` per GPU to other servers and ``intra`` within, in bytes/s."""
+def stage_seconds(pipeline: Pipeline, nic: float, intra: float, timing: Asynchronous) -> StageSeconds:
+    """Seconds for servers with bandwidth ``nic`` per GPU to other servers and ``intra`` within, in bytes/s."""
     t, k, most = pipeline.slices, pipeline.replicas, int(pipeline.replicas.max())
     out, within = 1 / (t * nic), 1 / (t * intra)
     computing = pipeline.forward + timing.backward * pipeline.backward
@@ -72,17 +72,17 @@ def costs(pipeline: Pipeline, nic: float, intra: float, timing: Asynchronous) ->
 
 
 class PlacementCosts:
-    """Capacity and :class:`StageSeconds` of the servers."""
+    """Free GPUs and :class:`StageSeconds` of the servers, and bounds on the iteration time."""
 
     def __init__(self, pipeline: Pipeline, servers: Servers, timing: Asynchronous) -> None:
         self.pipeline, self.servers, self.timing = pipeline, servers, timing
         self.kind = servers.kind
-        first = [self.kind.index(kind) for kind in range(max(self.kind) + 1)]  # one server of each
-        self.costs = [costs(pipeline, float(servers.nic[m]), float(servers.intra[m]), timing) for m in first]
+        first = [self.kind.index(kind) for kind in range(max(self.kind) + 1)]  # one server of each kind
+        self.costs = [stage_seconds(pipeline, float(servers.nic[m]), float(servers.intra[m]), timing) for m in first]
         self.free: list[int] = servers.free.tolist()
 
-    def like(self, m: int) -> tuple[int, int]:
-        """Key of equal servers: bandwidths and free GPUs."""
+    def equal_key(self, m: int) -> tuple[int, int]:
+        """Key that equal servers share: bandwidths and free GPUs."""
         return self.kind[m], self.free[m]
 
     def seconds(self, counts: Whole) -> Floats:
@@ -107,7 +107,7 @@ class PlacementCosts:
 
         A stage is either whole on a server, or its smallest part has at most half of its replicas; at best with as many
         neighbours as fit on the largest server. A chain of stages of one replica each that is too long for one server
-        must be cut, at best where that costs least.
+        must be cut, at best at the cheapest position.
         """
         k, count = self.pipeline.replicas[:, None], np.arange(int(self.pipeline.replicas.max()) + 1)
         parts = (count == k) | ((count > 0) & (2 * count <= k))
@@ -162,7 +162,7 @@ class PlacementCosts:
         return best[last]
 
     def _single(self, cut_before: bool, cut_after: bool) -> Floats:
-        """(S,) seconds of one replica of each stage with all neighbours on its server but those that are cut off."""
+        """(S,) seconds of one replica of each stage with all neighbours on its server except those cut off."""
         k, found = self.pipeline.replicas, []
         for cost in self.costs:
             value = cost.base[:, 1].copy()

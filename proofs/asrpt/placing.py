@@ -142,10 +142,10 @@ class Placing:
     @property
     def greedily(self) -> Whole:
         """Where :attr:`greedy` places the replicas."""
-        offer = self._empty.offer(self.pipeline, consolidate=True)
+        offer = self._empty.candidate(self.pipeline, consolidate=True)
         assert offer is not None, "there is room"
         x = np.zeros((len(self.pipeline), len(self.free)), dtype=int)
-        for seat in offer.seats:
+        for seat in offer.slots:
             x[:, seat.server] = seat.replicas
         return x
 

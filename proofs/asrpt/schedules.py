@@ -175,9 +175,9 @@ def asrpt(
         for started in scheduler.decide(time):
             i = number[started.task.name]
             use = [0] * len(fleet.servers)
-            for seat in started.offer.seats:
+            for seat in started.placement.slots:
                 use[seat.server] = seat.gpus
-            runs.append(Run(i, time, time + iterations[i] * started.offer.seconds, tuple(use)))
+            runs.append(Run(i, time, time + iterations[i] * started.placement.seconds, tuple(use)))
             heappush(running, (runs[-1].end, started.task.name))
     return tuple(runs)
 
