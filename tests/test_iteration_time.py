@@ -107,9 +107,9 @@ def test_nothing_is_faster_than_the_bound(case: Any, timing: Timing) -> None:
     exact = Pipeline.of(job).exact(), servers.exact()
     assert timing.least(*exact) <= timing(exact[0], x, exact[1])
     if isinstance(timing, Asynchronous):
-        room = PlacementCosts(Pipeline.of(job), servers, timing)
-        assert room.bound <= timing(Pipeline.of(job), x, servers) * (1 + PROVEN)
-        assert room.iteration(x.T) == pytest.approx(float(timing(Pipeline.of(job), x, servers)), rel=PROVEN)
+        costs = PlacementCosts(Pipeline.of(job), servers, timing)
+        assert costs.bound <= timing(Pipeline.of(job), x, servers) * (1 + PROVEN)
+        assert costs.iteration(x.T) == pytest.approx(float(timing(Pipeline.of(job), x, servers)), rel=PROVEN)
 
 
 @given(cases(), st.sampled_from([Asynchronous(), Asynchronous(0.5, 0.25), Synchronous(3)]))

@@ -582,17 +582,19 @@ def test_minimum_alpha_is_what_is_solved(case: tuple[Pipeline, Servers], timing:
         model = MinimumAlpha(start=HeavyEdge(), timing=timing).build(pipeline, servers)
     except InvalidInstance:
         assume(False)
-    room, unit = PlacementCosts(pipeline, servers, timing), pyo.value(model.unit)
+    costs, unit = PlacementCosts(pipeline, servers, timing), pyo.value(model.unit)
     data = stage_data(pipeline, 1)
     stages, machines, most = data["S"], range(len(servers)), data["k"]
-    best = {m: room.best(*room.equal_key(m)) for m in machines}
+    best = {m: costs.best(*costs.equal_key(m)) for m in machines}
     base = {
-        (s, m, c): room.costs[room.kind[m]].base[s - 1, c]
+        (s, m, c): costs.by_kind[costs.kind[m]].base[s - 1, c]
         for s in stages
         for m in machines
         for c in range(1, most[s] + 1)
     }
-    save = {(s, r, m): room.costs[room.kind[m]].saving[s - 1, r - 1] for s in stages for r in stages for m in machines}
+    save = {
+        (s, r, m): costs.by_kind[costs.kind[m]].saving[s - 1, r - 1] for s in stages for r in stages for m in machines
+    }
     counts = {
         (s, m): [c for c in range(1, most[s] + 1) if best[m][s - 1, c] <= unit * (1 + PROVEN)]
         for s in stages
@@ -612,7 +614,7 @@ def test_minimum_alpha_is_what_is_solved(case: tuple[Pipeline, Servers], timing:
         "theta_b": timing.backward,
         "theta_r": timing.reduce,
         "u": unit,
-        "bound": room.bound,
+        "bound": costs.bound,
         "base": base,
         "save": save,
         "counts": counts,

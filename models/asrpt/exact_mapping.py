@@ -49,7 +49,7 @@ def started(start: Mapper, pipeline: Pipeline, servers: Servers) -> Whole | None
     Raises
     ------
     InvalidInstance
-        There is no room.
+        Too few free GPUs.
     """
     check_room(pipeline, servers)
     try:

@@ -53,21 +53,21 @@ class SecondsTable:
         (M, S) indices of the stages of an empty server.
     """
 
-    def __init__(self, room: PlacementCosts) -> None:
-        self.room, counts = room, self._counts(room)
+    def __init__(self, costs: PlacementCosts) -> None:
+        self.costs, counts = costs, self._counts(costs)
         sizes = counts[:-2] * counts[1:-1] * counts[2:]  # by the stage before, the stage itself, the stage after
-        own, after = counts[2:], np.ones(len(room.pipeline) - 1, dtype=np.int64)
+        own, after = counts[2:], np.ones(len(costs.pipeline) - 1, dtype=np.int64)
         self.strides = np.diag(own) + np.diag((counts[1:-1] * own)[1:], 1) + np.diag(after, -1)
-        self.first = np.cumsum(sizes) - sizes + np.array(room.kind)[:, None] * int(sizes.sum())
+        self.first = np.cumsum(sizes) - sizes + np.array(costs.kind)[:, None] * int(sizes.sum())
         count, first = np.arange(max(counts.tolist())), 0
-        self.seconds: Floats = np.empty(int(sizes.sum()) * len(room.costs))
+        self.seconds: Floats = np.empty(int(sizes.sum()) * len(costs.by_kind))
         around = list(zip(counts.tolist(), counts[1:].tolist(), counts[2:].tolist(), strict=False))
-        for costs in room.costs:
-            before = np.append(0.0, np.diagonal(costs.saving, -1))[:, None] * count
-            after = np.append(np.diagonal(costs.saving, 1), 0.0)[:, None] * count
+        for stage in costs.by_kind:
+            before = np.append(0.0, np.diagonal(stage.saving, -1))[:, None] * count
+            after = np.append(np.diagonal(stage.saving, 1), 0.0)[:, None] * count
             for s, (p, n, q) in enumerate(around):
                 found = self.seconds[first : first + p * n * q].reshape(p, n, q)
-                np.subtract(costs.base[s, :n, None] - after[s, :q], before[s, :p, None, None], out=found)
+                np.subtract(stage.base[s, :n, None] - after[s, :q], before[s, :p, None, None], out=found)
                 found[:, 0] = 0.0
                 first += p * n * q
         self._aim, self._late = np.nan, self.seconds
@@ -79,15 +79,15 @@ class SecondsTable:
         return self._late
 
     @staticmethod
-    def fits(room: PlacementCosts) -> bool:
+    def fits(costs: PlacementCosts) -> bool:
         """Whether the table has at most :data:`MOST_ENTRIES`."""
-        counts = SecondsTable._counts(room).astype(float)
-        return float((counts[:-2] * counts[1:-1] * counts[2:]).sum()) * len(room.costs) <= MOST_ENTRIES
+        counts = SecondsTable._counts(costs).astype(float)
+        return float((counts[:-2] * counts[1:-1] * counts[2:]).sum()) * len(costs.by_kind) <= MOST_ENTRIES
 
     @staticmethod
-    def _counts(room: PlacementCosts) -> Whole:
+    def _counts(costs: PlacementCosts) -> Whole:
         """(S+2,) how many different numbers of replicas of each stage a server can have; 1 beyond both ends."""
-        inner = np.minimum(room.pipeline.replicas, max(room.free)) + 1
+        inner = np.minimum(costs.pipeline.replicas, max(costs.free)) + 1
         return np.concatenate([[1], inner, [1]]).astype(np.int64)
 
 
@@ -135,8 +135,8 @@ class RemovalTable:
     """
 
     def __init__(self, lookup: SecondsTable) -> None:
-        self.lookup, self.room = lookup, lookup.room
-        slices, zero = self.room.pipeline.slices, np.zeros_like(lookup.strides)
+        self.lookup, self.costs = lookup, lookup.costs
+        slices, zero = self.costs.pipeline.slices, np.zeros_like(lookup.strides)
         # beyond 62 stages two share a bit, and some exchanges are left out
         self.bit = 1 << (np.arange(len(slices)) % 62)
         self.near = self.bit.copy()
@@ -144,13 +144,13 @@ class RemovalTable:
         self.near[1:] |= self.bit[:-1]
         self.placed = np.column_stack([zero, lookup.strides, zero[0], -slices])
         self.taken = np.column_stack([lookup.strides, -lookup.strides, slices, slices])
-        self.empty = np.zeros((len(self.room.free), self.placed.shape[1]), dtype=np.int64)
-        self.empty[:, len(slices) : -2], self.empty[:, -1] = lookup.first, self.room.free
+        self.empty = np.zeros((len(self.costs.free), self.placed.shape[1]), dtype=np.int64)
+        self.empty[:, len(slices) : -2], self.empty[:, -1] = lookup.first, self.costs.free
         self._known: dict[tuple[bytes, tuple[int, int]], Removals] = {}
 
     def of(self, m: int, contents: Whole, none: Whole) -> Removals:
         """The removals from server m with (S,) contents; ``none`` is the row of the empty removal."""
-        key = contents.tobytes(), self.room.equal_key(m)
+        key = contents.tobytes(), self.costs.equal_key(m)
         if key not in self._known:
             there = contents.nonzero()[0]
             ways, some = _ways(tuple(contents[there].tolist()))
@@ -197,7 +197,7 @@ class Exchanges:
         self.x, self.none = x.copy(), ways.empty + x @ ways.placed
         self.place = self.none[:, x.shape[1] : -2]
         self.parts = [ways.of(m, *rows) for m, rows in enumerate(zip(self.x, self.none, strict=True))]
-        self.alike = [ways.room.equal_key(m) for m in range(len(x))]
+        self.alike = [ways.costs.equal_key(m) for m in range(len(x))]
         self.ones = np.ones(2 * x.shape[1])  # a matrix product is the fastest sum of short rows
 
     def slowest(self) -> tuple[float, int, int]:
@@ -299,7 +299,7 @@ MOST_GROUPINGS = 6
 """Largest number of groupings that are packed; of more, every second, third … one, since they hardly differ."""
 
 
-def packings(pipeline: Pipeline, room: PlacementCosts) -> list[Whole]:
+def packings(pipeline: Pipeline, costs: PlacementCosts) -> list[Whole]:
     """(M, S) contents of a few placements of whole stages.
 
     Neighbouring stages are joined into groups in descending order of the loss if they are apart. After each join the
@@ -307,23 +307,23 @@ def packings(pipeline: Pipeline, room: PlacementCosts) -> list[Whole]:
     that fit on no server are split. Placements in which slices do not fit are omitted.
     """
     gpus = (pipeline.replicas * pipeline.slices).tolist()
-    split, made = _split_losses(pipeline, room), []
-    for groups in _groupings(pipeline, room):
+    split, made = _split_losses(pipeline, costs), []
+    for groups in _groupings(pipeline, costs):
         size = [sum(gpus[group.start : group.stop]) for group in groups]
         loss = [max(split[group.start : group.stop]) for group in groups]
         for key in (size, loss):
             order = sorted(range(len(groups)), key=key.__getitem__, reverse=True)
-            if (packed := _packed(pipeline, room.free, [(groups[g], size[g]) for g in order])) is not None:
+            if (packed := _packed(pipeline, costs.free, [(groups[g], size[g]) for g in order])) is not None:
                 made.append(packed)
     return made
 
 
-def _groupings(pipeline: Pipeline, room: PlacementCosts) -> list[list[range]]:
+def _groupings(pipeline: Pipeline, costs: PlacementCosts) -> list[list[range]]:
     """Stages in groups: first one group per stage, then with more and more joins."""
-    gpus, largest = (pipeline.replicas * pipeline.slices).tolist(), max(room.free)
+    gpus, largest = (pipeline.replicas * pipeline.slices).tolist(), max(costs.free)
     joined = [False] * (len(pipeline) - 1)  # whether stages s and s + 1 are in one group
     made = [joined.copy()]
-    for s in np.argsort(-_apart(pipeline, room), kind="stable").tolist():
+    for s in np.argsort(-_apart(pipeline, costs), kind="stable").tolist():
         first, last = s, s + 1
         while first and joined[first - 1]:
             first -= 1
@@ -340,9 +340,9 @@ def _groups(joined: Sequence[bool]) -> list[range]:
     return [range(first, end) for first, end in zip([0, *ends], ends, strict=False)]
 
 
-def _apart(pipeline: Pipeline, room: PlacementCosts) -> Floats:
+def _apart(pipeline: Pipeline, costs: PlacementCosts) -> Floats:
     """(S-1,) seconds of the slower of two neighbouring stages if each is whole on a server without the other."""
-    base, saving, k = room.costs[0].base, room.costs[0].saving, pipeline.replicas
+    base, saving, k = costs.by_kind[0].base, costs.by_kind[0].saving, pipeline.replicas
     whole = base[np.arange(len(k)), k]
     here, after = whole[:-1].copy(), whole[1:].copy()
     here[1:] -= np.diagonal(saving, -1)[:-1] * k[:-2]
@@ -350,9 +350,9 @@ def _apart(pipeline: Pipeline, room: PlacementCosts) -> Floats:
     return np.maximum(here, after)
 
 
-def _split_losses(pipeline: Pipeline, room: PlacementCosts) -> list[float]:
+def _split_losses(pipeline: Pipeline, costs: PlacementCosts) -> list[float]:
     """For each stage, seconds with half of its replicas on a server; 0 with one replica."""
-    found: list[float] = room.costs[0].base[np.arange(len(pipeline)), pipeline.replicas // 2].tolist()
+    found: list[float] = costs.by_kind[0].base[np.arange(len(pipeline)), pipeline.replicas // 2].tolist()
     return found
 
 
@@ -400,7 +400,7 @@ MOST_FILLS, ENTRIES = 32, 4_000
 """Largest number of random server orders that are filled, and largest total size of their arrays."""
 
 
-def fills(pipeline: Pipeline, room: PlacementCosts) -> list[Whole]:
+def fills(pipeline: Pipeline, costs: PlacementCosts) -> list[Whole]:
     """(M, S) contents of one more placement, if it fits.
 
     With replicas of equal size: the best of many first-fit placements, with servers in random order (of a fixed seed)
@@ -408,8 +408,8 @@ def fills(pipeline: Pipeline, room: PlacementCosts) -> list[Whole]:
     """
     slices = pipeline.slices.tolist()
     if min(slices) < max(slices):
-        return _largest_first(pipeline, room.free)
-    most = np.array(room.free) // max(slices)
+        return _largest_first(pipeline, costs.free)
+    most = np.array(costs.free) // max(slices)
     if most.sum() < pipeline.replicas.sum():
         return []
     many = min(MOST_FILLS, 1 + ENTRIES // (len(most) * len(pipeline)))
@@ -420,7 +420,7 @@ def fills(pipeline: Pipeline, room: PlacementCosts) -> list[Whole]:
     inside -= np.maximum(servers - most[order][..., None], stages - pipeline.replicas)
     contents = np.empty_like(inside)
     contents[np.arange(many)[:, None], order] = np.maximum(inside, 0)
-    return [contents[room.iteration(contents).argmin()]]
+    return [contents[costs.iteration(contents).argmin()]]
 
 
 @lru_cache(maxsize=256)
@@ -505,8 +505,8 @@ class LocalSearch:
         """
         watch = Stopwatch()
         check_room(pipeline, servers)
-        graph, room = job_graph(pipeline, self.allreduce), PlacementCosts(pipeline, servers, self.timing)
-        starts = packings(pipeline, room) + fills(pipeline, room)
+        graph, costs = job_graph(pipeline, self.allreduce), PlacementCosts(pipeline, servers, self.timing)
+        starts = packings(pipeline, costs) + fills(pipeline, costs)
         first = None
         try:
             first = np.array(heavy_edge(graph, gpus_to_use(pipeline, servers.free.tolist())))
@@ -514,29 +514,29 @@ class LocalSearch:
         except InvalidInstance:  # other starts may fit slices
             if not starts:
                 raise
-        search = _Descents(room, self.steps, watch, np.inf if self.time_limit is None else self.time_limit)
+        search = _Descents(costs, self.steps, watch, np.inf if self.time_limit is None else self.time_limit)
         best = search.run(starts)
         server = in_order(best.T) if first is None or best is not starts[0] else first
-        proven = search.value <= room.bound * (1 + PROVEN)
+        proven = search.value <= costs.bound * (1 + PROVEN)
         status = "optimal" if proven else "heuristic"
-        return GPUMapping(graph, servers, server, self.timing, "local", room.bound, status, watch.seconds)
+        return GPUMapping(graph, servers, server, self.timing, "local", costs.bound, status, watch.seconds)
 
 
 class _Descents:
-    def __init__(self, room: PlacementCosts, steps: int, watch: Stopwatch, time_limit: float) -> None:
-        self.room, self.left, self.watch, self.time_limit = room, steps, watch, time_limit
+    def __init__(self, costs: PlacementCosts, steps: int, watch: Stopwatch, time_limit: float) -> None:
+        self.costs, self.left, self.watch, self.time_limit = costs, steps, watch, time_limit
         self.seen: set[bytes] = set()
         self.value, self.best = np.inf, np.empty(0, dtype=np.int64)
 
     def run(self, starts: list[Whole]) -> Whole:
         """The best placement found, as (M, S) contents."""
-        seconds = self.room.seconds(np.array(starts))
+        seconds = self.costs.seconds(np.array(starts))
         values = seconds.max(axis=(1, 2))
         first = int(values.argmin())
         self.value, self.best = float(values[first]), starts[first]
-        if self._done() or not SecondsTable.fits(self.room):
+        if self._done() or not SecondsTable.fits(self.costs):
             return self.best
-        self.ways = RemovalTable(SecondsTable(self.room))
+        self.ways = RemovalTable(SecondsTable(self.costs))
         late = np.maximum(seconds - PROMISING * self.value, 0.0).sum(axis=(1, 2))
         tried: set[float] = set()
         for i in late.argsort(kind="stable").tolist():
@@ -548,7 +548,7 @@ class _Descents:
         return self.best
 
     def _done(self) -> bool:
-        return self.left <= 0 or self.watch.seconds >= self.time_limit or self.value <= self.room.bound * (1 + PROVEN)
+        return self.left <= 0 or self.watch.seconds >= self.time_limit or self.value <= self.costs.bound * (1 + PROVEN)
 
     def _descend(self, start: Whole) -> None:
         """Search from ``start`` until :data:`PATIENCE` steps bring no improvement."""
@@ -566,7 +566,7 @@ class _Descents:
     def _step(self, walk: Exchanges, server: int, stage: int) -> bool:
         """Make the best exchange of the worst server that leads to a new placement; False if there is none."""
         self.left -= 1
-        for exchange in walk.best(server, stage, max(self.room.bound, AIM * self.value)):
+        for exchange in walk.best(server, stage, max(self.costs.bound, AIM * self.value)):
             if (key := walk.after(exchange).tobytes()) not in self.seen:
                 self.seen.add(key)
                 walk.apply(exchange)

@@ -140,17 +140,17 @@ class MinimumAlpha:
         Raises
         ------
         InvalidInstance
-            There is no room.
+            Too few free GPUs.
         NotSolved
             The time limit was reached before any mapping was found.
         SolverUnavailable
             The solver is unknown, not installed or not licensed.
         """
         watch = Stopwatch()
-        start, room = started(self.start, pipeline, servers), PlacementCosts(pipeline, servers, self.timing)
-        bound, status, counts = room.bound, "time_limit", start
-        if start is None or room.iteration(start.T) > bound * (1 + PROVEN):
-            model = _model(room, start)
+        start, costs = started(self.start, pipeline, servers), PlacementCosts(pipeline, servers, self.timing)
+        bound, status, counts = costs.bound, "time_limit", start
+        if start is None or costs.iteration(start.T) > bound * (1 + PROVEN):
+            model = _model(costs, start)
             if (point := solve_from(model, self.options)) is not None:
                 bound, status = max(bound, -point.bound * pyo.value(model.unit)), point.status
             counts = np.zeros((len(pipeline), len(servers)), dtype=np.int64)
@@ -158,7 +158,7 @@ class MinimumAlpha:
                 counts[s - 1, m] += c * round(pyo.value(chosen))
         assert counts is not None
         counts, graph = first_servers_first(counts, servers), job_graph(pipeline)
-        value = float(room.iteration(counts.T))
+        value = float(costs.iteration(counts.T))
         bound = min(bound, value)  # a solver's bound may be too large by its tolerance
         status = settled(status, value, bound)
         return GPUMapping(graph, servers, in_order(counts), self.timing, "exact-alpha", bound, status, watch.seconds)
@@ -180,23 +180,23 @@ Counted = tuple[int, Any]
 """(number of replicas, the binary variable of this choice)."""
 
 
-def _model(room: PlacementCosts, given: Whole | None) -> Any:
-    largest = int(room.pipeline.replicas.argmax())
-    start = None if given is None else first_servers_first(given, room.servers, largest)
-    pipeline, stages, servers = room.pipeline, range(len(room.pipeline)), range(len(room.free))
-    unit = float(room.longest if start is None else room.iteration(start.T)) or 1.0
+def _model(costs: PlacementCosts, given: Whole | None) -> Any:
+    largest = int(costs.pipeline.replicas.argmax())
+    start = None if given is None else first_servers_first(given, costs.servers, largest)
+    pipeline, stages, servers = costs.pipeline, range(len(costs.pipeline)), range(len(costs.free))
+    unit = float(costs.longest if start is None else costs.iteration(start.T)) or 1.0
     model = pyo.ConcreteModel(name=f"{pipeline.name}: minimum alpha")
     model.unit = pyo.Param(initialize=unit, doc="u: iteration time of the start; without a start, an upper bound (s)")
-    best = {like: room.best(*like).tolist() for like in map(room.equal_key, servers)}
+    best = {like: costs.best(*like).tolist() for like in map(costs.equal_key, servers)}
     choices = [
         (s + 1, m, c)
         for s in stages
         for m in servers
         for c in range(1, int(pipeline.replicas[s]) + 1)
-        if best[room.equal_key(m)][s][c] <= unit * (1 + PROVEN)
+        if best[costs.equal_key(m)][s][c] <= unit * (1 + PROVEN)
     ]
     model.y = pyo.Var(choices, domain=pyo.Binary)
-    model.z = pyo.Var(bounds=(min(1.0, room.bound / unit) - EQUAL, 1 + EQUAL), initialize=1.0)
+    model.z = pyo.Var(bounds=(min(1.0, costs.bound / unit) - EQUAL, 1 + EQUAL), initialize=1.0)
     model.seconds = pyo.Objective(expr=model.z, sense=pyo.minimize)
     here: list[list[list[Counted]]] = [[[] for _ in servers] for _ in stages]
     for (s, m, c), y in model.y.items():
@@ -210,35 +210,37 @@ def _model(room: PlacementCosts, given: Whole | None) -> Any:
     for m in servers:
         used = [(c * int(pipeline.slices[s]), y) for s in stages for c, y in here[s][m]]
         if used:
-            model.room[m] = linear(used) <= room.free[m]
+            model.room[m] = linear(used) <= costs.free[m]
         for s in stages:
             if here[s][m]:
-                _stage_rows(model, room, here, s, m, unit)
-    _order_rows(model, room, here)
+                _stage_rows(model, costs, here, s, m, unit)
+    _order_rows(model, costs, here)
     described(model, MATHEMATICS)
     return model
 
 
-def _stage_rows(model: Any, room: PlacementCosts, here: list[list[list[Counted]]], s: int, m: int, unit: float) -> None:
+def _stage_rows(
+    model: Any, costs: PlacementCosts, here: list[list[list[Counted]]], s: int, m: int, unit: float
+) -> None:
     """Rows for one stage on one server: one count, its iteration time, and the neighbours that it requires.
 
     Neighbours can cost a stage up to ``worst`` (:meth:`~hetopt.models.asrpt.placement_costs.StageSeconds.worst`), which
     is subtracted if the stage is absent.
     """
-    own, cost = here[s][m], room.costs[room.kind[m]]
+    own, cost = here[s][m], costs.by_kind[costs.kind[m]]
     model.one[s + 1, m] = linear((1, y) for _, y in own) <= 1
     beside = [(cost.saving[s, r] * c / unit, y) for r in range(len(here)) for c, y in here[r][m] if cost.saving[s, r]]
-    worst = float(cost.worst(room.pipeline)[s]) / unit
+    worst = float(cost.worst(costs.pipeline)[s]) / unit
     base = [(cost.base[s, c] / unit + worst, y) for c, y in own]
     model.pace[s + 1, m] = linear([(1, model.z), *((-b, y) for b, y in base), *beside]) >= -worst
     if lacking := [(1 - b, y) for b, y in base if b > 1 + PROVEN]:
         model.beside[s + 1, m] = linear([*beside, *lacking]) >= -PROVEN - worst
 
 
-def _order_rows(model: Any, room: PlacementCosts, here: list[list[list[Counted]]]) -> None:
+def _order_rows(model: Any, costs: PlacementCosts, here: list[list[list[Counted]]]) -> None:
     """Symmetry breaking: equal servers in descending order of their replicas of the largest stage."""
-    first = here[int(room.pipeline.replicas.argmax())]
-    for key in sorted({room.equal_key(m) for m in range(len(room.free))}):
-        for m, n in pairwise(m for m in range(len(room.free)) if room.equal_key(m) == key):
+    first = here[int(costs.pipeline.replicas.argmax())]
+    for key in sorted({costs.equal_key(m) for m in range(len(costs.free))}):
+        for m, n in pairwise(m for m in range(len(costs.free)) if costs.equal_key(m) == key):
             if first[m] or first[n]:
                 model.order[m, n] = linear([*first[m], *((-c, y) for c, y in first[n])]) >= 0

@@ -193,7 +193,7 @@ class MinimumCut:
         Raises
         ------
         InvalidInstance
-            There is no room.
+            Too few free GPUs.
         NotSolved
             The time limit was reached before any mapping was found.
         SolverUnavailable

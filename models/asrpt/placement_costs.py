@@ -78,7 +78,7 @@ class PlacementCosts:
         self.pipeline, self.servers, self.timing = pipeline, servers, timing
         self.kind = servers.kind
         first = [self.kind.index(kind) for kind in range(max(self.kind) + 1)]  # one server of each kind
-        self.costs = [stage_seconds(pipeline, float(servers.nic[m]), float(servers.intra[m]), timing) for m in first]
+        self.by_kind = [stage_seconds(pipeline, float(servers.nic[m]), float(servers.intra[m]), timing) for m in first]
         self.free: list[int] = servers.free.tolist()
 
     def equal_key(self, m: int) -> tuple[int, int]:
@@ -87,9 +87,9 @@ class PlacementCosts:
 
     def seconds(self, counts: Whole) -> Floats:
         """(..., M, S) seconds of each stage on each server, for (..., M, S) contents."""
-        if len(self.costs) == 1:
-            return self.costs[0].seconds(counts)
-        rows = [self.costs[kind].seconds(counts[..., m, :]) for m, kind in enumerate(self.kind)]
+        if len(self.by_kind) == 1:
+            return self.by_kind[0].seconds(counts)
+        rows = [self.by_kind[kind].seconds(counts[..., m, :]) for m, kind in enumerate(self.kind)]
         return np.stack(rows, axis=-2)
 
     def iteration(self, counts: Whole) -> Floats:
@@ -99,7 +99,7 @@ class PlacementCosts:
     @cached_property
     def longest(self) -> float:
         """Upper bound on the seconds of any placement."""
-        return max(float((cost.base + cost.worst(self.pipeline)[:, None]).max()) for cost in self.costs)
+        return max(float((cost.base + cost.worst(self.pipeline)[:, None]).max()) for cost in self.by_kind)
 
     @cached_property
     def bound(self) -> float:
@@ -127,7 +127,7 @@ class PlacementCosts:
 
         Infinite if the server of this kind has too few free GPUs.
         """
-        cost, slices, gpus = self.costs[kind], self.pipeline.slices, self.pipeline.replicas * self.pipeline.slices
+        cost, slices, gpus = self.by_kind[kind], self.pipeline.slices, self.pipeline.replicas * self.pipeline.slices
         left = free - np.arange(cost.base.shape[1]) * slices[:, None]
         # saving per GPU of the previous and of the next stage, and their GPUs: larger saving first
         saves, most = np.zeros((2, len(slices), 1)), np.zeros((2, len(slices), 1))
@@ -164,7 +164,7 @@ class PlacementCosts:
     def _single(self, cut_before: bool, cut_after: bool) -> Floats:
         """(S,) seconds of one replica of each stage with all neighbours on its server except those cut off."""
         k, found = self.pipeline.replicas, []
-        for cost in self.costs:
+        for cost in self.by_kind:
             value = cost.base[:, 1].copy()
             if not cut_before:
                 value[1:] -= np.maximum(np.diagonal(cost.saving, -1), 0.0) * k[:-1]

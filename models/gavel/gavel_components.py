@@ -272,7 +272,7 @@ class InOrder(LinearGain):
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """rho = late + own / y with y = rate / unit, for the r jobs ``who`` with work left that can use some GPU.
+    """rho = late + own / y with y = rate / unit, for the r jobs ``active`` with work left that can use some GPU.
 
     Attributes
     ----------
@@ -284,7 +284,7 @@ class Progress:
         (r,) isolated rate, work per second.
     """
 
-    who: NDArray[np.intp]
+    active: NDArray[np.intp]
     late: Floats
     own: Floats
     unit: Floats
@@ -307,11 +307,11 @@ def progress(entities: Entities) -> Progress:
     work = instance.job_array("work_left")
     if not work.any():
         raise InvalidInstance("no job has work left, so finish-time fairness is not defined")
-    who = np.flatnonzero((work > 0) & (entities.isolated_rate > 0))
-    unit = entities.isolated_rate[who]
-    elapsed = np.maximum(instance.time - instance.job_array("arrival")[who], 0.0)
-    alone = work[who] / unit
-    return Progress(who, elapsed / (elapsed + alone), alone / (elapsed + alone), unit)
+    active = np.flatnonzero((work > 0) & (entities.isolated_rate > 0))
+    unit = entities.isolated_rate[active]
+    elapsed = np.maximum(instance.time - instance.job_array("arrival")[active], 0.0)
+    alone = work[active] / unit
+    return Progress(active, elapsed / (elapsed + alone), alone / (elapsed + alone), unit)
 
 
 @dataclass(frozen=True)
@@ -330,8 +330,10 @@ class FinishTime(ArrayComponent):
         entities, jobs = model.entities, progress(model.entities)
         start_inside(model)
         block.rho = pyo.Var(domain=pyo.NonNegativeReals, initialize=1.0)
-        block.row = pyo.Constraint([entities.names[e] for e in jobs.who])
-        for e, late, work in zip(jobs.who.tolist(), jobs.late.tolist(), (jobs.own * jobs.unit).tolist(), strict=True):
+        block.row = pyo.Constraint([entities.names[e] for e in jobs.active])
+        for e, late, work in zip(
+            jobs.active.tolist(), jobs.late.tolist(), (jobs.own * jobs.unit).tolist(), strict=True
+        ):
             name = entities.names[e]
             block.row[name] = block.rho >= late + work / model.rate[name]
         return -block.rho
@@ -339,11 +341,11 @@ class FinishTime(ArrayComponent):
     def rows(self, entities: Entities) -> Arrays:
         """The column and the tangents of the rows."""
         jobs = progress(entities)
-        one = np.zeros(len(jobs.who), dtype=np.intp)
+        one = np.zeros(len(jobs.active), dtype=np.intp)
         return Arrays(
             own_gain={"rho": np.array([-1.0])},
             columns=(Columns("rho"),),
-            curves=(Curves("rho", -1.0, one, jobs.who, AlphaFair(2), jobs.own, jobs.unit, -jobs.late),),
+            curves=(Curves("rho", -1.0, one, jobs.active, AlphaFair(2), jobs.own, jobs.unit, -jobs.late),),
         )
 
     def mathematics(self, kind: Kind) -> Mathematics:

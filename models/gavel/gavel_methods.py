@@ -152,18 +152,18 @@ def solve_finish_time(compiled: Compiled, options: Options) -> Point:
     """Minimise the largest rho under capacity and time; t is minus rho."""
     entities = compiled.entities
     jobs = progress(entities)
-    if not len(jobs.who):
+    if not len(jobs.active):
         return optimise(compiled.program, options)
-    work = _Work(compiled, options, jobs.who)
+    work = _Work(compiled, options, jobs.active)
 
     def floor(t: float) -> tuple[Floats, Floats, Floats]:
         room = -t - jobs.late
         return jobs.own / room, jobs.own / room**2, 2.0 * jobs.own / room**3
 
     def minus_rho(x: Floats) -> float:
-        return -float(jobs.rho(entities.rate(x)[jobs.who] / jobs.unit).max())
+        return -float(jobs.rho(entities.rate(x)[jobs.active] / jobs.unit).max())
 
-    table = entities.speed[jobs.who] / jobs.unit[:, None]
+    table = entities.speed[jobs.active] / jobs.unit[:, None]
     start = -float(jobs.rho(0.5 * (table @ work.first_shares())).max())
     what: dict[str, Any] = {"speed": work.table(table), "floor": floor, "start": start, "most": -float(jobs.late.max())}
     point = work.point(compiled.without_curves(), minus_rho, 1.0, 0.0, **what)
@@ -174,14 +174,14 @@ def solve_concave(compiled: Compiled, component: Concave, options: Options) -> P
     """Maximise a concave gain under capacity and, for jobs, time."""
     entities = compiled.entities
     terms = component.terms(entities)
-    if not len(terms.who):
+    if not len(terms.active):
         return optimise(compiled.program, options)
-    work, size = _Work(compiled, options, terms.who), scale(terms.size)
-    table = entities.speed[terms.who] / terms.unit[:, None]
+    work, size = _Work(compiled, options, terms.active), scale(terms.size)
+    table = entities.speed[terms.active] / terms.unit[:, None]
     what: dict[str, Any] = {"speed": work.table(table), "gain": AlphaFair(component.shape.alpha, terms.size / size)}
 
     def gain(x: Floats) -> float:
-        y = entities.rate(x)[terms.who] / terms.unit
+        y = entities.rate(x)[terms.active] / terms.unit
         return terms.constant + float(terms.size @ component.shape.value(y))
 
     point = work.point(compiled.without_curves(), gain, size, terms.constant, **what)
@@ -257,11 +257,11 @@ def _alike(entities: Entities, least: MaxMinRows) -> _Alike:
 
 @dataclass(eq=False)
 class _Work:
-    """One solve over the entities ``who`` (or one per class) and the available GPU types."""
+    """One solve over the entities ``active`` (or one per class) and the available GPU types."""
 
     compiled: Compiled
     options: Options
-    who: NDArray[np.intp] | None = None
+    active: NDArray[np.intp] | None = None
     alike: _Alike | None = None
     least: tuple[str, MaxMinRows] | None = None
     began: float = field(default_factory=time.perf_counter)
@@ -269,9 +269,9 @@ class _Work:
     def __post_init__(self) -> None:
         self.entities = self.compiled.entities
         self.usable = self.entities.capacity > 0
-        if self.who is None:
-            self.who = np.arange(len(self.entities.names))
-        self.demand = self.entities.demand[self.who]
+        if self.active is None:
+            self.active = np.arange(len(self.entities.names))
+        self.demand = self.entities.demand[self.active]
         if self.alike is not None:
             self.demand = self.demand * self.alike.number
         self.capacity = self.entities.capacity[self.usable]
@@ -283,7 +283,7 @@ class _Work:
         return np.asarray((self.entities.allowed & self.usable).any(axis=1))
 
     def table(self, values: Floats) -> Floats:
-        """``values`` of ``who`` by GPU type, (k, n), as :mod:`hetopt.models.interior_point` expects."""
+        """``values`` of ``active`` by GPU type, (k, n), as :mod:`hetopt.models.interior_point` expects."""
         return np.ascontiguousarray(values[:, self.usable].T)
 
     def first_shares(self) -> Floats:
@@ -327,11 +327,11 @@ class _Work:
         kept = np.where(found > FINE * found.max(axis=0), found, 0.0).T
         x = np.zeros(entities.shape)
         if self.alike is not None:
-            kept, who = kept[self.alike.of], np.arange(len(x))
+            kept, active = kept[self.alike.of], np.arange(len(x))
         else:
-            assert self.who is not None
-            who = self.who
-        x[np.ix_(who, self.usable)] = kept
+            assert self.active is not None
+            active = self.active
+        x[np.ix_(active, self.usable)] = kept
         x[~entities.allowed] = 0.0
         if self.timed:
             x /= np.maximum(x.sum(axis=1, keepdims=True), 1.0)
@@ -349,7 +349,7 @@ class _Work:
             part = 1.0 / self.alike.number
             u, v = (state.u * part)[self.alike.of], (state.v * part)[self.alike.of]
         else:
-            u[self.who], v[self.who] = state.u, state.v
+            u[self.active], v[self.active] = state.u, state.v
         parts = {"capacity": price}
         if self.least is not None:
             name, least = self.least

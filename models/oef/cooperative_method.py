@@ -173,9 +173,9 @@ def _envy(taste: Floats, bundles: Floats, group: Ints, present: NDArray[np.bool_
     excess[present] = 0.0
     few = min(ROWS_PER_TENANT, groups)
     most = np.argpartition(-excess, few - 1, axis=1)[:, :few].ravel()
-    who = np.repeat(np.arange(n), few)
-    found = excess[who, most] > FINE * value.max()
-    return who[found], most[found]
+    tenants = np.repeat(np.arange(n), few)
+    found = excess[tenants, most] > FINE * value.max()
+    return tenants[found], most[found]
 
 
 TOGETHER = 100
@@ -288,9 +288,9 @@ class _GroupProgram:
         excess = np.where(self.free, value - np.diag(value)[:, None], 0.0)
         few = min(ROWS_PER_TENANT, s)
         most = np.argpartition(-excess, few - 1, axis=1)[:, :few].ravel()
-        who = np.repeat(np.arange(s), few)
-        found = (excess[who, most] > VIOLATED * scale(value)) & gaining[self.block[who]]
-        return who[found], most[found]
+        tenants = np.repeat(np.arange(s), few)
+        found = (excess[tenants, most] > VIOLATED * scale(value)) & gaining[self.block[tenants]]
+        return tenants[found], most[found]
 
     def _add_rows(self, first: Ints, second: Ints) -> None:
         self.free[first, second] = False
