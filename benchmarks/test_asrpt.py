@@ -20,7 +20,7 @@ import hetopt
 from hetopt import instances
 from hetopt.models import asrpt
 from hetopt.models.asrpt import networks
-from hetopt.models.asrpt.workload import with_networks
+from hetopt.models.asrpt.asrpt_workload import with_networks
 from hetopt.prediction.forest import RandomForest
 from hetopt.prediction.predictors import Experienced
 from hetopt.proofs.asrpt.all_placements import random_case

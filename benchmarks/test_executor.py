@@ -33,7 +33,7 @@ from hetopt.executor.queue import cancel, submit
 from hetopt.executor.starting import driving
 from hetopt.executor.store import StateStore
 from hetopt.executor.terms import Terms
-from hetopt.models.hadare.unmeasured import estimated
+from hetopt.models.hadare.corrected_throughput import estimated
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from executor_scenes import form, node, rows, with_speeds

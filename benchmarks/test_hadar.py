@@ -18,10 +18,10 @@ from hetopt import Cluster, GPUType, Instance, Plan, Server, instances
 from hetopt.decisions.system import check_gangs, check_placement
 from hetopt.experiments.decision_times import decision_seconds, draw
 from hetopt.models import gavel, hadar, hadare
-from hetopt.models.hadar.bids import Terms, opened
-from hetopt.models.hadar.market import Market
-from hetopt.models.hadar.policy import in_order
-from hetopt.models.hadar.workload import from_trace
+from hetopt.models.hadar.appraisal import RoundSettings, open_market
+from hetopt.models.hadar.hadar_policy import ordered_bids
+from hetopt.models.hadar.hadar_workload import from_trace
+from hetopt.models.hadar.round_market import GPUMarket
 from hetopt.presentation.allocation_pictures import save_figure
 from hetopt.tolerances import EQUAL, scale
 from hetopt.traces.philly import PhillyLike
@@ -90,13 +90,13 @@ def test_searches(benchmark: BenchmarkFixture, full: bool) -> None:
     }
 
 
-def _market(jobs: int, seed: int) -> tuple[Market, list[hadar.offers.Bid], list[hadar.offers.Bid]]:
+def _market(jobs: int, seed: int) -> tuple[GPUMarket, list[hadar.offers.Bid], list[hadar.offers.Bid]]:
     """An empty market of 3 nodes of 4 GPUs, and the bids by payoff per GPU and as they came."""
     instance = queue(jobs, seed, nodes(3, False))
     entities = instance.entities("jobs")
-    market, appraised = opened(instance, entities, Terms(), {})
+    market, appraised = open_market(instance, entities, RoundSettings(), {})
     bids = [a.bid for a in appraised]
-    return market, in_order(bids, market, instance, "payoff"), in_order(bids, market, instance, "arrival")
+    return market, ordered_bids(bids, market, instance, "payoff"), ordered_bids(bids, market, instance, "arrival")
 
 
 @pytest.mark.parametrize("seconds", [90.0, 360.0])

@@ -8,7 +8,7 @@ makes it. The option ``:kind: jobs`` chooses what a formulation is about.
 
     ```{components} jobs
     hetopt.models.objectives:TotalRate()
-    hetopt.models.switching:SwitchingCost(0.5)
+    hetopt.models.objectives:SwitchingCost(0.5)
     ```
 
 inserts a table of what these components state, and their symbols.

@@ -1,4 +1,4 @@
-"""Formulations and policies: one paper or baseline per file or folder, and the parts that they share."""
+"""Formulations and policies: one file or folder per paper or baseline, and the components that they share."""
 
 from importlib import import_module
 from importlib.util import find_spec
@@ -11,7 +11,7 @@ if __name__ != "hetopt.models":
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> ModuleType:
-        """``hetopt.models.oef`` without an import of its own."""
+        """Import a submodule on first access, e.g. ``hetopt.models.oef``."""
         if name.startswith("_") or find_spec(f"hetopt.models.{name}") is None:
             raise AttributeError(f"module 'hetopt.models' has no attribute {name!r}")
         return import_module(f"hetopt.models.{name}")

@@ -3,7 +3,7 @@
 Le, Sun, Chowdhury, Liu: AlloX: Compute Allocation in Hybrid Clusters, EuroSys 2020. A slot is a set of GPUs of one type
 that carries one job at a time. The job that is p-th from the end of its slot's queue delays itself and the p - 1 jobs
 behind it, so it adds p times its running time to the total: the problem is to assign jobs to (slot, p) at these costs.
-Jobs that hold GPUs are never preempted; jobs queued behind one wait until it is done.
+Jobs that hold GPUs are never preempted; jobs queued behind a running job wait until it is done.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scipy.optimize import linear_sum_assignment
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidInstance
-from hetopt.models.queues.choosing import unstoppable
+from hetopt.models.queues.gpu_pool import running_gangs_checked
 from hetopt.results.allocation import Plan
 from hetopt.results.certificate import Certificate
 
@@ -60,7 +60,7 @@ class AlloX:
     Raises
     ------
     InvalidInstance
-        Jobs have different demands; a job holds part of a gang, or GPUs on which it cannot run; see also
+        Jobs have different gang_sizes; a job holds part of a gang, or GPUs on which it cannot run; see also
         :func:`~hetopt.data.instance.present_entities`.
     """
 
@@ -112,20 +112,20 @@ def _jobs(instance: Instance) -> Entities:
 
 
 def _common_demand(entities: Entities) -> int:
-    demands = np.unique(entities.demand)
-    if len(demands) > 1:
+    gang_sizes = np.unique(entities.demand)
+    if len(gang_sizes) > 1:
         first = int(np.argmax(entities.demand != entities.demand[0]))
         raise InvalidInstance(
             f"AlloX needs jobs of one common demand, but jobs[{entities.names[0]!r}].demand is "
             f"{entities.demand[0]:g} and jobs[{entities.names[first]!r}].demand is {entities.demand[first]:g}"
         )
-    return int(demands[0])
+    return int(gang_sizes[0])
 
 
 def _slots(instance: Instance, entities: Entities, demand: int) -> tuple[NDArray[np.intp], Floats, NDArray[np.intp]]:
     """(GPU type, seconds until free, job that runs there or -1) of each slot; earliest free first within a type."""
     held = np.full(len(entities.names), -1, dtype=np.intp)
-    for e, ((k, _),) in unstoppable(entities, "AlloX").items():
+    for e, ((k, _),) in running_gangs_checked(entities, "AlloX").items():
         held[e] = k
     work = instance.job_array("work_left")
     kinds: list[int] = []
@@ -163,7 +163,7 @@ def _assigned(
 
 
 def _earlier_first(queues: list[list[int]], kind: NDArray[np.intp], ready: Floats, seconds: Floats) -> None:
-    """Among jobs of equal running times, let the first named start first; the cost does not change."""
+    """Order jobs of equal running times as in the instance; the cost does not change."""
     places: dict[bytes, list[tuple[float, int, int]]] = {}
     for slot, queue in enumerate(queues):
         start = float(ready[slot])
@@ -177,10 +177,11 @@ def _earlier_first(queues: list[list[int]], kind: NDArray[np.intp], ready: Float
 
 
 def _places(kind: NDArray[np.intp], n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """(slot, place from the end) of all columns that an optimum needs.
+    """(slot, position from the end) of all columns that an optimum needs.
 
-    In some optimum, of two slots of a type the one free earlier has at least as many jobs (else the head of the other
-    queue could move to its end), so the i-th slot of a type, counted from 0, has at most n / (i + 1) jobs.
+    There is an optimum in which, of two slots of a type, the one that is free earlier has at least as many jobs
+    (otherwise the head of the other queue could move to its end). So the i-th slot of a type, counted from 0, has at
+    most n / (i + 1) jobs.
     """
     rank = np.arange(len(kind)) - np.searchsorted(kind, kind)
     most = n // (rank + 1)

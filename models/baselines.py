@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from hetopt.data.entities import Entities, Floats, Kind, check_kind
 from hetopt.data.instance import Instance, present_entities
 from hetopt.formulations.formulation import Formulation
-from hetopt.models.fairness import SharingIncentive
-from hetopt.models.gavel.parts import TimeFraction
+from hetopt.models.fairness_components import SharingIncentive
+from hetopt.models.gavel.gavel_components import TimeFraction
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.compiled import capacity_violation
 from hetopt.results.allocation import Allocation, as_table
@@ -48,10 +48,10 @@ def by_rule(entities: Entities, share: ArrayLike, method: str, seconds: float) -
 
 @dataclass(frozen=True)
 class EqualSplit:
-    """Plain max-min: everyone gets the part weight / sum(weight) of every GPU type, [OEF, section 2.3.3].
+    """Equal division: each entity gets the fraction weight / sum(weight) of every GPU type, [OEF, section 2.3.3].
 
-    A job gets that part of the GPUs as time of its gang, at most all of its time: if the parts on the types sum to more
-    than 1, they are scaled down in proportion.
+    A job gets this fraction as time of its gang. If its time fractions on all types sum to more than 1, they are scaled
+    down in proportion.
 
     Parameters
     ----------
@@ -93,12 +93,12 @@ def equal_shares(entities: Entities) -> Floats:
 
 
 def equal_split() -> EqualSplit:
-    """Plain max-min: everyone gets the part weight / sum(weight) of every GPU type."""
+    """Equal division: each entity gets the fraction weight / sum(weight) of every GPU type."""
     return EqualSplit()
 
 
 def isolated() -> EqualSplit:
-    """Each of N jobs gets 1/N of every GPU type for itself, by weight: the reference of finish-time fairness."""
+    """Each of N jobs gets the fraction 1/N of every GPU type, by weight: the reference of finish-time fairness."""
     return EqualSplit(kind="jobs")
 
 
@@ -108,8 +108,9 @@ def efficiency_only() -> Formulation:
 
 
 def sharing_incentive_only() -> Formulation:
-    """The largest total rate if everyone gets at least the rate on an own part of the cluster.
+    """The largest total rate under the sharing incentive.
 
-    Gangs of jobs run at most all the time, also on their own part.
+    Each entity gets at least the rate of its own partition of the cluster. Gangs of jobs run at most all the time, also
+    on their partition.
     """
     return Formulation((TotalRate(), SharingIncentive(), TimeFraction()), title="Sharing incentive only")

@@ -1,7 +1,7 @@
-"""Competitive equilibrium from equal incomes: everyone has the same budget (times weight) and buys at market prices.
+"""Competitive equilibrium from equal incomes: entities with equal budgets (times weight) buy GPUs at market prices.
 
-Maximising sum_e weight[e] * log(rate[e]) under capacity gives exactly that market's outcome (Eisenberg and Gale, 1959):
-envy-free, Pareto efficient, and nobody below the rate on an own part of the cluster; the prices are the duals of the
+Maximising sum_e weight[e] * log(rate[e]) under capacity gives the equilibrium of this market (Eisenberg and Gale,
+1959). It is envy-free and Pareto-efficient and satisfies the sharing incentive. The prices are the duals of the
 capacity rows, and each tenant's GPUs cost its weight. Jobs have one more row: they run at most all the time.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from hetopt.formulations.formulation import Formulation
 from hetopt.models.concave import LogRate
-from hetopt.models.gavel.parts import TimeFraction
+from hetopt.models.gavel.gavel_components import TimeFraction
 
 __all__ = ["LogRate", "equal_budgets"]
 

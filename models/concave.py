@@ -68,19 +68,19 @@ class AlphaFair:
 
 @dataclass(frozen=True, eq=False)
 class ConcaveTerms:
-    """gain = constant + sum over ``who`` of size * shape(rate / unit).
+    """gain = constant + sum over ``active`` of size * shape(rate / unit).
 
     Entities that can use none of the available GPUs have no term, since it would always be minus infinity.
 
     Attributes
     ----------
-    who:
+    active:
         Positions of the r entities that have a term.
     size, unit:
         (r,) positive.
     """
 
-    who: NDArray[np.intp]
+    active: NDArray[np.intp]
     size: Floats
     unit: Floats
     constant: float = 0.0
@@ -102,24 +102,24 @@ class Concave(ArrayComponent):
     def add(self, block: Block, model: Model) -> Expression:
         """The nonlinear gain; no rows."""
         entities = model.entities
-        who = self.terms(entities).who.tolist()
+        active = self.terms(entities).active.tolist()
         start_inside(model)
-        if not who:
+        if not active:
             return model.weighted_shares(0.0)
-        return pyo.quicksum(self.printed(entities, e, model.rate[entities.names[e]]) for e in who)
+        return pyo.quicksum(self.printed(entities, e, model.rate[entities.names[e]]) for e in active)
 
     def rows(self, entities: Entities) -> Arrays:
         """The columns ``gain[e]`` below the shape."""
         terms = self.terms(entities)
-        r = len(terms.who)
+        r = len(terms.active)
         if not r:
             return Arrays(gain=np.zeros(entities.shape))
         where, none = np.arange(r), np.zeros(r)
         return Arrays(
             own_gain={"gain": terms.size},
             constant=terms.constant,
-            columns=(Columns("gain", [entities.names[e] for e in terms.who], lower=-np.inf),),
-            curves=(Curves("gain", 1.0, where, terms.who, self.shape, np.ones(r), terms.unit, none),),
+            columns=(Columns("gain", [entities.names[e] for e in terms.active], lower=-np.inf),),
+            curves=(Curves("gain", 1.0, where, terms.active, self.shape, np.ones(r), terms.unit, none),),
             size=float(terms.size.sum()),
         )
 
@@ -143,10 +143,10 @@ class LogRate(Concave):
     shape = AlphaFair(1)
 
     def terms(self, entities: Entities) -> ConcaveTerms:
-        """Terms of all entities, in units of the rate on an own part of the cluster."""
-        who = np.flatnonzero(entities.isolated_rate)
-        unit, weight = entities.isolated_rate[who], entities.weight[who]
-        return ConcaveTerms(who, weight, unit, float(weight @ np.log(unit)))
+        """Terms of all entities, in units of their isolated rates."""
+        active = np.flatnonzero(entities.isolated_rate)
+        unit, weight = entities.isolated_rate[active], entities.weight[active]
+        return ConcaveTerms(active, weight, unit, float(weight @ np.log(unit)))
 
     def printed(self, entities: Entities, e: int, rate: Expression) -> Expression:
         """Weight times log rate."""
@@ -166,10 +166,10 @@ class LogRate(Concave):
 
 @dataclass(frozen=True)
 class CompletionTime(Concave):
-    """Seconds until each job is done if shares stay constant: gain = -sum_e weight[e] * work_left[e] / rate[e].
+    """Seconds until each job completes if shares stay constant: gain = -sum_e weight[e] * work_left[e] / rate[e].
 
-    A convex cost, which [FFT, section 2.3] calls Gavel's minimum of the total JCT. Jobs without work left and jobs that
-    can use no GPU now have no term.
+    A convex cost: [FFT, section 2.3] calls this objective Gavel's minimum of the total JCT. Jobs without work left and
+    jobs that can use no GPU now have no term.
     """
 
     name: str = "completion_time"
@@ -177,11 +177,11 @@ class CompletionTime(Concave):
     shape = AlphaFair(2)
 
     def terms(self, entities: Entities) -> ConcaveTerms:
-        """Terms of jobs with work left, in units of the rate on an own part of the cluster."""
+        """Terms of jobs with work left, in units of their isolated rates."""
         work = entities.source.job_array("work_left")
-        who = np.flatnonzero((work > 0) & (entities.isolated_rate > 0))
-        unit = entities.isolated_rate[who]
-        return ConcaveTerms(who, entities.weight[who] * work[who] / unit, unit)
+        active = np.flatnonzero((work > 0) & (entities.isolated_rate > 0))
+        unit = entities.isolated_rate[active]
+        return ConcaveTerms(active, entities.weight[active] * work[active] / unit, unit)
 
     def printed(self, entities: Entities, e: int, rate: Expression) -> Expression:
         """Minus weight times work left over rate."""

@@ -20,7 +20,7 @@ from hetopt.results.allocation import Allocation
 
 
 @dataclass(frozen=True)
-class Trade:
+class GPUTrade:
     """``seller`` gives ``moved`` GPUs of type ``fast`` to ``buyer`` for ``moved * price`` GPUs of type ``slow``."""
 
     buyer: int
@@ -35,18 +35,18 @@ class Trade:
 class GandivaFair:
     """Trades between tenants in greedy order; every pair of GPU types is traded once.
 
-    Everyone begins with the part weight / sum(weight) of every GPU type. Between two types (each pair once, in order of
-    decreasing gap between two tenants' speedups):
+    Each tenant starts with the fraction weight / sum(weight) of every GPU type. Between two types (each pair once, in
+    order of decreasing gap between two tenants' speedups):
 
-    - the buyer is the tenant with the largest speedup on the fast type among those that still hold slow GPUs,
-    - the seller is the one with the smallest speedup among those that still hold fast GPUs,
-    - the price, in slow GPUs per fast GPU, is the second-highest speedup among those that hold slow GPUs; if that is
-      no more than the seller's speedup (only buyer and seller remain), it is the mean of both,
+    - the buyer is the tenant with the largest speedup on the fast type among the tenants that still hold slow GPUs,
+    - the seller is the tenant with the smallest speedup among the tenants that still hold fast GPUs,
+    - the price, in slow GPUs per fast GPU, is the second-highest speedup among the tenants that hold slow GPUs; if it
+      does not exceed the seller's speedup (only buyer and seller remain), it is the mean of both speedups,
     - they trade until one of them has no GPUs left to give.
 
-    The price lies between both speedups, so neither loses: every tenant keeps at least the rate of equal division. A
-    pair is not revisited, so two tenants may still gain by trading GPUs that a later pair moved. The policy is not
-    strategy-proof: sellers may gain by reporting larger speedups, buyers by reporting smaller ones.
+    The price lies between both speedups, so neither tenant loses: each keeps at least the rate of equal division. A
+    pair of types is traded once, so two tenants may still gain by trading GPUs that a later pair moved. The policy is
+    not strategy-proof: sellers may gain by reporting larger speedups, buyers by reporting smaller ones.
     """
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Allocation, None]:
@@ -55,11 +55,11 @@ class GandivaFair:
         share, _ = self.trades(instance)
         return by_rule(_tenants(instance), share, "trading", time.perf_counter() - began), None
 
-    def trades(self, instance: Instance) -> tuple[Floats, list[Trade]]:
+    def trades(self, instance: Instance) -> tuple[Floats, list[GPUTrade]]:
         """(n, k) final GPUs, and the trades in order; GPUs that are useless to their owner stay idle."""
         entities = _tenants(instance)
         share = np.outer(entities.weight / entities.weight.sum(), entities.capacity)
-        done: list[Trade] = []
+        done: list[GPUTrade] = []
         for slow, fast in _pairs(entities.speed):
             gain = _gain(entities.speed[:, slow], entities.speed[:, fast])
             while (trade := _next_trade(gain, share, slow, fast)) is not None:
@@ -79,9 +79,9 @@ def _gain(slow: Floats, fast: Floats) -> Floats:
 
 
 def _pairs(speed: Floats) -> list[tuple[int, int]]:
-    """Pairs (slow, fast) of types that some two tenants would exchange, the largest gap first.
+    """Pairs (slow, fast) of types that two tenants would exchange, the largest gap first.
 
-    The fast one of two types is faster for most tenants; in a tie it is the later one.
+    The fast type of a pair is the one that is faster for most tenants; in a tie the later one.
     """
     k = speed.shape[1]
     found: list[tuple[float, int, int]] = []
@@ -97,7 +97,7 @@ def _pairs(speed: Floats) -> list[tuple[int, int]]:
     return [(slow, fast) for _, slow, fast in sorted(found)]
 
 
-def _next_trade(gain: Floats, share: Floats, slow: int, fast: int) -> Trade | None:
+def _next_trade(gain: Floats, share: Floats, slow: int, fast: int) -> GPUTrade | None:
     """The next trade by the rule, or None if no trade is beneficial."""
     buyers = np.flatnonzero((share[:, slow] > 0) & ~np.isnan(gain))
     sellers = np.flatnonzero((share[:, fast] > 0) & ~np.isnan(gain))
@@ -108,7 +108,7 @@ def _next_trade(gain: Floats, share: Floats, slow: int, fast: int) -> Trade | No
         return None
     price = _price(gain, buyers[buyers != buyer], buyer, seller)
     moved = share[seller, fast] if price == 0 else min(share[seller, fast], share[buyer, slow] / price)
-    return Trade(buyer, seller, slow, fast, price, float(moved))
+    return GPUTrade(buyer, seller, slow, fast, price, float(moved))
 
 
 def _price(gain: Floats, others: NDArray[np.intp], buyer: int, seller: int) -> float:
@@ -121,7 +121,7 @@ def _price(gain: Floats, others: NDArray[np.intp], buyer: int, seller: int) -> f
     return float(max(finite.max(initial=0.0), gain[seller]))
 
 
-def _carry_out(trade: Trade, share: Floats) -> None:
+def _carry_out(trade: GPUTrade, share: Floats) -> None:
     """Move the GPUs; a tenant that gives all its GPUs is left with exactly 0."""
     buyer, seller, slow, fast = trade.buyer, trade.seller, trade.slow, trade.fast
     paid = trade.moved * trade.price

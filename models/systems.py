@@ -1,6 +1,6 @@
 """The papers' complete schedulers: each policy with its rounds, rounding and placement.
 
-If a paper does not specify the length of a round or the placement, a comment names the choice.
+Where a paper does not specify the length of a round or the placement, a comment states the choice made here.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PLACERS: Mapping[str, Placer] = FrozenDict(
         "first-free": FirstFree(),
     }
 )
-"""Name in settings of systems -> placement on servers: FFT's, OEF's, Tiresias', and the first free GPUs."""
+"""Name in settings of systems -> placer: those of FFT, OEF and Tiresias, and the first free GPUs."""
 
 
 OWN_PLACERS = PluginGroup("placer", "hetopt.placers", ("plan", "instance"))
@@ -52,7 +52,7 @@ OWN_PLACERS = PluginGroup("placer", "hetopt.placers", ("plan", "instance"))
 def fft(round_seconds: float = 300.0, restart_seconds: float = 0.0, placer: str = "hierarchical") -> System:
     """FFT: its integer program each round, and its hierarchical placement [FFT, sections 4.2, 4.3].
 
-    ``placer`` is one of :data:`PLACERS`, or ``module:Name`` of one of your own.
+    ``placer`` is a name in :data:`PLACERS`, or ``module:Name`` of a user's placer.
     """
     return System(FFT(round_seconds, restart_seconds), placer=_placer(placer))
 
@@ -63,7 +63,7 @@ def _placer(name: str) -> Placer:
     if isinstance(name, str) and ":" in name:
         own: Placer = OWN_PLACERS.make(name, {})
         return own
-    raise InvalidOption(f"placer is {name!r}; {choices(str(name), PLACERS)}; module:Name works for one of your own")
+    raise InvalidOption(f"placer is {name!r}; {choices(str(name), PLACERS)}; module:Name works for your own placer")
 
 
 def _gavel(policy: Formulation, round_seconds: float) -> System:
@@ -111,7 +111,7 @@ def gandiva_fair(round_seconds: float = OEF_ROUND, placer: str = OEF_PLACER, mix
 
 
 def equal_split_tenants(round_seconds: float = OEF_ROUND, placer: str = OEF_PLACER, mix: bool = False) -> System:
-    """The same part of every GPU type for every tenant, which OEF calls max-min [OEF, section 2.3.3]."""
+    """Equal division of every GPU type among tenants, which OEF calls max-min [OEF, section 2.3.3]."""
     return _shared(equal_split(), round_seconds, placer, mix)
 
 
@@ -140,5 +140,5 @@ def allox() -> System:
 
 
 def isolated() -> System:
-    """Every job alone on its part 1/N of each GPU type, as a rate: the reference of finish-time fairness."""
+    """Every job on its own fraction 1/N of each GPU type, as a rate: the reference of finish-time fairness."""
     return System(equal_split_of_jobs(), fluid=True)

@@ -17,7 +17,7 @@ from hetopt.executor.queue import form_of
 from hetopt.executor.starting import driving
 from hetopt.executor.store import StateStore
 from hetopt.executor.terms import Terms
-from hetopt.models.hadare.unmeasured import estimated
+from hetopt.models.hadare.corrected_throughput import estimated
 
 
 class Puppet:

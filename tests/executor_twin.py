@@ -20,7 +20,7 @@ from hetopt.executor.starting import driving
 from hetopt.executor.store import StateStore
 from hetopt.executor.switching import starting, stopping
 from hetopt.executor.terms import Terms
-from hetopt.models.hadare.unmeasured import estimated
+from hetopt.models.hadare.corrected_throughput import estimated
 from hetopt.simulation.overheads import Overheads
 from hetopt.simulation.simulator import simulate
 

@@ -29,7 +29,7 @@ from hetopt.executor.engines.engine import Engine, EngineDown
 from hetopt.executor.engines.slots import read_slots
 from hetopt.executor.engines.slurm import SlurmEngine
 from hetopt.executor.store import StateStore
-from hetopt.models.hadare.unmeasured import estimated
+from hetopt.models.hadare.corrected_throughput import estimated
 from hetopt.results.allocation import Plan
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import hetopt
 from hetopt.formulations.formulation import Formulation
 from hetopt.models import gavel
-from hetopt.models.gavel.interior import FEW
+from hetopt.models.gavel.gavel_methods import FEW
 
 POLICIES: dict[str, Callable[[], Formulation]] = {
     "max_min": gavel.max_min_fairness,

@@ -9,9 +9,8 @@ from fractions import Fraction
 from itertools import product
 
 from hetopt import Instance, Job
-from hetopt.models.hadar import Problem
-from hetopt.models.hadar.market import Market, ServerSeats
-from hetopt.models.hadar.offers import Bid, find_offer
+from hetopt.models.hadar import OfflineProblem
+from hetopt.models.hadar.round_market import Bid, GPUMarket, ServerGPUs, find_offer
 from hetopt.models.hadar.utilities import EffectiveThroughput, utility_of
 from hetopt.proofs.hadar.slot_cases import SECONDS, SlotCase, SlotJob
 from hetopt.tolerances import PROVEN, WORK
@@ -27,9 +26,9 @@ def cells(instance: Instance) -> list[tuple[str, str, int]]:
     ]
 
 
-def problem_of(case: SlotCase) -> Problem:
+def problem_of(case: SlotCase) -> OfflineProblem:
     """A case of the ledger as the offline problem of the library."""
-    return Problem.of(case.instance, case.slots, float(SECONDS))
+    return OfflineProblem.of(case.instance, case.slots, float(SECONDS))
 
 
 def in_one_slot(worth: Sequence[Fraction], gpus: int) -> SlotCase:
@@ -93,7 +92,7 @@ def _joint(options: list[list[tuple[Hosts, Fraction]]], room: Hosts) -> set[tupl
     return found
 
 
-def plain_offers(market: Market, bid: Bid) -> list[tuple[float, bool, int, ServerSeats]]:
+def plain_offers(market: GPUMarket, bid: Bid) -> list[tuple[float, bool, int, ServerGPUs]]:
     """(payoff, whether it stays, servers, seats) of every way to seat the gang on free GPUs."""
     places = [(h, k) for h, row in enumerate(market.free) for k, n in enumerate(row) if n]
     found = []
@@ -113,7 +112,7 @@ def plain_offers(market: Market, bid: Bid) -> list[tuple[float, bool, int, Serve
     return found
 
 
-def plain_selection(market: Market, bids: Sequence[Bid]) -> float:
+def plain_selection(market: GPUMarket, bids: Sequence[Bid]) -> float:
     """The largest sum of payoffs over all take-or-skip decisions in this order; each job takes its best GPUs."""
     if not bids:
         return 0.0
@@ -122,7 +121,7 @@ def plain_selection(market: Market, bids: Sequence[Bid]) -> float:
     if offer is None or offer.payoff <= 0:
         return skipped
     after = market.copy()
-    after.take(offer.seats)
+    after.take(offer.gpus)
     return max(skipped, offer.payoff + plain_selection(after, bids[1:]))
 
 

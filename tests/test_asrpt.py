@@ -19,14 +19,14 @@ from hetopt.models.asrpt import (
     ASRPT,
     SPJF,
     SPWF,
+    ListPolicy,
     LocalSearch,
-    Ordered,
     Synchronous,
     WCSDuration,
     WCSSubTime,
     WCSWorkload,
 )
-from hetopt.models.asrpt.policies import NonPreemptivePolicy
+from hetopt.models.asrpt.asrpt_policies import NonPreemptivePolicy
 from hetopt.proofs.strategies import staged_jobs
 from hetopt.simulation.environment import Environment
 from hetopt.simulation.server_changes import ServerChange
@@ -115,7 +115,7 @@ def test_baselines(instance: Instance, key: Any, conserving: bool) -> None:
     moments = [t for ran in machines.ran.values() for t in (ran.start, ran.end)]
     gaps = [abs(float(a - b)) for a in moments for b in moments if a != b]
     assume(not gaps or min(gaps) > EQUAL)
-    same(hetopt.simulate(Ordered(key=key, conserving=conserving), instance), machines)
+    same(hetopt.simulate(ListPolicy(key=key, conserving=conserving), instance), machines)
 
 
 class Asked:
@@ -265,7 +265,7 @@ def test_a_job_that_never_fits_stalls_and_is_named() -> None:
         hetopt.simulate(WCSSubTime(), Instance(cluster, jobs=jobs))
 
 
-class Twice(Ordered):
+class Twice(ListPolicy):
     """Starts the same job again."""
 
     def online(self, instance: Instance) -> Any:
@@ -286,11 +286,19 @@ def test_what_the_scheduler_says_is_checked() -> None:
     [
         (lambda: ASRPT(delay=-1), InvalidOption, "ASRPT.delay is -1"),
         (lambda: ASRPT(comm_heavy=0.5), InvalidOption, "ASRPT.comm_heavy is 0.5; it must be a finite number >= 1"),
-        (lambda: ASRPT(mapper=LocalSearch), InvalidOption, "mapper is the class LocalSearch; give one of it"),  # type: ignore[arg-type]
-        (lambda: ASRPT(mapper="local"), InvalidOption, "is 'local', which is no mapper; hetopt.registry.make_mapper"),  # type: ignore[arg-type]
-        (lambda: SPJF(predictor=3), InvalidOption, "SPJF.predictor is 3, which is no predictor"),  # type: ignore[arg-type]
-        (lambda: Ordered(key="size"), InvalidOption, "Ordered.key is 'size'; it must be one of duration, workload"),  # type: ignore[arg-type]
-        (lambda: Ordered(conserving=1), InvalidOption, "Ordered.conserving is 1; it must be True or False"),  # type: ignore[arg-type]
+        (lambda: ASRPT(mapper=LocalSearch), InvalidOption, "mapper is the class LocalSearch; it must be an instance"),  # type: ignore[arg-type]
+        (
+            lambda: ASRPT(mapper="local"),
+            InvalidOption,
+            "is 'local', which is not a mapper; hetopt.registry.make_mapper",
+        ),  # type: ignore[arg-type]
+        (lambda: SPJF(predictor=3), InvalidOption, "SPJF.predictor is 3, which is not a predictor"),  # type: ignore[arg-type]
+        (
+            lambda: ListPolicy(key="size"),
+            InvalidOption,
+            "ListPolicy.key is 'size'; known: duration, submission, workload",
+        ),  # type: ignore[arg-type]
+        (lambda: ListPolicy(conserving=1), InvalidOption, "ListPolicy.conserving is 1; it must be True or False"),  # type: ignore[arg-type]
     ],
 )
 def test_settings_out_of_range(make: Any, error: Any, message: str) -> None:
@@ -316,7 +324,7 @@ class Says:
 @pytest.mark.parametrize("policy", [ASRPT, SPJF])
 def test_a_prediction_is_a_number_of_iterations(policy: Any, value: float) -> None:
     instance = Instance(Cluster.of({"GPU": 1}), jobs=(Job("j", {"GPU": 1.0}, 5),))
-    with pytest.raises(InvalidOption, match=f"the predictor says {value} for job 'j'; it must be a finite number"):
+    with pytest.raises(InvalidOption, match=f"the predictor returned {value} for job 'j'; it must be a finite number"):
         hetopt.simulate(policy(Says(value)), instance)
 
 
@@ -325,7 +333,7 @@ def test_a_prediction_is_one_number(answer: Any) -> None:
     instance = Instance(Cluster.of({"GPU": 1}), jobs=(Job("j", {"GPU": 1.0}, 5),))
     said = Says(0)
     object.__setattr__(said, "predict", lambda _: answer)
-    with pytest.raises(InvalidOption, match=r"the predictor says .* for one job; it must be one number"):
+    with pytest.raises(InvalidOption, match=r"the predictor returned .* for one job; it must be one number"):
         hetopt.simulate(ASRPT(said), instance)
     object.__setattr__(said, "learner", lambda: 3)
     with pytest.raises(InvalidOption, match=r"Says.learner\(\) is 3, which cannot predict"):

@@ -13,7 +13,7 @@ import pytest
 import hetopt
 from hetopt import auditing
 from hetopt.models import oef
-from hetopt.models.fairness import EnvyFree
+from hetopt.models.fairness_components import EnvyFree
 from hetopt.models.objectives import TotalRate
 from hetopt.tolerances import EQUAL
 

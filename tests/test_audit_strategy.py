@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import hetopt
 from hetopt import auditing
 from hetopt.auditing.misreports import direction
-from hetopt.models import oef, switching
-from hetopt.models.fairness import EqualRates
-from hetopt.models.objectives import TotalRate
+from hetopt.models import oef
+from hetopt.models.fairness_components import EqualRates
+from hetopt.models.objectives import SwitchingCost, TotalRate
 from hetopt.proofs.strategies import job_instances, tenant_instances
 from hetopt.tolerances import EQUAL
 
@@ -267,7 +267,7 @@ def test_what_is_held_stays_with_the_true_job_type():
     instance = market(held=[[0, 1], [1, 0]])
     told = auditing.ReportGenerator(instance, "tenants").apply(auditing.Report("job type", {}, (1.0, 3.0), 0))
     assert told.entities().held.tolist() == [[0, 1], [0, 0], [1, 0]]
-    policy = oef.noncooperative() + switching.SwitchingCost(0.5)
+    policy = oef.noncooperative() + SwitchingCost(0.5)
     assert sum(auditing.strategy_proof(instance, policy, kinds=("job type",), budget=20).searched.values()) == 19
 
 

@@ -13,8 +13,8 @@ import pytest
 
 import hetopt
 from hetopt.models import fft, gandiva_fair, gavel, oef
-from hetopt.models.fairness import EnvyFree
-from hetopt.models.switching import SwitchingCost
+from hetopt.models.fairness_components import EnvyFree
+from hetopt.models.objectives import SwitchingCost
 
 TENANTS = hetopt.Instance.from_speedups([[1, 2], [1, 5]], capacity=[1, 1])
 JOBS = hetopt.Instance.from_jobs([[8, 1], [8, 1]], demand=[1, 1], work=[16, 16], capacity=[1, 1])

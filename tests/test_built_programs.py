@@ -16,8 +16,8 @@ from hetopt.models import hadar
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.models.asrpt.minimum_alpha import MinimumAlpha
 from hetopt.models.asrpt.minimum_cut import MinimumCut
-from hetopt.models.hadar.one_offer import offer_model
-from hetopt.models.hadar.schedules import schedules
+from hetopt.models.hadar.job_schedules import schedules
+from hetopt.models.hadar.round_market import offer_model
 from hetopt.proofs.strategies import mixed_instances
 from hetopt.stages.iteration_time import Asynchronous
 from hetopt.stages.job_graph import AllReduce
@@ -38,7 +38,7 @@ def handed_over(model: Any, solver: str) -> float:
 @settings(max_examples=15)
 @given(instance=mixed_instances(jobs=(1, 3), memory=True), slots=st.integers(1, 3))
 def test_p1_and_p2(solver: str, instance: Instance, slots: int) -> None:
-    problem = hadar.Problem.of(instance, slots, 1.0)
+    problem = hadar.OfflineProblem.of(instance, slots, 1.0)
     every = [priced.schedule for j in range(len(instance.jobs)) for priced in schedules(problem, j)]
     wanted = pytest.approx(hadar.Enumerated()(problem).utility, rel=TRUSTED, abs=TRUSTED)
     if (problem.first < slots).any():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import hetopt
 from hetopt.models import baselines, ceei, oef
-from hetopt.models.fairness import envy
+from hetopt.models.fairness_components import envy
 from hetopt.proofs.strategies import job_instances, tenant_instances
 from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN
 

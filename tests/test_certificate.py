@@ -14,9 +14,8 @@ from programs import Whole
 import hetopt
 from hetopt.formulations.formulation import Formulation
 from hetopt.models import ceei, oef
-from hetopt.models.fairness import EnvyFree, EqualRates
-from hetopt.models.objectives import TotalRate
-from hetopt.models.switching import SwitchingCost
+from hetopt.models.fairness_components import EnvyFree, EqualRates
+from hetopt.models.objectives import SwitchingCost, TotalRate
 from hetopt.programs.compiled import capacity_violation
 from hetopt.proofs.strategies import tenant_instances
 from hetopt.tolerances import EQUAL, TRUSTED, scale

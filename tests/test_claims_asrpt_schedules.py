@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ledger_cases import cases
 
-from hetopt.models.asrpt.virtual_machine import VirtualMachine
+from hetopt.models.asrpt.non_preemptive import VirtualMachine
 from hetopt.proofs.asrpt import claims, lemmas, queue_order
 from hetopt.proofs.asrpt.scheduling_cases import (
     PlacedRun,

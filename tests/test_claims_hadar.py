@@ -15,7 +15,7 @@ from ledger_cases import cases, stored_case
 
 from hetopt import NotSolved
 from hetopt.models import hadar
-from hetopt.models.hadar.schedules import schedules as library_schedules
+from hetopt.models.hadar.job_schedules import schedules as library_schedules
 from hetopt.proofs.hadar import (
     admission_prices,
     algorithm_2,

@@ -15,8 +15,13 @@ from ledger_cases import cases, stored_case
 import hetopt
 from hetopt import NotSolved
 from hetopt.models import hadar
-from hetopt.models.hadar.prices import step_factor
-from hetopt.proofs.hadar import admission_prices, claims, competitive_ratio, price_functions
+from hetopt.models.hadar.price_functions import step_factor
+from hetopt.proofs.hadar import (
+    admission_prices,
+    claims,
+    competitive_ratio,
+    price_functions,
+)
 from hetopt.proofs.hadar.price_functions import runs
 from hetopt.proofs.hadar.slot_cases import SlotCase, case_of, slot_space
 from hetopt.proofs.ledger.counterexample_files import stored_names

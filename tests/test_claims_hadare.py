@@ -18,8 +18,15 @@ from ledger_cases import cases, stored_case
 import hetopt
 from hetopt import InvalidOption, instances
 from hetopt.models import gavel, hadar, hadare
-from hetopt.models.hadare.policy import HadarE
-from hetopt.proofs.hadar import busy_nodes, claims, copy_ids, copy_utilisation, heterogeneity_table, motivating_example
+from hetopt.models.hadare.hadare_policy import HadarE
+from hetopt.proofs.hadar import (
+    busy_nodes,
+    claims,
+    copy_ids,
+    copy_utilisation,
+    heterogeneity_table,
+    motivating_example,
+)
 from hetopt.proofs.hadar.copy_cases import CopyCase, copy_space
 from hetopt.proofs.ledger.space import integers
 from hetopt.tolerances import EQUAL, PROVEN

@@ -17,7 +17,7 @@ from hetopt.auditing import adjacent_types, envy_free, pareto_efficient, sharing
 from hetopt.decisions.rounders import PrintedWholeGPUs
 from hetopt.models import baselines, gavel, oef
 from hetopt.models.gandiva_fair import GandivaFair
-from hetopt.models.gavel.parts import TimeFraction
+from hetopt.models.gavel.gavel_components import TimeFraction
 from hetopt.proofs.ledger.claim import Finding
 from hetopt.proofs.oef import (
     adjacency,

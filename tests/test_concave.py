@@ -16,10 +16,9 @@ from hetopt.errors import InvalidInstance, NotLinear
 from hetopt.formulations.formulation import Formulation
 from hetopt.models import ceei, gavel
 from hetopt.models.concave import AlphaFair, CompletionTime, Concave, LogRate
-from hetopt.models.fairness import EnvyFree
-from hetopt.models.gavel.parts import TimeFraction, _Least
-from hetopt.models.objectives import LinearGain
-from hetopt.models.switching import SwitchingCost
+from hetopt.models.fairness_components import EnvyFree
+from hetopt.models.gavel.gavel_components import MaxMinRate, TimeFraction
+from hetopt.models.objectives import LinearGain, SwitchingCost
 from hetopt.proofs.strategies import job_instances, tenant_instances, with_held
 from hetopt.tolerances import EQUAL, FEASIBILITY, GAP, NUDGE, scale
 
@@ -44,7 +43,7 @@ def test_shapes_are_what_they_say(alpha: float, size: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("base", "methods"), [(Concave, ("terms", "printed")), (_Least, ("base",)), (LinearGain, ("coefficients",))]
+    ("base", "methods"), [(Concave, ("terms", "printed")), (MaxMinRate, ("base",)), (LinearGain, ("coefficients",))]
 )
 def test_a_part_that_leaves_out_its_own_method_cannot_be_made(base: type, methods: tuple[str, ...]) -> None:
     """It is refused where it is made, not where it is first solved."""

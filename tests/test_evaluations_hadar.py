@@ -12,7 +12,7 @@ from evaluation_cases import Made
 from hetopt import instances
 from hetopt.experiments.folder import instance_of
 from hetopt.experiments.paper_claims import LAB, MIXES
-from hetopt.models.hadar.workload import from_trace
+from hetopt.models.hadar.hadar_workload import from_trace
 from hetopt.proofs.evaluations import hadar_evaluation
 from hetopt.proofs.evaluations.evaluation import EvaluationPart, EvaluationScale
 from hetopt.proofs.evaluations.hadar_evaluation import BEST, LATENCIES, SLOTS

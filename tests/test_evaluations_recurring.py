@@ -21,7 +21,7 @@ from hetopt.experiments.folder import instance_of
 from hetopt.experiments.store import Store
 from hetopt.experiments.workload import Workload, workload_of
 from hetopt.models.asrpt import ASRPT, SPJF, networks
-from hetopt.models.asrpt.workload import Networks, with_networks
+from hetopt.models.asrpt.asrpt_workload import GroupNetworks, with_networks
 from hetopt.prediction.averages import GroupMean
 from hetopt.prediction.forest import RandomForest
 from hetopt.prediction.predictors import Experienced, Perfect
@@ -154,7 +154,11 @@ def test_any_predictor_can_be_used() -> None:
         (lambda: replace(SMALL, servers=251), InvalidOption, "Recurring.servers is 251; .* from 1 to 250"),
         (lambda: workload_of({"made_by": "hetopt.nowhere:It"}), InvalidInstance, "no workload can be made of"),
         (lambda: workload_of({"colour": "red"}), InvalidInstance, "no workload can be made of.*colour"),
-        (lambda: Networks({}).jobs(PAILike().table(1)), InvalidInstance, "job 'j1' is of group 'g1', for which no"),
+        (
+            lambda: GroupNetworks({}).jobs(PAILike().table(1)),
+            InvalidInstance,
+            "job 'j1' is of group 'g1', for which no",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(wrong: Any, error: type[HetoptError], message: str) -> None:

@@ -19,7 +19,7 @@ import hetopt.instances
 from hetopt.data.rationals import rational
 from hetopt.errors import InvalidOption, NotSolved
 from hetopt.formulations.formulation import Formulation
-from hetopt.models.fairness import EnvyFree, EqualRates
+from hetopt.models.fairness_components import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.linear import LinearProgram, Objective
 from hetopt.programs.point import AT_LOWER, BASIC

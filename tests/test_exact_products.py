@@ -13,7 +13,7 @@ from hetopt.auditing import holdings
 from hetopt.data.rationals import rational
 from hetopt.formulations.formulation import Formulation
 from hetopt.models import baselines, gavel
-from hetopt.models.fairness import EnvyFree, EqualRates
+from hetopt.models.fairness_components import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
 from hetopt.tolerances import RATIONAL_DENOMINATOR
 

@@ -21,7 +21,7 @@ from hetopt.executor.queue import cancel, submit
 from hetopt.executor.starting import driving
 from hetopt.executor.store import EVENTS, StateStore
 from hetopt.executor.terms import Terms
-from hetopt.models.hadare.unmeasured import estimated
+from hetopt.models.hadare.corrected_throughput import estimated
 
 
 class Moody:

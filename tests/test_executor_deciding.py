@@ -28,7 +28,7 @@ from hetopt.executor.tending import Tender
 from hetopt.executor.terms import Terms
 from hetopt.models.fft import FFT, Switching
 from hetopt.models.hadare import HadarE
-from hetopt.models.hadare.unmeasured import estimated
+from hetopt.models.hadare.corrected_throughput import estimated
 from hetopt.registry import policy_names, system_names
 
 RATES = {"K80": 1.0, "P100": 2.5, "V100": 6.0}

@@ -25,7 +25,7 @@ from hetopt.executor.queue import drain, submit
 from hetopt.executor.starting import driving
 from hetopt.executor.store import StateStore
 from hetopt.executor.terms import Terms
-from hetopt.models.hadare.unmeasured import estimated
+from hetopt.models.hadare.corrected_throughput import estimated
 
 PATIENCE = 300.0
 """Seconds; the first use of a GPU may take long."""

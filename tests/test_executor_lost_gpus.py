@@ -25,7 +25,7 @@ from hetopt.executor.leases import StopReason
 from hetopt.executor.queue import cancel, submit
 from hetopt.executor.starting import driving
 from hetopt.executor.store import StateStore
-from hetopt.models.hadare.unmeasured import estimated
+from hetopt.models.hadare.corrected_throughput import estimated
 
 PATIENCE = 60.0
 """Seconds; the machine may have other work."""

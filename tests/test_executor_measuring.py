@@ -25,7 +25,7 @@ from hetopt.executor.speeds import read_speeds
 from hetopt.executor.starting import driving
 from hetopt.executor.store import StateStore
 from hetopt.metrics import summary
-from hetopt.models.hadare.unmeasured import estimated
+from hetopt.models.hadare.corrected_throughput import estimated
 from hetopt.simulation.simulator import simulate
 
 PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "run-a-lab.md"

@@ -22,7 +22,7 @@ from hetopt.executor.reconciling import free_seats
 from hetopt.executor.starting import driving
 from hetopt.executor.store import StateStore
 from hetopt.executor.surveying import Survey
-from hetopt.models.hadare.unmeasured import estimated
+from hetopt.models.hadare.corrected_throughput import estimated
 
 
 class Host:

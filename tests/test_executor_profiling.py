@@ -16,7 +16,7 @@ from hetopt.executor import tables
 from hetopt.executor.engines.nvidia import type_name
 from hetopt.executor.queue import cancel, submit
 from hetopt.executor.speeds import read_speeds
-from hetopt.models.hadare.unmeasured import estimated
+from hetopt.models.hadare.corrected_throughput import estimated
 
 Make = Callable[..., Stage]
 

@@ -22,7 +22,7 @@ import hetopt
 from hetopt.errors import InvalidFormulation, InvalidOption, NotLinear, UnusableFile
 from hetopt.formulations.formulation import Formulation
 from hetopt.models.concave import LogRate
-from hetopt.models.fairness import EnvyFree, EqualRates
+from hetopt.models.fairness_components import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.linear import LinearProgram, Objective
 from hetopt.programs.names import from_lp_name, from_mps_name, lp_name, mps_name

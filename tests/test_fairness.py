@@ -11,7 +11,7 @@ import hetopt
 from hetopt import Entities, Instance
 from hetopt.formulations.formulation import Formulation
 from hetopt.models import oef
-from hetopt.models.fairness import EnvyFree, EqualRates, SharingIncentive, envy, pair, place
+from hetopt.models.fairness_components import EnvyFree, EqualRates, SharingIncentive, envy, pair, place
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.arrays import RowFamily
 from hetopt.programs.linear import Cuts

@@ -18,8 +18,8 @@ import hetopt
 from hetopt.errors import InvalidFormulation, NotSolved
 from hetopt.formulations.formulation import Formulation
 from hetopt.models import fft
-from hetopt.models.fairness import EnvyFree, SharingIncentive
-from hetopt.models.gavel.policies import TimeFraction
+from hetopt.models.fairness_components import EnvyFree, SharingIncentive
+from hetopt.models.gavel.gavel_policies import TimeFraction
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.model import Component
 from hetopt.proofs.strategies import job_instances

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 import hetopt
 from hetopt import Instance, Options
 from hetopt.models.fft import FFT
-from hetopt.models.fft.parts import AgeCost, OneType
-from hetopt.models.fft.round import most_gpus, packed
-from hetopt.models.switching import SwitchingCost
+from hetopt.models.fft.fft_components import AgeCost, OneType
+from hetopt.models.fft.fft_method import most_gpus, packed
+from hetopt.models.objectives import SwitchingCost
 from hetopt.proofs.strategies import job_instances
 from hetopt.solving.methods import method_for
 

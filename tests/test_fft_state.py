@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import hetopt
 from hetopt.errors import InvalidInstance
 from hetopt.models import fft
-from hetopt.models.fft.ties import settled
+from hetopt.models.fft.tie_breaking import settled
 from hetopt.proofs.strategies import job_instances
 from hetopt.tolerances import EQUAL, PROVEN
 

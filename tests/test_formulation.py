@@ -15,10 +15,9 @@ import hetopt
 from hetopt.errors import InvalidFormulation
 from hetopt.formulations.formulation import Formulation
 from hetopt.models import oef
-from hetopt.models.fairness import EnvyFree, EqualRates, SharingIncentive
-from hetopt.models.objectives import TotalRate
+from hetopt.models.fairness_components import EnvyFree, EqualRates, SharingIncentive
+from hetopt.models.objectives import SwitchingCost, TotalRate
 from hetopt.models.oef import SortedTypes
-from hetopt.models.switching import SwitchingCost
 from hetopt.proofs.strategies import job_instances, tenant_instances, with_held
 from hetopt.tolerances import EQUAL
 

@@ -12,8 +12,8 @@ from scipy.optimize import linprog
 import hetopt
 from hetopt.errors import InvalidFormulation, InvalidInstance, InvalidOption, NotSolved
 from hetopt.models import gavel
-from hetopt.models.fairness import EnvyFree, SharingIncentive
-from hetopt.models.switching import SwitchingCost
+from hetopt.models.fairness_components import EnvyFree, SharingIncentive
+from hetopt.models.objectives import SwitchingCost
 from hetopt.proofs.strategies import job_instances, ratios, tenant_instances
 from hetopt.tolerances import EQUAL, FEASIBILITY, GAP, PROVEN
 

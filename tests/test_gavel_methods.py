@@ -11,11 +11,10 @@ from gavel_oracles import POLICIES, many
 import hetopt
 from hetopt.data.entities import Floats
 from hetopt.formulations.formulation import Formulation
-from hetopt.models import ceei, interior
+from hetopt.models import ceei, interior_point
 from hetopt.models.concave import CompletionTime, LogRate
-from hetopt.models.gavel.parts import LeastRatio, TimeFraction
-from hetopt.models.objectives import WeightedRate
-from hetopt.models.switching import SwitchingCost
+from hetopt.models.gavel.gavel_components import LeastRatio, TimeFraction
+from hetopt.models.objectives import SwitchingCost, WeightedRate
 from hetopt.programs.model import Component
 from hetopt.solving.methods import method_for
 from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN
@@ -49,13 +48,13 @@ def test_interior_points_prove_their_result_however_a_machine_rounds(
     policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another processor sums the matrix of a step in another order: its last digits are anybody's."""
-    draw, matrix, spacing = np.random.default_rng(1), interior._Newton.matrix, np.finfo(float).eps
+    draw, matrix, spacing = np.random.default_rng(1), interior_point._Newton.matrix, np.finfo(float).eps
 
-    def rounded(self: interior._Newton) -> Floats:
+    def rounded(self: interior_point._Newton) -> Floats:
         exact = matrix(self)
         return np.asarray(exact * (1 + draw.uniform(-spacing, spacing, exact.shape)))
 
-    monkeypatch.setattr(interior._Newton, "matrix", rounded)
+    monkeypatch.setattr(interior_point._Newton, "matrix", rounded)
     for seed in range(1, 9):
         for _ in range(2):
             assert hetopt.solve(POLICIES[policy](), many(seed)).certificate.method == "interior points"

@@ -13,15 +13,13 @@ from hypothesis import strategies as st
 import hetopt
 from hetopt import Cluster, Instance, InvalidOption, Job, NotSolved, Server
 from hetopt.models import hadar
-from hetopt.models.hadar.bids import Terms, appraise, opened, serial_seconds
-from hetopt.models.hadar.market import Market
-from hetopt.models.hadar.offers import Bid, find_offer
-from hetopt.models.hadar.one_offer import offer_model
-from hetopt.models.hadar.selection import _Search, take_all
+from hetopt.models.hadar.appraisal import RoundSettings, appraise, open_market, serial_seconds
+from hetopt.models.hadar.job_selection import _Recursion, take_all
+from hetopt.models.hadar.round_market import Bid, GPUMarket, find_offer, offer_model
 from hetopt.proofs.strategies import mixed_instances
 from hetopt.tolerances import EQUAL, PROVEN, scale
 
-Round = tuple[Market, list[Bid]]
+Round = tuple[GPUMarket, list[Bid]]
 
 
 @st.composite
@@ -30,17 +28,17 @@ def rounds(draw: st.DrawFn, *, jobs: tuple[int, int] = (1, 1), most_demand: int 
     instance = draw(mixed_instances(jobs=jobs, servers=(1, servers), most_demand=most_demand, latest=0, memory=True))
     entities = instance.entities("jobs")
     talk, whole = draw(st.sampled_from([0.0, 0.01, 0.3])), draw(st.booleans())
-    terms = Terms(2.0, draw(st.sampled_from([0.0, 1.0])), talk, whole, hadar.EffectiveThroughput())
+    settings = RoundSettings(2.0, draw(st.sampled_from([0.0, 1.0])), talk, whole, hadar.EffectiveThroughput())
     horizon = serial_seconds(instance, entities)
-    market, _ = opened(instance, entities, terms, {})
+    market, _ = open_market(instance, entities, settings, {})
     busy = [(h, k, draw(st.integers(0, n))) for h, row in enumerate(market.free) for k, n in enumerate(row) if n]
     market.take(tuple(seat for seat in busy if seat[2]))
     now = {}
     for j, job in enumerate(instance.jobs):
-        ways = plain_offers(market, appraise(instance, entities, terms, {}, horizon)[j].bid)
+        ways = plain_offers(market, appraise(instance, entities, settings, {}, horizon)[j].bid)
         if ways and draw(st.booleans()):
             now[job.name] = draw(st.sampled_from([seats for *_, seats in ways]))
-    return market, [a.bid for a in appraise(instance, entities, terms, now, horizon)]
+    return market, [a.bid for a in appraise(instance, entities, settings, now, horizon)]
 
 
 @given(rounds())
@@ -53,9 +51,9 @@ def test_no_seats_pay_more(case: Round) -> None:
         best = max(payoff for payoff, *_ in every)
         said = {seats: payoff for payoff, *_, seats in every}
         assert offer.payoff == pytest.approx(best, abs=EQUAL * scale([p for p, *_ in every]))
-        assert offer.payoff == pytest.approx(said[offer.seats], abs=PROVEN * scale(said[offer.seats]))
+        assert offer.payoff == pytest.approx(said[offer.gpus], abs=PROVEN * scale(said[offer.gpus]))
         if bid.now in said and said[bid.now] > best:
-            assert offer.seats == bid.now
+            assert offer.gpus == bid.now
 
 
 @given(rounds())
@@ -96,7 +94,7 @@ def test_searches_and_their_order(case: Round) -> None:
             assert own is not None
             assert own.payoff == pytest.approx(offer.payoff, abs=slack)
             total += offer.payoff
-            again.take(offer.seats)
+            again.take(offer.gpus)
         assert total == pytest.approx(found.payoff, abs=slack)
         assert again.state == found.market.state
 
@@ -104,18 +102,18 @@ def test_searches_and_their_order(case: Round) -> None:
 def test_the_states_of_the_exact_search_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """2^(n+1) - 1 of them, where all sums of demands differ: no number polynomial in n [Hadar, Theorem 1]."""
     seen: set[tuple[int, bytes]] = set()
-    best = _Search.best
+    best = _Recursion.best
 
-    def counted(self: _Search, i: int, market: Market) -> Any:
+    def counted(self: _Recursion, i: int, market: GPUMarket) -> Any:
         seen.add((i, market.state))
         return best(self, i, market)
 
-    monkeypatch.setattr(_Search, "best", counted)
+    monkeypatch.setattr(_Recursion, "best", counted)
     for n in range(1, 7):
         seen.clear()
         jobs = tuple(Job(f"j{i}", {"A": 1.0}, 1, demand=2**i, utility="finished") for i in range(n))
         instance = Instance(Cluster.of({"A": 2**n * 50}), jobs=jobs)
-        market, appraised = opened(instance, instance.entities("jobs"), Terms(), {})
+        market, appraised = open_market(instance, instance.entities("jobs"), RoundSettings(), {})
         assert len(hadar.Exact()(market, [a.bid for a in appraised]).offers) == n
         assert len(seen) == 2 ** (n + 1) - 1
 
@@ -125,7 +123,7 @@ def test_the_states_of_the_exact_search_are_counted(monkeypatch: pytest.MonkeyPa
 def test_by_the_letter_nobody_runs(case: Round) -> None:
     """Comparing costs alone, skipping always costs less [Hadar, Algorithm 2, lines 16 to 21]."""
     market, bids = case
-    assert hadar.AsPrinted()(market, bids).offers == {}
+    assert hadar.PrintedRecursion()(market, bids).offers == {}
 
 
 @given(rounds(jobs=(1, 5), most_demand=2))
@@ -134,7 +132,7 @@ def test_costs_stay_right_as_servers_fill(case: Round) -> None:
     """A market that took seats is the market that began with them."""
     market, bids = case
     filled = take_all(market.copy(), bids, -np.inf).market
-    fresh = Market(filled.tariff)
+    fresh = GPUMarket(filled.tariff)
     fresh.take(tuple((h, k, n) for (h, k), n in np.ndenumerate(filled.used) if n))
     assert fresh.free == filled.free
     assert fresh.price == filled.price
@@ -177,5 +175,5 @@ def test_bad_settings_are_refused() -> None:
     with pytest.raises(InvalidOption, match=r"Beam\.width is 0"):
         hadar.BySize(width=0)
     many = Instance.from_jobs(np.ones((3, 1)), 1, [1, 1, 1], [1])
-    with pytest.raises(InvalidOption, match="choices of 3 jobs; set most=3"):
+    with pytest.raises(InvalidOption, match="selections of 3 jobs; set most=3"):
         hetopt.solve(hadar.Hadar(selection=hadar.Exact(2)), many)

@@ -245,7 +245,7 @@ def test_committing_keeps_its_promises() -> None:
 def test_committing_is_the_offline_version_where_all_are_there_at_once() -> None:
     instance = Instance(MANY, jobs=jobs_of(2, 1, 2, 1, work=500))
     policy = hadar.Committing(12, 60.0, utility="weight", prices="proven")
-    offline = hadar.Irrevocable()(hadar.Problem.of(instance, 12, 60.0, "weight"))
+    offline = hadar.Irrevocable()(hadar.OfflineProblem.of(instance, 12, 60.0, "weight"))
     _, state = policy(instance)
     assert [own for own in state.schedules.values() if own] == list(offline.solved.schedules)
 
@@ -257,7 +257,7 @@ def test_committing_sees_a_late_job_anew() -> None:
     assert log.jobs["finish"]["j0"] == pytest.approx(70)
     _, state = hadar.Committing(20, 60.0)(instance)
     other = instance.replace(cluster=Cluster.of({"A": 1, "B": 9}))
-    with pytest.raises(InvalidInstance, match="not those for which GPUs were promised"):
+    with pytest.raises(InvalidInstance, match="not those of the reservations"):
         hadar.Committing(20, 60.0)(other, state)
     with pytest.raises(InvalidOption, match=r"Committing\.slots is 0"):
         hadar.Committing(0)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from hetopt import Cluster, Instance, InvalidInstance, InvalidOption, Job, instances
 from hetopt.models import hadar
-from hetopt.models.hadar.prices import largest_part, limits, step_factor
-from hetopt.models.hadar.schedules import used_by
+from hetopt.models.hadar.job_schedules import used_by
+from hetopt.models.hadar.price_functions import largest_fraction, limits, step_factor
 from hetopt.proofs.strategies import mixed_instances
 from hetopt.tolerances import EQUAL, PROVEN, scale
 
@@ -27,7 +27,7 @@ UTILITIES = ("weight", "weighted-throughput", "finished")
 @settings(max_examples=120, deadline=None)
 def test_the_guarantee_of_proven_prices(instance: Instance, slots: int) -> None:
     """OPT <= D <= 2 alpha' ALG, job by job, and no server is overfull though nobody looks at the GPUs left."""
-    problem = hadar.Problem.of(instance, slots, 1.0)
+    problem = hadar.OfflineProblem.of(instance, slots, 1.0)
     assume(any(hadar.best_schedule(problem, j, problem.none_used()) for j in range(len(instance.jobs))))
     found = hadar.Irrevocable()(problem)
     best = hadar.ColumnGeneration()(problem).utility
@@ -43,7 +43,7 @@ def test_the_guarantee_of_proven_prices(instance: Instance, slots: int) -> None:
 @given(mixed_instances(jobs=(1, 3), gpus=(2, 3), most_demand=2, most_work=3, utilities=UTILITIES), st.integers(1, 2))
 @settings(max_examples=30, deadline=None)
 def test_delta_limits_what_a_job_takes_of_a_server(instance: Instance, slots: int) -> None:
-    problem = hadar.Problem.of(instance, slots, 1.0)
+    problem = hadar.OfflineProblem.of(instance, slots, 1.0)
     few = limits(problem, 0.5)
     assert (few == problem.capacity // 2).all()
     try:
@@ -59,7 +59,7 @@ def test_the_printed_bound_is_broken() -> None:
     """One GPU, one slot, utilities 1 then 7: 7 > 2 ln 28 [Hadar, Theorem 2]."""
     instance = instances.load("refuted/hadar-competitive-ratio")
     said = instances.expected("refuted/hadar-competitive-ratio")["ratio"].correct
-    problem = hadar.Problem.of(instance, 1, 360.0)
+    problem = hadar.OfflineProblem.of(instance, 1, 360.0)
     found = hadar.Irrevocable("printed")(problem)
     assert found.steps["committed"].tolist() == [True, False]
     assert found.utility == said["online"]
@@ -67,7 +67,7 @@ def test_the_printed_bound_is_broken() -> None:
     assert found.prices.printed_factor == pytest.approx(2 * math.log(28), rel=EQUAL)
     assert found.prices.printed_factor == pytest.approx(float(said["bound"]), abs=0.001)
     assert said["optimum"] > found.prices.printed_factor * found.utility
-    with pytest.raises(InvalidInstance, match="a gang may take all GPUs that a server has"):
+    with pytest.raises(InvalidInstance, match="a gang may take all GPUs of a type on a server"):
         hadar.Irrevocable()(problem)
 
 
@@ -77,7 +77,7 @@ def test_the_printed_price_does_not_block_a_full_server() -> None:
         Job("one", {"A": 1.0}, 1, weight=1, utility="weight"),
         Job("two", {"A": 1.0}, 1, demand=2, weight=4, utility="weight"),
     )
-    problem = hadar.Problem.of(Instance(Cluster.of({"A": 2}, gpus_per_server=1), jobs=jobs), 1, 1.0)
+    problem = hadar.OfflineProblem.of(Instance(Cluster.of({"A": 2}, gpus_per_server=1), jobs=jobs), 1, 1.0)
     prices = hadar.printed_prices(problem)
     used = np.array([[1, 0]])
     assert prices(used)[0, 0] == prices.high[0] == 4 / 2
@@ -112,13 +112,13 @@ def test_bounds_of_prices_by_hand() -> None:
         Job("j1", {"A": 2.0, "B": 1.0}, 4, demand=2, weight=6, utility="weight"),
         Job("j2", {"A": 0.0, "B": 3.0}, 3, demand=1, weight=5, utility="weight"),
     )
-    problem = hadar.Problem.of(Instance(Cluster.of({"A": 2, "B": 2}), jobs=jobs), 4, 1.0)
+    problem = hadar.OfflineProblem.of(Instance(Cluster.of({"A": 2, "B": 2}), jobs=jobs), 4, 1.0)
     printed = hadar.printed_prices(problem)
     assert printed.high.tolist() == [6 / 2, max(6 / 2, 5 / 1)]
     eta = 4 / min(4 * 2, 1 * 1)  # all GPUs over the least GPU-slots of a job on its slowest type
     assert printed.low == pytest.approx([min(6 / (4 * 2), 5 / 1) / (4 * eta)] * 2, rel=PROVEN)
     assert hadar.printed_prices(problem, eta=1.0).low == pytest.approx([min(6 / 8, 5) / 4] * 2, rel=PROVEN)
-    assert largest_part(problem) == 1.0
+    assert largest_fraction(problem) == 1.0
     half = hadar.proven_prices(problem, delta=0.5)
     assert half.low == pytest.approx([5 / (2 * 4 * 4)] * 2, rel=PROVEN)
     assert half.high.tolist() == [6, 6]
@@ -128,13 +128,13 @@ def test_bounds_of_prices_by_hand() -> None:
 def test_bounds_stay_defined_where_utilities_vanish() -> None:
     """A deadline within the slots makes U_j(T - a_j) zero; the printed U_min would be 0, and no price would grow."""
     job = Job("j", {"A": 1.0}, 2, deadline=3.0, utility="deadline")
-    prices = hadar.printed_prices(hadar.Problem.of(Instance(Cluster.of({"A": 1}), jobs=(job,)), 5, 1.0))
+    prices = hadar.printed_prices(hadar.OfflineProblem.of(Instance(Cluster.of({"A": 1}), jobs=(job,)), 5, 1.0))
     assert (prices.low > 0).all()
     assert np.isfinite(prices(np.array([1]))).all()
 
 
 def test_bad_settings_are_refused() -> None:
-    problem = hadar.Problem.of(Instance.from_jobs([[1]], 1, [1], [2], round_seconds=1), 2, 1.0)
+    problem = hadar.OfflineProblem.of(Instance.from_jobs([[1]], 1, [1], [2], round_seconds=1), 2, 1.0)
     with pytest.raises(InvalidOption, match=r"Irrevocable.prices is 'proved'; did you mean 'proven'"):
         hadar.Irrevocable("proved")
     with pytest.raises(InvalidOption, match="eta is 0"):
@@ -144,15 +144,15 @@ def test_bad_settings_are_refused() -> None:
             hadar.proven_prices(problem, delta=delta)
     with pytest.raises(InvalidInstance, match="delta < 1"):
         hadar.proven_prices(problem, delta=1)
-    never = hadar.Problem.of(Instance.from_jobs([[1]], 1, [9], [2], round_seconds=1), 2, 1.0)
-    with pytest.raises(InvalidInstance, match="no job can be done within the slots"):
+    never = hadar.OfflineProblem.of(Instance.from_jobs([[1]], 1, [9], [2], round_seconds=1), 2, 1.0)
+    with pytest.raises(InvalidInstance, match="no job can complete within the slots"):
         hadar.Irrevocable()(never)
 
 
 def test_a_smaller_delta_bounds_only_what_it_allows() -> None:
     """A gang that may not take so much of a server is refused, whatever it is worth; so D bounds no schedule of it."""
     jobs = (Job("s", {"A": 1.0}, 1, utility="weight"), Job("b", {"A": 1.0}, 1, demand=4, weight=1000, utility="weight"))
-    problem = hadar.Problem.of(Instance(Cluster.of({"A": 4}), jobs=jobs), 1, 1.0)
+    problem = hadar.OfflineProblem.of(Instance(Cluster.of({"A": 4}), jobs=jobs), 1, 1.0)
     found = hadar.Irrevocable(delta=0.5)(problem)
     assert found.utility == 1
     assert found.solved.bound == math.inf
@@ -162,7 +162,7 @@ def test_a_smaller_delta_bounds_only_what_it_allows() -> None:
 def test_printed_prices_bound_nothing() -> None:
     """Two servers of one GPU: a job of two is refused for want of a GPU though it would pay."""
     jobs = (Job("a", {"A": 1.0}, 1, utility="weight"), Job("b", {"A": 1.0}, 1, demand=2, weight=4, utility="weight"))
-    problem = hadar.Problem.of(Instance(Cluster.of({"A": 2}, gpus_per_server=1), jobs=jobs), 1, 1.0)
+    problem = hadar.OfflineProblem.of(Instance(Cluster.of({"A": 2}, gpus_per_server=1), jobs=jobs), 1, 1.0)
     found = hadar.Irrevocable("printed")(problem)
     best = hadar.TimeIndexed()(problem).utility
     assert found.dual < best == 4
@@ -173,7 +173,7 @@ def test_the_proof_of_the_printed_theorem_drops_the_slots() -> None:
     """D_0 = T sum c U_min is 3/4 for one job worth 1 on 4 GPUs in 3 slots, more than OPT / 2."""
     job = Job("j", {"A": 1.0}, 1, utility="finished")
     for slots, initial in ((2, 0.5), (3, 0.75), (10, 2.5)):
-        problem = hadar.Problem.of(Instance(Cluster.of({"A": 4}), jobs=(job,)), slots, 1.0)
+        problem = hadar.OfflineProblem.of(Instance(Cluster.of({"A": 4}), jobs=(job,)), slots, 1.0)
         assert hadar.Irrevocable("printed")(problem).initial == pytest.approx(initial)
         proven = hadar.proven_prices(problem)
         assert (proven(problem.none_used()) * problem.capacity).sum() == pytest.approx(0.5)
@@ -184,7 +184,7 @@ def test_the_smallest_integers_that_break_the_printed_bound() -> None:
 
     def broken(weight: int) -> bool:
         jobs = [Job(f"j{w}", {"A": 1.0}, 1, weight=w, utility="weight") for w in (1, weight)]
-        problem = hadar.Problem.of(Instance(Cluster.of({"A": 1}), jobs=tuple(jobs)), 1, 1.0)
+        problem = hadar.OfflineProblem.of(Instance(Cluster.of({"A": 1}), jobs=tuple(jobs)), 1, 1.0)
         found = hadar.Irrevocable("printed")(problem)
         return hadar.TimeIndexed()(problem).utility > found.prices.printed_factor * found.utility
 
@@ -196,6 +196,6 @@ def test_prices_beyond_the_largest_float() -> None:
     jobs = tuple(
         Job(f"j{i}", {"A": 1.0}, 1, demand=d, weight=w, utility="weight") for i, (d, w) in enumerate([(1, 1), (199, 9)])
     )
-    found = hadar.Irrevocable()(hadar.Problem.of(Instance(Cluster.of({"A": 200}), jobs=jobs), 1, 1.0))
+    found = hadar.Irrevocable()(hadar.OfflineProblem.of(Instance(Cluster.of({"A": 200}), jobs=jobs), 1, 1.0))
     assert found.prices.factor == math.inf
     assert not math.isnan(found.dual)

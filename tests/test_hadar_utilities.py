@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import hetopt
 from hetopt import InvalidInstance, InvalidOption, Job, UnknownName
 from hetopt.models import hadar
-from hetopt.models.hadar.utilities import as_utility, utility_of, worth
+from hetopt.models.hadar.utilities import as_utility, checked_utility, utility_of
 from hetopt.tolerances import PROVEN
 
 JOB = Job("j", {"A": 2.0, "B": 4.0}, 12, arrival=100, weight=3, deadline=700)
@@ -21,7 +21,7 @@ TIMES = st.lists(st.floats(1, 1e7), min_size=1, max_size=12).map(sorted).map(np.
 
 @given(st.sampled_from(sorted(hadar.UTILITIES)), TIMES)
 def test_every_named_utility_never_increases(name: str, seconds: np.ndarray) -> None:
-    value = worth(hadar.UTILITIES[name], JOB, seconds)
+    value = checked_utility(hadar.UTILITIES[name], JOB, seconds)
     assert value.shape == seconds.shape
     assert (value >= 0).all()
     assert (np.diff(value) <= 0).all()
@@ -64,8 +64,8 @@ def test_a_job_says_which_is_its_own() -> None:
 @pytest.mark.parametrize(
     ("utility", "message"),
     [
-        (lambda _, s: s, r"of job 'j1' increases from 1 when done after 1 s to 2 after 2 s; it must not"),
-        (lambda _, s: -s, r"of job 'j1' is -1 when done after 1 s; it must be finite and >= 0"),
+        (lambda _, s: s, r"of job 'j1' increases from 1 on completion after 1 s to 2 after 2 s; it must not"),
+        (lambda _, s: -s, r"of job 'j1' is -1 on completion after 1 s; it must be finite and >= 0"),
         (lambda _, s: s * np.nan, r"of job 'j1' is nan"),
         (lambda _, s: 1 / (s - 1), r"of job 'j1' is inf"),
         (lambda *_: np.ones(7), r"has shape \(7,\) for times \(3,\)"),
@@ -75,7 +75,7 @@ def test_a_job_says_which_is_its_own() -> None:
 def test_a_bad_utility_is_refused(utility: hadar.utilities.Utility, message: str) -> None:
     instance = hetopt.Instance.from_jobs([[1.0]], 1, [1], [1], round_seconds=1)
     with pytest.raises(InvalidOption, match=message):
-        hadar.Problem.of(instance, 3, 1.0, utility)
+        hadar.OfflineProblem.of(instance, 3, 1.0, utility)
 
 
 def test_bad_settings_are_refused() -> None:
@@ -92,11 +92,13 @@ def test_a_slow_rise_is_seen() -> None:
     """Each step is too small to count, all of them together are not."""
     instance = hetopt.Instance.from_jobs([[1.0]], 1, [1], [1], round_seconds=1)
     with pytest.raises(InvalidOption, match="increases from"):
-        hadar.Problem.of(instance, 400, 360.0, lambda _, s: 1e6 + s / 1000)
+        hadar.OfflineProblem.of(instance, 400, 360.0, lambda _, s: 1e6 + s / 1000)
 
 
 @pytest.mark.parametrize("utility", [lambda _, s: 1.0 if s < 3 else 0.0, lambda _, s: math.exp(-s)])
 def test_utilities_take_arrays(utility: hadar.utilities.Utility) -> None:
     instance = hetopt.Instance.from_jobs([[1.0]], 1, [1], [1], round_seconds=1)
-    with pytest.raises(InvalidOption, match=r"of job 'j1' cannot be asked for an array of times: .*; it must take one"):
-        hadar.Problem.of(instance, 3, 1.0, utility)
+    with pytest.raises(
+        InvalidOption, match=r"of job 'j1' cannot be computed for an array of times: .*; it must take an array"
+    ):
+        hadar.OfflineProblem.of(instance, 3, 1.0, utility)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import hetopt
 from hetopt import Cluster, InvalidInstance, InvalidOption, Job, instances
 from hetopt.experiments.workload import Workload
-from hetopt.models.hadar.workload import from_trace
+from hetopt.models.hadar.hadar_workload import from_trace
 from hetopt.registry import make_policy
 from hetopt.traces.catalogues import HADAR
 from hetopt.traces.hadar import CLASSES, HadarJobs

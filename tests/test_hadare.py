@@ -14,7 +14,7 @@ import hetopt
 from hetopt import Cluster, GPUType, Instance, InvalidInstance, InvalidOption, Job, Server, instances
 from hetopt.decisions.system import check_gangs, check_placement
 from hetopt.models import gavel, hadar, hadare
-from hetopt.models.hadare.policy import HadarEState
+from hetopt.models.hadare.hadare_policy import HadarEState
 from hetopt.proofs.strategies import PLAIN, mixed_instances
 from hetopt.tolerances import EQUAL, PROVEN
 
@@ -177,8 +177,8 @@ def test_estimates_are_corrected_by_what_is_measured() -> None:
     assert plan.placement.dispatch["j0"] == {"n0": 2500.0, "n1": 2500.0}
     after, state = policy(mix.replace(time=60.0, done={"j0": 300.0}), state)
     assert after.placement.dispatch["j0"] == pytest.approx({"n0": 4700 * 0.8, "n1": 4700 * 0.2})
-    assert state.beliefs is not None
-    assert state.beliefs.table().loc["j0"].tolist() == [4.0, 1.0]
+    assert state.estimates is not None
+    assert state.estimates.table().loc["j0"].tolist() == [4.0, 1.0]
     known = hetopt.simulate(hadare.HadarE(60.0, last_round="all"), mix, overheads=FREE)
     learnt = hetopt.simulate(hadare.HadarE(60.0, last_round="all", initial=alike), mix, overheads=FREE)
     assert known.jobs["finish"]["j0"] == pytest.approx(1000.0)
@@ -271,7 +271,9 @@ def test_copies_go_where_they_pay_most_next() -> None:
 
 @pytest.mark.parametrize("initial", [hadare.Estimate(), hadare.Estimate, {"j0": 1.0}, "x"])
 def test_an_estimate_is_a_function(initial: Any) -> None:
-    with pytest.raises(InvalidOption, match=r"HadarE\.initial is .*; give a function \(job, GPU type\) -> throughput"):
+    with pytest.raises(
+        InvalidOption, match=r"HadarE\.initial is .*; it must be a function \(job, GPU type\) -> throughput"
+    ):
         hadare.HadarE(initial=initial)
 
 

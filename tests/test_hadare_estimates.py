@@ -1,4 +1,4 @@
-"""HadarE's throughputs: equation (10) by hand, its monotonicity, measured speedups, and beliefs that learn."""
+"""HadarE's throughputs: equation (10) by hand, its monotonicity, measured speedups, and estimates that learn."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetopt.errors import InvalidOption, UnknownName
-from hetopt.models.hadare.beliefs import Beliefs
-from hetopt.models.hadare.estimates import Estimate
-from hetopt.models.hadare.gpus import GPUS, GPUSpec
+from hetopt.models.hadare.corrected_throughput import ThroughputEstimates
+from hetopt.models.hadare.initial_throughput import GPUS, Estimate, GPUSpec
 from hetopt.tolerances import EQUAL
 
 SPEEDUPS = Path(__file__).parents[2] / "shared" / "data" / "throughput" / "gpu_speedups.csv"
@@ -129,20 +128,32 @@ JOB: Any = {"batch_size": 1, "model_weight": "small", "dataset_size": "S"}
             r"models\['a'\] has no model_weight",
         ),
         (lambda: Estimate().table({"a": 3}, NODES), InvalidOption, r"models\['a'\] is 3"),  # type: ignore[dict-item]
-        (lambda: Beliefs({"a": {"n": 0}}), InvalidOption, r"estimates\['a'\]\['n'\] is 0"),
-        (lambda: Beliefs({"a": {"n": math.nan}}), InvalidOption, r"\['n'\] is nan"),
-        (lambda: Beliefs(pd.DataFrame([[1], [2]], ["a", "a"], ["n"])), InvalidOption, "names must be unique"),
-        (lambda: Beliefs({"a": {"n": 1}}, {"b": {"n": 1}}), UnknownName, "no job 'b'"),
-        (lambda: Beliefs({"a": {"n": 1}}, {"a": {"m": 1}}), UnknownName, "job 'a' on node 'm'"),
-        (lambda: Beliefs({"a": {"n": 1}}, recency=0), InvalidOption, "recency is 0"),
-        (lambda: Beliefs({"a": {"n": 1}}, recency=1.5), InvalidOption, "recency is 1.5"),
-        (lambda: Beliefs({"a": {"n": 1}}).measured("a", "n", 0), InvalidOption, "throughput of 'a' on 'n' is 0"),
-        (lambda: Beliefs({"a": {"n": 1}}).measured("a", "n", math.nan), InvalidOption, "is nan"),
-        (lambda: Beliefs({"a": {"n": 1}}).measured("b", "n", 1), UnknownName, "no job 'b'"),
-        (lambda: Beliefs({"a": {"n": 1}}).measured("a", "m", 1), UnknownName, "node 'm'"),
-        (lambda: Beliefs({"a": {"n": 1}}).throughput("a", "m"), UnknownName, "known: n"),
-        (lambda: Beliefs({"a": {"n": 1}}).correction("b"), UnknownName, "no job 'b'"),
-        (lambda: Beliefs({"a": {"n": 1}}).with_jobs({"a": {"n": 2}}), InvalidOption, "'a', which is there already"),
+        (lambda: ThroughputEstimates({"a": {"n": 0}}), InvalidOption, r"estimates\['a'\]\['n'\] is 0"),
+        (lambda: ThroughputEstimates({"a": {"n": math.nan}}), InvalidOption, r"\['n'\] is nan"),
+        (
+            lambda: ThroughputEstimates(pd.DataFrame([[1], [2]], ["a", "a"], ["n"])),
+            InvalidOption,
+            "names must be unique",
+        ),
+        (lambda: ThroughputEstimates({"a": {"n": 1}}, {"b": {"n": 1}}), UnknownName, "no job 'b'"),
+        (lambda: ThroughputEstimates({"a": {"n": 1}}, {"a": {"m": 1}}), UnknownName, "job 'a' on node 'm'"),
+        (lambda: ThroughputEstimates({"a": {"n": 1}}, recency=0), InvalidOption, "recency is 0"),
+        (lambda: ThroughputEstimates({"a": {"n": 1}}, recency=1.5), InvalidOption, "recency is 1.5"),
+        (
+            lambda: ThroughputEstimates({"a": {"n": 1}}).measured("a", "n", 0),
+            InvalidOption,
+            "throughput of 'a' on 'n' is 0",
+        ),
+        (lambda: ThroughputEstimates({"a": {"n": 1}}).measured("a", "n", math.nan), InvalidOption, "is nan"),
+        (lambda: ThroughputEstimates({"a": {"n": 1}}).measured("b", "n", 1), UnknownName, "no job 'b'"),
+        (lambda: ThroughputEstimates({"a": {"n": 1}}).measured("a", "m", 1), UnknownName, "node 'm'"),
+        (lambda: ThroughputEstimates({"a": {"n": 1}}).throughput("a", "m"), UnknownName, "known: n"),
+        (lambda: ThroughputEstimates({"a": {"n": 1}}).correction("b"), UnknownName, "no job 'b'"),
+        (
+            lambda: ThroughputEstimates({"a": {"n": 1}}).with_jobs({"a": {"n": 2}}),
+            InvalidOption,
+            "job 'a' already has estimates",
+        ),
     ],
 )
 def test_what_is_refused(call: Any, error: type[Exception], message: str) -> None:
@@ -187,7 +198,7 @@ def test_order_of_gpus_against_measurements() -> None:
         assert near < 2 < far
 
 
-# beliefs
+# estimates
 
 
 @st.composite
@@ -204,10 +215,10 @@ def pairs(frame: pd.DataFrame) -> list[tuple[str, str]]:
     return [(str(job), str(node)) for job in frame.index for node in frame.columns]
 
 
-def learnt(beliefs: Beliefs, truth: pd.DataFrame, order: list[tuple[str, str]]) -> Beliefs:
+def learnt(estimates: ThroughputEstimates, truth: pd.DataFrame, order: list[tuple[str, str]]) -> ThroughputEstimates:
     for job, node in order:
-        beliefs = beliefs.measured(job, node, float(truth.loc[job, node]))  # type: ignore[arg-type]
-    return beliefs
+        estimates = estimates.measured(job, node, float(truth.loc[job, node]))  # type: ignore[arg-type]
+    return estimates
 
 
 @given(tables(), st.floats(0.125, 1))
@@ -215,10 +226,10 @@ def test_at_first_the_estimate_and_in_the_end_the_truth(
     case: tuple[pd.DataFrame, pd.DataFrame], recency: float
 ) -> None:
     estimate, truth = case
-    beliefs = Beliefs(estimate, recency=recency)
-    pd.testing.assert_frame_equal(beliefs.table(), estimate)
-    pd.testing.assert_frame_equal(learnt(beliefs, truth, pairs(truth)).table(), truth)
-    pd.testing.assert_frame_equal(beliefs.table(), estimate)  # it has not changed
+    estimates = ThroughputEstimates(estimate, recency=recency)
+    pd.testing.assert_frame_equal(estimates.table(), estimate)
+    pd.testing.assert_frame_equal(learnt(estimates, truth, pairs(truth)).table(), truth)
+    pd.testing.assert_frame_equal(estimates.table(), estimate)  # it has not changed
 
 
 @given(tables(), st.data())
@@ -228,8 +239,8 @@ def test_one_measurement_of_a_job_is_enough_where_estimates_are_off_by_a_factor(
     estimate, other = case
     truth = estimate.mul(other.iloc[:, 0], axis=0)
     order = [(str(job), data.draw(st.sampled_from(list(truth.columns)))) for job in truth.index]
-    beliefs = learnt(Beliefs(estimate), truth, order)
-    np.testing.assert_allclose(beliefs.table(), truth, rtol=EQUAL)
+    estimates = learnt(ThroughputEstimates(estimate), truth, order)
+    np.testing.assert_allclose(estimates.table(), truth, rtol=EQUAL)
 
 
 @given(tables(), st.randoms(use_true_random=False), st.data())
@@ -239,7 +250,7 @@ def test_the_order_of_measurements_does_not_matter(
     estimate, truth = case
     some = data.draw(st.lists(st.sampled_from(pairs(truth)), unique=True))
     other = random.sample(some, len(some))
-    one, two = learnt(Beliefs(estimate), truth, some), learnt(Beliefs(estimate), truth, other)
+    one, two = learnt(ThroughputEstimates(estimate), truth, some), learnt(ThroughputEstimates(estimate), truth, other)
     assert one == two
     assert hash(one) == hash(two)
     pd.testing.assert_frame_equal(one.table(), two.table(), check_exact=True)
@@ -252,7 +263,7 @@ def test_pairs_not_measured_are_corrected_by_geometric_means(
     """Against NumPy: of the job's own ratios, of all ratios where it has none, and 1 where there are none at all."""
     estimate, truth = case
     some = data.draw(st.lists(st.sampled_from(pairs(truth)), unique=True))
-    beliefs = learnt(Beliefs(estimate), truth, some)
+    estimates = learnt(ThroughputEstimates(estimate), truth, some)
     known = pd.DataFrame(False, truth.index, truth.columns)
     for job, node in some:
         known.loc[job, node] = True
@@ -260,25 +271,27 @@ def test_pairs_not_measured_are_corrected_by_geometric_means(
     everywhere = np.nanmean(logs.to_numpy()) if some else 0.0
     factors = np.exp(logs.mean(axis=1).fillna(everywhere))
     expected = truth.where(known, estimate.mul(factors, axis=0))
-    np.testing.assert_allclose(beliefs.table(), expected, rtol=EQUAL)
-    np.testing.assert_allclose([beliefs.correction(str(job)) for job in truth.index], factors, rtol=EQUAL)
+    np.testing.assert_allclose(estimates.table(), expected, rtol=EQUAL)
+    np.testing.assert_allclose([estimates.correction(str(job)) for job in truth.index], factors, rtol=EQUAL)
 
 
 def test_corrections_by_hand() -> None:
-    beliefs = Beliefs({"a": {"x": 1, "y": 2, "z": 4}, "b": {"x": 10, "y": 20, "z": 40}})
-    beliefs = beliefs.measured("a", "x", 2).measured("a", "y", 16)  # ratios 2 and 8: 4
-    assert beliefs.throughput("a", "z") == pytest.approx(16)
-    assert beliefs.throughput("b", "x") == pytest.approx(40)
-    beliefs = beliefs.measured("b", "z", 20)  # ratio 1 / 2
-    assert [beliefs.throughput("b", node) for node in "xyz"] == [pytest.approx(5), pytest.approx(10), 20]
-    assert beliefs.throughput("a", "z") == pytest.approx(16)
-    beliefs = beliefs.with_jobs({"c": {"x": 3}})  # ratios 2, 8, 1 / 2: 2
-    assert beliefs.throughput("c", "x") == pytest.approx(6)
-    assert beliefs.table().isna().sum().sum() == 2
+    estimates = ThroughputEstimates({"a": {"x": 1, "y": 2, "z": 4}, "b": {"x": 10, "y": 20, "z": 40}})
+    estimates = estimates.measured("a", "x", 2).measured("a", "y", 16)  # ratios 2 and 8: 4
+    assert estimates.throughput("a", "z") == pytest.approx(16)
+    assert estimates.throughput("b", "x") == pytest.approx(40)
+    estimates = estimates.measured("b", "z", 20)  # ratio 1 / 2
+    assert [estimates.throughput("b", node) for node in "xyz"] == [pytest.approx(5), pytest.approx(10), 20]
+    assert estimates.throughput("a", "z") == pytest.approx(16)
+    estimates = estimates.with_jobs({"c": {"x": 3}})  # ratios 2, 8, 1 / 2: 2
+    assert estimates.throughput("c", "x") == pytest.approx(6)
+    assert estimates.table().isna().sum().sum() == 2
 
 
 def test_a_job_with_an_empty_row_was_not_measured() -> None:
-    assert Beliefs({"a": {"x": 1}, "b": {"x": 1}}, {"a": {}, "b": {"x": 3}}).correction("a") == pytest.approx(3)
+    assert ThroughputEstimates({"a": {"x": 1}, "b": {"x": 1}}, {"a": {}, "b": {"x": 3}}).correction(
+        "a"
+    ) == pytest.approx(3)
 
 
 def test_the_order_of_many_measurements_does_not_even_change_the_last_digit() -> None:
@@ -287,7 +300,10 @@ def test_the_order_of_many_measurements_does_not_even_change_the_last_digit() ->
     estimate = pd.DataFrame(np.ones((60, 2)), jobs, ["x", "y"])
     truth = pd.DataFrame(rng.lognormal(20, size=(60, 2)), jobs, ["x", "y"])
     some = pairs(truth)[:-2]  # all but those of the last job
-    assert len({learnt(Beliefs(estimate), truth, order).correction("j59") for order in shuffles(some, rng)}) == 1
+    assert (
+        len({learnt(ThroughputEstimates(estimate), truth, order).correction("j59") for order in shuffles(some, rng)})
+        == 1
+    )
 
 
 def shuffles(items: list[Any], rng: np.random.Generator) -> list[list[Any]]:
@@ -296,12 +312,12 @@ def shuffles(items: list[Any], rng: np.random.Generator) -> list[list[Any]]:
 
 def test_measured_again_the_latest_counts_or_a_part_of_it() -> None:
     start = {"a": {"x": 1.0, "y": 1.0}}
-    latest = Beliefs(start).measured("a", "x", 8).measured("a", "x", 4)
+    latest = ThroughputEstimates(start).measured("a", "x", 8).measured("a", "x", 4)
     assert latest.throughput("a", "x") == 4
-    mixed = Beliefs(start, recency=0.25).measured("a", "x", 8).measured("a", "x", 4)
+    mixed = ThroughputEstimates(start, recency=0.25).measured("a", "x", 8).measured("a", "x", 4)
     assert (mixed.throughput("a", "x"), mixed.throughput("a", "y")) == (7, pytest.approx(7))
 
 
 def test_beliefs_are_kept_in_a_state() -> None:
-    beliefs = Beliefs(Estimate().table(MODELS, NODES)).measured("IC", "T4", 3.5)
-    assert pickle.loads(pickle.dumps(beliefs)) == copy.deepcopy(beliefs) == beliefs
+    estimates = ThroughputEstimates(Estimate().table(MODELS, NODES)).measured("IC", "T4", 3.5)
+    assert pickle.loads(pickle.dumps(estimates)) == copy.deepcopy(estimates) == estimates

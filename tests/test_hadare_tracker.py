@@ -128,7 +128,7 @@ def test_a_job_from_beginning_to_end() -> None:
         (lambda t: t.dispatch("LM", {}), InvalidOption, "no copy of job 'LM' is given"),
         (lambda t: t.dispatch("LM", {13: 0.0}), InvalidOption, "throughput of copy 13 is 0"),
         (lambda t: t.report(99, 1), InvalidOption, "job_ID is 99"),
-        (lambda t: t.report(13, 1), InvalidOption, "copy 13 reports 1 steps; it was to do 0"),
+        (lambda t: t.report(13, 1), InvalidOption, "copy 13 reports 1 steps; 0 were assigned"),
         (lambda t: (t.dispatch("LM", {13: 1.0}), t.report(13, -1)), InvalidOption, "steps of copy 13 is -1"),
         (lambda t: (t.report(13, 0), t.report(13, 0)), InvalidOption, "copy 13 has reported 0 steps already"),
         (lambda t: t.register("RS", 4, 1.5, 1), InvalidOption, "steps of job 'RS' is 1.5; it must be a whole number"),

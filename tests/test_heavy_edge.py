@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hetopt import instances
 from hetopt.data.workload import Job, Stage
 from hetopt.errors import InvalidInstance
-from hetopt.models.asrpt.heavy_edge import HeavyEdge, taken
+from hetopt.models.asrpt.heavy_edge import HeavyEdge, gpus_to_use
 from hetopt.proofs.strategies import servers_for, staged_jobs
 from hetopt.stages.job_graph import AllReduce, JobGraph, job_graph
 from hetopt.stages.pipeline import Pipeline
@@ -58,13 +58,13 @@ def test_as_printed(job: Job, allreduce: AllReduce, data: st.DataObject) -> None
     servers = data.draw(servers_for(job.demand))
     mapping = HeavyEdge(allreduce)(pipeline, servers)
     graph = job_graph(pipeline, allreduce)
-    assert mapping.server.tolist() == literally(graph, taken(pipeline, servers.free.tolist()))
+    assert mapping.server.tolist() == literally(graph, gpus_to_use(pipeline, servers.free.tolist()))
 
 
 @given(st.lists(st.integers(1, 8), min_size=1, max_size=6), st.data())
 def test_the_gpus_of_the_servers_with_most_free_ones_are_taken(free: list[int], data: st.DataObject) -> None:
     pipeline = Pipeline.of(Job("j", {"G": 1.0}, 1, data.draw(st.integers(1, sum(free)))))
-    use = taken(pipeline, free)
+    use = gpus_to_use(pipeline, free)
     assert sum(use) == pipeline.gpus
     assert all(u <= n for u, n in zip(use, free, strict=True))
     for u, n in zip(use, free, strict=True):
@@ -112,7 +112,7 @@ def test_slices_of_a_replica_stay_on_one_server(job: Job, data: st.DataObject) -
     [
         (Stage(9, 1, 1), [4, 4], "job 'j' needs 9 GPUs; 8 are free"),
         (Stage(1, 1, 1, slices=4), [3, 3], "sliced over 4 GPUs of one server; no server has more than 3 free"),
-        (Stage(3, 1, 1, slices=2), [3, 3], "finds no room for all 3 replicas of job 'j'"),
+        (Stage(3, 1, 1, slices=2), [3, 3], "does not fit all 3 replicas of job 'j'"),
     ],
 )
 def test_no_room(stage: Stage, free: Any, message: str) -> None:

@@ -19,7 +19,7 @@ import hetopt
 from hetopt.errors import InvalidFormulation, InvalidOption, NotSolved
 from hetopt.formulations.formulation import Formulation
 from hetopt.models import oef
-from hetopt.models.fairness import EqualRates, SharingIncentive
+from hetopt.models.fairness_components import EqualRates, SharingIncentive
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.linear import LinearProgram, Objective
 from hetopt.proofs.strategies import linear_programs

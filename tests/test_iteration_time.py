@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hetopt.data.workload import Job, Stage
 from hetopt.errors import InvalidOption, InvalidPlan
-from hetopt.models.asrpt.contents import Room, Whole
+from hetopt.models.asrpt.placement_costs import PlacementCosts, Whole
 from hetopt.proofs.asrpt.all_placements import every_placement
 from hetopt.proofs.strategies import servers_for, staged_jobs
 from hetopt.stages.iteration_time import Asynchronous, Synchronous, Timing
@@ -107,9 +107,9 @@ def test_nothing_is_faster_than_the_bound(case: Any, timing: Timing) -> None:
     exact = Pipeline.of(job).exact(), servers.exact()
     assert timing.least(*exact) <= timing(exact[0], x, exact[1])
     if isinstance(timing, Asynchronous):
-        room = Room(Pipeline.of(job), servers, timing)
-        assert room.bound <= timing(Pipeline.of(job), x, servers) * (1 + PROVEN)
-        assert room.iteration(x.T) == pytest.approx(float(timing(Pipeline.of(job), x, servers)), rel=PROVEN)
+        costs = PlacementCosts(Pipeline.of(job), servers, timing)
+        assert costs.bound <= timing(Pipeline.of(job), x, servers) * (1 + PROVEN)
+        assert costs.iteration(x.T) == pytest.approx(float(timing(Pipeline.of(job), x, servers)), rel=PROVEN)
 
 
 @given(cases(), st.sampled_from([Asynchronous(), Asynchronous(0.5, 0.25), Synchronous(3)]))

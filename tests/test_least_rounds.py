@@ -18,7 +18,7 @@ from hetopt.proofs.strategies import mixed_instances
 
 def can_be_done(instance: Instance, slots: int, seconds: float) -> bool:
     """P1 as printed: every job must finish."""
-    problem = hadar.Problem.of(instance, slots, seconds, "finished")
+    problem = hadar.OfflineProblem.of(instance, slots, seconds, "finished")
     try:
         return len(hadar.TimeIndexed(admission=False)(problem).schedules) == len(instance.jobs)
     except NotSolved:

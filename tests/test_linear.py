@@ -16,7 +16,7 @@ from scipy import sparse
 
 import hetopt
 from hetopt.errors import InvalidFormulation, NotLinear
-from hetopt.models.fairness import EnvyFree
+from hetopt.models.fairness_components import EnvyFree
 from hetopt.models.objectives import TotalRate
 from hetopt.programs.arrays import Rows, on_shares
 from hetopt.programs.linear import Cuts, LinearProgram, Names, Objective

@@ -13,13 +13,22 @@ from hypothesis import strategies as st
 
 from hetopt.data.workload import Job, Stage
 from hetopt.errors import InvalidInstance, InvalidOption
-from hetopt.models.asrpt.contents import Room, Whole
-from hetopt.models.asrpt.exchanges import MOST_PARTS, Exchanges, Ways, _ways
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
-from hetopt.models.asrpt.local_search import LocalSearch
-from hetopt.models.asrpt.lookup import TIES, Lookup
+from hetopt.models.asrpt.local_search import (
+    MOST_FILLS,
+    MOST_PARTS,
+    TIES,
+    Exchanges,
+    LocalSearch,
+    RemovalTable,
+    SecondsTable,
+    _orders,
+    _ways,
+    fills,
+    packings,
+)
 from hetopt.models.asrpt.minimum_alpha import MinimumAlpha
-from hetopt.models.asrpt.packing import MOST_FILLS, _orders, fills, packings
+from hetopt.models.asrpt.placement_costs import PlacementCosts, Whole
 from hetopt.proofs.asrpt.all_placements import every_placement, random_case
 from hetopt.proofs.strategies import servers_for, staged_jobs
 from hetopt.stages.iteration_time import Asynchronous
@@ -29,75 +38,75 @@ from hetopt.tolerances import EQUAL
 
 
 @st.composite
-def placements(draw: st.DrawFn) -> tuple[Room, Whole]:
+def placements(draw: st.DrawFn) -> tuple[PlacementCosts, Whole]:
     """Servers that may differ in bandwidth, and (M, S) contents."""
     pipeline = Pipeline.of(draw(staged_jobs(most_gpus=7, slices=True, tokens=True)))
     servers = draw(servers_for(pipeline.gpus + draw(st.integers(0, 3)), most=3, alike=draw(st.booleans())))
     tables = list(every_placement(pipeline, servers))
     assume(tables)
     timing = draw(st.sampled_from([Asynchronous(), Asynchronous(0.5, 0.25)]))
-    return Room(pipeline, servers, timing), np.array(draw(st.sampled_from(tables))).T.copy()
+    return PlacementCosts(pipeline, servers, timing), np.array(draw(st.sampled_from(tables))).T.copy()
 
 
 @given(placements())
 def test_the_table_says_what_the_model_says(case: Any) -> None:
-    room, x = case
-    lookup = Lookup(room)
+    costs, x = case
+    lookup = SecondsTable(costs)
     found = lookup.seconds.take(x @ lookup.strides + lookup.first)
-    assert found == pytest.approx(room.seconds(x), rel=EQUAL, abs=EQUAL)
+    assert found == pytest.approx(costs.seconds(x), rel=EQUAL, abs=EQUAL)
 
 
-def walk_from(room: Room, x: Whole) -> Exchanges:
-    return Exchanges(Ways(Lookup(room)), x)
+def walk_from(costs: PlacementCosts, x: Whole) -> Exchanges:
+    return Exchanges(RemovalTable(SecondsTable(costs)), x)
 
 
 @given(placements(), st.floats(0, 1))
 def test_the_first_exchange_is_the_best_of_all(case: Any, part: float) -> None:
-    room, x = case
-    aim = part * float(room.iteration(x))
-    walk = walk_from(room, x)
+    costs, x = case
+    aim = part * float(costs.iteration(x))
+    walk = walk_from(costs, x)
     for server, stage in np.ndindex(x.shape):
         offered = list(walk.best(server, stage, aim))
         after = [walk.after(exchange) for exchange in offered]
-        found = [lateness(room, y, aim) for y in after]
-        every = list(every_exchange(room, x, server, stage))
+        found = [lateness(costs, y, aim) for y in after]
+        every = list(every_exchange(costs, x, server, stage))
         assert bool(offered) == bool(every)
         assert sorted(found) == pytest.approx(found, rel=EQUAL, abs=EQUAL)
         if every:
-            assert found[0] == pytest.approx(min(lateness(room, y, aim) for y in every), rel=EQUAL, abs=EQUAL)
+            assert found[0] == pytest.approx(min(lateness(costs, y, aim) for y in every), rel=EQUAL, abs=EQUAL)
             assert {y.tobytes() for y in after} <= {y.tobytes() for y in every}
 
 
 @given(placements(), st.data())
 def test_a_walk_is_where_its_exchanges_lead(case: Any, data: st.DataObject) -> None:
     """What is kept up to date is what a new walk from there would begin with."""
-    room, x = case
-    walk = walk_from(room, x)
+    costs, x = case
+    walk = walk_from(costs, x)
     for _ in range(3):
         server, stage = (data.draw(st.integers(0, n - 1)) for n in x.shape)
         if not (offered := list(walk.best(server, stage, 0.0))):
             return
         exchange = data.draw(st.sampled_from(offered))
         expected = walk.after(exchange)
-        walk.make(exchange)
-        again = walk_from(room, expected)
+        walk.apply(exchange)
+        again = walk_from(costs, expected)
         for key in ("x", "place", "none"):
             assert (getattr(walk, key) == getattr(again, key)).all()
         for mine, fresh in zip(walk.parts, again.parts, strict=True):
             assert all((a == b).all() for a, b in zip(mine, fresh, strict=True))
         seconds, server, stage = walk.slowest()
-        assert seconds == pytest.approx(float(room.iteration(expected)), rel=EQUAL, abs=EQUAL)
-        assert room.seconds(expected)[server, stage] == pytest.approx(seconds, rel=EQUAL, abs=EQUAL)
+        assert seconds == pytest.approx(float(costs.iteration(expected)), rel=EQUAL, abs=EQUAL)
+        assert costs.seconds(expected)[server, stage] == pytest.approx(seconds, rel=EQUAL, abs=EQUAL)
 
 
-def lateness(room: Room, x: Whole, aim: float) -> float:
-    seconds = room.seconds(x)
+def lateness(costs: PlacementCosts, x: Whole, aim: float) -> float:
+    seconds = costs.seconds(x)
     return float((np.maximum(seconds - aim, 0.0) + TIES * seconds).sum())
 
 
-def every_exchange(room: Room, x: Whole, server: int, stage: int) -> Any:
+def every_exchange(costs: PlacementCosts, x: Whole, server: int, stage: int) -> Any:
     """All other contents of ``server`` and one more that both have room for, with another number near ``stage``."""
-    free, slices = np.array(room.free), room.pipeline.slices
+    free, slices = np.array(costs.free), costs.pipeline.slices
     for m in range(len(x)):
         both = x[server] + x[m]
         for first in product(*(range(n + 1) for n in both.tolist())):
@@ -111,46 +120,46 @@ def every_exchange(room: Room, x: Whole, server: int, stage: int) -> Any:
 
 @given(placements())
 def test_starts_are_placements(case: Any) -> None:
-    room, _ = case
-    for x in packings(room.pipeline, room) + fills(room.pipeline, room):
+    costs, _ = case
+    for x in packings(costs.pipeline, costs) + fills(costs.pipeline, costs):
         assert (x >= 0).all()
-        assert x.sum(axis=0).tolist() == room.pipeline.replicas.tolist()
-        assert (x @ room.pipeline.slices <= room.free).all()
-    assert room.pipeline.sliced or fills(room.pipeline, room)
+        assert x.sum(axis=0).tolist() == costs.pipeline.replicas.tolist()
+        assert (x @ costs.pipeline.slices <= costs.free).all()
+    assert costs.pipeline.sliced or fills(costs.pipeline, costs)
 
 
 @given(placements())
 def test_fills_are_first_fit(case: Any) -> None:
-    room, _ = case
-    assume(len(set(room.pipeline.slices.tolist())) == 1)
-    slices = int(room.pipeline.slices[0])
+    costs, _ = case
+    assume(len(set(costs.pipeline.slices.tolist())) == 1)
+    slices = int(costs.pipeline.slices[0])
     made = []
-    for order in _orders(MOST_FILLS, len(room.free)).tolist():
-        x, left = np.zeros((len(room.free), len(room.pipeline)), dtype=np.int64), list(room.free)
-        for s, k in enumerate(room.pipeline.replicas.tolist()):
+    for order in _orders(MOST_FILLS, len(costs.free)).tolist():
+        x, left = np.zeros((len(costs.free), len(costs.pipeline)), dtype=np.int64), list(costs.free)
+        for s, k in enumerate(costs.pipeline.replicas.tolist()):
             for _ in range(k):
                 if (m := next((m for m in order if left[m] >= slices), None)) is not None:
                     x[m, s] += 1
                     left[m] -= slices
-        if x.sum() == room.pipeline.replicas.sum():
+        if x.sum() == costs.pipeline.replicas.sum():
             made.append(x)
-    found = fills(room.pipeline, room)
+    found = fills(costs.pipeline, costs)
     assert bool(found) == bool(made)
     if made:
-        best = min(float(room.iteration(x)) for x in made)
-        assert float(room.iteration(found[0])) == pytest.approx(best, rel=EQUAL)
+        best = min(float(costs.iteration(x)) for x in made)
+        assert float(costs.iteration(found[0])) == pytest.approx(best, rel=EQUAL)
         assert any((found[0] == x).all() for x in made)
 
 
 @given(placements())
 def test_best_of_a_stage_is_below_all_contents(case: Any) -> None:
     """Nothing on a server is faster than what the same replicas could be with the best beside them."""
-    room, x = case
-    for m, seconds in enumerate(room.seconds(x)):
-        best = room.best(*room.like(m))
+    costs, x = case
+    for m, seconds in enumerate(costs.seconds(x)):
+        best = costs.best(*costs.equal_key(m))
         for s, c in enumerate(x[m].tolist()):
             assert not c or best[s, c] <= seconds[s] * (1 + EQUAL)
-    assert room.bound <= float(room.iteration(x)) * (1 + EQUAL)
+    assert costs.bound <= float(costs.iteration(x)) * (1 + EQUAL)
 
 
 def test_room_for_slices_that_heavy_edge_does_not_find() -> None:
@@ -162,11 +171,11 @@ def test_room_for_slices_that_heavy_edge_does_not_find() -> None:
     ]
     pipeline = Pipeline.of(Job("sliced", {"V100": 1.0}, 1, 9, stages=tuple(sliced)))
     servers = Servers.alike([4, 5], gpus=8)
-    with pytest.raises(InvalidInstance, match="Heavy-Edge finds no room"):
+    with pytest.raises(InvalidInstance, match="Heavy-Edge does not fit"):
         HeavyEdge()(pipeline, servers)
     found = LocalSearch()(pipeline, servers).iteration_seconds
     assert found == pytest.approx(MinimumAlpha()(pipeline, servers).iteration_seconds)
-    with pytest.raises(InvalidInstance, match="finds no room"):
+    with pytest.raises(InvalidInstance, match="does not fit"):
         LocalSearch()(pipeline, Servers.alike([3, 3, 3], gpus=8))
 
 
@@ -199,7 +208,7 @@ def test_of_a_crowded_server_few_replicas_are_taken_at_a_time() -> None:
     pipeline = chain([1] * 12)
     servers = Servers.alike([12, 12], gpus=12)
     x = np.array([[1] * 12, [0] * 12])
-    offered = list(walk_from(Room(pipeline, servers, Asynchronous()), x).best(0, 5, 0.0))
+    offered = list(walk_from(PlacementCosts(pipeline, servers, Asynchronous()), x).best(0, 5, 0.0))
     assert offered
     assert all(np.abs(exchange.gained).sum() == 1 for exchange in offered)
     assert MOST_PARTS < 2**12
@@ -239,5 +248,5 @@ def test_more_stages_than_bits() -> None:
 def test_jobs_too_large_for_a_table_are_still_placed() -> None:
     pipeline = chain([200, 200, 200])
     servers = Servers.alike([300, 300, 300], gpus=300)
-    assert not Lookup.fits(Room(pipeline, servers, Asynchronous()))
+    assert not SecondsTable.fits(PlacementCosts(pipeline, servers, Asynchronous()))
     assert LocalSearch()(pipeline, servers).replicas.sum() == 600

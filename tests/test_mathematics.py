@@ -19,15 +19,14 @@ from test_hadar_offers import Round, rounds
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidFormulation, InvalidInstance
 from hetopt.models import hadar
-from hetopt.models.asrpt.contents import Room
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.models.asrpt.minimum_alpha import MATHEMATICS, MinimumAlpha
-from hetopt.models.asrpt.minimum_cut import MinimumCut, mathematics
-from hetopt.models.asrpt.partitions import least_cuts
-from hetopt.models.hadar.one_offer import OFFER, offer_model
-from hetopt.models.hadar.problem import Problem
-from hetopt.models.hadar.schedule_programs import P2, P2_RELAXED, P3
-from hetopt.models.hadar.schedules import Schedule, schedules
+from hetopt.models.asrpt.minimum_cut import MinimumCut, least_cuts, mathematics
+from hetopt.models.asrpt.placement_costs import PlacementCosts
+from hetopt.models.hadar.job_schedules import JobSchedule, schedules
+from hetopt.models.hadar.offline_problem import OfflineProblem
+from hetopt.models.hadar.round_market import OFFER, offer_model
+from hetopt.models.hadar.schedule_based import P2, P2_RELAXED, P3
 from hetopt.models.hadar.time_indexed import P1, P1_AS_PRINTED
 from hetopt.programs.mathematics import Definition, Mathematics, Statement, Symbol, Variable, described
 from hetopt.programs.notation import HARD, latex, text
@@ -443,11 +442,11 @@ def test_programs_are_shown_in_every_way(name: str) -> None:
 # --- Hadar ------------------------------------------------------------------------------------------------------------
 
 
-def cells_of(problem: Problem) -> dict[tuple[str, str], int]:
+def cells_of(problem: OfflineProblem) -> dict[tuple[str, str], int]:
     return dict(zip(problem.cells, problem.capacity.tolist(), strict=True))
 
 
-def slot_data(problem: Problem) -> dict[str, Any]:
+def slot_data(problem: OfflineProblem) -> dict[str, Any]:
     """The numbers of P1, by plain loops."""
     every = [j for j in range(len(problem.demand)) if problem.first[j] < problem.slots]
     kind = {r: k for (_, r), k in zip(problem.cells, problem.kind.tolist(), strict=True)}
@@ -480,7 +479,7 @@ def slot_data(problem: Problem) -> dict[str, Any]:
 
 @given(mixed_instances(jobs=(1, 3), memory=True), st.integers(1, 4), st.booleans(), SEEDS)
 def test_p1_is_what_is_solved(instance: Instance, slots: int, admission: bool, seed: int) -> None:
-    problem = Problem.of(instance, slots, 1.0)
+    problem = OfflineProblem.of(instance, slots, 1.0)
     assume(admission or problem.first.max() < slots)
     assume(problem.first.min() < slots)
     program = hadar.TimeIndexed(admission=admission)
@@ -489,7 +488,7 @@ def test_p1_is_what_is_solved(instance: Instance, slots: int, admission: bool, s
     check_stated(model, model.mathematics, slot_data(problem), seed)
 
 
-def schedule_data(problem: Problem, every: list[Schedule]) -> dict[str, Any]:
+def schedule_data(problem: OfflineProblem, every: list[JobSchedule]) -> dict[str, Any]:
     """The numbers of P2 and P3."""
     pairs = [(problem.name(schedule.job), s) for s, schedule in enumerate(every)]
     w = Elsewhere({(j, *problem.cells[c], t, s): n for j, s in pairs for t, c, n in every[s].gpus})
@@ -512,7 +511,7 @@ def schedule_data(problem: Problem, every: list[Schedule]) -> dict[str, Any]:
 
 @given(mixed_instances(jobs=(1, 3)), st.integers(1, 3), st.booleans(), SEEDS)
 def test_p2_and_p3_are_what_is_solved(instance: Instance, slots: int, whole: bool, seed: int) -> None:
-    problem = Problem.of(instance, slots, 1.0)
+    problem = OfflineProblem.of(instance, slots, 1.0)
     every = [priced.schedule for j in range(len(instance.jobs)) for priced in schedules(problem, j)]
     some = [every[i] for i in np.random.default_rng(seed).permutation(len(every))[:25].tolist()]
     assume(some)
@@ -582,17 +581,19 @@ def test_minimum_alpha_is_what_is_solved(case: tuple[Pipeline, Servers], timing:
         model = MinimumAlpha(start=HeavyEdge(), timing=timing).build(pipeline, servers)
     except InvalidInstance:
         assume(False)
-    room, unit = Room(pipeline, servers, timing), pyo.value(model.unit)
+    costs, unit = PlacementCosts(pipeline, servers, timing), pyo.value(model.unit)
     data = stage_data(pipeline, 1)
     stages, machines, most = data["S"], range(len(servers)), data["k"]
-    best = {m: room.best(*room.like(m)) for m in machines}
+    best = {m: costs.best(*costs.equal_key(m)) for m in machines}
     base = {
-        (s, m, c): room.costs[room.kind[m]].base[s - 1, c]
+        (s, m, c): costs.by_kind[costs.kind[m]].base[s - 1, c]
         for s in stages
         for m in machines
         for c in range(1, most[s] + 1)
     }
-    save = {(s, r, m): room.costs[room.kind[m]].saving[s - 1, r - 1] for s in stages for r in stages for m in machines}
+    save = {
+        (s, r, m): costs.by_kind[costs.kind[m]].saving[s - 1, r - 1] for s in stages for r in stages for m in machines
+    }
     counts = {
         (s, m): [c for c in range(1, most[s] + 1) if best[m][s - 1, c] <= unit * (1 + PROVEN)]
         for s in stages
@@ -612,7 +613,7 @@ def test_minimum_alpha_is_what_is_solved(case: tuple[Pipeline, Servers], timing:
         "theta_b": timing.backward,
         "theta_r": timing.reduce,
         "u": unit,
-        "bound": room.bound,
+        "bound": costs.bound,
         "base": base,
         "save": save,
         "counts": counts,

@@ -15,10 +15,9 @@ import hetopt
 from hetopt import Cluster, GPUType, Instance, JobType, Server, Tenant
 from hetopt.formulations.formulation import Formulation
 from hetopt.models import oef
-from hetopt.models.fairness import SharingIncentive
-from hetopt.models.objectives import TotalRate
-from hetopt.models.oef.sorting import SortedTypes, ratio_ranks
-from hetopt.models.switching import SwitchingCost
+from hetopt.models.fairness_components import SharingIncentive
+from hetopt.models.objectives import SwitchingCost, TotalRate
+from hetopt.models.oef.oef_formulations import SortedTypes, ratio_ranks
 from hetopt.proofs.strategies import tenant_instances
 from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN, SUPPORT
 

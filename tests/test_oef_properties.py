@@ -14,9 +14,8 @@ import hetopt
 from hetopt import Entities, Instance, InvalidInstance
 from hetopt.formulations.formulation import Formulation
 from hetopt.models import oef
-from hetopt.models.fairness import EnvyFree, SharingIncentive
-from hetopt.models.objectives import TotalRate
-from hetopt.models.switching import SwitchingCost
+from hetopt.models.fairness_components import EnvyFree, SharingIncentive
+from hetopt.models.objectives import SwitchingCost, TotalRate
 from hetopt.programs.arrays import Arrays
 from hetopt.proofs.strategies import ratios, tenant_instances, with_held
 from hetopt.tolerances import EQUAL, FEASIBILITY, SUPPORT, scale

@@ -13,11 +13,10 @@ import hetopt
 from hetopt import Instance, Options
 from hetopt.formulations.formulation import Formulation
 from hetopt.models import oef
-from hetopt.models.fairness import EnvyFree, EqualRates
+from hetopt.models.fairness_components import EnvyFree, EqualRates
 from hetopt.models.objectives import TotalRate
-from hetopt.models.oef.balancing import balance, busiest, handed_out, smooth_prices
-from hetopt.models.oef.bundles import by_bundles, part_by_part
-from hetopt.models.oef.prices import by_prices
+from hetopt.models.oef.cooperative_method import by_bundles, part_by_part
+from hetopt.models.oef.noncooperative_method import balance, busiest, by_prices, distributed, smooth_prices
 from hetopt.programs.compiled import Compiled
 from hetopt.programs.model import Component
 from hetopt.programs.point import Point
@@ -179,7 +178,7 @@ def test_prices_bound_the_least_time(n: int, k: int, seed: int) -> None:
 
 def test_members_of_a_group_take_one_type_after_the_other() -> None:
     """Weights 1, 1, 2 share half and half: by hand, the first two take type 1 and the last type 2."""
-    split = handed_out(np.array([[0.5, 0.5]]), np.zeros(3, dtype=np.intp), np.array([1.0, 1.0, 2.0]))
+    split = distributed(np.array([[0.5, 0.5]]), np.zeros(3, dtype=np.intp), np.array([1.0, 1.0, 2.0]))
     assert split == pytest.approx(np.array([[1, 0], [1, 0], [0, 1]]))
 
 

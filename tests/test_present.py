@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import hetopt
 from hetopt import Instance, InvalidInstance, InvalidOption
 from hetopt.formulations.formulation import Formulation
-from hetopt.models import baselines, gavel, oef, switching
-from hetopt.models.objectives import TotalRate
+from hetopt.models import baselines, gavel, oef
+from hetopt.models.objectives import SwitchingCost, TotalRate
 from hetopt.proofs.strategies import job_instances, tenant_instances
 from hetopt.registry import factory, make_policy, policy_names
 from hetopt.tolerances import EQUAL, FEASIBILITY
@@ -129,6 +129,6 @@ def test_what_jobs_hold_says_nothing_of_tenants() -> None:
     told = BOTH.replace(held={"j1": {"GPU2": 1}})
     assert told.entities("tenants").held is None
     assert np.array_equal(told.entities("jobs").held, [[0, 1], [0, 0]])  # type: ignore[arg-type]
-    costly = oef.cooperative() + switching.SwitchingCost(0.5)
+    costly = oef.cooperative() + SwitchingCost(0.5)
     assert run(costly, told).certificate.objective == run(costly, BOTH).certificate.objective  # type: ignore[union-attr]
     assert BOTH.replace(held={"u1": {}}).entities("tenants").held is not None, "u1 is known to hold nothing"

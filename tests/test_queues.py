@@ -32,8 +32,7 @@ from queues_oracles import (
 import hetopt
 from hetopt import Instance, InvalidInstance, InvalidOption, Job
 from hetopt.models.queues import FIFO, LAS, PAL, SRSF, SRTF, YARN, Themis, Tiresias
-from hetopt.models.queues.choosing import first_with_room
-from hetopt.models.queues.room import Room
+from hetopt.models.queues.gpu_pool import GPUPool, first_type_that_fits
 
 SEVERAL = [
     FIFO(),
@@ -311,7 +310,7 @@ def test_what_a_job_holds_must_be_its_gang_where_nobody_is_stopped() -> None:
         (lambda: SRTF(types="slow"), r"SRTF.types is 'slow'; .*known: fastest, roomiest"),  # type: ignore[arg-type]
         (lambda: SRSF(backfill=1), "SRSF.backfill is 1; it must be True or False"),  # type: ignore[arg-type]
         (lambda: LAS(moves="no"), "LAS.moves is 'no'; it must be True or False"),  # type: ignore[arg-type]
-        (lambda: LAS()(ONE, 3), "state is 3, which is no hetopt Service"),
+        (lambda: LAS()(ONE, 3), "state is 3, which is no hetopt LASState"),
     ],
 )
 def test_settings_out_of_range_are_refused(make: Any, said: str) -> None:
@@ -330,9 +329,9 @@ def test_a_state_of_a_later_time_is_refused(policy: Any) -> None:
 
 
 def test_what_is_given_away_is_counted() -> None:
-    room = Room([2, 1], {7: ((0, 2),)})
+    room = GPUPool([2, 1], {7: ((0, 2),)})
     assert (room.open, room.free, room.left) == ([0, 1], [2, 1], 3)
-    first = first_with_room({1: 1}, {1: [0]})  # type: ignore[arg-type]
+    first = first_type_that_fits({1: 1}, {1: [0]})  # type: ignore[arg-type]
     assert not room.start(1, first)
     assert room.serve(1, first)
     assert (room.open, room.free, room.left, room.held) == ([1, 1], [1, 1], 2, {})

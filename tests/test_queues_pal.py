@@ -15,7 +15,7 @@ from hetopt import Cluster, GPUType, Instance, InvalidInstance, InvalidOption, J
 from hetopt.decisions.speed_models import Variability
 from hetopt.decisions.system import check_placement
 from hetopt.models.queues import FIFO, LAS, PAL, SRTF
-from hetopt.models.queues.locality import LeastProduct, places_of
+from hetopt.models.queues.pal import LeastProduct, places_of
 from hetopt.registry import make_policy
 from hetopt.simulation.environment import Environment
 from hetopt.simulation.server_changes import ServerChange

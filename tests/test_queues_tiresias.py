@@ -26,7 +26,7 @@ from queues_oracles import (
 import hetopt
 from hetopt import Cluster, Instance, InvalidOption, Job
 from hetopt.models.queues import Tiresias, TiresiasState, tiresias_per_type
-from hetopt.models.queues.tiresias import FIRST_LIMIT, Life
+from hetopt.models.queues.tiresias import FIRST_LIMIT, JobRecord
 from hetopt.registry import make_policy
 from hetopt.tolerances import WORK
 
@@ -81,11 +81,11 @@ def test_a_job_that_starved_as_long_as_it_ran_is_promoted() -> None:
 def test_a_job_that_runs_is_not_promoted() -> None:
     """It has waited 1000 s and runs 109 s in all when it is asked: only when it waits again do both count anew."""
     one, policy = one_type(("j", 400, 0, 1), gpus=1), Tiresias(thresholds=(100,), promote=1)
-    before = TiresiasState(0.0, {"j": Life(99.0, 1000.0, 0.0, None)})
+    before = TiresiasState(0.0, {"j": JobRecord(99.0, 1000.0, 0.0, None)})
     state = policy(one.replace(time=10, held={"j": {"G": 1}}), before)[1]
-    assert state.lives == {"j": Life(109.0, 1000.0, 0.0, None)}
+    assert state.records == {"j": JobRecord(109.0, 1000.0, 0.0, None)}
     state = policy(one.replace(time=20, held={"j": {}}), state)[1]
-    assert state.lives == {"j": Life(0.0, 0.0, 0.0, None)}
+    assert state.records == {"j": JobRecord(0.0, 0.0, 0.0, None)}
 
 
 def test_the_job_with_least_service_left_comes_first() -> None:
@@ -102,7 +102,7 @@ def test_new_jobs_go_where_least_service_is_left() -> None:
     cluster = Cluster.of({"K80": 1, "V100": 1})
     policy = Tiresias(per_type="least-service", order="remaining", round_seconds=None)
     plan, state = policy(Instance(cluster, jobs=jobs))
-    assert {name: life.gpu_type for name, life in state.lives.items()} == {"a": "K80", "b": "V100", "c": "V100"}
+    assert {name: record.gpu_type for name, record in state.records.items()} == {"a": "K80", "b": "V100", "c": "V100"}
     assert plan.assigned == {"a": "K80", "b": "V100", "c": None}
     log = hetopt.simulate(policy, Instance(cluster, jobs=jobs))
     assert schedule(log) == [("a", 0, 40, "K80"), ("b", 0, 10, "V100"), ("c", 10, 110, "V100")]
@@ -113,10 +113,10 @@ def test_a_job_that_runs_already_stays_on_its_type_for_good() -> None:
     for per_type in ("random", "least-service"):
         for seed in range(9):
             state = Tiresias(per_type=per_type, seed=seed)(jobs)[1]  # type: ignore[arg-type]
-            assert state.lives["j1"].gpu_type == "GPU2"
+            assert state.records["j1"].gpu_type == "GPU2"
     later = jobs.replace(time=300, held={})
     state = Tiresias(per_type="random", seed=seed)(later, state)[1]
-    assert state.lives["j1"].gpu_type == "GPU2"
+    assert state.records["j1"].gpu_type == "GPU2"
 
 
 def test_a_job_whose_type_is_gone_is_put_in_another_queue() -> None:
@@ -131,14 +131,14 @@ def test_a_job_whose_type_is_gone_is_put_in_another_queue() -> None:
 def test_the_lot_depends_on_seed_and_name_alone() -> None:
     names = [f"job-{i}" for i in range(600)]
     jobs = Instance.from_jobs([[1, 1, 0]] * 600, 1, 100, [1, 1, 1], jobs=names)
-    types = {name: life.gpu_type for name, life in Tiresias(per_type="random")(jobs)[1].lives.items()}
+    types = {name: record.gpu_type for name, record in Tiresias(per_type="random")(jobs)[1].records.items()}
     counted = Counter(types.values())
     assert set(counted) == {"GPU1", "GPU2"}
     assert abs(counted["GPU1"] - 300) < 75  # six standard deviations of a fair coin
     backwards = jobs.replace(jobs=jobs.jobs[::-1])
-    again = Tiresias(per_type="random")(backwards)[1].lives
+    again = Tiresias(per_type="random")(backwards)[1].records
     assert {name: again[name].gpu_type for name in names} == types
-    other = Tiresias(per_type="random", seed=1)(jobs)[1].lives
+    other = Tiresias(per_type="random", seed=1)(jobs)[1].records
     assert 200 < sum(other[name].gpu_type == types[name] for name in names) < 400
 
 
@@ -227,7 +227,7 @@ def test_by_lot_a_job_has_one_type_for_good(instance: Instance, order: Any) -> N
     plain = Plain(policy)
     for job in instance.jobs:
         alone = Instance(instance.cluster, jobs=(Job(job.name, job.throughput, job.work, job.demand),))
-        plain.kind[job.name] = str(policy(alone)[1].lives[job.name].gpu_type)
+        plain.kind[job.name] = str(policy(alone)[1].records[job.name].gpu_type)
     log = followed(policy, plain, instance)
     assert (log.spans["gpu_type"] == log.spans["job"].map(plain.kind)).all()
 

@@ -162,7 +162,7 @@ def test_settings_come_from_files_too() -> None:
     [
         (lambda: YARN({"A": 0}), r"YARN.capacities\['A'\] is 0; it must be a finite number > 0"),
         (lambda: YARN([1]), r"YARN.capacities is \[1\]; it must be a mapping"),  # type: ignore[arg-type]
-        (lambda: YARN(maximum=1.5), "YARN.maximum is 1.5; it may be 1 at most"),
+        (lambda: YARN(maximum=1.5), "YARN.maximum is 1.5; it must be at most 1"),
         (lambda: YARN(maximum={"A": 0.0}), r"YARN.maximum\['A'\] is 0.0; it must be a finite number > 0"),
         (lambda: YARN(types="any"), "YARN.types is 'any'"),  # type: ignore[arg-type]
         (lambda: YARN(backfill=None), "YARN.backfill is None"),  # type: ignore[arg-type]

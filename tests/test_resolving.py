@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import hetopt
 from hetopt import FormulationSession, InvalidInstance, InvalidOption
 from hetopt.models import baselines, ceei, fft, gavel, oef
-from hetopt.models.switching import SwitchingCost
+from hetopt.models.objectives import SwitchingCost
 from hetopt.tolerances import EQUAL, TRUSTED, scale
 
 

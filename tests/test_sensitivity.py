@@ -13,8 +13,7 @@ from scipy.optimize import linprog
 
 import hetopt
 from hetopt.models import ceei, fft, gavel, oef
-from hetopt.models.objectives import TotalRate
-from hetopt.models.switching import SwitchingCost
+from hetopt.models.objectives import SwitchingCost, TotalRate
 from hetopt.programs.linear import LinearProgram
 from hetopt.proofs.strategies import linear_programs
 from hetopt.tolerances import EQUAL, TRUSTED, scale

@@ -151,7 +151,7 @@ def test_pages_name_programs() -> None:
 
 
 def test_a_table_of_components_has_their_formulas_sources_and_symbols() -> None:
-    made = component_table("jobs", ["hetopt.models.switching:SwitchingCost(0.5)", "hetopt.models.fft:AgeCost()"])
+    made = component_table("jobs", ["hetopt.models.objectives:SwitchingCost(0.5)", "hetopt.models.fft:AgeCost()"])
     for part in (
         "* - `SwitchingCost`\n  - gain $-0.5 \\, ",
         "row $\\text{gained}_{ek} \\ge d_{e} \\, x_{ek} - h_{ek} \\quad \\forall e \\in E,\\ k \\in K$",

@@ -19,13 +19,11 @@ from hetopt.errors import InvalidFormulation
 from hetopt.formulations.formulation import Formulation
 from hetopt.models import baselines, ceei, fft, gavel, oef
 from hetopt.models.concave import CompletionTime
-from hetopt.models.fairness import EnvyFree, EqualRates, SharingIncentive
-from hetopt.models.fft.policy import FFTState
-from hetopt.models.gavel.finish_time import FinishTime
-from hetopt.models.gavel.parts import LeastRatio, TimeFraction
-from hetopt.models.objectives import TotalRate, WeightedRate
-from hetopt.models.oef.sorting import SortedTypes
-from hetopt.models.switching import SwitchingCost
+from hetopt.models.fairness_components import EnvyFree, EqualRates, SharingIncentive
+from hetopt.models.fft.fft_policy import FFTState
+from hetopt.models.gavel.gavel_components import FinishTime, LeastRatio, TimeFraction
+from hetopt.models.objectives import SwitchingCost, TotalRate, WeightedRate
+from hetopt.models.oef.oef_formulations import SortedTypes
 from hetopt.proofs.strategies import job_instances, ratios, tenant_instances, with_held
 
 SEEDS = st.integers(0, 2**32 - 1)

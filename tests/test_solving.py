@@ -18,9 +18,8 @@ import hetopt
 from hetopt.errors import InvalidOption, NotSolved
 from hetopt.formulations.formulation import Formulation
 from hetopt.models import oef
-from hetopt.models.fairness import EnvyFree, EqualRates, SharingIncentive
-from hetopt.models.objectives import TotalRate
-from hetopt.models.switching import SwitchingCost
+from hetopt.models.fairness_components import EnvyFree, EqualRates, SharingIncentive
+from hetopt.models.objectives import SwitchingCost, TotalRate
 from hetopt.programs.arrays import Arrays, Columns, RowFamily, Rows, on_own, on_shares
 from hetopt.programs.compiled import Compiled
 from hetopt.programs.linear import LinearProgram, Objective

@@ -18,13 +18,19 @@ from hetopt import Formulation
 from hetopt.errors import InvalidFormulation, LargeModel, NotLinear
 from hetopt.models import baselines, ceei, fft, gavel, oef
 from hetopt.models.concave import CompletionTime, LogRate
-from hetopt.models.fairness import EnvyFree, EqualRates, SharingIncentive
-from hetopt.models.fft.parts import ROUND_SECONDS, AgeCost, Compensation, OneType, Switching, VolumeCost, WorkConserving
-from hetopt.models.gavel.finish_time import FinishTime
-from hetopt.models.gavel.parts import InOrder, LeastRatio, SoonestEnd, TimeFraction
-from hetopt.models.objectives import LinearGain, TotalRate, WeightedRate
-from hetopt.models.oef.sorting import SortedTypes
-from hetopt.models.switching import SwitchingCost
+from hetopt.models.fairness_components import EnvyFree, EqualRates, SharingIncentive
+from hetopt.models.fft.fft_components import (
+    ROUND_SECONDS,
+    AgeCost,
+    Compensation,
+    OneType,
+    Switching,
+    VolumeCost,
+    WorkConserving,
+)
+from hetopt.models.gavel.gavel_components import FinishTime, InOrder, LeastRatio, SoonestEnd, TimeFraction
+from hetopt.models.objectives import LinearGain, SwitchingCost, TotalRate, WeightedRate
+from hetopt.models.oef.oef_formulations import SortedTypes
 from hetopt.programs.compiling import from_pyomo
 from hetopt.programs.linear import LinearProgram, Objective
 from hetopt.solving.highs import Session

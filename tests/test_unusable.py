@@ -15,8 +15,8 @@ from hetopt import Instance, Options
 from hetopt.formulations.formulation import Formulation
 from hetopt.models import fft, gavel, oef
 from hetopt.models.objectives import TotalRate
-from hetopt.models.oef.prices import by_prices
-from hetopt.models.oef.sorting import SortedTypes
+from hetopt.models.oef.noncooperative_method import by_prices
+from hetopt.models.oef.oef_formulations import SortedTypes
 from hetopt.proofs.strategies import job_instances, tenant_instances
 from hetopt.registry import factory, make_policy, policy_names
 from hetopt.tolerances import EQUAL, FEASIBILITY, PROVEN, SUPPORT

@@ -10,7 +10,7 @@ from asrpt_oracles import srpt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetopt.models.asrpt.virtual_machine import VirtualMachine
+from hetopt.models.asrpt.non_preemptive import VirtualMachine
 
 JOBS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 6)), min_size=1, max_size=6).map(sorted)
 

@@ -82,8 +82,9 @@ class Formulation:
 
     Examples
     --------
-    >>> from hetopt.models import oef, switching
-    >>> (oef.cooperative() + switching.SwitchingCost(0.5)).names
+    >>> from hetopt.models import oef
+    >>> from hetopt.models.objectives import SwitchingCost
+    >>> (oef.cooperative() + SwitchingCost(0.5)).names
     ('total_rate', 'envy_free', 'switching_cost')
     """
 

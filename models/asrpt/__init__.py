@@ -1,10 +1,10 @@
-"""A-SRPT: where the stages of pipeline-parallel jobs go, and in which order jobs of predicted length run [ASRPT]."""
+"""A-SRPT: mapping of pipeline-parallel jobs to GPUs, and the order of jobs of predicted length [ASRPT]."""
 
+from hetopt.models.asrpt.asrpt_policies import ASRPT, SPJF, SPWF, ListPolicy, WCSDuration, WCSSubTime, WCSWorkload
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
 from hetopt.models.asrpt.local_search import LocalSearch
 from hetopt.models.asrpt.minimum_alpha import MinimumAlpha
 from hetopt.models.asrpt.minimum_cut import MinimumCut
-from hetopt.models.asrpt.policies import ASRPT, SPJF, SPWF, Ordered, WCSDuration, WCSSubTime, WCSWorkload
 from hetopt.stages.iteration_time import Asynchronous, Synchronous
 from hetopt.stages.job_graph import AllReduce, job_graph
 from hetopt.stages.pipeline import Pipeline
@@ -17,10 +17,10 @@ __all__ = [
     "AllReduce",
     "Asynchronous",
     "HeavyEdge",
+    "ListPolicy",
     "LocalSearch",
     "MinimumAlpha",
     "MinimumCut",
-    "Ordered",
     "Pipeline",
     "Servers",
     "Synchronous",

@@ -1,4 +1,4 @@
-"""Common parts of the two exact GPU mappings: solving a Pyomo model from a start, and handling of counts."""
+"""Shared by the two exact GPU mappings: symbols, solving a Pyomo model from a start, and canonical counts."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import numpy as np
 import pyomo.environ as pyo
 
 from hetopt.errors import InvalidInstance, NotSolved
-from hetopt.models.asrpt.contents import Whole
+from hetopt.models.asrpt.placement_costs import Whole
 from hetopt.programs.compiling import from_pyomo
+from hetopt.programs.mathematics import Mathematics
 from hetopt.programs.point import Point, Status
 from hetopt.solving.backends import run
 from hetopt.solving.highs import Session
@@ -19,19 +20,36 @@ from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
 from hetopt.tolerances import FEASIBILITY, PROVEN
 
+_STAGES = Mathematics.read(
+    """
+    where
+      a[s] [ASRPT, section III-B] | bytes that a replica of stage s sends in its AllReduce | bytes
+        a[s] == 2 * (k[s] - 1) * h[s] / k[s] for s in S
+    symbols
+      S | stages of the job
+      k[s] | replicas of stage s
+      t[s] | GPUs of a replica of stage s, all of one server | GPUs
+      l[s, r] | what a replica of stage s and one of r exchange in an iteration: 2 d / k of neighbours, else 0 | bytes
+      e[s] | tokens that two replicas of stage s exchange in an iteration | bytes
+      h[s] | parameters of stage s | bytes
+    """
+)
+(REDUCED,), STAGES = _STAGES.definitions, tuple(one for one in _STAGES.symbols if one.name != "S")
+"""Symbols of a job's stages, used by both exact mappings, which number the stages differently."""
+
 
 def one_minute() -> Options:
-    """Options that stop a search after a minute."""
+    """Options with a time limit of one minute."""
     return Options(time_limit=60.0)
 
 
 def started(start: Mapper, pipeline: Pipeline, servers: Servers) -> Whole | None:
-    """(S, M) replicas as placed by the mapper ``start``; None if it finds no room for slices, though there may be.
+    """(S, M) replicas as placed by the mapper ``start``; None if it does not find GPUs for all slices.
 
     Raises
     ------
     InvalidInstance
-        There is no room.
+        Too few free GPUs.
     """
     check_room(pipeline, servers)
     try:
@@ -60,7 +78,7 @@ def first_servers_first(counts: Whole, servers: Servers, stage: int = 0) -> Whol
 
 
 def solve_from(model: Any, options: Options, *, presolve: bool = True) -> Point | None:
-    """Solve ``model`` from the values of its variables; afterwards they have the values of the solution.
+    """Solve ``model`` from the values of its variables, which then have the values of the solution.
 
     Parameters
     ----------
@@ -70,14 +88,14 @@ def solve_from(model: Any, options: Options, *, presolve: bool = True) -> Point 
     Returns
     -------
     Point | None
-        The solver's point; None if the time limit came before any point, and the variables keep the start.
+        The solver's point; None if the time limit was reached before any point, then the variables keep the start.
 
     Raises
     ------
     NotSolved
-        For other reasons than the time limit, or at the limit if the variables have no start.
+        No solution for another reason than the time limit, or at the limit if the variables have no start.
     InvalidInstance
-        There is no solution: slices have no room.
+        Infeasible: slices do not fit.
     SolverUnavailable
         The solver is unknown, not installed or not licensed.
     """
@@ -94,7 +112,7 @@ def solve_from(model: Any, options: Options, *, presolve: bool = True) -> Point 
     except NotSolved as problem:
         if problem.status == "infeasible":
             raise InvalidInstance(
-                f"there is no room on the servers ({model.name}): all GPUs of a sliced replica must be on one server"
+                f"the job does not fit on the servers ({model.name}): a sliced replica needs all its GPUs on one server"
             ) from None
         if problem.status != "time_limit" or program.violation(start) > FEASIBILITY:
             raise

@@ -1,12 +1,15 @@
-"""Which GPUs are free while jobs come and go, and what a job would get of them."""
+"""Free GPUs of each GPU type while jobs start and end, candidate placements on them, and the jobs to be scheduled."""
 
 from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from hetopt.data.cluster import Cluster
+from hetopt.data.workload import Job, Stage
 from hetopt.errors import InvalidInstance
 from hetopt.stages.iteration_time import Timing
 from hetopt.stages.mapping import Mapper, check_mapping
@@ -14,7 +17,7 @@ from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
 
 
-class Seat(NamedTuple):
+class ServerSlots(NamedTuple):
     """GPUs of one server for one job."""
 
     server: int
@@ -23,25 +26,25 @@ class Seat(NamedTuple):
 
 
 Mapped = tuple[tuple[tuple[int, ...], ...], Any]
-"""(replicas of each stage on each server of a pattern, seconds of an iteration)."""
+"""(replicas of each stage on each server, seconds of an iteration) for a pattern of free GPUs."""
 
 
 @dataclass(frozen=True, eq=False)
-class Offer:
-    """What a job would get now.
+class CandidatePlacement:
+    """GPUs that a job could get now.
 
     Attributes
     ----------
     fleet:
-        Position of the fleet (GPU type) that offers it.
-    seats:
+        Position of the fleet (GPU type).
+    slots:
         GPUs per server.
     seconds:
-        Of one iteration there.
+        Seconds of one iteration there.
     """
 
     fleet: int
-    seats: tuple[Seat, ...]
+    slots: tuple[ServerSlots, ...]
     seconds: Any
 
 
@@ -51,12 +54,12 @@ class Fleet:
     Parameters
     ----------
     servers:
-        All of them, with all of their GPUs.
+        All servers of the type, with all of their GPUs.
     mapper, timing:
-        Who maps replicas to GPUs, and how long an iteration then takes. Asked once for each pipeline and pattern of
-        free GPUs, so a mapper shall give equal servers equal rights.
+        Mapping of replicas to GPUs, and iteration time. Called once for each pipeline and pattern of free GPUs, so the
+        mapper must treat equal servers equally.
     position:
-        Of the fleet among those of the cluster.
+        Position of the fleet in the cluster.
     """
 
     def __init__(self, servers: Servers, mapper: Mapper, timing: Timing, position: int = 0) -> None:
@@ -71,58 +74,57 @@ class Fleet:
         self._known: dict[Any, Mapped | None] = {}
 
     def copy(self) -> Fleet:
-        """An independent one in the same state; what is known of mappings is shared."""
-        made = object.__new__(Fleet)
-        made.__dict__.update(self.__dict__)
+        """An independent copy; the cache of mappings is shared."""
+        made = copy(self)
         made.free, made._with = list(self.free), [list(row) for row in self._with]
         return made
 
-    def offer(self, pipeline: Pipeline, *, consolidate: bool) -> Offer | None:
-        """GPUs for a job now, or None where there is no room.
+    def candidate(self, pipeline: Pipeline, *, consolidate: bool) -> CandidatePlacement | None:
+        """GPUs for a job now; None if there are too few.
 
         Parameters
         ----------
         consolidate:
-            From the servers with most free GPUs [ASRPT, Algorithm 1, line 9]; else from those with least (line 22), to
-            keep large holes for others. Of equal servers the first. A job with slices is offered whole servers, one
-            more until it fits.
+            From the servers with the most free GPUs [ASRPT, Algorithm 1, line 9]; else from those with the fewest (line
+            22), to keep large blocks free. Of equal servers the first. For a job with slices, whole servers are added
+            until it fits.
         """
         if pipeline.gpus > self.available:
             return None
         if pipeline.sliced:
             return self._for_slices(pipeline, consolidate)
-        left, seats = pipeline.gpus, []
+        left, slots = pipeline.gpus, []
         for m in self._in_order(consolidate):
             use = min(left, self.free[m])
-            seats.append((m, use))
+            slots.append((m, use))
             left -= use
             if not left:
                 break
-        return self._mapped(pipeline, seats)
+        return self._mapped(pipeline, slots)
 
-    def _for_slices(self, pipeline: Pipeline, consolidate: bool) -> Offer | None:
-        seats: list[tuple[int, int]] = []
+    def _for_slices(self, pipeline: Pipeline, consolidate: bool) -> CandidatePlacement | None:
+        slots: list[tuple[int, int]] = []
         offered = 0
         for m in self._in_order(consolidate):
-            seats.append((m, self.free[m]))
+            slots.append((m, self.free[m]))
             offered += self.free[m]
-            if offered >= pipeline.gpus and (offer := self._mapped(pipeline, seats)) is not None:
-                return offer
+            if offered >= pipeline.gpus and (placement := self._mapped(pipeline, slots)) is not None:
+                return placement
         return None
 
-    def on(self, pipeline: Pipeline, gpus: Sequence[tuple[int, int]]) -> Offer | None:
-        """The mapping of a job that has so many GPUs of these servers; None where slices do not fit there."""
+    def on(self, pipeline: Pipeline, gpus: Sequence[tuple[int, int]]) -> CandidatePlacement | None:
+        """The placement of a job on these (server, GPUs); None if slices do not fit there."""
         return self._mapped(pipeline, gpus)
 
-    def take(self, offer: Offer) -> None:
-        """The GPUs of ``offer`` are in use from now on."""
-        for seat in offer.seats:
-            self._change(seat.server, -seat.gpus)
+    def take(self, placement: CandidatePlacement) -> None:
+        """Mark the GPUs of a placement as in use."""
+        for slot in placement.slots:
+            self._change(slot.server, -slot.gpus)
 
-    def release(self, offer: Offer) -> None:
-        """They are free again."""
-        for seat in offer.seats:
-            self._change(seat.server, seat.gpus)
+    def release(self, placement: CandidatePlacement) -> None:
+        """Mark the GPUs of a placement as free."""
+        for slot in placement.slots:
+            self._change(slot.server, slot.gpus)
 
     def _change(self, m: int, gpus: int) -> None:
         self._with[self.free[m]].remove(m)
@@ -134,13 +136,13 @@ class Fleet:
         rows = self._with[:0:-1] if consolidate else self._with[1:]
         return (m for row in rows for m in row)
 
-    def _mapped(self, pipeline: Pipeline, gpus: Sequence[tuple[int, int]]) -> Offer | None:
+    def _mapped(self, pipeline: Pipeline, gpus: Sequence[tuple[int, int]]) -> CandidatePlacement | None:
         if pipeline.silent:
-            seats = tuple(Seat(m, n, (n,)) for m, n in gpus)
+            slots = tuple(ServerSlots(m, n, (n,)) for m, n in gpus)
             if (known := self._known.get(pipeline)) is None:
                 known = self._known[pipeline] = (), self.timing.least(pipeline, self.servers)
-            return Offer(self.position, seats, known[1])
-        order = sorted(gpus, key=lambda seat: -seat[1])
+            return CandidatePlacement(self.position, slots, known[1])
+        order = sorted(gpus, key=lambda slot: -slot[1])
         pattern = tuple(n for _, n in order)
         key = (pipeline, pattern) if self._alike else (pipeline, pattern, tuple(self._kind[m] for m, _ in order))
         if key not in self._known:
@@ -150,12 +152,12 @@ class Fleet:
             return None
         columns, seconds = known
         slices = pipeline.slice_counts
-        seats = tuple(
-            Seat(m, sum(n * t for n, t in zip(own, slices, strict=True)), own)
+        slots = tuple(
+            ServerSlots(m, sum(n * t for n, t in zip(own, slices, strict=True)), own)
             for (m, _), own in zip(order, columns, strict=True)
             if any(own)
         )
-        return Offer(self.position, seats, seconds)
+        return CandidatePlacement(self.position, slots, seconds)
 
     def _map(
         self, pipeline: Pipeline, order: Sequence[tuple[int, int]]
@@ -171,11 +173,104 @@ class Fleet:
         return tuple(map(tuple, mapping.replicas.T.tolist())), seconds
 
     def fewest(self, pipeline: Pipeline) -> Any:
-        """alpha~_min: seconds on the fewest servers of the empty fleet [ASRPT, section IV-B]; None without room.
+        """alpha~_min: seconds on the fewest servers of the empty fleet [ASRPT, section IV-B]; None if it does not fit.
 
-        At most alpha_max, at least the true minimum; filling servers greedily can split a stage that fits elsewhere.
+        At most alpha_max, at least the true minimum; greedy filling can split a stage that fits on another server.
         """
         empty = Fleet(self.servers, self.mapper, self.timing)
         empty._known = self._known
-        offer = empty.offer(pipeline, consolidate=True)
-        return None if offer is None else offer.seconds
+        placement = empty.candidate(pipeline, consolidate=True)
+        return None if placement is None else placement.seconds
+
+
+@dataclass(frozen=True, eq=False)
+class TypeOption:
+    """A job on one GPU type that can run it.
+
+    Attributes
+    ----------
+    fleet:
+        Position of the type's fleet.
+    pipeline:
+        Its stages on this type.
+    least, most:
+        alpha~_min and alpha_max: seconds of one iteration on the fewest servers, and with all replicas apart.
+    """
+
+    fleet: int
+    pipeline: Pipeline
+    least: Any
+    most: Any
+
+
+@dataclass(frozen=True, eq=False)
+class PredictedJob:
+    """A job with its predicted length.
+
+    Attributes
+    ----------
+    name:
+        Name of the job.
+    gpus:
+        GPUs g_i.
+    choices:
+        GPU types that it may run on, the fastest first.
+    predicted:
+        Predicted number of iterations n~_i.
+    """
+
+    name: str
+    gpus: int
+    choices: tuple[TypeOption, ...]
+    predicted: Any
+
+    @property
+    def seconds(self) -> Any:
+        """Predicted duration, n~ alpha~_min, on its fastest type."""
+        return self.predicted * self.choices[0].least
+
+
+class TypeOptions:
+    """The :class:`TypeOption` objects of jobs; jobs with the same stages and speeds share them."""
+
+    def __init__(self, cluster: Cluster, fleets: Sequence[Fleet | None]) -> None:
+        """``fleets``: one for each GPU type of the cluster in order; None where it has no GPU of a type."""
+        self.cluster, self.fleets = cluster, fleets
+        self._cache: dict[tuple[Any, ...], tuple[tuple[Stage, ...], tuple[TypeOption, ...]]] = {}
+
+    def of(self, job: Job) -> tuple[TypeOption, ...]:
+        """The GPU types that ``job`` may run on, the fastest first, in ties in the cluster's order.
+
+        Empty if these types have no GPUs now, e.g. because servers are drained.
+
+        Raises
+        ------
+        InvalidInstance
+            The job does not fit on any of these types, even when empty.
+        """
+        speeds = tuple(job.throughput.items())
+        key = (id(job.stages) if job.stages else job.demand, speeds, job.memory_bytes)  # hashing stages takes long
+        if key not in self._cache:
+            self._cache[key] = job.stages, self._made(job)  # keeps the stages alive, so that their id stays unique
+        return self._cache[key][1]
+
+    def _made(self, job: Job) -> tuple[TypeOption, ...]:
+        found, able = [], False
+        for i, (t, fleet) in enumerate(zip(self.cluster.gpu_types, self.fleets, strict=True)):
+            speed = job.throughput.get(t.name, 0.0)
+            too_large = t.memory_bytes is not None and job.memory_bytes > t.memory_bytes
+            if fleet is None or speed <= 0 or too_large:
+                continue
+            able = True
+            if fleet.total < job.demand:
+                continue
+            pipeline = Pipeline.of(job, t.name)
+            if (least := fleet.fewest(pipeline)) is not None:
+                most = fleet.timing.most(pipeline, fleet.servers)
+                found.append((-speed, i, TypeOption(i, pipeline, least, most)))
+        if able and not found:
+            raise InvalidInstance(
+                f"jobs[{job.name!r}] needs {job.demand} GPUs of one type, and memory and servers for its stages; "
+                "it does not fit on the empty cluster"
+            )
+        return tuple(choice for *_, choice in sorted(found, key=lambda row: row[:2]))

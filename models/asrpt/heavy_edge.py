@@ -18,29 +18,30 @@ from hetopt.stages.servers import Servers
 
 @dataclass(frozen=True)
 class HeavyEdge:
-    """Fill servers in the order of their free GPUs, always along the heaviest edge [ASRPT, section IV-B].
+    """Fill servers in descending order of free GPUs along the heaviest edges [ASRPT, section IV-B].
 
-    Where more GPUs are free than the job needs, it takes those of the servers with most free GPUs. Servers are filled
-    in descending order of the GPUs taken. A server that gets all that is left takes it; one with a single GPU takes the
-    vertex of least total edge weight; any other starts with the heaviest edge between two vertices that are left and
-    adds, one by one, the vertex at the heaviest edge to those it has, or, where no edge connects, any vertex.
+    If more GPUs are free than the job needs, it uses the servers with the most free GPUs. Servers are filled in
+    descending order of the GPUs used. A server that can hold all remaining vertices takes them; a server with a single
+    GPU takes the vertex with the least total edge weight. Any other server starts with the heaviest edge between two
+    remaining vertices, and repeatedly adds the vertex with the heaviest edge to its vertices or, without such an edge,
+    any vertex.
 
-    The paper leaves ties open. Here the server that comes first goes first, an edge by its vertices (the earlier in the
-    server first, then the earlier outside), a vertex by its stage and replica; "any vertex" is the first, too.
-    Vertices of several slices go only where all of them have room; if some are left over, the largest go first, each
-    into the least room, without regard to edges.
+    The paper leaves ties open. Here ties are broken by position: servers in order, edges by their vertices (first the
+    vertex in the server, then the one outside), vertices by stage and replica; "any vertex" is the first one. Vertices
+    of several slices only go to servers that can hold all slices; if some are left over, the largest go first, each to
+    the server with the fewest sufficient free GPUs, without regard to edges.
 
     Parameters
     ----------
     allreduce:
         Edges of a stage's replicas.
     timing:
-        How the mapping is judged; it does not change the mapping.
+        Model of the iteration time for evaluation; it does not change the mapping.
 
     Raises
     ------
     InvalidOption
-        ``allreduce`` is none.
+        ``allreduce`` is not an AllReduce algorithm.
     """
 
     allreduce: AllReduce = AllReduce.RING
@@ -55,19 +56,19 @@ class HeavyEdge:
         Raises
         ------
         InvalidInstance
-            There is no room, or sliced replicas do not fit as they are filled in.
+            Too few free GPUs, or sliced replicas do not fit in the order of filling.
         """
         watch = Stopwatch()
         check_room(pipeline, servers)
         graph = job_graph(pipeline, self.allreduce)
-        server = heavy_edge(graph, taken(pipeline, servers.free.tolist()))
+        server = heavy_edge(graph, gpus_to_use(pipeline, servers.free.tolist()))
         return GPUMapping(graph, servers, np.array(server), self.timing, "heavy-edge", seconds=watch.seconds)
 
 
-def taken(pipeline: Pipeline, free: Sequence[int]) -> list[int]:
-    """GPUs to use per server: those of the servers with most free GPUs [ASRPT, Algorithm 1, line 9].
+def gpus_to_use(pipeline: Pipeline, free: Sequence[int]) -> list[int]:
+    """GPUs to use per server: those of the servers with the most free GPUs [ASRPT, Algorithm 1, line 9].
 
-    A job with slices is offered all of them, since parts of a server may be useless to it.
+    A job with slices may use all of them, since it may not be able to use all GPUs of a server.
     """
     if pipeline.slices.max() > 1:
         return list(free)
@@ -81,12 +82,12 @@ def taken(pipeline: Pipeline, free: Sequence[int]) -> list[int]:
 
 
 def heavy_edge(graph: JobGraph, free: Sequence[int]) -> list[int]:
-    """Server of each vertex, for so many GPUs to use on each server; 0 where one shall not be used.
+    """Server of each vertex, for ``free`` GPUs to use per server; 0 for servers that are not used.
 
     Raises
     ------
     InvalidInstance
-        Sliced replicas are left over even then.
+        Sliced replicas do not fit, even in descending order of size.
     """
     filling = _Filling(graph)
     for m in sorted((m for m in range(len(free)) if free[m]), key=lambda m: -free[m]):
@@ -97,14 +98,14 @@ def heavy_edge(graph: JobGraph, free: Sequence[int]) -> list[int]:
 
 
 def _largest_first(graph: JobGraph, room: list[int]) -> list[int]:
-    """Servers where the largest replicas go first, each into the least room that it fits into."""
+    """Servers by best fit in descending order of replica sizes."""
     server = [-1] * len(graph)
     for v in sorted(range(len(graph)), key=lambda v: -graph.size[v]):
         fits = [m for m, n in enumerate(room) if n >= graph.size[v]]
         if not fits:
             raise InvalidInstance(
-                f"Heavy-Edge finds no room for all {len(graph)} replicas of job {graph.pipeline.name!r}: all GPUs of a "
-                "sliced replica must be on one server; the exact mappings know whether there is any"
+                f"Heavy-Edge does not fit all {len(graph)} replicas of job {graph.pipeline.name!r}: a sliced replica "
+                "needs all its GPUs on one server; the exact mappings decide whether a mapping exists"
             )
         server[v] = min(fits, key=lambda m: room[m])
         room[server[v]] -= int(graph.size[v])
@@ -112,7 +113,7 @@ def _largest_first(graph: JobGraph, room: list[int]) -> list[int]:
 
 
 class _Filling:
-    """Servers so far: -1 where a vertex has none yet."""
+    """The partial mapping: server of each vertex, -1 if it has none yet."""
 
     def __init__(self, graph: JobGraph) -> None:
         self.size = graph.size.tolist()
@@ -143,7 +144,7 @@ class _Filling:
         self.gpus_left -= self.size[v]
 
     def _grow(self, m: int, room: int) -> None:
-        edges: list[tuple[float, int, int]] = []  # (-bytes, vertex here, vertex left) of those that touch the server
+        edges: list[tuple[float, int, int]] = []  # (-bytes, vertex on the server, remaining vertex)
         for v in self._first_pair(room):
             room -= self.size[v]
             self._put(v, m)
@@ -163,7 +164,7 @@ class _Filling:
                 heappush(edges, (-weight, v, u))
 
     def _first_pair(self, room: int) -> tuple[int, ...]:
-        """The heaviest edge between two vertices that are left and fit; the next server has no more room."""
+        """The heaviest edge between two remaining vertices that fit together; later servers have no more free GPUs."""
         for a, b in self.heaviest:
             if self.server[a] < 0 and self.server[b] < 0 and self.size[a] + self.size[b] <= room:
                 return a, b

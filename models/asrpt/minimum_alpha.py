@@ -10,9 +10,17 @@ import numpy as np
 import pyomo.environ as pyo
 
 from hetopt.errors import InvalidOption
-from hetopt.models.asrpt.contents import Room, Whole
-from hetopt.models.asrpt.exact_mapping import first_servers_first, one_minute, settled, solve_from, started
+from hetopt.models.asrpt.exact_mapping import (
+    REDUCED,
+    STAGES,
+    first_servers_first,
+    one_minute,
+    settled,
+    solve_from,
+    started,
+)
 from hetopt.models.asrpt.local_search import LocalSearch
+from hetopt.models.asrpt.placement_costs import PlacementCosts, Whole
 from hetopt.programs.mathematics import Mathematics, described
 from hetopt.programs.model import linear
 from hetopt.solving.options import Options
@@ -23,41 +31,24 @@ from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
 from hetopt.tolerances import EQUAL, PROVEN
 
-_STAGES = Mathematics.read(
-    """
-    where
-      a[s] [ASRPT, section III-B] | what a replica of stage s sends in its AllReduce | bytes
-        a[s] == 2 * (k[s] - 1) * h[s] / k[s] for s in S
-    symbols
-      S | stages of the job
-      k[s] | replicas of stage s
-      t[s] | GPUs of a replica of stage s, all of one server | GPUs
-      l[s, r] | what a replica of stage s and one of r exchange in an iteration: 2 d / k of neighbours, else 0 | bytes
-      e[s] | tokens that two replicas of stage s exchange in an iteration | bytes
-      h[s] | parameters of stage s | bytes
-    """
-)
-(REDUCED,), STAGES = _STAGES.definitions, tuple(one for one in _STAGES.symbols if one.name != "S")
-"""Symbols of a job's stages, used by both exact mappings, which number the stages differently."""
-
 MATHEMATICS = Mathematics.read(
     r"""
     A-SRPT: the GPU mapping with the shortest iteration
     minimise
-      seconds [ASRPT, eq. (7)] | an iteration, relative to that of the start | u
+      seconds [ASRPT, eq. (7)] | iteration time relative to that of the start | u
         z
     subject to
-      placed [ASRPT, eq. (2)] | every replica is somewhere | replicas
+      placed [ASRPT, eq. (2)] | every replica is on some server | replicas
         sum(x[s, m] for m in M) == k[s] for s in S
       room [ASRPT, eq. (3)] | no server has more than its free GPUs | GPUs
         sum(t[s] * x[s, m] for s in S) <= g[m] for m in M
-      one | a stage has at most one number of replicas on a server; without one it has none there
+      one | at most one number of replicas of a stage is chosen per server; without one the stage is absent
         sum(y[s, m, c] for c in counts[s, m]) <= 1 for s in S for m in M
-      pace [ASRPT, eq. (7)] | the slowest stage on any server sets the pace | s
+      pace [ASRPT, eq. (7)] | the slowest stage on any server determines the iteration time | s
         u * z >= sum(base[s, m, c] * y[s, m, c] for c in counts[s, m]) - sum(save[s, r, m] * x[r, m] for r in S if r
           != s) - worst[s, m] * (1 - sum(y[s, m, c] for c in counts[s, m]))
         for s in S for m in M if len(counts[s, m]) > 0
-      beside | a stage that would be slower than the start alone has neighbours beside it | s
+      beside | a stage that would be slower than the start without neighbours has neighbours on its server | s
         sum(save[s, r, m] * x[r, m] for r in S if r != s) + worst[s, m] + delta * u >= sum((base[s, m, c] + worst[s,
           m] - u) * y[s, m, c] for c in slow[s, m]) for s in S for m in M if len(slow[s, m]) > 0
       order | of equal servers the first has most of the largest stage | replicas
@@ -82,11 +73,11 @@ MATHEMATICS = Mathematics.read(
       reduce[s, m, c] [ASRPT, eq. (6)] | its AllReduce if c of its replicas are there | s
         reduce[s, m, c] == (a[s] / (t[s] * B[m]) if c == k[s] else a[s] / (c * t[s] * b[m]))
         for s in S for m in M for c in {1, ..., k[s]}
-      save[s, r, m] [ASRPT, eq. (5)] | what a replica of r on server m saves a stage s there | s
+      save[s, r, m] [ASRPT, eq. (5)] | time that a replica of r on server m saves a stage s there | s
         save[s, r, m] == l[s, r] * (1 / (t[s] * b[m]) - 1 / (t[s] * B[m]))
         for s in S for r in S for m in M if r != s
       worst[s, m]
-        | what neighbours can cost a stage s on server m, at most, where links within the server are the slower | s
+        | largest time that neighbours add to stage s on server m, if its links are slower than its card | s
         worst[s, m] == sum(max(0, -save[s, r, m]) * k[r] for r in S if r != s) for s in S for m in M
     symbols
       S | stages of the job, from 1 on
@@ -96,7 +87,7 @@ MATHEMATICS = Mathematics.read(
       B[m] | bandwidth between two GPUs of server m, B intra in the paper | bytes/s
       pf[s] | computation of stage s forwards | s | p^f_{#1}
       pb[s] | computation of stage s backwards | s | p^b_{#1}
-      q[s] | what the GPUs of a replica of stage s reduce among themselves | bytes
+      q[s] | bytes that the GPUs of a replica of stage s reduce among themselves | bytes
       theta_b | part of the backward computation that does not overlap with the AllReduce
       theta_r | part of the AllReduce that does not overlap with computation
       u | iteration time of the start; without a start, an upper bound | s
@@ -117,8 +108,8 @@ MATHEMATICS = Mathematics.read(
 class MinimumAlpha:
     """Minimise the iteration time of [ASRPT, eq. 7] over all mappings; ``print(MinimumAlpha().mathematics)`` shows how.
 
-    Only counts matter (:mod:`hetopt.models.asrpt.contents`), so replicas of a stage are interchangeable. Choices that
-    are slower than the start even with the best neighbours on the same server are left out.
+    Only counts matter (:mod:`hetopt.models.asrpt.placement_costs`), so replicas of a stage are interchangeable. Choices
+    that are slower than the start even with the best neighbours on the same server are omitted.
 
     Parameters
     ----------
@@ -149,17 +140,17 @@ class MinimumAlpha:
         Raises
         ------
         InvalidInstance
-            There is no room.
+            Too few free GPUs.
         NotSolved
-            The time limit came before any mapping was found.
+            The time limit was reached before any mapping was found.
         SolverUnavailable
             The solver is unknown, not installed or not licensed.
         """
         watch = Stopwatch()
-        start, room = started(self.start, pipeline, servers), Room(pipeline, servers, self.timing)
-        bound, status, counts = room.bound, "time_limit", start
-        if start is None or room.iteration(start.T) > bound * (1 + PROVEN):
-            model = _model(room, start)
+        start, costs = started(self.start, pipeline, servers), PlacementCosts(pipeline, servers, self.timing)
+        bound, status, counts = costs.bound, "time_limit", start
+        if start is None or costs.iteration(start.T) > bound * (1 + PROVEN):
+            model = _model(costs, start)
             if (point := solve_from(model, self.options)) is not None:
                 bound, status = max(bound, -point.bound * pyo.value(model.unit)), point.status
             counts = np.zeros((len(pipeline), len(servers)), dtype=np.int64)
@@ -167,7 +158,7 @@ class MinimumAlpha:
                 counts[s - 1, m] += c * round(pyo.value(chosen))
         assert counts is not None
         counts, graph = first_servers_first(counts, servers), job_graph(pipeline)
-        value = float(room.iteration(counts.T))
+        value = float(costs.iteration(counts.T))
         bound = min(bound, value)  # a solver's bound may be too large by its tolerance
         status = settled(status, value, bound)
         return GPUMapping(graph, servers, in_order(counts), self.timing, "exact-alpha", bound, status, watch.seconds)
@@ -182,30 +173,30 @@ class MinimumAlpha:
 
         Indices of stages count from 1, those of servers from 0; ``model.unit`` is u in seconds.
         """
-        return _model(Room(pipeline, servers, self.timing), started(self.start, pipeline, servers))
+        return _model(PlacementCosts(pipeline, servers, self.timing), started(self.start, pipeline, servers))
 
 
 Counted = tuple[int, Any]
 """(number of replicas, the binary variable of this choice)."""
 
 
-def _model(room: Room, given: Whole | None) -> Any:
-    largest = int(room.pipeline.replicas.argmax())
-    start = None if given is None else first_servers_first(given, room.servers, largest)
-    pipeline, stages, servers = room.pipeline, range(len(room.pipeline)), range(len(room.free))
-    unit = float(room.longest if start is None else room.iteration(start.T)) or 1.0
+def _model(costs: PlacementCosts, given: Whole | None) -> Any:
+    largest = int(costs.pipeline.replicas.argmax())
+    start = None if given is None else first_servers_first(given, costs.servers, largest)
+    pipeline, stages, servers = costs.pipeline, range(len(costs.pipeline)), range(len(costs.free))
+    unit = float(costs.longest if start is None else costs.iteration(start.T)) or 1.0
     model = pyo.ConcreteModel(name=f"{pipeline.name}: minimum alpha")
     model.unit = pyo.Param(initialize=unit, doc="u: iteration time of the start; without a start, an upper bound (s)")
-    best = {like: room.best(*like).tolist() for like in map(room.like, servers)}
+    best = {like: costs.best(*like).tolist() for like in map(costs.equal_key, servers)}
     choices = [
         (s + 1, m, c)
         for s in stages
         for m in servers
         for c in range(1, int(pipeline.replicas[s]) + 1)
-        if best[room.like(m)][s][c] <= unit * (1 + PROVEN)
+        if best[costs.equal_key(m)][s][c] <= unit * (1 + PROVEN)
     ]
     model.y = pyo.Var(choices, domain=pyo.Binary)
-    model.z = pyo.Var(bounds=(min(1.0, room.bound / unit) - EQUAL, 1 + EQUAL), initialize=1.0)
+    model.z = pyo.Var(bounds=(min(1.0, costs.bound / unit) - EQUAL, 1 + EQUAL), initialize=1.0)
     model.seconds = pyo.Objective(expr=model.z, sense=pyo.minimize)
     here: list[list[list[Counted]]] = [[[] for _ in servers] for _ in stages]
     for (s, m, c), y in model.y.items():
@@ -219,35 +210,37 @@ def _model(room: Room, given: Whole | None) -> Any:
     for m in servers:
         used = [(c * int(pipeline.slices[s]), y) for s in stages for c, y in here[s][m]]
         if used:
-            model.room[m] = linear(used) <= room.free[m]
+            model.room[m] = linear(used) <= costs.free[m]
         for s in stages:
             if here[s][m]:
-                _stage_rows(model, room, here, s, m, unit)
-    _order_rows(model, room, here)
+                _stage_rows(model, costs, here, s, m, unit)
+    _order_rows(model, costs, here)
     described(model, MATHEMATICS)
     return model
 
 
-def _stage_rows(model: Any, room: Room, here: list[list[list[Counted]]], s: int, m: int, unit: float) -> None:
+def _stage_rows(
+    model: Any, costs: PlacementCosts, here: list[list[list[Counted]]], s: int, m: int, unit: float
+) -> None:
     """Rows for one stage on one server: one count, its iteration time, and the neighbours that it requires.
 
-    Neighbours can cost a stage up to ``worst`` (:meth:`~hetopt.models.asrpt.contents.Costs.worst`), which is subtracted
-    if the stage is absent.
+    Neighbours can cost a stage up to ``worst`` (:meth:`~hetopt.models.asrpt.placement_costs.StageSeconds.worst`), which
+    is subtracted if the stage is absent.
     """
-    own, cost = here[s][m], room.costs[room.kind[m]]
+    own, cost = here[s][m], costs.by_kind[costs.kind[m]]
     model.one[s + 1, m] = linear((1, y) for _, y in own) <= 1
     beside = [(cost.saving[s, r] * c / unit, y) for r in range(len(here)) for c, y in here[r][m] if cost.saving[s, r]]
-    worst = float(cost.worst(room.pipeline)[s]) / unit
+    worst = float(cost.worst(costs.pipeline)[s]) / unit
     base = [(cost.base[s, c] / unit + worst, y) for c, y in own]
     model.pace[s + 1, m] = linear([(1, model.z), *((-b, y) for b, y in base), *beside]) >= -worst
     if lacking := [(1 - b, y) for b, y in base if b > 1 + PROVEN]:
         model.beside[s + 1, m] = linear([*beside, *lacking]) >= -PROVEN - worst
 
 
-def _order_rows(model: Any, room: Room, here: list[list[list[Counted]]]) -> None:
+def _order_rows(model: Any, costs: PlacementCosts, here: list[list[list[Counted]]]) -> None:
     """Symmetry breaking: equal servers in descending order of their replicas of the largest stage."""
-    first = here[int(room.pipeline.replicas.argmax())]
-    for key in sorted({room.like(m) for m in range(len(room.free))}):
-        for m, n in pairwise(m for m in range(len(room.free)) if room.like(m) == key):
+    first = here[int(costs.pipeline.replicas.argmax())]
+    for key in sorted({costs.equal_key(m) for m in range(len(costs.free))}):
+        for m, n in pairwise(m for m in range(len(costs.free)) if costs.equal_key(m) == key):
             if first[m] or first[n]:
                 model.order[m, n] = linear([*first[m], *((-c, y) for c, y in first[n])]) >= 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -11,19 +11,74 @@ from typing import Any
 import numpy as np
 import pyomo.environ as pyo
 
-from hetopt.models.asrpt.contents import Whole
-from hetopt.models.asrpt.exact_mapping import first_servers_first, one_minute, settled, solve_from, started
+from hetopt.errors import InvalidOption
+from hetopt.models.asrpt.exact_mapping import (
+    REDUCED,
+    STAGES,
+    first_servers_first,
+    one_minute,
+    settled,
+    solve_from,
+    started,
+)
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
-from hetopt.models.asrpt.minimum_alpha import REDUCED, STAGES
-from hetopt.models.asrpt.partitions import least_cuts
+from hetopt.models.asrpt.placement_costs import Whole
 from hetopt.programs.mathematics import Mathematics, described
 from hetopt.programs.model import linear
 from hetopt.solving.options import Options
 from hetopt.stages.iteration_time import Asynchronous, Timing
-from hetopt.stages.job_graph import AllReduce, JobGraph, algorithm, job_graph
+from hetopt.stages.job_graph import AllReduce, JobGraph, algorithm, job_graph, multiplicities
 from hetopt.stages.mapping import GPUMapping, Mapper, Stopwatch, in_order
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
+
+Sizes = tuple[int, ...]
+"""Sizes of the parts, largest first."""
+
+MOST_REPLICAS = 10
+"""Largest number of replicas of trees: 10 replicas have 115,975 partitions, which take a second; 11 six times as
+many."""
+
+
+@cache
+def least_cuts(replicas: int, algorithm: AllReduce) -> Mapping[Sizes, tuple[int, tuple[int, ...]]]:
+    """Sizes -> (halves of the AllReduce's bytes that must cross, part of each replica); parts in the order of sizes.
+
+    Raises
+    ------
+    InvalidOption
+        More replicas than can be enumerated.
+    """
+    if replicas > MOST_REPLICAS:
+        raise InvalidOption(
+            f"a stage has {replicas} replicas; the least cuts of AllReduce trees are enumerated up to {MOST_REPLICAS}. "
+            "Use allreduce='ring', or Heavy-Edge"
+        )
+    edges = list(multiplicities(replicas, algorithm).items())
+    best: dict[Sizes, tuple[int, tuple[int, ...]]] = {}
+    for part in _partitions(replicas):
+        counts = [part.count(i) for i in range(max(part) + 1)]
+        order = sorted(range(len(counts)), key=lambda i: -counts[i])
+        sizes = tuple(counts[i] for i in order)
+        cut = sum(times for (a, b), times in edges if part[a] != part[b])
+        if sizes not in best or cut < best[sizes][0]:
+            rank = {i: place for place, i in enumerate(order)}
+            best[sizes] = cut, tuple(rank[i] for i in part)
+    return best
+
+
+def _partitions(n: int) -> Iterator[tuple[int, ...]]:
+    """All partitions of n items, as the part of each item; parts are numbered in order of appearance."""
+
+    def extended(part: tuple[int, ...], parts: int) -> Iterator[tuple[int, ...]]:
+        if len(part) == n:
+            yield part
+            return
+        for i in range(parts + 1):
+            yield from extended((*part, i), max(parts, i + 1))
+
+    yield from extended((), 0)
+
 
 Step = tuple[int, int, int, int, int]
 """(free GPUs of the server, stage from 0, GPUs used before it, replicas of the stage before, replicas of it)."""
@@ -33,19 +88,19 @@ _WITH_TREES = Mathematics.read(
     r"""
     A-SRPT: the GPU mapping that cuts fewest bytes
     minimise
-      bytes [ASRPT, section IV-B] | what is sent between servers in an iteration | unit
+      bytes [ASRPT, section IV-B] | bytes sent between servers in an iteration | unit
         (apart - inside + reduced) / unit
     subject to
       walk [ASRPT, eq. (3)]
-        | what leaves a stage enters the next, and all servers enter the first; none uses more than its free GPUs
+        | flow conservation between stages; all servers enter the first stage; none uses more than its free GPUs
         | servers
         sum(f[g, s, u, b, c] for c in {0, ..., K}) == (n[g] if s == 0 else sum(f[g, s - 1, u - t[s - 1] * b, d, b]
           for d in {0, ..., K})) for g, s, u, b in nodes
-      placed [ASRPT, eq. (2)] | every replica is somewhere | replicas
+      placed [ASRPT, eq. (2)] | every replica is on some server | replicas
         sum(c * N[s, c] for c in {1, ..., k[s]}) == k[s] for s in S
-      partition | a stage is split in one way into parts
+      partition | exactly one partition of each stage is chosen
         sum(w[s, p] for p in P[s]) == 1 for s in S
-      sizes | the parts of a stage are what servers have of it | servers
+      sizes | the parts of a stage are its replicas by server | servers
         N[s, c] == sum(parts[s, p, c] * w[s, p] for p in P[s]) for s in S for c in {1, ..., k[s]}
     with
       f[g, s, u, b, c]
@@ -70,8 +125,8 @@ _WITH_TREES = Mathematics.read(
       S | stages of the job, from 0 on
       K | most replicas of a stage | replicas
       n[g] | servers with g free GPUs | servers
-      nodes | (g, s, u, b) that can be: the first are (g, 0, 0, 0)
-      unit | the most that two replicas exchange, or one sends in its AllReduce | bytes
+      nodes | reachable (g, s, u, b); the first are (g, 0, 0, 0)
+      unit | largest number of bytes that two replicas exchange, or one sends in its AllReduce | bytes
       P[s] | ways to split stage s into parts, by their sizes
       parts[s, p, c] | parts of c replicas in p
       cut[s, p] | halves of a that are cut at least if stage s is split into p
@@ -137,9 +192,9 @@ class MinimumCut:
         Raises
         ------
         InvalidInstance
-            There is no room.
+            Too few free GPUs.
         NotSolved
-            The time limit came before any mapping was found.
+            The time limit was reached before any mapping was found.
         SolverUnavailable
             The solver is unknown, not installed or not licensed.
         """
@@ -185,7 +240,7 @@ class MinimumCut:
 
 
 def _linked(pipeline: Pipeline) -> float:
-    """Bytes between replicas of different stages, and of tokens, if all are on different servers."""
+    """Bytes of links and tokens if all replicas are on different servers."""
     k = pipeline.replicas
     across = sum(pipeline.links[s, s + 1] * k[s] * k[s + 1] for s in range(len(k) - 1))
     return float(across + (pipeline.tokens * k * (k - 1) / 2).sum())

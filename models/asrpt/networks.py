@@ -1,14 +1,14 @@
 """The nine networks of [ASRPT, Table I] in training on V100s, and their jobs on several numbers of GPUs.
 
-The paper profiled them and does not print the times. Ours are derived from the networks' published shapes; what is
-assumed besides stands here, once:
+The paper profiled the networks and does not print the times. Here they are derived from the published shapes, under
+these assumptions:
 
-- Mini-batches are those of Table I. Image classification sees ImageNet; BERT and XLNet see 384 tokens of SQuAD 2.0;
-  T5 and GPT see 512, as in section V-A.
-- Time is operations / (peak of a V100 x efficiency), backwards twice as much as forwards. Element-wise operations, the
-  optimiser and the loading of data take none.
+- Mini-batches are those of Table I. Image classification uses ImageNet, BERT and XLNet 384 tokens of SQuAD 2.0, T5 and
+  GPT 512 tokens, as in section V-A.
+- Time is operations / (peak of a V100 x efficiency), the backward pass twice as much as the forward pass. Element-wise
+  operations, the optimiser and data loading take no time.
 - Numbers are of 32 bits for images and of 16 bits for language; see :data:`~hetopt.models.asrpt.layers.SINGLE` and
-  :data:`~hetopt.models.asrpt.layers.HALF`. Activations are recomputed and count for no memory.
+  :data:`~hetopt.models.asrpt.layers.HALF`. Activations are recomputed and need no memory.
 - Stages come from :func:`hetopt.models.asrpt.planning.plan`.
 """
 
@@ -18,45 +18,45 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 
-from hetopt.checks import lookup
+from hetopt.checks import lookup, whole
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, Parallelism, Stage
-from hetopt.models.asrpt import language, vision
+from hetopt.models.asrpt import layers
 from hetopt.models.asrpt.layers import HALF, SINGLE, Network
-from hetopt.models.asrpt.planning import NIC, NIC_SHARE, V100_BYTES, plan, whole
+from hetopt.models.asrpt.planning import NIC, NIC_SHARE, V100_BYTES, plan
 
 IMAGES = 0.55
-"""Part of the peak that image classification reaches: what ResNet50 does in batches of 32. Zeus (You et al., 2023)
-measured 4051.0 s for an epoch (1,281,167 images) on a V100 of 250 W, whose peak is 14e12. Assumed for VGG19 and
-Inception-V3, whose mini-batch is 32 as well."""
+"""Achieved fraction of the peak for image classification: ResNet50 in batches of 32. Zeus (You et al., 2023) measured
+4051.0 s for an epoch (1,281,167 images) on a V100 of 250 W, whose peak is 14e12. Also assumed for VGG19 and
+Inception-V3, whose mini-batch is 32."""
 
 FEW_IMAGES = 0.38
 """The same in batches of 8, the smallest measured: 5893.0 s. Assumed for ResNet152, whose mini-batch is 4."""
 
 TEXT = 0.3
-"""Part of the peak that language models reach: 39e12 operations per second of a V100's 130e12 for a GPT of 1.2 billion
-parameters on one GPU (Shoeybi et al., 2019, abstract and section 5.1). Assumed for all six."""
+"""Achieved fraction of the peak for language models: 39e12 operations per second of a V100's 130e12 for a GPT of 1.2
+billion parameters on one GPU (Shoeybi et al., 2019, abstract and section 5.1). Assumed for all six language models."""
 
 ITERATIONS = 10_000
 """Work of each job (assumption)."""
 
 SERVERS = 12
-"""Servers of each instance: eight for the largest job, and four more."""
+"""Servers of each instance: eight for the largest job, and four additional ones."""
 
 SERVER_GPUS = 8
 """GPUs of a server [ASRPT, section V-B]."""
 
 _NETWORKS: Mapping[str, Callable[[], Network]] = {
-    "vgg19": lambda: Network("VGG19", vision.vgg19(), 32, SINGLE, IMAGES),
-    "resnet152": lambda: Network("ResNet152", vision.resnet((3, 8, 36, 3)), 4, SINGLE, FEW_IMAGES),
-    "inception-v3": lambda: Network("Inception-V3", vision.inception_v3(), 32, SINGLE, IMAGES),
-    "bert-large": lambda: Network("BERT-large", language.bert_large(), 4, HALF, TEXT),
-    "xlnet-large": lambda: Network("XLNet-large", language.xlnet_large(), 4, HALF, TEXT),
-    "t5": lambda: Network("T5", language.t5_11b(), 8, HALF, TEXT),
-    "gpt-6.7b": lambda: Network("GPT-6.7B", language.gpt(32, 4096), 32, HALF, TEXT),
-    "gpt-13b": lambda: Network("GPT-13B", language.gpt(40, 5120), 32, HALF, TEXT),
-    "gpt-175b": lambda: Network("GPT-175B", language.gpt(96, 12288), 16, HALF, TEXT),
+    "vgg19": lambda: Network("VGG19", layers.vgg19(), 32, SINGLE, IMAGES),
+    "resnet152": lambda: Network("ResNet152", layers.resnet((3, 8, 36, 3)), 4, SINGLE, FEW_IMAGES),
+    "inception-v3": lambda: Network("Inception-V3", layers.inception_v3(), 32, SINGLE, IMAGES),
+    "bert-large": lambda: Network("BERT-large", layers.bert_large(), 4, HALF, TEXT),
+    "xlnet-large": lambda: Network("XLNet-large", layers.xlnet_large(), 4, HALF, TEXT),
+    "t5": lambda: Network("T5", layers.t5_11b(), 8, HALF, TEXT),
+    "gpt-6.7b": lambda: Network("GPT-6.7B", layers.gpt(32, 4096), 32, HALF, TEXT),
+    "gpt-13b": lambda: Network("GPT-13B", layers.gpt(40, 5120), 32, HALF, TEXT),
+    "gpt-175b": lambda: Network("GPT-175B", layers.gpt(96, 12288), 16, HALF, TEXT),
 }
 
 NAMES = tuple(_NETWORKS)
@@ -73,8 +73,8 @@ GPUS: Mapping[str, tuple[int, ...]] = {
     "gpt-13b": (2, 4, 8, 16, 32),
     "gpt-175b": (24, 32, 48, 64),
 }
-"""Network -> GPUs of its jobs (assumption: the paper prints none). T5 and GPT need several [ASRPT, section V-A]; for
-GPT-6.7B we follow the paper, since its parameters and gradients alone would fit one V100 of 32 GB."""
+"""Network -> GPUs of its jobs (assumption: the paper prints none). T5 and GPT need several GPUs [ASRPT, section V-A];
+for GPT-6.7B this follows the paper, although its parameters and gradients alone would fit on one V100 of 32 GB."""
 
 
 @cache
@@ -84,7 +84,7 @@ def network(name: str) -> Network:
     Raises
     ------
     UnknownName
-        There is none of that name; the nearest is named.
+        There is no network of that name; the message contains the nearest name.
     """
     return lookup(_NETWORKS, name, "network")()
 
@@ -92,9 +92,9 @@ def network(name: str) -> Network:
 def configuration(name: str, gpus: int) -> Job:
     """The job that trains a network on that many V100s, named ``name-gpus``.
 
-    The planner does not know the placement. A replica counts on its part of the network card; where the whole job fits
-    into one server, on the whole card, so that it does not shun what one server does quickly. Seconds are rounded to
-    six digits, for no more is known of them. Throughput is in iterations per second, without communication.
+    The planner does not know the placement. It assumes that a replica has its share of the network card, or the whole
+    card if the job fits on one server, so that it does not avoid communication that is fast within a server. Seconds
+    are rounded to six digits, the accuracy of the model. Throughput is in iterations per second, without communication.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def configuration(name: str, gpus: int) -> Job:
     InvalidOption, InvalidInstance
         It cannot be trained on so many GPUs; see :func:`hetopt.models.asrpt.planning.plan`.
     """
-    trained, gpus = network(name), whole(gpus, "gpus")
+    trained, gpus = network(name), whole(gpus, "gpus", 1)
     stages = plan(trained, gpus, bandwidth=NIC if gpus <= SERVER_GPUS else NIC_SHARE)
     rounded = tuple(map(_rounded, stages))
     per_byte = trained.precision.bytes_per_parameter / trained.precision.bytes_per_number
@@ -140,7 +140,7 @@ def configurations(name: str) -> tuple[Job, ...]:
 
 
 def instance(name: str) -> Instance:
-    """All configurations of a network beside 12 servers of [ASRPT, section V-B]: the named instance ``asrpt/name``.
+    """All configurations of a network on 12 servers of [ASRPT, section V-B]: the named instance ``asrpt/name``.
 
     Raises
     ------
@@ -159,7 +159,7 @@ def instance(name: str) -> Instance:
 
 
 def _source(trained: Network) -> str:
-    """Where the numbers of an instance come from."""
+    """Provenance of the numbers of an instance."""
     bits = 8 * trained.precision.bytes_per_number
     return (
         f"A-SRPT, Table I and section V-B: {trained.name} in mini-batches of {trained.mini_batch}, planned for several "

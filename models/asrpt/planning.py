@@ -1,8 +1,8 @@
-"""Which layers of a network make a stage, and how many replicas it gets: the planner behind [ASRPT, section V-A].
+"""Partition of a network into stages with replicas: the planner for [ASRPT, section V-A].
 
-The planner is ours, in the spirit of the dynamic programs of PipeDream and of the paper's reference [20]: it minimises
-the time of the slowest stage [ASRPT, eq. 7], not knowing yet where replicas will be. So every replica is given what it
-has for certain, its part of the network card, unless told otherwise: the plan then minimises alpha_max.
+The planner is ours, similar to the dynamic programs of PipeDream and of the paper's reference [20]: it minimises the
+time of the slowest stage [ASRPT, eq. 7] without knowing the placement. By default every replica has only its guaranteed
+share of the network card; the plan then minimises alpha_max.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hetopt.checks import at_least
+from hetopt.checks import at_least, whole
 from hetopt.data.entities import Numbers
 from hetopt.data.workload import Stage
 from hetopt.errors import InvalidInstance, InvalidOption
@@ -27,47 +27,47 @@ NIC = 1.25e9
 """Bytes/s of a 10 Gbit/s card, B_inter [ASRPT, section V-B]."""
 
 NIC_SHARE = NIC / 8
-"""Bytes/s of a 10 Gbit/s card that come with each of a server's eight GPUs: B_inter / g [ASRPT, section V-B]."""
+"""Share of each of a server's eight GPUs in a 10 Gbit/s card, in bytes/s: B_inter / g [ASRPT, section V-B]."""
 
 
 @dataclass(frozen=True)
-class Costs:
-    """Every stage that there could be: layers [i, j) in k replicas, for L layers and up to G GPUs.
+class StageCosts:
+    """Costs of every possible stage: layers [i, j) in k replicas, for L layers and up to G GPUs.
 
     Attributes
     ----------
     seconds:
-        (L, L + 1, G + 1) seconds of one iteration; infinite where i >= j, where a replica has not enough memory or
-        would have less than one sample of the mini-batch, and for k = 0.
+        (L, L + 1, G + 1) seconds of one iteration; infinite for i >= j, for k = 0, and if a replica has too little
+        memory or less than one sample of the mini-batch.
     sent:
-        (L, L + 1, G + 1) bytes that all replicas of it send and take in one iteration.
+        (L, L + 1, G + 1) bytes that all its replicas send and receive in one iteration.
     """
 
     seconds: Numbers
     sent: Numbers
 
 
-def costs(network: Network, gpus: int, *, memory_bytes: float, bandwidth: float) -> Costs:
-    """What each possible stage costs.
+def stage_costs(network: Network, gpus: int, *, memory_bytes: float, bandwidth: float) -> StageCosts:
+    """Costs of each possible stage.
 
     A replica computes its share of the mini-batch, exchanges activations and gradients with both neighbours and
     reduces gradients with the other replicas [ASRPT, eqs. 4 to 7; 5 and 6 as repaired], all at ``bandwidth``:
 
-        ((1 + 2) forward + 2 (taken + handed on) / bandwidth) / k + 2 (k-1)/k h / bandwidth
+        ((1 + 2) forward + 2 (received + sent) / bandwidth) / k + 2 (k-1)/k h / bandwidth
     """
     length = len(network.layers)
     computed, reduced, needed = (
         _between(column) for column in (network.work, network.parameter_bytes, network.memory_bytes)
     )
-    handed = np.concatenate([[0.0], network.output_bytes])
-    exchanged = 2 * (handed[:length, None] + handed[None, :])
+    output = np.concatenate([[0.0], network.output_bytes])
+    exchanged = 2 * (output[:length, None] + output[None, :])
     k = np.arange(gpus + 1)
     sent = exchanged[:, :, None] + 2 * np.maximum(k - 1, 0) * reduced[:, :, None]
     possible = np.arange(length)[:, None] < np.arange(length + 1)
     allowed = (possible & (needed <= memory_bytes))[:, :, None] & (k >= 1) & (k <= network.mini_batch)
     work = (1 + BACKWARD) * computed[:, :, None] / network.speed + sent / bandwidth
     seconds = np.divide(work, k, out=np.full(work.shape, np.inf), where=allowed)
-    return Costs(seconds, sent)
+    return StageCosts(seconds, sent)
 
 
 def _between(column: Numbers) -> Numbers:
@@ -84,53 +84,45 @@ def plan(
     memory_bytes: float = V100_BYTES,
     bandwidth: float = NIC_SHARE,
 ) -> tuple[Stage, ...]:
-    """The stages on that many GPUs whose slowest one is fastest; of these those that send least, then the fewest.
+    """The stages on ``gpus`` GPUs with the fastest slowest stage; in ties with the fewest bytes, then stages.
 
-    Exact: all stage times are sorted, and the smallest is found within which a dynamic program over layers and GPUs
-    still finds stages. O(L^2 G^2) for each of some twenty programs.
+    Exact: a binary search over the sorted stage times finds the smallest limit for which a dynamic program over layers
+    and GPUs finds stages. O(L^2 G^2) for each of about twenty programs.
 
     Parameters
     ----------
     network:
-        What is trained.
+        The network.
     gpus:
-        GPUs, all of which are used.
+        Number of GPUs, all of which are used.
     max_stages:
-        Stages at most (default: any number).
+        Largest number of stages (default: no limit).
     memory_bytes:
         Memory of one GPU in bytes. Parameters and gradients of a stage must fit; activations are not counted.
     bandwidth:
-        Bytes/s that each replica has for all that it sends (default: its part of a 10 Gbit/s card).
+        Bytes/s of each replica for all communication (default: its share of a 10 Gbit/s card).
 
     Raises
     ------
     InvalidOption
         A number that is not positive.
     InvalidInstance
-        No way to use just so many GPUs: a layer or the network does not fit, or there are more GPUs than all layers
-        have samples to share.
+        No plan uses exactly this number of GPUs: a layer or the network does not fit in memory, or there are more GPUs
+        than samples for all layers.
     """
-    count = whole(gpus, "gpus")
-    most = len(network.layers) if max_stages is None else whole(max_stages, "max_stages")
+    count = whole(gpus, "gpus", 1)
+    most = len(network.layers) if max_stages is None else whole(max_stages, "max_stages", 1)
     at_least(memory_bytes, "memory_bytes", 0.0, InvalidOption, strict=True)
     at_least(bandwidth, "bandwidth", 0.0, InvalidOption, strict=True)
-    table = costs(network, count, memory_bytes=memory_bytes, bandwidth=bandwidth)
+    table = stage_costs(network, count, memory_bytes=memory_bytes, bandwidth=bandwidth)
     limit = _bottleneck(table, count, most)
     if limit is None:
         raise InvalidInstance(_impossible(network, count, most, memory_bytes))
     return tuple(_stage(network, *cut) for cut in _cuts(table, count, limit, most))
 
 
-def whole(value: int, key: str) -> int:
-    """``value`` as a whole number >= 1; :class:`InvalidOption` where it is none."""
-    result = at_least(value, key, 1, InvalidOption)
-    if result != int(result):
-        raise InvalidOption(f"{key} is {value!r}; it must be a whole number >= 1")
-    return int(result)
-
-
-def _bottleneck(table: Costs, gpus: int, most: int) -> float | None:
-    """The smallest time within which at most so many stages are possible; None where no time suffices."""
+def _bottleneck(table: StageCosts, gpus: int, most: int) -> float | None:
+    """The smallest time limit with at most ``most`` stages; None if there is no plan."""
     times = np.unique(table.seconds[np.isfinite(table.seconds)])
     low, high = 0, len(times)
     while low < high:
@@ -143,8 +135,8 @@ def _bottleneck(table: Costs, gpus: int, most: int) -> float | None:
     return float(times[low]) if low < len(times) else None
 
 
-def _cuts(table: Costs, gpus: int, limit: float, most: int) -> list[tuple[int, int, int]]:
-    """(i, j, k) of at most so many stages within that time: those that send least, and of these the fewest."""
+def _cuts(table: StageCosts, gpus: int, limit: float, most: int) -> list[tuple[int, int, int]]:
+    """(i, j, k) of at most ``most`` stages within the limit: the fewest bytes sent, then the fewest stages."""
     length = table.seconds.shape[0]
     price = np.where(table.seconds <= limit, 2 * length * table.sent + 1, np.inf)  # bytes first: stages are <= length
     cuts = _followed(repeat(_least(price)), gpus)
@@ -157,10 +149,10 @@ def _cuts(table: Costs, gpus: int, limit: float, most: int) -> list[tuple[int, i
     return _followed(tables[best::-1], gpus)
 
 
-class _Least(NamedTuple):
-    """(L + 1, G + 1) least sums of prices over stages that cover layers [0, j) with g GPUs; infinite where none do.
+class _CheapestCover(NamedTuple):
+    """(L + 1, G + 1) least sums of prices over stages that cover layers [0, j) with g GPUs; infinite if impossible.
 
-    ``first`` and ``replicas`` are of the last of these stages.
+    ``first`` and ``replicas`` describe the last of these stages.
     """
 
     value: Numbers
@@ -169,14 +161,14 @@ class _Least(NamedTuple):
 
 
 def _start(length: int, gpus: int) -> Numbers:
-    """Sums before any stage."""
+    """Sums without any stage."""
     value = np.full((length + 1, gpus + 1), np.inf)
     value[0, 0] = 0.0
     return value
 
 
-def _least(price: Numbers, before: Numbers | None = None) -> _Least:
-    """Least sums over any number of stages, or with just one stage more than those of ``before``."""
+def _least(price: Numbers, before: Numbers | None = None) -> _CheapestCover:
+    """Least sums over any number of stages, or with exactly one stage more than ``before``."""
     length, _, width = price.shape
     value = _start(length, width - 1)
     source = value if before is None else before
@@ -194,11 +186,11 @@ def _least(price: Numbers, before: Numbers | None = None) -> _Least:
             better = np.flatnonzero(least < value[j, k:])
             value[j, k + better], first[j, k + better] = least[better], usable[best[better]]
             replicas[j, k + better] = k
-    return _Least(value, first, replicas)
+    return _CheapestCover(value, first, replicas)
 
 
-def _followed(tables: Iterable[_Least], gpus: int) -> list[tuple[int, int, int]]:
-    """(i, j, k) of the stages, each from the next of the tables, the last stage first."""
+def _followed(tables: Iterable[_CheapestCover], gpus: int) -> list[tuple[int, int, int]]:
+    """(i, j, k) of the stages, read from one table each, beginning with the last stage."""
     cuts: list[tuple[int, int, int]] = []
     end, left = -1, gpus
     for table in tables:
@@ -223,7 +215,7 @@ def _stage(network: Network, start: int, end: int, k: int) -> Stage:
 
 
 def _impossible(network: Network, gpus: int, most: int, memory_bytes: float) -> str:
-    """Why there is no plan."""
+    """Message that explains why there is no plan."""
     head = f"{network.name} cannot be trained on {gpus} GPUs: "
     largest = int(network.memory_bytes.argmax())
     if network.memory_bytes[largest] > memory_bytes:

@@ -1,6 +1,6 @@
 """FFT: an integer program each round that trades completion time, switching and fairness compensation."""
 
-from hetopt.models.fft.parts import (
+from hetopt.models.fft.fft_components import (
     AgeCost,
     Compensation,
     OneType,
@@ -8,7 +8,7 @@ from hetopt.models.fft.parts import (
     VolumeCost,
     WorkConserving,
 )
-from hetopt.models.fft.policy import FFT, FFTState
+from hetopt.models.fft.fft_policy import FFT, FFTState
 from hetopt.models.objectives import LinearGain
 
 __all__ = [

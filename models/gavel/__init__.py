@@ -1,9 +1,17 @@
 """Gavel (OSDI'20): one optimisation framework for many heterogeneity-aware policies."""
 
 from hetopt.models.concave import CompletionTime
-from hetopt.models.gavel.finish_time import FinishTime
-from hetopt.models.gavel.parts import InOrder, LeastRatio, SoonestEnd, TimeFraction, fastest_rate, makespan_seconds
-from hetopt.models.gavel.policies import (
+from hetopt.models.gavel.gavel_components import (
+    FinishTime,
+    InOrder,
+    LeastRatio,
+    SoonestEnd,
+    TimeFraction,
+    fastest_rate,
+    makespan_seconds,
+)
+from hetopt.models.gavel.gavel_policies import (
+    WaterFilling,
     fifo,
     finish_time_fairness,
     makespan,
@@ -13,7 +21,6 @@ from hetopt.models.gavel.policies import (
     total_throughput,
     water_filling,
 )
-from hetopt.models.gavel.water_filling import WaterFilling
 
 __all__ = [
     "CompletionTime",

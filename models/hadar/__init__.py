@@ -1,16 +1,22 @@
-"""Hadar: GPUs of unlike types for the tasks of a job, by primal-dual prices."""
+"""Hadar: primal-dual prices for GPUs of several types, which the tasks of a job may mix."""
 
-from hetopt.models.hadar.committing import Committing
-from hetopt.models.hadar.irrevocable import Committed, Irrevocable
-from hetopt.models.hadar.one_offer import OFFER
-from hetopt.models.hadar.policy import RESTART, Hadar, printed
-from hetopt.models.hadar.prices import Prices, printed_prices, proven_prices
-from hetopt.models.hadar.problem import Problem
-from hetopt.models.hadar.schedule_based import ColumnGeneration, Enumerated, Relaxed, dual_bound
-from hetopt.models.hadar.schedule_programs import P2, P3, dual_model, schedule_model
-from hetopt.models.hadar.schedules import Schedule, best_schedule
-from hetopt.models.hadar.selection import AsPrinted, Beam, BySize, Exact, Greedy
-from hetopt.models.hadar.solved import Solved
+from hetopt.models.hadar.hadar_policy import RESTART, Hadar, printed
+from hetopt.models.hadar.irrevocable import Committed, Committing, Irrevocable
+from hetopt.models.hadar.job_schedules import JobSchedule, OfflineSolution, best_schedule
+from hetopt.models.hadar.job_selection import Beam, BySize, Exact, Greedy, PrintedRecursion
+from hetopt.models.hadar.offline_problem import OfflineProblem
+from hetopt.models.hadar.price_functions import Prices, printed_prices, proven_prices
+from hetopt.models.hadar.round_market import OFFER
+from hetopt.models.hadar.schedule_based import (
+    P2,
+    P3,
+    ColumnGeneration,
+    Enumerated,
+    Relaxed,
+    dual_bound,
+    dual_model,
+    schedule_model,
+)
 from hetopt.models.hadar.time_indexed import P1, TimeIndexed
 from hetopt.models.hadar.utilities import UTILITIES, Deadline, EffectiveThroughput, Finished, NegativeJCT, Weighted
 
@@ -21,7 +27,6 @@ __all__ = [
     "P3",
     "RESTART",
     "UTILITIES",
-    "AsPrinted",
     "Beam",
     "BySize",
     "ColumnGeneration",
@@ -35,12 +40,13 @@ __all__ = [
     "Greedy",
     "Hadar",
     "Irrevocable",
+    "JobSchedule",
     "NegativeJCT",
+    "OfflineProblem",
+    "OfflineSolution",
     "Prices",
-    "Problem",
+    "PrintedRecursion",
     "Relaxed",
-    "Schedule",
-    "Solved",
     "TimeIndexed",
     "Weighted",
     "best_schedule",

@@ -9,9 +9,8 @@ import pyomo.environ as pyo
 
 from hetopt.checks import boolean
 from hetopt.errors import NotSolved
-from hetopt.models.hadar.problem import Problem
-from hetopt.models.hadar.schedules import Schedule
-from hetopt.models.hadar.solved import Solved, claimed, proven, solved
+from hetopt.models.hadar.job_schedules import JobSchedule, OfflineSolution, claimed, proven, solved
+from hetopt.models.hadar.offline_problem import OfflineProblem
 from hetopt.programs.compiling import from_pyomo
 from hetopt.programs.mathematics import Mathematics, Symbol, described
 from hetopt.solving.backends import run
@@ -44,7 +43,7 @@ P1 = Mathematics.read(
       gang [Hadar, eq. (1e)] | a gang has all of its GPUs or none | GPUs
         sum(w[j, h, r, t] for h, r in cells[j]) == W[j] * sum(runs[j, t, l] for l in speeds[j])
         for j in J for t in slots[j]
-      admission | a job may be left out
+      admission | a job may be rejected
         sum(ends[j, t] for t in slots[j]) <= 1 for j in J
     with
       w[j, h, r, t] [Hadar, eq. (1e)] | GPUs of type r on server h for job j in slot t | GPUs | w_{#1#2}^{#3}(#4)
@@ -85,7 +84,7 @@ P1_AS_PRINTED = replace(
 
 
 def p1(admission: bool = True) -> Mathematics:
-    """The best schedules of all jobs, slot by slot; as printed (without ``admission``) every job must finish."""
+    """The best schedules of all jobs, slot by slot; without ``admission``, as printed, every job must finish."""
     return P1 if boolean(admission, "admission") else P1_AS_PRINTED
 
 
@@ -98,7 +97,7 @@ class TimeIndexed:
     Parameters
     ----------
     admission:
-        Jobs may be left out. As printed (False) every job must finish, so P1 is infeasible if there are too few slots,
+        Jobs may be rejected. False, as printed: every job must finish, so P1 is infeasible if there are too few slots,
         and not equivalent to P2.
     options:
         Solver options.
@@ -107,7 +106,7 @@ class TimeIndexed:
     admission: bool = True
     options: Options = field(default_factory=proven)
 
-    def __call__(self, problem: Problem) -> Solved:
+    def __call__(self, problem: OfflineProblem) -> OfflineSolution:
         """The best schedules.
 
         Raises
@@ -127,14 +126,14 @@ class TimeIndexed:
         for (j, h, r, t), w in model.w.items():
             if gpus := round(value.get(w.name, 0.0)):
                 chosen.setdefault(jobs[j], []).append((t, cells[h, r], gpus))
-        return claimed(problem, [Schedule(j, tuple(sorted(gpus))) for j, gpus in chosen.items()], point)
+        return claimed(problem, [JobSchedule(j, tuple(sorted(gpus))) for j, gpus in chosen.items()], point)
 
     @property
     def mathematics(self) -> Mathematics:
         """The program."""
         return p1(self.admission)
 
-    def build(self, problem: Problem) -> Any:
+    def build(self, problem: OfflineProblem) -> Any:
         """The Pyomo model, with names of jobs, servers and GPU types; slots and speeds count from 0.
 
         Raises
@@ -197,8 +196,8 @@ class TimeIndexed:
         return model
 
 
-def _enough(problem: Problem, job: int, slots: int, most: int = 20_000) -> float:
-    """A threshold that separates insufficient from sufficient sums of speeds; the work itself if these are too many."""
+def _enough(problem: OfflineProblem, job: int, slots: int, most: int = 20_000) -> float:
+    """A threshold that separates insufficient from sufficient sums of speeds; the work if there are too many sums."""
     need, sums, latest = float(problem.least_work[job]), {0.0}, {0.0}
     for _ in range(slots):
         latest = {done + float(v) for done in latest for v in problem.levels(job) if done < need} - sums

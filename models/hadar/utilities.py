@@ -1,6 +1,6 @@
-"""What it is worth that a job is done after so many seconds: utilities U_j(f_j - a_j) [Hadar, section III-A].
+"""Utilities of completion times, U_j(f_j - a_j) [Hadar, section III-A].
 
-Any function of a job and of completion times may be a utility if it is >= 0 and never increases with the time.
+Any function of a job and of completion times is a utility if it is >= 0 and never increases with the time.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ from hetopt.tolerances import EQUAL, scale
 
 
 class Utility(Protocol):
-    """Worth of completion times."""
+    """Utility of completion times."""
 
     def __call__(self, job: Job, seconds: Floats) -> Floats:
-        """Worth >= 0 of being done ``seconds`` (> 0, any shape) after the arrival, same shape; never increasing."""
+        """Utility >= 0 of completion ``seconds`` (> 0, any shape) after arrival, same shape; never increasing."""
         ...
 
 
 @dataclass(frozen=True)
 class EffectiveThroughput:
-    """Work per second over the job's life, ``E N / (f - a)`` [Hadar, section III-A].
+    """Work per second between arrival and completion, ``E N / (f - a)`` [Hadar, section III-A].
 
     Parameters
     ----------
     relative:
-        Divide by the job's largest throughput: what part of its ideal speed it had (no unit; at most 1 for
-        a job that began with nothing done). Without it an
-        iteration of one model counts as much as an iteration of any other, as printed.
+        Divide by the job's largest throughput: the fraction of its ideal speed (no unit; at most 1 for a job that
+        started with no work done). False, as printed: an iteration of one model counts as much as an iteration of any
+        other.
     """
 
     relative: bool = False
 
     def __call__(self, job: Job, seconds: Floats) -> Floats:
-        """Worth of being done after ``seconds``."""
+        """Utility of completion after ``seconds``."""
         return (job.work / max(job.throughput.values()) if self.relative else job.work) / np.asarray(seconds)
 
 
 @dataclass(frozen=True)
 class NegativeJCT:
-    """``most_seconds`` less the completion time, and 0 from there on: the utility -JCT, moved to be non-negative.
+    """``most_seconds`` minus the completion time, at least 0: the utility -JCT, shifted to be non-negative.
 
-    Where all jobs are done within ``most_seconds``, the largest sum is the least total completion time.
+    If all jobs complete within ``most_seconds``, the largest sum gives the least total completion time.
 
     Parameters
     ----------
     most_seconds:
-        Completion time from which being done is worth nothing; a week by default.
+        Completion time from which the utility is 0; a week by default.
 
     Raises
     ------
@@ -68,7 +68,7 @@ class NegativeJCT:
         at_least(self.most_seconds, "NegativeJCT.most_seconds", 0.0, InvalidOption, strict=True)
 
     def __call__(self, job: Job, seconds: Floats) -> Floats:
-        """Worth of being done after ``seconds``."""
+        """Utility of completion after ``seconds``."""
         return np.maximum(0.0, self.most_seconds - np.asarray(seconds))
 
 
@@ -79,7 +79,7 @@ class Deadline:
     Parameters
     ----------
     late:
-        Worth of being done too late, from 0 to 1.
+        Utility of a completion after the deadline, from 0 to 1.
 
     Raises
     ------
@@ -96,7 +96,7 @@ class Deadline:
             raise InvalidOption(f"Deadline.late is {self.late}; it must be from 0 to 1")
 
     def __call__(self, job: Job, seconds: Floats) -> Floats:
-        """Worth of being done after ``seconds``."""
+        """Utility of completion after ``seconds``."""
         if job.deadline is None:
             raise InvalidInstance(
                 "has no deadline, on which its utility depends; give it one", ("jobs", Item(job.name))
@@ -107,10 +107,10 @@ class Deadline:
 
 @dataclass(frozen=True)
 class Finished:
-    """1 whenever it is done."""
+    """1 for any completion time."""
 
     def __call__(self, job: Job, seconds: Floats) -> Floats:
-        """Worth of being done after ``seconds``."""
+        """Utility of completion after ``seconds``."""
         return np.ones(np.shape(seconds))
 
 
@@ -121,7 +121,7 @@ class Weighted:
     utility: Utility = field(default_factory=Finished)
 
     def __call__(self, job: Job, seconds: Floats) -> Floats:
-        """Worth of being done after ``seconds``."""
+        """Utility of completion after ``seconds``."""
         return job.weight * self.utility(job, seconds)
 
 
@@ -161,20 +161,20 @@ def as_utility(given: Any, key: str) -> Utility:
     Raises
     ------
     UnknownName
-        There is none of that name.
+        There is no utility of that name.
     InvalidOption
-        It can be no utility.
+        It is neither a name nor a callable.
     """
     if isinstance(given, str):
         return lookup(UTILITIES, given, "utility")
     if isinstance(given, type) or not isinstance(given, Callable):  # type: ignore[arg-type]
         raise InvalidOption(
-            f"{key} is {shown(given)}; give the name of a utility or a function (job, seconds) -> worth"
+            f"{key} is {shown(given)}; it must be a utility's name or a function (job, seconds) -> utility"
         )
     return given  # type: ignore[no-any-return]
 
 
-def worth(utility: Utility, job: Job, seconds: Floats) -> Floats:
+def checked_utility(utility: Utility, job: Job, seconds: Floats) -> Floats:
     """The utility of completion times in ascending order (last axis), checked.
 
     Raises
@@ -188,15 +188,16 @@ def worth(utility: Utility, job: Job, seconds: Floats) -> Floats:
         raise
     except (TypeError, ValueError) as problem:
         raise InvalidOption(
-            f"the utility of job {job.name!r} cannot be asked for an array of times: {problem}; it must take one and "
-            "return as many worths, such as numpy.exp(-seconds)"
+            f"the utility of job {job.name!r} cannot be computed for an array of times: {problem}; it must take an "
+            "array and return one of the same shape, e.g. numpy.exp(-seconds)"
         ) from None
     if value.shape != np.shape(seconds):
         raise InvalidOption(f"the utility of job {job.name!r} has shape {value.shape} for times {np.shape(seconds)}")
     flat, times = value.ravel(), np.ravel(seconds)
     for i in np.flatnonzero(~(np.isfinite(flat) & (flat >= 0)))[:1].tolist():
         raise InvalidOption(
-            f"the utility of job {job.name!r} is {flat[i]:g} when done after {times[i]:g} s; it must be finite and >= 0"
+            f"the utility of job {job.name!r} is {flat[i]:g} on completion after {times[i]:g} s; "
+            "it must be finite and >= 0"
         )
     rises = value[..., 1:] - np.minimum.accumulate(value, axis=-1)[..., :-1] > EQUAL * scale(value)
     if rises.any():
@@ -204,7 +205,7 @@ def worth(utility: Utility, job: Job, seconds: Floats) -> Floats:
         least = int(np.argmin(value[tuple(row)][: i + 1])) if row else int(np.argmin(value[: i + 1]))
         at, later = (*row, least), (*row, i + 1)
         raise InvalidOption(
-            f"the utility of job {job.name!r} increases from {value[at]:g} when done after "
+            f"the utility of job {job.name!r} increases from {value[at]:g} on completion after "
             f"{np.asarray(seconds)[at]:g} s to {value[later]:g} after {np.asarray(seconds)[later]:g} s; "
             "it must not increase with the completion time"
         )

@@ -1,21 +1,19 @@
-"""HadarE: jobs forked over nodes, whose copies share the work and are merged after each round."""
+"""HadarE: jobs are forked over nodes; their copies share the work and are merged after each round."""
 
 from hetopt.executor.averaging import consolidate
-from hetopt.models.hadare.beliefs import Beliefs
-from hetopt.models.hadare.estimates import Estimate
-from hetopt.models.hadare.forking import JobIds, fork
-from hetopt.models.hadare.gpus import GPUS, GPUSpec
-from hetopt.models.hadare.policy import HadarE
-from hetopt.models.hadare.tracker import JobTracker, split_steps
+from hetopt.models.hadare.corrected_throughput import ThroughputEstimates
+from hetopt.models.hadare.hadare_policy import HadarE
+from hetopt.models.hadare.initial_throughput import GPUS, Estimate, GPUSpec
+from hetopt.models.hadare.job_copies import JobIds, JobTracker, fork, split_steps
 
 __all__ = [
     "GPUS",
-    "Beliefs",
     "Estimate",
     "GPUSpec",
     "HadarE",
     "JobIds",
     "JobTracker",
+    "ThroughputEstimates",
     "consolidate",
     "fork",
     "split_steps",

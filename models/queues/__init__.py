@@ -1,6 +1,6 @@
-"""Baselines that order jobs in queues: FIFO, SRTF, SRSF, LAS, Tiresias, YARN's capacity scheduler, PAL, Themis."""
+"""Queue-based baselines: FIFO, SRTF, SRSF, LAS, Tiresias, YARN's capacity scheduler, PAL, Themis."""
 
-from hetopt.models.queues.ordered import FIFO, LAS, SRSF, SRTF, Ordered, Preemptive, Service
+from hetopt.models.queues.job_orders import FIFO, LAS, SRSF, SRTF, LASState, PreemptiveQueuePolicy, QueuePolicy
 from hetopt.models.queues.pal import PAL
 from hetopt.models.queues.themis import Themis, ThemisState
 from hetopt.models.queues.tiresias import Tiresias, TiresiasState, tiresias_per_type
@@ -13,9 +13,9 @@ __all__ = [
     "SRSF",
     "SRTF",
     "YARN",
-    "Ordered",
-    "Preemptive",
-    "Service",
+    "LASState",
+    "PreemptiveQueuePolicy",
+    "QueuePolicy",
     "Themis",
     "ThemisState",
     "Tiresias",

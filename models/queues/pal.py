@@ -1,50 +1,139 @@
-"""PAL: who runs by any of the orders, and where by locality and variability (Jain et al., SC'24)."""
+"""PAL: any job order, and GPUs with the least product of locality and variability factors (Jain et al., SC'24)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from hetopt.checks import FrozenDict, at_least, boolean, mapping
+from hetopt.checks import FrozenDict, at_least, boolean
+from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities
 from hetopt.data.instance import Instance, present_entities
+from hetopt.decisions.placers import pack
 from hetopt.decisions.speed_models import Variability
 from hetopt.errors import InvalidInstance, InvalidOption, Item
-from hetopt.models.fft.parts import ROUND_SECONDS
-from hetopt.models.queues.checking import one_of, seconds_or_events
-from hetopt.models.queues.choosing import in_order
-from hetopt.models.queues.locality import LeastProduct, Place, places_of
-from hetopt.models.queues.ordered import ORDERS
-from hetopt.models.queues.room import Seats, Stops, walk
+from hetopt.models.fft.fft_components import ROUND_SECONDS
+from hetopt.models.policy_checks import check_choice, check_round_seconds, mapping_option
+from hetopt.models.queues.gpu_pool import PlacedGPUs, Preemption, allocate_in_order, gang_sizes, sorted_jobs
+from hetopt.models.queues.job_orders import ORDERS
 from hetopt.results.allocation import Placement, Plan
 
+
+@dataclass(frozen=True)
+class GPUGroup:
+    """The GPUs of one type in one server.
+
+    Attributes
+    ----------
+    server:
+        Name of the server.
+    kind:
+        Position of the GPU type.
+    gpus:
+        Number of GPUs.
+    """
+
+    server: str
+    kind: int
+    gpus: int
+
+
+def places_of(cluster: Cluster) -> list[GPUGroup]:
+    """The GPUs of each type in each server, server by server."""
+    kinds = {t: k for k, t in enumerate(cluster.type_names)}
+    return [GPUGroup(server.name, kinds[t], n) for server in cluster.servers for t, n in server.gpus.items()]
+
+
+class LeastProduct:
+    """Each job takes free GPUs of one type with the least product of a locality factor L and a variability factor V.
+
+    L is 1 if all GPUs are in one server, else ``across``. V is the factor of the slowest GPU: the job's throughput on
+    its best type over that on this type, times the variability of the server. PAL scans a matrix of all L and V in
+    ascending order of the products and takes the first entry with enough GPUs; this finds the same entry directly.
+    Ties: one server first, then the first type of the cluster. Among the best servers that can hold the whole gang: the
+    one with the fewest free GPUs; else as few servers as possible among those with at most this V.
+    """
+
+    def __init__(self, jobs: Entities, places: Sequence[GPUGroup], across: float, variability: Variability) -> None:
+        self.demand, self.speed = gang_sizes(jobs), jobs.speed.tolist()
+        self.jobs = jobs.source.jobs
+        self.places, self.across, self.variability = places, across, variability
+        self.known: dict[tuple[object, ...], list[list[tuple[float, int]]]] = {}
+
+    def __call__(self, job: int, free: Sequence[int]) -> PlacedGPUs | None:
+        """See :class:`~hetopt.models.queues.gpu_pool.GPUChoice`."""
+        need, best = self.demand[job], None
+        for ranked in self._ranked(job):
+            entry = self._entry(need, ranked, free)
+            if entry is not None and (best is None or entry[:2] < best[0][:2]):
+                best = entry, ranked
+        if best is None:
+            return None
+        (_, spread, v), ranked = best
+        if not spread:
+            alike = [place for value, place in ranked if value == v and free[place] >= need]
+            return ((min(alike, key=free.__getitem__), need),)
+        there = {self.places[place].server: place for value, place in ranked if value <= v}
+        placed = pack(need, {server: free[place] for server, place in there.items()})
+        assert placed is not None
+        return tuple((there[server], n) for server, n in placed.items())
+
+    def _entry(
+        self, need: int, ranked: Sequence[tuple[float, int]], free: Sequence[int]
+    ) -> tuple[float, bool, float] | None:
+        """(product, whether it spans servers, V) of the first entry with enough GPUs of one type."""
+        total, several = 0, None
+        for v, place in ranked:
+            if several is not None and v > several * self.across:
+                break
+            if free[place] >= need:
+                return v, False, v
+            total += free[place]
+            if several is None and total >= need:
+                several = v
+        return None if several is None else (several * self.across, True, several)
+
+    def _ranked(self, job: int) -> list[list[tuple[float, int]]]:
+        """For each type that can run the job: pairs (V, place) in ascending order of V."""
+        speed, of = self.speed[job], self.jobs[job]
+        key = (*speed, of.model)
+        if key not in self.known:
+            rows: dict[int, list[tuple[float, int]]] = {k: [] for k, v in enumerate(speed) if v > 0}
+            for i, place in enumerate(self.places):
+                if place.kind in rows:
+                    slower = max(speed) / speed[place.kind] * self.variability.factor(of, place.server)
+                    rows[place.kind].append((slower, i))
+            self.known[key] = [sorted(row) for row in rows.values()]
+        return self.known[key]
+
+
 ACROSS = 1.7
-"""What spreading over servers costs: the constant in the code that PAL's authors published."""
+"""Locality factor of a gang that spans servers: the constant in the code that PAL's authors published."""
 
 
 @dataclass(frozen=True)
 class PAL:
-    """Jobs in some order, each on the free GPUs with the least product of locality and variability.
+    """Jobs in a given order, each on the free GPUs with the least product of locality and variability factors.
 
-    See :class:`~hetopt.models.queues.locality.LeastProduct`. It chooses servers itself.
+    See :class:`~hetopt.models.queues.pal.LeastProduct`. The policy chooses servers itself.
 
     Parameters
     ----------
     order:
-        ``"srtf"``, ``"srsf"``, ``"las"`` or ``"fifo"``, which never stops a job: as the policies of these names.
+        ``"srtf"``, ``"srsf"``, ``"las"`` or ``"fifo"`` (without preemption), as the policies of these names.
     across:
-        How many times as long a job takes as it expects when its GPUs are not all in one server, >= 1.
+        Slowdown of a job whose GPUs are not all in one server, >= 1.
     variability:
-        Server -> how many times as long jobs take on its GPUs; or server -> model (``Job.model``) -> that: what
-        :class:`~hetopt.decisions.speed_models.Variability` simulates. What is absent is 1, and servers that are not
-        there, say because they have failed, mean nothing.
+        Server -> slowdown of jobs on its GPUs, or server -> model (``Job.model``) -> slowdown, as in
+        :class:`~hetopt.decisions.speed_models.Variability`. 1 for absent servers and models; servers that are not in
+        the cluster, e.g. because they have failed, are ignored.
     moves:
-        In each decision all jobs are placed anew; else those that run keep their GPUs unless they are stopped.
+        In each decision all jobs are placed again. False: running jobs keep their GPUs unless they are preempted.
     backfill:
-        Those behind a job that finds no room may start.
+        Jobs behind a job that does not fit may start before it.
     round_seconds:
         Length of a round; None: decisions at arrivals and completions.
 
@@ -62,13 +151,14 @@ class PAL:
     round_seconds: float | None = ROUND_SECONDS
 
     def __post_init__(self) -> None:
-        one_of(self.order, ORDERS, "PAL.order")
+        check_choice(self.order, ORDERS, "PAL.order")
         at_least(self.across, "PAL.across", 1.0, InvalidOption)
-        rows = {name: _factors(row, f"PAL.variability[{name!r}]") for name, row in _names(self.variability).items()}
+        given = mapping_option(self.variability, "PAL.variability").items()
+        rows = {name: _factors(row, f"PAL.variability[{name!r}]") for name, row in given}
         object.__setattr__(self, "variability", FrozenDict(rows))
         for key in ("moves", "backfill"):
             boolean(getattr(self, key), f"PAL.{key}")
-        seconds_or_events(self.round_seconds, "PAL.round_seconds")
+        check_round_seconds(self.round_seconds, "PAL.round_seconds")
 
     @property
     def places(self) -> bool:
@@ -76,40 +166,44 @@ class PAL:
         return True
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Plan, Any]:
-        """Who runs where from now on; the state is that of the order.
+        """The plan from now on with its placement; the state is that of the order.
 
         Raises
         ------
         InvalidInstance
-            See :func:`~hetopt.data.instance.present_entities`; with a state, a time before it. Under ``"fifo"`` a job
-            that holds GPUs without its whole gang being placed on one type.
+            See :func:`~hetopt.data.instance.present_entities`. With a state: the time is before that of the state. With
+            ``"fifo"``: a job holds GPUs, but its whole gang is not placed on one type.
         """
         jobs = present_entities(instance, "jobs", "PAL")
-        order, stops = ORDERS[self.order], self._stops
+        order, preemption = ORDERS[self.order], self._preemption
         keys, state = order.ranked(jobs, state)
         places = places_of(instance.cluster)
-        running = _running(jobs, places, may_stop=stops != "nobody")
+        running = _running(jobs, places, preemption=preemption)
         choose = LeastProduct(jobs, places, self.across, Variability(self.variability))
         capacity = [place.gpus for place in places]
-        given = walk(in_order(jobs, keys), capacity, running, choose, stops=stops, backfill=self.backfill)
+        given = allocate_in_order(
+            sorted_jobs(jobs, keys), capacity, running, choose, preemption=preemption, backfill=self.backfill
+        )
         return _plan(jobs, places, given), state
 
     @property
-    def _stops(self) -> Stops:
-        return "nobody" if ORDERS[self.order].stops == "nobody" else "all" if self.moves else "last"
+    def _preemption(self) -> Preemption:
+        if ORDERS[self.order].preemption is Preemption.NONE:
+            return Preemption.NONE
+        return Preemption.ALL if self.moves else Preemption.LAST_FIRST
 
 
-def _running(jobs: Entities, places: list[Place], *, may_stop: bool) -> dict[int, Seats]:
-    """Job -> where its gang is placed now, all on one type that can run it; others count as waiting."""
+def _running(jobs: Entities, places: list[GPUGroup], *, preemption: Preemption) -> dict[int, PlacedGPUs]:
+    """Job -> its GPUs, for gangs that are placed on one type that can run them; other jobs count as waiting."""
     instance, position = jobs.source, {(place.server, jobs.types[place.kind]): i for i, place in enumerate(places)}
-    result: dict[int, Seats] = {}
+    result: dict[int, PlacedGPUs] = {}
     for e, name in enumerate(jobs.names):
         hosts = instance.placed.get(name, {})
-        seats = tuple((position[server, t], n) for server, own in hosts.items() for t, n in own.items() if n)
-        kinds = {places[place].kind for place, _ in seats}
-        if sum(n for _, n in seats) == jobs.demand[e] and len(kinds) == 1 and jobs.allowed[e, min(kinds)]:
-            result[e] = seats
-        elif not may_stop and any(instance.held.get(name, {}).values()):
+        placed = tuple((position[server, t], n) for server, own in hosts.items() for t, n in own.items() if n)
+        kinds = {places[place].kind for place, _ in placed}
+        if sum(n for _, n in placed) == jobs.demand[e] and len(kinds) == 1 and jobs.allowed[e, min(kinds)]:
+            result[e] = placed
+        elif preemption is Preemption.NONE and any(instance.held.get(name, {}).values()):
             raise InvalidInstance(
                 f"holds GPUs and placed[{name!r}] is {dict(hosts)!r}; under PAL with order 'fifo' a job that runs is "
                 f"placed on its {jobs.demand[e]:g} GPUs, all of one type on which it can run",
@@ -118,11 +212,11 @@ def _running(jobs: Entities, places: list[Place], *, may_stop: bool) -> dict[int
     return result
 
 
-def _plan(jobs: Entities, places: list[Place], given: Mapping[int, Seats]) -> Plan:
+def _plan(jobs: Entities, places: list[GPUGroup], given: Mapping[int, PlacedGPUs]) -> Plan:
     x = np.zeros(jobs.shape)
     hosts: dict[str, dict[str, dict[str, int]]] = {}
-    for job, seats in given.items():
-        for i, n in seats:
+    for job, placed in given.items():
+        for i, n in placed:
             x[job, places[i].kind] += n
             hosts.setdefault(jobs.names[job], {})[places[i].server] = {jobs.types[places[i].kind]: n}
     spread = float(sum(len(own) > 1 for own in hosts.values()))
@@ -130,16 +224,9 @@ def _plan(jobs: Entities, places: list[Place], given: Mapping[int, Seats]) -> Pl
     return Plan(jobs, x, given_up=given_up, placement=Placement(hosts))
 
 
-def _names(value: Any, key: str = "PAL.variability") -> Mapping[str, Any]:
-    try:
-        return mapping(value, key)
-    except InvalidInstance as problem:
-        raise InvalidOption(str(problem)) from None
-
-
 def _factors(value: Any, key: str) -> float | FrozenDict[str, float]:
     """A factor > 0, or such factors by model."""
     if not isinstance(value, Mapping):
         return at_least(value, key, 0.0, InvalidOption, strict=True)
-    rows = _names(value, key).items()
+    rows = mapping_option(value, key).items()
     return FrozenDict({m: at_least(v, f"{key}[{m!r}]", 0.0, InvalidOption, strict=True) for m, v in rows})

@@ -1,48 +1,111 @@
-"""Tiresias: queues by GPU-seconds received (Gu et al., NSDI'19), and FFT's queues for each GPU type."""
+"""Tiresias: queues by attained service in GPU-seconds (Gu et al., NSDI'19), and FFT's queues for each GPU type."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hetopt.checks import FrozenDict, at_least, expect, shown, whole
 from hetopt.data.entities import Entities, Floats
 from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidOption
-from hetopt.models.fft.parts import ROUND_SECONDS
-from hetopt.models.queues.checking import forward, one_of, seconds_or_events
-from hetopt.models.queues.choosing import capacities, demands, first_with_room, gangs, in_order, plan_of, roomiest
-from hetopt.models.queues.ordered import held_gpus, spent
-from hetopt.models.queues.queue_types import Kinds, by_least_service, by_lot
-from hetopt.models.queues.room import Seats, walk
+from hetopt.models.fft.fft_components import ROUND_SECONDS
+from hetopt.models.policy_checks import check_choice, check_round_seconds, elapsed_since
+from hetopt.models.queues.gpu_pool import (
+    PlacedGPUs,
+    Preemption,
+    allocate_in_order,
+    emptiest_type,
+    first_type_that_fits,
+    gang_sizes,
+    running_gangs,
+    sorted_jobs,
+    type_capacities,
+    type_plan,
+)
+from hetopt.models.queues.job_orders import held_gpu_counts, spent
 from hetopt.results.allocation import Plan
 from hetopt.tolerances import WORK
+
+Kinds: TypeAlias = NDArray[np.intp]
+"""(n,) integers: for each job its queue, or the position of its GPU type (-1 for none)."""
+
+
+def random_types(jobs: Entities, kind: Kinds, seed: int) -> Kinds:
+    """(n,) types: each new job gets a type that can run it, drawn uniformly at random.
+
+    Parameters
+    ----------
+    kind:
+        (n,) current types. A job without a type that holds its gang on one type gets that type.
+    seed:
+        Seed of the draw, which depends only on it and on the job's name.
+    """
+    kind = _current(jobs, kind)
+    for job, able in _new(jobs, kind):
+        digest = blake2b(f"{seed}/{jobs.names[job]}".encode(), digest_size=8).digest()
+        kind[job] = able[int.from_bytes(digest) % len(able)]
+    return kind
+
+
+def least_service_types(jobs: Entities, kind: Kinds) -> Kinds:
+    """(n,) types: each new job gets the type whose jobs have the fewest GPU-seconds left in total, in a tie the first.
+
+    Several new jobs are assigned one after another in the order of arrival, and each counts for the next.
+    """
+    kind = _current(jobs, kind)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        service = (jobs.demand * jobs.source.job_array("work_left"))[:, None] / jobs.speed
+    there = np.flatnonzero(kind >= 0)
+    left = np.bincount(kind[there], weights=service[there, kind[there]], minlength=len(jobs.types)).tolist()
+    for job, able in _new(jobs, kind):
+        kind[job] = min(able, key=left.__getitem__)
+        left[kind[job]] += float(service[job, kind[job]])
+    return kind
+
+
+def _current(jobs: Entities, kind: Kinds) -> Kinds:
+    """A copy without types that can no longer run their job, and with the held type for running jobs without a type."""
+    kind = np.where(jobs.allowed[np.arange(len(kind)), kind], kind, -1)
+    for job, ((held, _),) in running_gangs(jobs).items():
+        kind[job] = held if kind[job] < 0 else kind[job]
+    return kind
+
+
+def _new(jobs: Entities, kind: Kinds) -> Iterator[tuple[int, list[int]]]:
+    """Jobs without a type in the order of arrival, each with the types that can run it, if there are any."""
+    new = np.flatnonzero((kind < 0) & jobs.allowed.any(axis=1))
+    for job in new[np.argsort(jobs.source.job_array("arrival")[new], kind="stable")].tolist():
+        yield job, np.flatnonzero(jobs.allowed[job]).tolist()
+
 
 PerType: TypeAlias = Literal["random", "least-service"]
 Order: TypeAlias = Literal["attained", "remaining"]
 
 FIRST_LIMIT = 3250.0
-"""GPU-seconds after which a job leaves the first queue: the first limit in the simulator that the authors published.
-Neither Hadar, which compares with two queues, nor FFT prints one."""
+"""GPU-seconds after which a job leaves the first queue: the first threshold in the simulator that the authors
+published. Neither Hadar, which compares with two queues, nor FFT prints a threshold."""
 
 
-class Life(NamedTuple):
-    """What is remembered of a job.
+class JobRecord(NamedTuple):
+    """Attained service and waiting time of a job.
 
     Attributes
     ----------
     service:
-        GPU-seconds received since it arrived, or since it was last promoted.
+        GPU-seconds attained since its arrival or its last promotion.
     waited:
-        Seconds that it has waited in the same time since it ran first.
+        Seconds waited in the same period, since its first start.
     start:
-        When it ran first; NaN if it never has.
+        Time of its first start in seconds; NaN before it.
     gpu_type:
-        The type whose queue it is in; None where there are no such queues, or no type can run it now.
+        The type whose queue it is in; None without queues per type, or if no type can run it now.
     """
 
     service: float
@@ -53,26 +116,26 @@ class Life(NamedTuple):
 
 @dataclass(frozen=True)
 class TiresiasState:
-    """What Tiresias remembers from one call to the next.
+    """State of Tiresias between calls.
 
     Attributes
     ----------
     time:
-        When it was asked last, in seconds.
-    lives:
-        Job -> what is remembered of it.
+        Time of the last call, in seconds.
+    records:
+        Job -> its service and waiting time.
     """
 
     time: float
-    lives: Mapping[str, Life] = field(default_factory=dict)
+    records: Mapping[str, JobRecord] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lives", FrozenDict(self.lives))
+        object.__setattr__(self, "records", FrozenDict(self.records))
 
 
 @dataclass(eq=False)
-class _Past:
-    """The lives of n jobs as arrays, brought forward to now."""
+class _History:
+    """The records of n jobs as arrays, advanced to the current time."""
 
     service: Floats
     waited: Floats
@@ -82,32 +145,31 @@ class _Past:
 
 @dataclass(frozen=True)
 class Tiresias:
-    """Discretised two-dimensional LAS: jobs that have received many GPU-seconds come after those that have few.
+    """Discretised two-dimensional LAS: jobs with more attained GPU-seconds are in later queues.
 
-    A job begins in the first queue and goes to the next at each of the ``thresholds``. Within a queue those that ran
-    first come first, then the others as they arrived: FIFO by start, so that nobody is stopped for one of its own
-    queue that has not run yet. Jobs that run stay where they are unless those ahead need their GPUs; the last is
-    stopped first.
+    A job starts in the first queue and moves to the next queue at each of the ``thresholds``. Within a queue jobs are
+    ordered by first start, then by arrival: a job that has run is not preempted by a job of its own queue that has not.
+    Running jobs stay where they are unless jobs ahead of them need their GPUs; the last running job is preempted first.
 
     Parameters
     ----------
     thresholds:
-        GPU-seconds at which jobs go to the next queue, growing; so there is one more queue than thresholds.
+        GPU-seconds at which jobs move to the next queue, increasing; there is one more queue than thresholds.
     promote:
-        A job that has waited so many times as long as it has run goes back to the first queue, and both count anew
-        from then on. None: never, as Hadar's evaluation has it [Hadar, section IV].
+        A job that has waited this many times as long as it has run returns to the first queue, and both times restart
+        at 0. None: never, as in Hadar's evaluation [Hadar, section IV].
     per_type:
-        None: it knows nothing of GPU types; a job takes the type with most free GPUs. Else there are queues for each
-        type, and a job stays in those of one for good [FFT, section 6.1.4]: of one by lot, from ``seed`` and its name
-        alone (``"random"``), or of that whose jobs have least GPU-seconds left in all when it is first seen
-        (``"least-service"``).
+        None: GPU types are ignored; a job takes the type with the most free GPUs. Otherwise there are queues per type,
+        and a job stays in the queues of one type [FFT, section 6.1.4]: a type drawn at random from ``seed`` and the
+        job's name (``"random"``), or the type whose jobs have the fewest GPU-seconds left in total at the job's first
+        call (``"least-service"``).
     order:
-        ``"attained"``: as above. ``"remaining"``: the job with fewest GPU-seconds left first, with no queues by
-        service (FFT's SRSTF); on its type, or where there are no queues for each type on its fastest.
+        ``"attained"``: as above. ``"remaining"``: the job with the fewest GPU-seconds left first, without queues by
+        service (FFT's SRSTF), computed on its type, or without queues per type on its fastest type.
     seed:
-        Of the lot.
+        Seed of the random types.
     round_seconds:
-        Length of a round; None: decisions at arrivals, completions, and whenever a job changes its queue.
+        Length of a round in seconds; None: decisions at arrivals, completions, and whenever a job changes its queue.
 
     Raises
     ------
@@ -132,47 +194,49 @@ class Tiresias:
         for i, limit in enumerate(limits):
             least = at_least(limit, f"{name}.thresholds[{i}]", least, InvalidOption, strict=True)
         object.__setattr__(self, "thresholds", tuple(map(float, limits)))
-        one_of(self.order, get_args(Order), f"{name}.order")
+        check_choice(self.order, get_args(Order), f"{name}.order")
         if self.per_type is not None:
-            one_of(self.per_type, get_args(PerType), f"{name}.per_type")
+            check_choice(self.per_type, get_args(PerType), f"{name}.per_type")
         if self.promote is not None:
             at_least(self.promote, f"{name}.promote", 0.0, InvalidOption, strict=True)
             if self.order == "remaining":
                 raise InvalidOption(f"{name}.promote is {self.promote:g}; order 'remaining' has no queue to return to")
         object.__setattr__(self, "seed", whole(self.seed, f"{name}.seed", 0))
-        seconds_or_events(self.round_seconds, f"{name}.round_seconds")
+        check_round_seconds(self.round_seconds, f"{name}.round_seconds")
 
     def __call__(self, instance: Instance, state: TiresiasState | None = None) -> tuple[Plan, TiresiasState]:
-        """Who runs from now on, and what is to be remembered.
+        """The plan from now on, and the next state.
 
         Raises
         ------
         InvalidInstance
-            See :func:`~hetopt.data.instance.present_entities`; a time before the state's.
+            See :func:`~hetopt.data.instance.present_entities`; the time is before that of the state.
         """
         jobs = present_entities(instance, "jobs", type(self).__name__)
         if state is None:
             state = TiresiasState(instance.time)
         past = self._past(jobs, expect(TiresiasState, state, "state", InvalidOption))
-        choose = roomiest(jobs)
+        choose = emptiest_type(jobs)
         if self.per_type is not None:
-            choose = first_with_room(demands(jobs), [[k] if k >= 0 else [] for k in past.kind.tolist()])
-        order = in_order(jobs, *self._keys(jobs, past))
-        given = walk(order, capacities(jobs), gangs(jobs), choose, stops="last", backfill=True)
+            choose = first_type_that_fits(gang_sizes(jobs), [[k] if k >= 0 else [] for k in past.kind.tolist()])
+        order = sorted_jobs(jobs, *self._keys(jobs, past))
+        given = allocate_in_order(
+            order, type_capacities(jobs), running_gangs(jobs), choose, preemption=Preemption.LAST_FIRST, backfill=True
+        )
         runs = list(given)
         past.start[runs] = np.where(np.isnan(past.start[runs]), instance.time, past.start[runs])
         types = [jobs.types[k] if k >= 0 else None for k in past.kind.tolist()]
-        lives = map(Life, past.service.tolist(), past.waited.tolist(), past.start.tolist(), types)
-        after = TiresiasState(instance.time, dict(zip(jobs.names, lives, strict=True)))
-        return plan_of(jobs, given, self._wake(jobs, past, given)), after
+        records = map(JobRecord, past.service.tolist(), past.waited.tolist(), past.start.tolist(), types)
+        after = TiresiasState(instance.time, dict(zip(jobs.names, records, strict=True)))
+        return type_plan(jobs, given, self._wake(jobs, past, given)), after
 
-    def _past(self, jobs: Entities, state: TiresiasState) -> _Past:
-        instance, held = jobs.source, held_gpus(jobs)
-        passed, runs = forward(instance, state.time), held > 0
-        new = Life(math.nan, 0.0, math.nan, None)
-        service, waited, start, types = zip(*(state.lives.get(name, new) for name in jobs.names), strict=True)
+    def _past(self, jobs: Entities, state: TiresiasState) -> _History:
+        instance, held = jobs.source, held_gpu_counts(jobs)
+        passed, runs = elapsed_since(instance, state.time), held > 0
+        new = JobRecord(math.nan, 0.0, math.nan, None)
+        service, waited, start, types = zip(*(state.records.get(name, new) for name in jobs.names), strict=True)
         known = np.array(service)
-        past = _Past(
+        past = _History(
             service=np.where(np.isnan(known), spent(jobs), known + passed * held),
             waited=np.array(waited),
             start=np.array(start),
@@ -187,16 +251,16 @@ class Tiresias:
             back = waits & (self._queue(past.service) > 0) & (past.waited >= self.promote * ran * (1 - WORK))
             past.service[back], past.waited[back] = 0.0, 0.0
         if self.per_type == "random":
-            past.kind = by_lot(jobs, past.kind, self.seed)
+            past.kind = random_types(jobs, past.kind, self.seed)
         elif self.per_type == "least-service":
-            past.kind = by_least_service(jobs, past.kind)
+            past.kind = least_service_types(jobs, past.kind)
         return past
 
     def _queue(self, service: Floats) -> Kinds:
         """(n,) the queue of each job, from 0."""
         return np.searchsorted(np.array(self.thresholds) * (1 - WORK), service, side="right")
 
-    def _keys(self, jobs: Entities, past: _Past) -> tuple[Floats, ...]:
+    def _keys(self, jobs: Entities, past: _History) -> tuple[Floats, ...]:
         if self.order == "attained":
             return self._queue(past.service).astype(float), np.where(np.isnan(past.start), np.inf, past.start)
         speed = jobs.speed.max(axis=1)
@@ -205,8 +269,8 @@ class Tiresias:
         with np.errstate(divide="ignore", invalid="ignore"):
             return (np.asarray(jobs.demand * jobs.source.job_array("work_left") / speed),)
 
-    def _wake(self, jobs: Entities, past: _Past, given: Mapping[int, Seats]) -> float | None:
-        """When the next job changes its queue, if nothing happens before; None in rounds."""
+    def _wake(self, jobs: Entities, past: _History, given: Mapping[int, PlacedGPUs]) -> float | None:
+        """Time in seconds at which the next job changes its queue if nothing happens before; None in rounds."""
         if self.round_seconds is not None or self.order == "remaining":
             return None
         queue, limits = self._queue(past.service), np.array([*self.thresholds, np.inf])
@@ -220,5 +284,5 @@ class Tiresias:
 
 
 def tiresias_per_type() -> Tiresias:
-    """Tiresias as FFT compares with it: each job in the queue of one GPU type, drawn by lot."""
+    """Tiresias as a baseline of FFT: each job in the queue of one GPU type, drawn at random."""
     return Tiresias(per_type="random")

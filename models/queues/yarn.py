@@ -1,4 +1,4 @@
-"""The capacity scheduler of Apache YARN: queues with guaranteed parts of the cluster, first in, first out in each."""
+"""The capacity scheduler of Apache YARN: queues with guaranteed fractions of the cluster, FIFO within each queue."""
 
 from __future__ import annotations
 
@@ -8,12 +8,20 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-from hetopt.checks import FrozenDict, at_least, boolean, choices, mapping
+from hetopt.checks import FrozenDict, at_least, boolean, choices
 from hetopt.data.instance import Instance, present_entities
 from hetopt.errors import InvalidInstance, InvalidOption, Item
-from hetopt.models.queues.checking import one_of, seconds_or_events
-from hetopt.models.queues.choosing import TYPES, TypeRule, capacities, demands, in_order, plan_of, unstoppable
-from hetopt.models.queues.room import Room
+from hetopt.models.policy_checks import check_choice, check_round_seconds, mapping_option
+from hetopt.models.queues.gpu_pool import (
+    TYPES,
+    GPUPool,
+    TypeRule,
+    gang_sizes,
+    running_gangs_checked,
+    sorted_jobs,
+    type_capacities,
+    type_plan,
+)
 from hetopt.results.allocation import Plan
 from hetopt.tolerances import FEASIBILITY
 
@@ -23,25 +31,25 @@ DEFAULT = "default"
 
 @dataclass(frozen=True)
 class YARN:
-    """A queue for each tenant, and the most under-served queue first; nobody is stopped, GPU types mean nothing.
+    """One queue per tenant, the most under-served queue first, without preemption and without regard to GPU types.
 
-    Most under-served is the queue that uses the least part of its guaranteed GPUs (in a tie that whose first job is
-    earlier in the instance). Its first job starts if there is room for the whole gang; else the queue waits, and the
-    others go on. Beyond its guarantee a queue may use what others leave, up to ``maximum``.
+    The most under-served queue is the one that uses the smallest fraction of its guaranteed GPUs (in a tie the one
+    whose first job is earlier in the instance). Its first job starts if the whole gang fits; otherwise the queue waits
+    while other queues continue. Beyond its guarantee a queue may use idle GPUs of other queues, up to ``maximum``.
 
     Parameters
     ----------
     capacities:
-        Tenant -> its guaranteed part of the cluster's GPUs, in any unit: only their ratios count. None: the weights of
-        the tenants, 1 where the instance does not tell. Jobs without a tenant are in the queue ``"default"``, of
+        Tenant -> its guaranteed fraction of the cluster's GPUs, in any unit: only ratios matter. None: the weights of
+        the tenants, 1 if the instance does not specify them. Jobs without a tenant are in the queue ``"default"`` of
         weight 1.
     maximum:
-        The part of the cluster's GPUs that a queue may use at most, of (0, 1]; for all, or tenant -> part (1 for those
-        that are absent). A gang that is larger waits, and holds nobody up.
+        The largest fraction of the cluster's GPUs that a queue may use, in (0, 1]: one number for all queues, or tenant
+        -> fraction (1 for absent tenants). A larger gang waits and does not block other jobs.
     types:
-        :data:`~hetopt.models.queues.choosing.TypeRule`.
+        ``"fastest"`` or ``"roomiest"``: :data:`~hetopt.models.queues.gpu_pool.TypeRule`.
     backfill:
-        Within a queue, jobs may overtake those that find no room.
+        Within a queue, jobs may start before jobs ahead of them that do not fit.
     round_seconds:
         Length of a round; None: decisions at arrivals and completions.
 
@@ -64,51 +72,51 @@ class YARN:
             object.__setattr__(self, "maximum", _parts(self.maximum, "YARN.maximum", most=1.0))
         else:
             _part(self.maximum, "YARN.maximum", 1.0)
-        one_of(self.types, TYPES, "YARN.types")
+        check_choice(self.types, TYPES, "YARN.types")
         boolean(self.backfill, "YARN.backfill")
-        seconds_or_events(self.round_seconds, "YARN.round_seconds")
+        check_round_seconds(self.round_seconds, "YARN.round_seconds")
 
     def __call__(self, instance: Instance, state: Any = None) -> tuple[Plan, None]:
-        """Who runs from now on; nothing to remember.
+        """The plan from now on, and no state.
 
         Raises
         ------
         InvalidInstance
-            See :func:`~hetopt.data.instance.present_entities`; a job that holds anything but its gang on one type, or
-            of a tenant that ``capacities`` does not name.
+            See :func:`~hetopt.data.instance.present_entities`; a job holds anything but its gang on one type, or
+            belongs to a tenant that ``capacities`` does not name.
         """
         jobs = present_entities(instance, "jobs", "YARN")
-        running, need = unstoppable(jobs, "YARN"), demands(jobs)
-        room, choose = Room(capacities(jobs), running), TYPES[self.types](jobs)
-        room.keep_all()
-        queues: defaultdict[str, list[int]] = defaultdict(list)  # jobs that wait, the last one first
+        running, need = running_gangs_checked(jobs, "YARN"), gang_sizes(jobs)
+        pool, choose = GPUPool(type_capacities(jobs), running), TYPES[self.types](jobs)
+        pool.keep_all()
+        queues: defaultdict[str, list[int]] = defaultdict(list)  # waiting jobs, the last one first
         used: defaultdict[str, int] = defaultdict(int)
         for job in running:
             used[_queue(instance, job)] += need[job]
-        for job in reversed(in_order(jobs)):
+        for job in reversed(sorted_jobs(jobs)):
             if job not in running:
                 queues[_queue(instance, job)].append(job)
-        due, total = self._due(instance, queues), float(jobs.capacity.sum()) * (1 + FEASIBILITY)
+        guaranteed, total = self._guaranteed(instance, queues), float(jobs.capacity.sum()) * (1 + FEASIBILITY)
         part = self.maximum if isinstance(self.maximum, Mapping) else dict.fromkeys(queues, self.maximum)
         most = {name: part.get(name, 1.0) * total for name in queues}
-        for name, own in queues.items():  # nobody waits behind a gang that is larger than what its queue may use
+        for name, own in queues.items():  # no job waits behind a gang that is larger than the maximum of its queue
             queues[name] = [job for job in own if need[job] <= most[name]]
-        turns = [(used[name] / due[name], min(own), name) for name, own in queues.items() if own]
+        turns = [(used[name] / guaranteed[name], min(own), name) for name, own in queues.items() if own]
         heapify(turns)
-        while turns and room.left:
+        while turns and pool.left:
             _, first, name = heappop(turns)
             while queues[name]:
                 job = queues[name].pop()
-                if used[name] + need[job] <= most[name] and room.start(job, choose):
+                if used[name] + need[job] <= most[name] and pool.start(job, choose):
                     used[name] += need[job]
-                    heappush(turns, (used[name] / due[name], first, name))
+                    heappush(turns, (used[name] / guaranteed[name], first, name))
                     break
                 if not self.backfill:
                     break
-        return plan_of(jobs, room.given), None
+        return type_plan(jobs, pool.given), None
 
-    def _due(self, instance: Instance, queues: Mapping[str, list[int]]) -> dict[str, float]:
-        """Queue -> its guaranteed part, in any unit."""
+    def _guaranteed(self, instance: Instance, queues: Mapping[str, list[int]]) -> dict[str, float]:
+        """Queue -> its guaranteed fraction, in any unit."""
         if self.capacities is None:
             weight = {tenant.name: tenant.weight for tenant in instance.tenants}
             return {name: weight.get(name, 1.0) for name in queues}
@@ -126,15 +134,12 @@ def _queue(instance: Instance, job: int) -> str:
 
 
 def _parts(value: Any, key: str, most: float | None = None) -> FrozenDict[str, float]:
-    try:
-        given = mapping(value, key)
-    except InvalidInstance as problem:
-        raise InvalidOption(str(problem)) from None
-    return FrozenDict({name: _part(part, f"{key}[{name!r}]", most) for name, part in given.items()})
+    given = mapping_option(value, key).items()
+    return FrozenDict({name: _part(part, f"{key}[{name!r}]", most) for name, part in given})
 
 
 def _part(value: Any, key: str, most: float | None) -> float:
     part = at_least(value, key, 0.0, InvalidOption, strict=True)
     if most is not None and part > most:
-        raise InvalidOption(f"{key} is {part:g}; it may be {most:g} at most")
+        raise InvalidOption(f"{key} is {part:g}; it must be at most {most:g}")
     return part

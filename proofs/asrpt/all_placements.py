@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 
 from hetopt.data.workload import Job, Stage
-from hetopt.models.asrpt.contents import Whole
+from hetopt.models.asrpt.placement_costs import Whole
 from hetopt.stages.pipeline import Pipeline
 from hetopt.stages.servers import Servers
 

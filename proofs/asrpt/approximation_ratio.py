@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from hetopt.models.asrpt.fleet import Fleet
+from hetopt.models.asrpt.fleet import Fleet, PredictedJob, TypeOption
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
-from hetopt.models.asrpt.tasks import Choice, Task
 from hetopt.proofs.asrpt.bound_sides import bound, theorem_1
 from hetopt.proofs.asrpt.lemmas import ANY, CONTINUOUS, LONGEST, SLOTS, SLOTTED, SLOW, WRONG, holds, with_one_more
 from hetopt.proofs.asrpt.scheduling_cases import PlacedRun, Runs, asrpt, overfull, scheduling_space, total_completion
@@ -35,9 +34,9 @@ def run_plain(gpus: int, jobs: Sequence[Plain], *, slots: bool = False) -> Runs:
     fleet = Fleet(servers, HeavyEdge(), Asynchronous())
     pipelines = {k: Pipeline.of(staged_job("job", (F(k),), (F(1),), (F(0),), ())).exact() for k, _ in jobs}
     choices = {
-        k: (Choice(0, one, fleet.fewest(one), Asynchronous().most(one, servers)),) for k, one in pipelines.items()
+        k: (TypeOption(0, one, fleet.fewest(one), Asynchronous().most(one, servers)),) for k, one in pipelines.items()
     }
-    tasks = [Task(f"job{i + 1}", k, choices[k], n) for i, (k, n) in enumerate(jobs)]
+    tasks = [PredictedJob(f"job{i + 1}", k, choices[k], n) for i, (k, n) in enumerate(jobs)]
     arrivals, iterations = [F(0)] * len(jobs), [n for _, n in jobs]
     sizes = [F(k, gpus) * n for k, n in jobs]
     return asrpt(fleet, tasks, arrivals, iterations, virtual=srpt(arrivals, sizes, slots=slots), slots=slots)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hetopt.data.instance import Instance
-from hetopt.models.asrpt.contents import Whole
+from hetopt.models.asrpt.placement_costs import Whole
 from hetopt.proofs.asrpt.staged_cases import BANDWIDTHS, BYTES, StagedCase, exact, staged_job
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.mechanical import by_sympy

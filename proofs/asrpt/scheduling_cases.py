@@ -19,10 +19,9 @@ import numpy as np
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, Stage
 from hetopt.errors import InvalidOption
-from hetopt.models.asrpt.fleet import Fleet
+from hetopt.models.asrpt.fleet import Fleet, PredictedJob, TypeOption
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
-from hetopt.models.asrpt.scheduler import ShortestRemaining
-from hetopt.models.asrpt.tasks import Choice, Task
+from hetopt.models.asrpt.non_preemptive import VirtualSRPTScheduler
 from hetopt.proofs.asrpt.all_placements import every_placement
 from hetopt.proofs.asrpt.single_machine import KnownCompletions, MachineSchedule, srpt, whole_slot
 from hetopt.proofs.asrpt.staged_cases import ZERO, cluster_of, exact, servers_of, staged_job
@@ -147,7 +146,7 @@ def _idle(placed: Runs, m: int, time: Fraction, free: Sequence[int]) -> int:
 
 def asrpt(
     fleet: Fleet,
-    tasks: Sequence[Task],
+    tasks: Sequence[PredictedJob],
     arrivals: Sequence[Fraction],
     iterations: Sequence[Fraction],
     *,
@@ -165,7 +164,7 @@ def asrpt(
     slots:
         Jobs start in whole seconds.
     """
-    scheduler = ShortestRemaining([fleet.copy()], heavy, delay)
+    scheduler = VirtualSRPTScheduler([fleet.copy()], heavy, delay)
     if virtual is not None:
         scheduler.virtual = KnownCompletions({task.name: virtual.ends[i] for i, task in enumerate(tasks)})
     number = {task.name: i for i, task in enumerate(tasks)}
@@ -184,9 +183,9 @@ def asrpt(
         for started in scheduler.decide(time):
             i = number[started.task.name]
             use = [0] * len(fleet.servers)
-            for seat in started.offer.seats:
-                use[seat.server] = seat.gpus
-            runs.append(PlacedRun(i, time, time + iterations[i] * started.offer.seconds, tuple(use)))
+            for slot in started.placement.slots:
+                use[slot.server] = slot.gpus
+            runs.append(PlacedRun(i, time, time + iterations[i] * started.placement.seconds, tuple(use)))
             heappush(running, (runs[-1].end, started.task.name))
     return tuple(runs)
 
@@ -295,14 +294,14 @@ class SchedulingCase:
         return Fleet(self.servers, HeavyEdge(), Asynchronous())
 
     @cached_property
-    def tasks(self) -> tuple[Task, ...]:
+    def tasks(self) -> tuple[PredictedJob, ...]:
         """The jobs as the scheduler sees them."""
         timing = Asynchronous()
         made = []
         for i, job in enumerate(self.jobs):
             most = timing.most(job.pipeline, self.servers)
-            choice = Choice(0, job.pipeline, self.fleet.fewest(job.pipeline), most)
-            made.append(Task(f"job{i + 1}", job.pipeline.gpus, (choice,), job.predicted))
+            choice = TypeOption(0, job.pipeline, self.fleet.fewest(job.pipeline), most)
+            made.append(PredictedJob(f"job{i + 1}", job.pipeline.gpus, (choice,), job.predicted))
         return tuple(made)
 
     def sizes(self, *, predicted: bool) -> list[Fraction]:

@@ -12,7 +12,7 @@ from math import ceil
 from hetopt.data.cluster import Cluster
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
-from hetopt.models.asrpt.virtual_machine import Number, VirtualMachine
+from hetopt.models.asrpt.non_preemptive import Number, VirtualMachine
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.space import CaseNumbers, Space, TableShape, integers
 

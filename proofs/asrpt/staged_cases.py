@@ -15,9 +15,9 @@ import numpy as np
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job, Stage
-from hetopt.models.asrpt.contents import Whole
 from hetopt.models.asrpt.fleet import Fleet
 from hetopt.models.asrpt.heavy_edge import HeavyEdge
+from hetopt.models.asrpt.placement_costs import Whole
 from hetopt.proofs.asrpt.all_placements import every_placement
 from hetopt.proofs.ledger.claim import fraction_text
 from hetopt.proofs.ledger.finding_pictures import SharesPicture, placement_picture
@@ -142,10 +142,10 @@ class StagedCase:
     @property
     def greedily(self) -> Whole:
         """The placement of :attr:`greedy`."""
-        offer = self._empty.offer(self.pipeline, consolidate=True)
+        offer = self._empty.candidate(self.pipeline, consolidate=True)
         assert offer is not None, "there is room"
         x = np.zeros((len(self.pipeline), len(self.free)), dtype=int)
-        for seat in offer.seats:
+        for seat in offer.slots:
             x[:, seat.server] = seat.replicas
         return x
 

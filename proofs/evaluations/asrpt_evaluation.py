@@ -30,7 +30,7 @@ from hetopt.experiments.folder import instance_of
 from hetopt.experiments.paper_claims import TIMES
 from hetopt.experiments.store import Run, Store
 from hetopt.experiments.workload import workload_of
-from hetopt.models.asrpt.virtual_machine import VirtualMachine
+from hetopt.models.asrpt.non_preemptive import VirtualMachine
 from hetopt.prediction.accuracy import errors
 from hetopt.proofs.evaluations.evaluation import ComparedResult, Evaluation, EvaluationPart, EvaluationScale, Stores
 from hetopt.proofs.evaluations.measures import completed_runs, metric_values, ratios

@@ -10,7 +10,7 @@ from hetopt import instances
 from hetopt.data.instance import Instance
 from hetopt.decisions.system import System
 from hetopt.experiments.workload import MADE_BY
-from hetopt.models.hadar.workload import from_trace
+from hetopt.models.hadar.hadar_workload import from_trace
 from hetopt.traces.philly import PhillyLike
 
 NAME, CLUSTER = "hadar/trace480", "hadar/cluster60"

@@ -19,8 +19,8 @@ from hetopt.decisions.system import System
 from hetopt.errors import InvalidOption
 from hetopt.experiments.workload import MADE_BY, cluster_of
 from hetopt.models.asrpt import networks
-from hetopt.models.asrpt.policies import NonPreemptivePolicy
-from hetopt.models.asrpt.workload import Networks
+from hetopt.models.asrpt.asrpt_policies import NonPreemptivePolicy
+from hetopt.models.asrpt.asrpt_workload import GroupNetworks
 from hetopt.prediction.predictors import Perfect, Predictor
 from hetopt.traces.pai import PAILike
 
@@ -111,7 +111,7 @@ class DrawnTrace:
 
     past: pd.DataFrame
     coming: pd.DataFrame
-    networks: Networks
+    networks: GroupNetworks
 
 
 @lru_cache(maxsize=1)
@@ -120,7 +120,7 @@ def draw_trace(trace: RecurringTrace, seed: int) -> DrawnTrace:
     table = PAILike(single_gpu=trace.single_gpu).table(trace.jobs, seed)
     table[["arrival", "duration"]] *= trace.shrink
     cluster = cluster_of(trace.cluster)
-    known = Networks.drawn(table, _catalogue(cluster), cluster, seed=seed)
+    known = GroupNetworks.drawn(table, _catalogue(cluster), cluster, seed=seed)
     return DrawnTrace(table.iloc[: trace.past], table.iloc[trace.past :], known)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hetopt.models.fft import FFT
-from hetopt.models.fft.parts import ROUND_SECONDS
+from hetopt.models.fft.fft_components import ROUND_SECONDS
 from hetopt.proofs.fft.compensation import fair_rounds
 from hetopt.proofs.fft.round_cases import WAITS, RoundCase, RoundJob, TypeOfJob
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from hetopt.data.instance import Instance
 from hetopt.models.fft import FFT
-from hetopt.models.fft.parts import ROUND_SECONDS
+from hetopt.models.fft.fft_components import ROUND_SECONDS
 from hetopt.proofs.fft.round_cases import RoundCase, RoundJob
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar

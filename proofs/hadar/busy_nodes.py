@@ -7,8 +7,8 @@ from fractions import Fraction
 from functools import cache
 from itertools import product
 
-from hetopt.models.hadare.policy import HadarE
-from hetopt.models.hadare.tracker import split_steps
+from hetopt.models.hadare.hadare_policy import HadarE
+from hetopt.models.hadare.job_copies import split_steps
 from hetopt.proofs.hadar.copy_cases import CopyCase, copy_space, strictly_positive
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar

@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import pairwise
 from math import ceil
 
-from hetopt.models.hadare.policy import HadarE
+from hetopt.models.hadare.hadare_policy import HadarE
 from hetopt.proofs.hadar.copy_cases import CopyCase, copy_space, strictly_positive
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar

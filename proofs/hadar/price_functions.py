@@ -64,7 +64,7 @@ class PriceFunction:
 
 
 def printed_prices(case: SlotCase, at_least: Fraction = NOTHING) -> PriceFunction:
-    """[Hadar, eq. 6 and 7], read as :func:`hetopt.models.hadar.prices.printed_prices` reads them.
+    """[Hadar, eq. 6 and 7], read as :func:`hetopt.models.hadar.price_functions.printed_prices` reads them.
 
     M_j = W_j; w_j^r = W_j on types that can run the job; t_j^min and t_j^max are the times of the gang alone on
     its fastest and slowest type, t_j^max in slots; eta is the least value that the proof of [Hadar, Theorem 2] allows,

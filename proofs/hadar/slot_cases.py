@@ -12,7 +12,7 @@ from typing import NamedTuple
 from hetopt.data.cluster import Cluster, GPUType, Server
 from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
-from hetopt.models.hadar.problem import Problem
+from hetopt.models.hadar.offline_problem import OfflineProblem
 from hetopt.proofs.ledger.finding_pictures import Timeline, TimelineBar
 from hetopt.proofs.ledger.space import CaseNumbers, Rows, Space, TableShape, integers
 
@@ -127,9 +127,9 @@ class SlotCase:
         return Instance(Cluster(tuple(map(GPUType, types)), tuple(servers)), jobs=jobs)
 
     @cached_property
-    def problem(self) -> Problem:
+    def problem(self) -> OfflineProblem:
         """As the library's offline problem, in fractions."""
-        return Problem.of(self.instance, self.slots, float(SECONDS)).exact
+        return OfflineProblem.of(self.instance, self.slots, float(SECONDS)).exact
 
     # -- schedules -----------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from hetopt.auditing import envy_free, sharing_incentive
 from hetopt.auditing.verdict import Verdict
 from hetopt.data.instance import Instance
 from hetopt.models import oef
-from hetopt.models.switching import SwitchingCost
+from hetopt.models.objectives import SwitchingCost
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding
 from hetopt.proofs.ledger.finding_pictures import shares_picture
 from hetopt.proofs.ledger.procedures import ForAll

@@ -1,0 +1,103 @@
+"""Tie-break among plans of equal cost: jobs keep their type, and earlier jobs get the better place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hetopt.data.entities import Entities, Floats
+from hetopt.tolerances import ROUNDING
+
+Choice = NDArray[np.intp]
+
+
+def settled(choice: Choice, cost: Floats, entities: Entities, last: Mapping[str, str]) -> Choice:
+    """The plan after all preferred exchanges of places and moves of single jobs at equal cost.
+
+    Two jobs of equal demand may exchange their places (waiting is a place), and a job may move to another type with
+    free GPUs. Plans with more jobs on their last type are preferred, then plans that give the earlier job of the
+    instance the better place: running before waiting, then lower cost, then the earlier type. Every step improves this
+    lexicographic order, so the search terminates; none changes the cost but for rounding.
+
+    Parameters
+    ----------
+    choice:
+        (n,) position of each job's GPU type, -1 where it waits.
+    cost:
+        (n, k + 1) cost of each type and (last) of waiting; infinite where the job cannot be.
+    last:
+        Job -> GPU type on which it was last executed.
+    """
+    return _Places(choice, cost, entities, last).settle()
+
+
+class _Places:
+    """Place of each job; place k is waiting."""
+
+    def __init__(self, choice: Choice, cost: Floats, entities: Entities, last: Mapping[str, str]) -> None:
+        n, k = entities.shape
+        types = {name: i for i, name in enumerate(entities.types)}
+        self.waiting, self.cost, self.demand, self.capacity = k, cost, entities.demand, entities.capacity
+        self.at = np.where(choice >= 0, choice, k)
+        self.last = np.array([types.get(last.get(name, ""), -1) for name in entities.names])
+        order = np.argsort(cost[:, :k], axis=1, kind="stable")
+        self.rank = np.full((n, k + 1), k)
+        np.put_along_axis(self.rank, order, np.arange(k)[None, :], axis=1)
+        self.alike = {d: np.flatnonzero(entities.demand == d) for d in np.unique(entities.demand).tolist()}
+
+    def settle(self) -> Choice:
+        while sum(self._move(p) | self._exchange(p) for p in self._tied()):
+            pass
+        return np.where(self.at == self.waiting, -1, self.at)
+
+    def _tied(self) -> list[int]:
+        """Running jobs with another place of equal cost: few, if costs are random."""
+        running = np.flatnonzero(self.at != self.waiting)
+        own = self.cost[np.arange(len(self.at)), self.at]
+        tied = _equal(own[running, None], self.cost[running, : self.waiting]).sum(axis=1) > 1
+        for others in self.alike.values():
+            mine = np.flatnonzero(np.isin(running, others, assume_unique=True))
+            p = running[mine]
+            now = own[p, None] + own[None, others]
+            then = self.cost[p[:, None], self.at[others]] + self.cost[others[:, None], self.at[p]].T
+            tied[mine] |= (_equal(now, then) & (self.at[p, None] != self.at[None, others])).any(axis=1)
+        return [int(p) for p in running[tied]]
+
+    def _exchange(self, p: int) -> bool:
+        """Exchange a running job with the most preferred partner."""
+        here, others = self.at[p], self.alike[self.demand[p]]
+        there = self.at[others]
+        now = self.cost[p, here] + self.cost[others, there]
+        tie = _equal(now, self.cost[p, there] + self.cost[others, here]) & (there != here)
+        if not tie.any():
+            return False
+        q, there = others[tie], there[tie]
+        stays = (self.last[q] == here) + 0 + (self.last[p] == there)
+        stays -= (self.last[p] == here) + 0 + (self.last[q] == there)
+        better = np.where(q < p, self.rank[q, here] < self.rank[q, there], self.rank[p, there] < self.rank[p, here])
+        wanted = np.flatnonzero((stays > 0) | ((stays == 0) & better))
+        if not len(wanted):
+            return False
+        best = wanted[np.argmax(stays[wanted])]
+        self.at[p], self.at[q[best]] = there[best], here
+        return True
+
+    def _move(self, p: int) -> bool:
+        """Move a running job to a type with free GPUs, if preferred."""
+        here = self.at[p]
+        room = self.capacity - np.bincount(self.at, weights=self.demand, minlength=self.waiting + 1)[: self.waiting]
+        free = np.flatnonzero(room >= self.demand[p])
+        free = free[_equal(self.cost[p, here], self.cost[p, free])]
+        stays = (free == self.last[p]) + 0 - (here == self.last[p])
+        wanted = np.flatnonzero((stays > 0) | ((stays == 0) & (self.rank[p, free] < self.rank[p, here])))
+        if not len(wanted):
+            return False
+        self.at[p] = free[wanted[np.lexsort((self.rank[p, free[wanted]], -stays[wanted]))[0]]]
+        return True
+
+
+def _equal(now: Floats, then: Floats) -> NDArray[np.bool_]:
+    """Whether costs are finite and equal but for rounding."""
+    return np.asarray(np.isfinite(then) & (np.abs(now - then) <= ROUNDING * (np.abs(now) + np.abs(then))))

@@ -1,0 +1,405 @@
+"""HadarE: every job forked over the nodes, so that no node is idle while a job has work for it [Hadar, section V]."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from hetopt.checks import FrozenDict, at_least, expect, shown, whole
+from hetopt.data.entities import Entities
+from hetopt.data.instance import Instance, present_entities
+from hetopt.data.workload import Job
+from hetopt.errors import InvalidOption
+from hetopt.models.hadar.appraisal import RoundSettings, levels_of, open_market, placed_gpus
+from hetopt.models.hadar.hadar_policy import placed_plan
+from hetopt.models.hadar.round_market import Bid, GPUMarket, ServerGPUs, Types, find_offer
+from hetopt.models.hadar.utilities import NegativeJCT, Utility, as_utility, utility_of
+from hetopt.models.hadare.corrected_throughput import ThroughputEstimates
+from hetopt.models.policy_checks import check_choice
+from hetopt.results.allocation import Plan
+from hetopt.tolerances import WORK
+
+Assigned = dict[int, dict[int, "CopyOn"]]
+"""Job -> server -> its copy there, as positions."""
+
+SEVERAL = -1
+"""Stands for the servers of a job that is not forked, because its gang fits on no single server."""
+
+
+@dataclass(frozen=True)
+class CopyOn:
+    """A copy on one server.
+
+    Attributes
+    ----------
+    rate:
+        Work per second.
+    steady:
+        Average rate over the round, including a restart.
+    gpus:
+        Its GPUs.
+    """
+
+    rate: float
+    steady: float
+    gpus: ServerGPUs
+
+
+@dataclass(frozen=True, eq=False)
+class ForkingRound:
+    """The copies that are possible in one round, and their payoffs.
+
+    Attributes
+    ----------
+    instance:
+        The jobs and servers.
+    jobs:
+        The jobs, with estimated throughputs.
+    settings:
+        Round length, restart time, utility.
+    last:
+        Job -> servers that ran a copy of it in the last round.
+    most:
+        Largest number of copies of a job.
+    added:
+        The value of a copy is what it adds to its job's utility, not the utility as the only copy.
+    """
+
+    instance: Instance
+    jobs: Entities
+    settings: RoundSettings
+    last: Mapping[str, frozenset[str]]
+    most: int
+    added: bool
+
+    def market(self) -> tuple[GPUMarket, dict[int, Bid]]:
+        """Empty servers with this round's prices, and the bids of the jobs whose gang fits on no single server."""
+        market, appraised = open_market(self.instance, self.jobs, self.settings, placed_gpus(self.instance))
+        servers = range(len(self.instance.cluster.servers))
+        fits = {a.bid.job for a in appraised if any(next(self.copies(market, a.bid.job, h), None) for h in servers)}
+        return market, {a.bid.job: a.bid for a in appraised if a.bid.job not in fits}
+
+    def spread(self, market: GPUMarket, bid: Bid) -> Iterator[CopyOn]:
+        """The gang of a job that fits on no single server, over several servers as under Hadar."""
+        if (offer := find_offer(market, bid)) is not None:
+            yield self._copy(bid.job, offer.gpus, stays=offer.gpus == bid.now)
+
+    def copies(self, market: GPUMarket, j: int, h: int) -> Iterator[CopyOn]:
+        """The gangs that job j may have on server h: for each speed the cheapest GPUs that are fast enough."""
+        need, name = int(self.jobs.demand[j]), self.instance.cluster.servers[h].name
+        for types in self._types[j]:
+            if len(market.costs(types)[h]) > need:
+                yield self._copy(
+                    j, market.cheapest_on(h, types, need), stays=name in self.last.get(self.jobs.names[j], ())
+                )
+
+    def _copy(self, j: int, placed: ServerGPUs, *, stays: bool) -> CopyOn:
+        rate = min(float(self.jobs.task_speed[j, k]) for _, k, _ in placed)
+        lost = 0.0 if stays else self.settings.restart_seconds
+        return CopyOn(rate, rate * (1 - lost / self.settings.round_seconds), placed)
+
+    @cached_property
+    def _types(self) -> list[list[Types]]:
+        """For each job and each of its speeds, the fastest first: the GPU types that are not slower."""
+        return [[types for _, types in levels_of(row)] for row in self.jobs.task_speed_now.tolist()]
+
+    def worth(self, j: int, rate: float) -> float:
+        """Utility of job j if it continues at this rate; 0 if it never completes."""
+        if rate <= 0:
+            return 0.0
+        job = self.instance.jobs[j]
+        seconds = self.instance.time - job.arrival + self.instance.work_left(job.name) / rate
+        return float(np.asarray(utility_of(job, self.settings.utility)(job, np.array(seconds))))
+
+    def payoff(self, market: GPUMarket, j: int, copy: CopyOn, rate: float) -> float:
+        """Value of a copy minus the price of its GPUs until completion; ``rate``: that of the job's other copies."""
+        already = rate if self.added else 0.0
+        gain = self.worth(j, already + copy.steady) - (self.worth(j, already) if self.added else 0.0)
+        left = self.instance.work_left(self.jobs.names[j])
+        slots = max(1, math.ceil(left / (rate + copy.steady) / self.settings.round_seconds - WORK))
+        return gain - slots * market.cost(copy.gpus)
+
+
+def assign(forking: ForkingRound, *, fill: bool) -> Assigned:
+    """The copies of the round: repeatedly the one with the largest payoff; at most one copy of a job per server.
+
+    Parameters
+    ----------
+    fill:
+        Continue when no payoff is positive, so that no server that could run a copy is idle.
+
+    Returns
+    -------
+    dict
+        Job -> server -> its copy, as positions; the server is :data:`SEVERAL` for a job that is not forked, because its
+        gang fits on no single server.
+    """
+    return _Assignment(forking, *forking.market()).run(-math.inf if fill else 0.0)
+
+
+@dataclass
+class _Assignment:
+    """The copies assigned so far, and a heap of the payoffs of all further copies.
+
+    As servers fill, there are fewer free GPUs at higher prices. So the payoff of a copy only decreases, an entry of the
+    heap is never too low, and it is recomputed when it is popped. When a job gets a copy, the payoffs of its further
+    copies change in either direction, and they are pushed again.
+    """
+
+    forking: ForkingRound
+    market: GPUMarket
+    wide: dict[int, Bid]
+    assigned: Assigned = field(default_factory=dict)
+    heap: list[tuple[float, int, int, int]] = field(default_factory=list)
+
+    def run(self, least: float) -> Assigned:
+        """All copies with a payoff above ``least``; in ties the earlier job first, then the earlier server."""
+        for j in range(len(self.forking.jobs.names)):
+            self._enter(j)
+        while self.heap:
+            entered, j, h, copies = heapq.heappop(self.heap)
+            if copies != len(self.assigned.get(j, {})) or (offer := self._offer(j, h)) is None:
+                continue
+            payoff, copy = offer
+            if payoff < -entered:
+                heapq.heappush(self.heap, (-payoff, j, h, copies))
+            elif payoff <= least:
+                break
+            else:
+                self.market.take(copy.gpus)
+                self.assigned.setdefault(j, {})[h] = copy
+                self._enter(j)
+        return self.assigned
+
+    def _enter(self, j: int) -> None:
+        """Push the payoff of a further copy of the job on each server."""
+        copies = len(self.assigned.get(j, {}))
+        for h in [SEVERAL] if j in self.wide else range(len(self.market.free)):
+            if (offer := self._offer(j, h)) is not None:
+                heapq.heappush(self.heap, (-offer[0], j, h, copies))
+
+    def _offer(self, j: int, h: int) -> tuple[float, CopyOn] | None:
+        """Payoff of a further copy on this server now; None if it does not fit, or the job has its copies."""
+        own = self.assigned.get(j, {})
+        most = min(self.forking.most, self.forking.instance.jobs[j].copies or self.forking.most)
+        if h in own or len(own) >= most or self.forking.instance.work_left(self.forking.jobs.names[j]) <= 0:
+            return None
+        if h == SEVERAL:
+            copies = self.forking.spread(self.market, self.wide[j])
+        else:
+            copies = self.forking.copies(self.market, j, h)
+        rate = sum(copy.steady for copy in own.values())
+        paid = [(self.forking.payoff(self.market, j, copy, rate), copy) for copy in copies]
+        return max(paid, key=lambda offer: offer[0], default=None)
+
+
+def fewest_in_the_last_round(forking: ForkingRound, assigned: Assigned) -> Assigned:
+    """If the round finishes all jobs: for each job the fewest of its fastest copies that finish it within the round.
+
+    The paper takes the nodes that finished first in the previous round [Hadar, section V-A]; with steps split in
+    proportion to throughput all nodes finish together. So the fastest are taken, in ties those that ran the job before.
+    """
+    names, seconds = forking.jobs.names, forking.settings.round_seconds
+    left = {j: forking.instance.work_left(name) for j, name in enumerate(names)}
+    ends = all(sum(c.steady for c in assigned.get(j, {}).values()) * seconds >= left[j] * (1 - WORK) for j in left)
+    if not ends:
+        return assigned
+    fewer: Assigned = {}
+    for j, own in assigned.items():
+        order = sorted(own, key=lambda h: (-own[h].rate, own[h].steady < own[h].rate, h))
+        done, kept = 0.0, {}
+        for h in order:
+            if done >= left[j] * (1 - WORK):
+                break
+            kept[h] = own[h]
+            done += own[h].steady * seconds
+        fewer[j] = kept
+    return fewer
+
+
+Initial = Callable[[Job, str], float]
+"""(job, GPU type) -> initial throughput before any measurement, in any unit common to a job's types."""
+
+
+@dataclass(frozen=True)
+class HadarEState:
+    """State of HadarE between rounds.
+
+    Attributes
+    ----------
+    estimates:
+        Estimated throughputs of jobs on GPU types; None if throughputs are known.
+    last:
+        Job -> server -> GPU types of its copy there in the last round.
+    """
+
+    estimates: ThroughputEstimates | None = None
+    last: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        last = {job: FrozenDict(own) for job, own in self.last.items()}
+        object.__setattr__(self, "last", FrozenDict(last))
+
+
+@dataclass(frozen=True)
+class HadarE:
+    """Hadar over copies of jobs: each node runs at most one copy, and copies share the remaining work of their job.
+
+    Each round nodes are assigned to the copies with the largest payoff
+    (:func:`~hetopt.models.hadare.hadare_policy.assign`); the work left of a job is split over its nodes in proportion
+    to their throughput; at the end of the round the work done is summed and their parameters are averaged
+    (:func:`~hetopt.executor.averaging.consolidate`). A copy is a whole gang on one server; a job whose gang fits on no
+    single server is not forked, and runs on several servers as under Hadar.
+
+    Parameters
+    ----------
+    round_seconds:
+        Length of a round in seconds.
+    copies:
+        Largest number of copies of each job, besides the limit of the job itself (:attr:`Job.copies <hetopt.Job>`); by
+        default the number of servers.
+    utility:
+        Utility of jobs that name none: a utility or its name.
+    restart_seconds:
+        Time that a copy loses on a server on which its job did not run in the last round.
+    worth:
+        Value of a copy: what it adds to the utility of its job (``"added"``), or the utility as the job's only copy
+        (``"alone"``, as if copies were jobs under Hadar).
+    fill:
+        Assign nodes without a positive payoff to the job with the largest payoff, so that no node is idle.
+    last_round:
+        If a round will finish all jobs, each runs on the fewest of its fastest nodes that finish it within the round
+        (``"fastest"``, [Hadar, section V-A]), or on all nodes (``"all"``), which finishes sooner but keeps more nodes
+        busy.
+    initial:
+        Initial throughput before a job was measured on a GPU type, such as equation (10); measurements correct it
+        (:class:`~hetopt.models.hadare.corrected_throughput.ThroughputEstimates`). By default throughputs are known from
+        the start.
+
+    Raises
+    ------
+    InvalidOption
+        A setting out of range.
+    """
+
+    round_seconds: float = 360.0
+    copies: int | None = None
+    utility: Utility | str = field(default_factory=NegativeJCT)
+    restart_seconds: float = 10.0
+    worth: Literal["added", "alone"] = "added"
+    fill: bool = True
+    last_round: Literal["fastest", "all"] = "fastest"
+    initial: Initial | None = None
+
+    def __post_init__(self) -> None:
+        at_least(self.round_seconds, "HadarE.round_seconds", 0.0, InvalidOption, strict=True)
+        at_least(self.restart_seconds, "HadarE.restart_seconds", 0.0, InvalidOption)
+        if self.copies is not None:
+            whole(self.copies, "HadarE.copies", 1)
+        as_utility(self.utility, "HadarE.utility")
+        if self.initial is not None and (isinstance(self.initial, type) or not callable(self.initial)):
+            raise InvalidOption(
+                f"HadarE.initial is {shown(self.initial)}; it must be a function (job, GPU type) -> throughput, "
+                "e.g. based on hetopt.models.hadare.Estimate().throughput"
+            )
+        check_choice(self.worth, ("added", "alone"), "HadarE.worth")
+        check_choice(self.last_round, ("fastest", "all"), "HadarE.last_round")
+        if self.restart_seconds >= self.round_seconds:
+            raise InvalidOption(
+                f"HadarE.restart_seconds is {self.restart_seconds:g}; it must be less than round_seconds = "
+                f"{self.round_seconds:g}, or a copy on a new node would do no work"
+            )
+
+    @property
+    def mixes(self) -> bool:
+        """Gangs may have GPUs of several types."""
+        return True
+
+    @property
+    def places(self) -> bool:
+        """It chooses servers itself."""
+        return True
+
+    def __call__(self, instance: Instance, state: HadarEState | None = None) -> tuple[Plan, HadarEState]:
+        """The plan of the round that begins now with the work of each copy, and the next state.
+
+        Raises
+        ------
+        InvalidInstance
+            No jobs, jobs that arrive later, or a gang that does not fit on all GPUs that can run it.
+        """
+        jobs = present_entities(instance, "jobs", type(self).__name__, mixed=True)
+        if state is not None:
+            expect(HadarEState, state, "state", InvalidOption)
+        estimates = self._updated_estimates(instance, jobs, state)
+        forking = ForkingRound(
+            instance,
+            jobs if estimates is None else _with_estimates(jobs, estimates),
+            RoundSettings(self.round_seconds, self.restart_seconds, utility=as_utility(self.utility, "HadarE.utility")),
+            {} if state is None else {job: frozenset(own) for job, own in state.last.items()},
+            len(instance.cluster.servers) if self.copies is None else int(self.copies),
+            self.worth == "added",
+        )
+        assigned = assign(forking, fill=self.fill)
+        if self.last_round == "fastest":
+            assigned = fewest_in_the_last_round(forking, assigned)
+        plan, last = _plan(instance, jobs, assigned)
+        return plan, HadarEState(estimates, last)
+
+    def _updated_estimates(
+        self, instance: Instance, jobs: Entities, state: HadarEState | None
+    ) -> ThroughputEstimates | None:
+        """Beliefs with new jobs, and with the measurements of the last round.
+
+        A node reports steps per second; in an instance that is the throughput of the job on its slowest GPU there.
+        """
+        if self.initial is None:
+            return None
+        estimates = ThroughputEstimates({}) if state is None or state.estimates is None else state.estimates
+        able = {
+            name: [t for k, t in enumerate(jobs.types) if jobs.task_speed[j, k] > 0]
+            for name, j in jobs.position.items()
+        }
+        new = {name: own for name, own in able.items() if name not in estimates.estimates}
+        estimates = estimates.with_jobs(
+            {n: {t: self.initial(instance.job[n], t) for t in own} for n, own in new.items()}
+        )
+        for name, copies in state.last.items() if state is not None else ():
+            for types in set(copies.values()) if name in jobs.position else ():
+                speed = {t: float(jobs.task_speed[jobs.position[name], jobs.types.index(t)]) for t in types}
+                slowest = min(speed, key=lambda t: speed[t])
+                estimates = estimates.measured(name, slowest, speed[slowest])
+        return estimates
+
+
+def _with_estimates(jobs: Entities, estimates: ThroughputEstimates) -> Entities:
+    """The jobs with estimated throughputs."""
+    estimated = jobs.task_speed.copy()
+    for name, j in jobs.position.items():
+        for k, t in enumerate(jobs.types):
+            if estimated[j, k] > 0:
+                estimated[j, k] = estimates.throughput(name, t)
+    return replace(jobs, speed=np.where(jobs.speed > 0, estimated, 0.0), any_type=estimated)
+
+
+def _plan(instance: Instance, jobs: Entities, assigned: Assigned) -> tuple[Plan, dict[str, dict[str, tuple[str, ...]]]]:
+    """The plan with its placement, and job -> server -> GPU types."""
+    servers = instance.cluster.servers
+    placed: dict[str, ServerGPUs] = {}
+    dispatch: dict[str, dict[str, float]] = {}
+    for j, own in assigned.items():
+        name, every = jobs.names[j], sum(copy.rate for copy in own.values())
+        placed[name] = tuple(seat for _, copy in sorted(own.items()) for seat in copy.gpus)
+        if SEVERAL not in own:
+            left = instance.work_left(name)
+            dispatch[name] = {servers[h].name: left * copy.rate / every for h, copy in sorted(own.items())}
+    plan = placed_plan(instance, jobs, placed, dispatch)
+    assert plan.placement is not None
+    hosts = plan.placement.hosts
+    return plan, {name: {server: tuple(own) for server, own in there.items()} for name, there in hosts.items()}
