@@ -27,7 +27,7 @@ from hetopt.proofs.hadar import (
     problem_equivalence,
     ratio_families,
 )
-from hetopt.proofs.hadar.algorithm_2 import GangOffer, TakeOrSkip
+from hetopt.proofs.hadar.algorithm_2 import BestGang, TakeOrSkip
 from hetopt.proofs.hadar.price_functions import ONE, printed_prices, proven_prices, runs
 from hetopt.proofs.hadar.radicals import RadicalSum, enclosed, log, power, rounded_towards_zero, sign
 from hetopt.proofs.hadar.slot_cases import SlotCase, case_of, slot_space
@@ -165,7 +165,7 @@ def test_find_alloc_is_the_cheapest_gang(case: SlotCase, data: st.DataObject) ->
     used = tuple(data.draw(st.integers(0, c)) for _, _, c in case.cells)
     for j, job in enumerate(case.jobs):
         costs = [
-            recursion.cost(GangOffer(ONE, seats), used)
+            recursion.cost(BestGang(ONE, seats), used)
             for _, seats in case.gangs(j)
             if all(used[i] + n <= case.cells[i][2] for i, n in seats)
         ]

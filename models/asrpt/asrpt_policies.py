@@ -30,7 +30,7 @@ from hetopt.stages.servers import Servers
 Key = Literal["duration", "workload", "submission"]
 
 
-class OnlineScheduler:
+class FleetScheduler:
     """An event-driven scheduler of jobs: it predicts their iterations and learns from finished jobs.
 
     It is also the state of :class:`NonPreemptivePolicy`.
@@ -44,7 +44,7 @@ class OnlineScheduler:
         self.present: dict[str, Job] = {}
         self.time = -np.inf
 
-    def copy(self) -> OnlineScheduler:
+    def copy(self) -> FleetScheduler:
         """An independent copy."""
         made = copy(self)
         made.scheduler, made.learner, made.present = self.scheduler.copy(), self.learner.copy(), dict(self.present)
@@ -165,7 +165,7 @@ class NonPreemptivePolicy(ABC):
         """Default job rates of a simulation: the same model of the iteration time."""
         return StageSpeeds(self.timing)
 
-    def online(self, instance: Instance) -> OnlineScheduler:
+    def online(self, instance: Instance) -> FleetScheduler:
         """An event-driven scheduler; jobs that are placed in ``instance`` continue.
 
         Raises
@@ -180,13 +180,13 @@ class NonPreemptivePolicy(ABC):
         learner = self.predictor.learner()
         if not callable(getattr(learner, "predict", None)):
             raise InvalidOption(f"{type(self.predictor).__name__}.learner() is {shown(learner)}, which cannot predict")
-        events = OnlineScheduler(instance.cluster, fleets, self.scheduler(fleets), learner)
+        events = FleetScheduler(instance.cluster, fleets, self.scheduler(fleets), learner)
         for name in instance.placed:
             events.present[name] = instance.job[name]
             events.scheduler.adopt(name, _adopted(instance, name, events.choices, fleets))
         return events
 
-    def __call__(self, instance: Instance, state: OnlineScheduler | None = None) -> tuple[Plan, OnlineScheduler]:
+    def __call__(self, instance: Instance, state: FleetScheduler | None = None) -> tuple[Plan, FleetScheduler]:
         """The plan from now on with its placement; the state holds the queue and the learned predictor.
 
         Jobs that are no longer in ``instance`` count as finished if they ran, else as withdrawn; new jobs arrive at
@@ -230,7 +230,7 @@ def _adopted(instance: Instance, name: str, choices: TypeOptions, fleets: Sequen
     )
 
 
-def _plan(instance: Instance, events: OnlineScheduler) -> Plan:
+def _plan(instance: Instance, events: FleetScheduler) -> Plan:
     entities = instance.entities("jobs")
     x = np.zeros(entities.shape)
     running = events.running()

@@ -13,7 +13,7 @@ from hetopt.proofs.hadar.price_functions import (
     runs,
 )
 from hetopt.proofs.hadar.radicals import rounded_towards_zero
-from hetopt.proofs.hadar.slot_cases import JobSchedule, SlotCase, slot_space
+from hetopt.proofs.hadar.slot_cases import SlotCase, SlotSchedule, slot_space
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll
 from hetopt.proofs.ledger.space import integers
@@ -42,7 +42,7 @@ def _pays_for_full(run: PrimalDualRun, case: SlotCase) -> Finding:
                     f"j{step.job + 1} would pay for GPUs of a full server: its payoff is "
                     f"{fraction_text(rounded_towards_zero(pays))}"
                 )
-                chosen: list[JobSchedule | None] = [None] * len(case.jobs)
+                chosen: list[SlotSchedule | None] = [None] * len(case.jobs)
                 for other in run.steps[: run.steps.index(step)]:
                     chosen[other.job] = other.taken
                 chosen[step.job] = one
@@ -51,7 +51,7 @@ def _pays_for_full(run: PrimalDualRun, case: SlotCase) -> Finding:
     return worst
 
 
-def _touches_full(case: SlotCase, used: tuple[int, ...], one: JobSchedule) -> bool:
+def _touches_full(case: SlotCase, used: tuple[int, ...], one: SlotSchedule) -> bool:
     cells = len(case.cells)
     return any(used[t * cells + i] >= case.cells[i][2] for t, i, _ in one.uses)
 

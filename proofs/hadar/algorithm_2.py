@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from hetopt.proofs.hadar.price_functions import ZERO, PriceFunction, printed_prices
 from hetopt.proofs.hadar.radicals import RadicalSum, rounded_towards_zero
-from hetopt.proofs.hadar.slot_cases import ChosenSchedules, JobSchedule, SlotCase, SlotJob, slot_space
+from hetopt.proofs.hadar.slot_cases import ChosenSchedules, SlotCase, SlotJob, SlotSchedule, slot_space
 from hetopt.proofs.ledger.claim import Claim, ClaimVerdict, Finding, fraction_text
 from hetopt.proofs.ledger.procedures import ForAll, Growth
 from hetopt.proofs.ledger.space import integers
@@ -21,14 +21,14 @@ Used = tuple[int, ...]
 """GPUs in use in each cell."""
 
 
-class GangOffer(NamedTuple):
+class BestGang(NamedTuple):
     """Result of FIND_ALLOC: mu_j > 0, and pairs (cell, GPUs)."""
 
     payoff: RadicalSum
     seats: tuple[tuple[int, int], ...]
 
 
-Taken = tuple[tuple[int, GangOffer], ...]
+Taken = tuple[tuple[int, BestGang], ...]
 """Pairs (job, its GPUs), in the order in which they were taken."""
 
 
@@ -60,21 +60,21 @@ class TakeOrSkip:
         """No GPU is in use."""
         return (0,) * len(self.case.cells)
 
-    def cost(self, offer: GangOffer, used: Used) -> RadicalSum:
+    def cost(self, offer: BestGang, used: Used) -> RadicalSum:
         """Price of these GPUs with ``used`` GPUs in use."""
         return sum((n * self.tariff.price(i, used[i]) for i, n in offer.seats), ZERO)
 
-    def find_alloc(self, job: int, used: Used) -> GangOffer | None:
+    def find_alloc(self, job: int, used: Used) -> BestGang | None:
         """FIND_ALLOC: the cheapest gang, of equal ones the fastest (line 23), if its payoff is positive; else None."""
-        found: tuple[RadicalSum, Fraction, GangOffer] | None = None
+        found: tuple[RadicalSum, Fraction, BestGang] | None = None
         for speed, seats in self.case.gangs(job):
             if all(used[i] + n <= self.case.cells[i][2] for i, n in seats):
-                cost = self.cost(GangOffer(ZERO, seats), used)
+                cost = self.cost(BestGang(ZERO, seats), used)
                 if found is None or cost < found[0] or (cost == found[0] and speed > found[1]):
-                    found = cost, speed, GangOffer(self.case.jobs[job].worth - cost, seats)
+                    found = cost, speed, BestGang(self.case.jobs[job].worth - cost, seats)
         return found[2] if found is not None and found[2].payoff > 0 else None
 
-    def after(self, used: Used, offer: GangOffer) -> Used:
+    def after(self, used: Used, offer: BestGang) -> Used:
         """GPUs in use after these are taken."""
         more = list(used)
         for i, n in offer.seats:
@@ -117,7 +117,7 @@ class TakeOrSkip:
     def decisions(self) -> Iterator[tuple[RadicalSum, Taken]]:
         """Enumerate all sets of jobs; those that find GPUs are taken one after another."""
         for wanted in product((False, True), repeat=len(self.case.jobs)):
-            total, taken, used = ZERO, list[tuple[int, GangOffer]](), self.none
+            total, taken, used = ZERO, list[tuple[int, BestGang]](), self.none
             for job, wants in enumerate(wanted):
                 if wants and (offer := self.find_alloc(job, used)) is not None:
                     total, used = total + offer.payoff, self.after(used, offer)
@@ -131,7 +131,7 @@ class TakeOrSkip:
         """The decisions as schedules, for pictures."""
         own = dict(taken)
         return tuple(
-            JobSchedule(job.worth, tuple((0, i, n) for i, n in own[j].seats)) if j in own else None
+            SlotSchedule(job.worth, tuple((0, i, n) for i, n in own[j].seats)) if j in own else None
             for j, job in enumerate(self.case.jobs)
         )
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from hetopt.proofs.hadar.radicals import RadicalSum, power
-from hetopt.proofs.hadar.slot_cases import ChosenSchedules, JobSchedule, SlotCase, slots_of
+from hetopt.proofs.hadar.slot_cases import ChosenSchedules, SlotCase, SlotSchedule, slots_of
 
 F = Fraction
 PRINTED = NOTHING = F(0)
@@ -116,7 +116,7 @@ class JobDecision(NamedTuple):
 
     job: int
     payoff: RadicalSum
-    taken: JobSchedule | None
+    taken: SlotSchedule | None
     used: tuple[int, ...]
 
 
@@ -189,7 +189,7 @@ class PrimalDualRun:
 
 
 def payoff(
-    case: SlotCase, tariff: PriceFunction, used: tuple[int, ...], one: JobSchedule, *, after: bool = False
+    case: SlotCase, tariff: PriceFunction, used: tuple[int, ...], one: SlotSchedule, *, after: bool = False
 ) -> RadicalSum:
     """phi_j(s) of a schedule at the prices before it is taken, or ``after``."""
     cells = len(case.cells)
@@ -237,12 +237,12 @@ def _extended(run: PrimalDualRun, j: int, *, guarded: bool, after: bool) -> Iter
             )
 
 
-def _fits(case: SlotCase, used: tuple[int, ...], one: JobSchedule) -> bool:
+def _fits(case: SlotCase, used: tuple[int, ...], one: SlotSchedule) -> bool:
     cells = len(case.cells)
     return all(used[t * cells + i] + n <= case.cells[i][2] for t, i, n in one.uses)
 
 
-def _taken(case: SlotCase, used: tuple[int, ...], one: JobSchedule) -> tuple[int, ...]:
+def _taken(case: SlotCase, used: tuple[int, ...], one: SlotSchedule) -> tuple[int, ...]:
     more = list(used)
     for t, i, n in one.uses:
         more[t * len(case.cells) + i] += n

@@ -58,14 +58,14 @@ class SlotJob(NamedTuple):
         return self.worth * self.work / max(self.speed) / (last + 1 - self.arrival)
 
 
-class JobSchedule(NamedTuple):
+class SlotSchedule(NamedTuple):
     """A schedule of one job: its utility, and the GPUs that it uses."""
 
     value: Fraction
     uses: SlotUses
 
 
-ChosenSchedules = tuple[JobSchedule | None, ...]
+ChosenSchedules = tuple[SlotSchedule | None, ...]
 """For each job its schedule, or None."""
 
 
@@ -149,14 +149,14 @@ class SlotCase:
         return [(min(own.speed[self.cells[i][1]] for i, _ in seats), seats) for seats in seat(0, own.gpus)]
 
     @cached_property
-    def schedules(self) -> tuple[tuple[JobSchedule, ...], ...]:
+    def schedules(self) -> tuple[tuple[SlotSchedule, ...], ...]:
         """For each job all schedules without superfluous slots; an optimum needs no others."""
         return tuple(tuple(self._schedules(j)) for j in range(len(self.jobs)))
 
-    def _schedules(self, j: int) -> Iterator[JobSchedule]:
+    def _schedules(self, j: int) -> Iterator[SlotSchedule]:
         own, ways = self.jobs[j], self.gangs(j)
 
-        def extend(t: int, left: Fraction, slowest: Fraction, uses: SlotUses) -> Iterator[JobSchedule]:
+        def extend(t: int, left: Fraction, slowest: Fraction, uses: SlotUses) -> Iterator[SlotSchedule]:
             if t == self.slots:
                 return
             yield from extend(t + 1, left, slowest, uses)
@@ -165,7 +165,7 @@ class SlotCase:
                 if speed < left:
                     yield from extend(t + 1, left - speed, min(slowest, speed), longer)
                 elif left - speed + min(slowest, speed) > 0:  # no slot could be left out
-                    yield JobSchedule(own.value(t), longer)
+                    yield SlotSchedule(own.value(t), longer)
 
         yield from extend(own.arrival, own.work, max(own.speed), ())
 
@@ -190,7 +190,7 @@ class SlotCase:
         search(0, F(0), (), {})
         return found
 
-    def _with(self, used: Mapping[tuple[int, int], int], one: JobSchedule) -> dict[tuple[int, int], int] | None:
+    def _with(self, used: Mapping[tuple[int, int], int], one: SlotSchedule) -> dict[tuple[int, int], int] | None:
         """GPUs in use after adding this schedule; None if they exceed the capacity."""
         more = dict(used)
         for t, i, n in one.uses:
@@ -199,7 +199,7 @@ class SlotCase:
                 return None
         return more
 
-    def picture(self, title: str, chosen: Sequence[JobSchedule | None]) -> Timeline:
+    def picture(self, title: str, chosen: Sequence[SlotSchedule | None]) -> Timeline:
         """Picture of the schedules, slot by slot."""
         servers, types = self.instance.cluster.servers, TYPES
         bars = []
