@@ -28,9 +28,9 @@ from hetopt.experiments.workload import Workload
 from hetopt.models import asrpt, gavel
 from hetopt.registry import make_system
 from hetopt.tolerances import EQUAL
-from hetopt.traces.catalogues import GAVEL
-from hetopt.traces.gavel_like import GavelLike
-from hetopt.traces.workload import to_instance
+from hetopt.traces.conversion import to_instance
+from hetopt.traces.gavel_generator import GavelLike
+from hetopt.traces.paper_models import GAVEL
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from gavel_rounds import simulate_by_hand

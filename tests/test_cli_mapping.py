@@ -249,7 +249,7 @@ def test_a_name_with_a_dot_and_beside_a_folder_of_its_name(
 def test_what_settings_name_is_also_looked_for_here(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [path for path in sys.path if path])
-    Path("of_mine.py").write_text("from hetopt.prediction.averages import GroupMean as Mine\n")
+    Path("of_mine.py").write_text("from hetopt.prediction.predictors import GroupMean as Mine\n")
     assert run("place", "asrpt/fig2", "-p", "asrpt", "--set", "predictor=of_mine:Mine")[0] == 0
 
 

@@ -17,7 +17,7 @@ from hetopt.proofs.evaluations import hadar
 from hetopt.proofs.evaluations.evaluation import Part, Scale
 from hetopt.proofs.evaluations.hadar_findings import BEST, LATENCIES, SLOTS
 from hetopt.proofs.evaluations.hadar_trace import HadarTrace
-from hetopt.traces.philly import PhillyLike
+from hetopt.traces.philly_generator import PhillyLike
 
 SOME = ("hadar/m3", "hadar/m5", "hadar/lab-m3", "hadar/lab-m5")
 

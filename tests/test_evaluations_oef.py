@@ -18,8 +18,8 @@ from hetopt.experiments.workload import Workload
 from hetopt.proofs.evaluations import oef
 from hetopt.proofs.evaluations.evaluation import Scale
 from hetopt.proofs.evaluations.oef_findings import ANY_LIES, LIES, largest_loss, with_others
-from hetopt.traces.catalogues import OEF
-from hetopt.traces.oef import USERS
+from hetopt.traces.oef_generator import USERS
+from hetopt.traces.paper_models import OEF
 
 SCALE = Scale(1 / 50)  # 20 jobs of 50 tenants; twenty tenants for an hour
 W = np.array([[OEF[model].speed[t] for t in OEF.types] for model in USERS.values()])

@@ -22,13 +22,12 @@ from hetopt.experiments.store import Store
 from hetopt.experiments.workload import Workload, workload_of
 from hetopt.models.asrpt import ASRPT, SPJF, networks
 from hetopt.models.asrpt.workload import Networks, with_networks
-from hetopt.prediction.averages import GroupMean
 from hetopt.prediction.forest import RandomForest
-from hetopt.prediction.predictors import Experienced, Perfect
+from hetopt.prediction.predictors import GroupMean, Perfect, Pretrained
 from hetopt.proofs.evaluations.hadar_trace import HadarTrace
 from hetopt.proofs.evaluations.recurring import Recurring, Trace, drawn, foretold
 from hetopt.registry import make_system
-from hetopt.traces.pai import PAILike
+from hetopt.traces.pai_generator import PAILike
 
 TRACE = Trace(400)
 SMALL = Recurring(30, TRACE, skip=5, rate=0.5, servers=16)
@@ -54,7 +53,7 @@ def test_a_predictor_knows_the_past_and_nothing_else() -> None:
         system = SMALL.prepared(System.of(SPJF(predictor=predictor)), 1)
         assert isinstance(system.policy, SPJF)
         learner = system.policy.predictor.learner()
-        taught = Experienced(predictor, past).learner()
+        taught = Pretrained(predictor, past).learner()
         before = learner.predict(coming)
         assert before.tolist() == taught.predict(coming).tolist()
         learner.observe(coming)

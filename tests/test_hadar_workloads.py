@@ -20,9 +20,10 @@ from hetopt import Cluster, InvalidInstance, InvalidOption, Job, instances
 from hetopt.experiments.workload import Workload
 from hetopt.models.hadar.workload import from_trace
 from hetopt.registry import make_policy
-from hetopt.traces.catalogues import HADAR
-from hetopt.traces.hadar import CLASSES, HadarJobs
-from hetopt.traces.philly import PhillyLike, read_philly
+from hetopt.traces.hadar_generator import CLASSES, HadarJobs
+from hetopt.traces.paper_models import HADAR
+from hetopt.traces.philly_generator import PhillyLike
+from hetopt.traces.philly_reader import read_philly
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 CLUSTER = instances.load("hadar/cluster60").cluster

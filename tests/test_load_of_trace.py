@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from hetopt import Cluster, Instance, InvalidInstance, InvalidOption, Job, instances
 from hetopt.traces.catalogue import Catalogue, TrainedModel
-from hetopt.traces.catalogues import FFT
-from hetopt.traces.fft import FFTTrace
-from hetopt.traces.gavel_like import GavelLike
-from hetopt.traces.load import offered_load, scaled
-from hetopt.traces.philly_batches import PhillyBatches
-from hetopt.traces.workload import to_instance
+from hetopt.traces.conversion import to_instance
+from hetopt.traces.fft_generator import FFTTrace
+from hetopt.traces.gavel_generator import GavelLike
+from hetopt.traces.offered_load import offered_load, scale_to_load
+from hetopt.traces.paper_models import FFT
+from hetopt.traces.philly_generator import PhillyBatches
 
 
 def test_the_load_of_two_jobs() -> None:
@@ -43,7 +43,7 @@ def test_scaled_traces_ask_for_what_is_wanted(load: float) -> None:
     table = PhillyBatches().table(3000, seed=1)
     for options in ({}, {"too_large": "cut"}, {"seed": 4}, {"reference": "V100"}):
         more: Any = options
-        other = scaled(table, load, cluster, FFT, **more)
+        other = scale_to_load(table, load, cluster, FFT, **more)
         assert offered_load(to_instance(other, cluster, FFT, **more)) == pytest.approx(load)
         changed = {key for key in table.columns if not table[key].equals(other[key])}
         assert changed == {"arrival"}
@@ -54,9 +54,9 @@ def test_scaled_traces_ask_for_what_is_wanted(load: float) -> None:
 def test_without_a_catalogue_all_gpus_are_alike() -> None:
     table = pd.DataFrame({"job": ["a", "b"], "arrival": [5.0, 15.0], "duration": [60.0, 20.0], "gpus": [1, 2]})
     cluster = Cluster.of({"X": 3, "Y": 2})
-    other = scaled(table, 0.5, cluster)  # 100 GPU-seconds over 5 GPUs are 20 seconds of all; half of that in 40
+    other = scale_to_load(table, 0.5, cluster)  # 100 GPU-seconds over 5 GPUs are 20 seconds of all; half of that in 40
     assert other["arrival"].tolist() == [5, 45]
-    named = scaled(table.assign(model="of no catalogue"), 0.5, cluster)
+    named = scale_to_load(table.assign(model="of no catalogue"), 0.5, cluster)
     assert named["arrival"].tolist() == [5, 45]
 
 
@@ -64,7 +64,7 @@ def test_jobs_that_are_dropped_ask_for_nothing() -> None:
     table = pd.DataFrame(
         {"job": ["a", "b", "c"], "arrival": [0.0, 10.0, 90.0], "duration": [60.0, 40.0, 9e9], "gpus": [1, 1, 50]}
     )
-    other = scaled(table, 1.0, Cluster.of({"X": 1}))
+    other = scale_to_load(table, 1.0, Cluster.of({"X": 1}))
     assert other["arrival"].tolist() == [0, 100, 900], "the third is none of the load, and keeps its distance"
 
 
@@ -97,7 +97,7 @@ def test_any_trace_can_be_scaled(data: st.DataObject) -> None:
     )
     cluster = Cluster.of({"A": data.draw(st.integers(1, 9)), "B": data.draw(st.integers(9, 12))})
     load, seed = data.draw(st.sampled_from([0.25, 1.0, 2.5])), data.draw(st.integers(0, 9))
-    made = to_instance(scaled(table, load, cluster, known, seed=seed), cluster, known, seed=seed)
+    made = to_instance(scale_to_load(table, load, cluster, known, seed=seed), cluster, known, seed=seed)
     asked = 0.0
     for job in made.jobs:
         gpus = {t: n for t, n in cluster.capacity.items() if n >= job.demand}
@@ -113,13 +113,13 @@ def test_what_is_wrong_is_said() -> None:
     table = PhillyBatches().table(5)
     for load in (0, -1, float("nan"), "much"):
         with pytest.raises(InvalidOption, match="load is"):
-            scaled(table, load, cluster, FFT)  # type: ignore[arg-type]
+            scale_to_load(table, load, cluster, FFT)  # type: ignore[arg-type]
     with pytest.raises(InvalidInstance, match="all jobs arrive at the same time; a load per second needs"):
-        scaled(GavelLike(jobs_per_hour=None, gpus={1: 1}).table(5), 1.0, cluster)
+        scale_to_load(GavelLike(jobs_per_hour=None, gpus={1: 1}).table(5), 1.0, cluster)
     with pytest.raises(InvalidInstance, match="table is a int"):
-        scaled(5, 1.0, cluster)  # type: ignore[arg-type]
+        scale_to_load(5, 1.0, cluster)  # type: ignore[arg-type]
     with pytest.raises(InvalidInstance, match="cluster is 5"):
-        scaled(table, 1.0, 5)  # type: ignore[arg-type]
+        scale_to_load(table, 1.0, 5)  # type: ignore[arg-type]
     with pytest.raises(InvalidInstance, match="the instance has no jobs"):
         offered_load(Instance(cluster))
     wide = (Job("a", {"A": 1.0, "B": 1.0}, 1, 2), Job("b", {"A": 1.0, "B": 1.0}, 1, arrival=1))

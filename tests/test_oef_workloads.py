@@ -13,9 +13,7 @@ from scipy.optimize import linprog
 from hetopt import InvalidOption, instances
 from hetopt.experiments.workload import Workload
 from hetopt.registry import make_generator
-from hetopt.traces.catalogues import OEF
-from hetopt.traces.generators import Generator
-from hetopt.traces.oef import (
+from hetopt.traces.oef_generator import (
     ENDLESS,
     GANGS,
     LEVEL,
@@ -27,6 +25,8 @@ from hetopt.traces.oef import (
     FourUsers,
     TwentyTenants,
 )
+from hetopt.traces.paper_models import OEF
+from hetopt.traces.sampling import Generator
 
 
 def test_the_four_users_are_those_of_the_instance() -> None:

@@ -14,7 +14,7 @@ from hetopt.decisions.placement import LARGEST_TENSOR, PACK_LIMIT, FirstFree, Pl
 from hetopt.decisions.steps import check_placement
 from hetopt.models.systems import PLACERS
 from hetopt.registry import make_system
-from hetopt.traces.catalogues import FFT
+from hetopt.traces.paper_models import FFT
 
 BASELINES: list[Placer] = [FirstFree(), FirstFree(sticky=False), TensorSkew(), TensorSkew(sticky=False)]
 

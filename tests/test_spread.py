@@ -12,7 +12,7 @@ import pytest
 from hetopt import InvalidOption, Job
 from hetopt.decisions.job_rates import FAMILIES, MEASURED, Spread
 from hetopt.experiments.environment_settings import WorldSettings
-from hetopt.traces.catalogues import FFT, OEF
+from hetopt.traces.paper_models import FFT, OEF
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 

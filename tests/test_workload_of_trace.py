@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from hetopt import Cluster, HetoptError, Instance, InvalidInstance, InvalidOption, Parallelism, instances
 from hetopt.traces.catalogue import Catalogue, TrainedModel
-from hetopt.traces.catalogues import FFT, GAVEL
-from hetopt.traces.models import with_models, without_strangers
-from hetopt.traces.philly_batches import PhillyBatches
-from hetopt.traces.workload import to_instance
+from hetopt.traces.conversion import drop_unknown_models, to_instance, with_models
+from hetopt.traces.paper_models import FFT, GAVEL
+from hetopt.traces.philly_generator import PhillyBatches
 
 SMALL = Catalogue(
     "small",
@@ -155,10 +154,10 @@ def test_models_that_the_catalogue_does_not_have_can_be_drawn_instead() -> None:
     table = PhillyBatches().table(300).drop(columns="group")
     every = with_models(table, GAVEL)
     strange = table.assign(model=["alexnet", "A3C", None] + ["vgg19"] * 297)
-    found = with_models(without_strangers(strange, GAVEL), GAVEL)
+    found = with_models(drop_unknown_models(strange, GAVEL), GAVEL)
     assert found["model"].tolist() == [every["model"].iloc[0], "A3C", *every["model"].iloc[2:]]
-    assert without_strangers(every, GAVEL) is every
-    assert without_strangers(table, GAVEL) is table
+    assert drop_unknown_models(every, GAVEL) is every
+    assert drop_unknown_models(table, GAVEL) is table
     assert strange["model"].iloc[0] == "alexnet", "the table itself stays as it was"
     with pytest.raises(InvalidInstance, match=r"row 0 .*'alexnet'.* --unknown-models draw"):
         with_models(strange, GAVEL)

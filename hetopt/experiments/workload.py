@@ -19,12 +19,10 @@ from hetopt.decisions.system import System
 from hetopt.errors import InvalidInstance, InvalidOption, UnknownName
 from hetopt.registry import generator_names, is_named, make_generator, named_instance
 from hetopt.traces.catalogue import Catalogue
-from hetopt.traces.catalogue_files import catalogue_of
-from hetopt.traces.catalogues import CATALOGUES
-from hetopt.traces.load import scaled
-from hetopt.traces.models import TooLarge, without_strangers
-from hetopt.traces.reading import read_trace
-from hetopt.traces.workload import Tenants, to_instance
+from hetopt.traces.conversion import Tenants, TooLarge, drop_unknown_models, to_instance
+from hetopt.traces.kinds import read_trace
+from hetopt.traces.offered_load import scale_to_load
+from hetopt.traces.paper_models import CATALOGUES, find_catalogue
 
 JOBS = 480
 """Jobs that a generator makes where nobody says how many."""
@@ -78,10 +76,10 @@ class Workload:
         Arrivals are stretched until the jobs ask for this part of all GPUs; None: as they are.
     models:
         Name, CSV file or ``module:Name`` of a catalogue of trained models
-        (:func:`~hetopt.traces.catalogue_files.read_catalogue`); None: the first that knows the cluster's GPU types and,
+        (:func:`~hetopt.traces.catalogue.read_catalogue`); None: the first that knows the cluster's GPU types and,
         where there is such a one, all models that the trace names.
     tenants, reference, too_large:
-        As of :func:`~hetopt.traces.workload.to_instance`.
+        As of :func:`~hetopt.traces.conversion.to_instance`.
     unknown_models:
         What becomes of jobs whose model is not in the catalogue: ``"refuse"``, or ``"draw"`` another.
     kind:
@@ -156,13 +154,13 @@ class Workload:
             source += ", left out: " + ", ".join(f"{number} with {reason}" for reason, number in left_out.items())
         if rounded_up := table.attrs.get("rounded_up", 0):
             source += f", {rounded_up} with a part of a GPU rounded up"
-        if self.unknown_models == "draw" and (known := without_strangers(table, models)) is not table:
+        if self.unknown_models == "draw" and (known := drop_unknown_models(table, models)) is not table:
             source += ", models that the catalogue does not have drawn from it"
             table = known
         source += "."
         try:
             if self.load is not None:
-                table = scaled(table, self.load, cluster, models, **options)
+                table = scale_to_load(table, self.load, cluster, models, **options)
             return to_instance(table, cluster, models, tenants=self.tenants, name=self.name, source=source, **options)
         except InvalidInstance as problem:
             raise InvalidInstance(f"{self.trace}: {problem}") from None
@@ -193,10 +191,10 @@ class Workload:
 
     def _catalogue(self, cluster: Cluster, table: pd.DataFrame) -> Catalogue:
         if self.models is not None:
-            return catalogue_of(self.models)
+            return find_catalogue(self.models)
         fitting = [known for known in CATALOGUES.values() if set(cluster.type_names) <= set(known.types)]
         if fitting:
-            return next((known for known in fitting if without_strangers(table, known) is table), fitting[0])
+            return next((known for known in fitting if drop_unknown_models(table, known) is table), fitting[0])
         have = "; ".join(f"{name}: {', '.join(own.types)}" for name, own in CATALOGUES.items())
         raise InvalidOption(
             f"no catalogue of models knows all GPU types of {self.cluster}, {', '.join(cluster.type_names)}; they know "

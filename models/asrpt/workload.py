@@ -34,7 +34,8 @@ def with_networks(table: pd.DataFrame, catalogue: Sequence[Job], cluster: Cluste
     Parameters
     ----------
     table:
-        As :meth:`hetopt.traces.pai.PAILike.table` makes it: job, arrival (s), duration (s), gpus, user, group.
+        As :meth:`hetopt.traces.pai_generator.PAILike.table` makes it: job, arrival (s), duration (s), gpus, user,
+        group.
     catalogue:
         Configurations, e.g. those of :func:`hetopt.models.asrpt.networks.configurations`.
     cluster:

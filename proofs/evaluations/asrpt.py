@@ -2,11 +2,11 @@
 
 What the paper leaves open is decided here; nothing is chosen by its result.
 
-- The trace is generated (:class:`~hetopt.traces.pai.PAILike`), since the public part of PAI's has neither groups nor
-  users: 758,223 jobs in 63.9 days. Each group trains one of the paper's networks, whose times are derived from what is
-  published of them (:mod:`hetopt.models.asrpt.networks`); a job's iterations are its duration over those on the fewest
-  servers. Predictors learn from the first four fifths and from nothing later, as the paper trains its forest. The jobs
-  that are scheduled are the first of the last fifth, at the rate at which they come in the trace.
+- The trace is generated (:class:`~hetopt.traces.pai_generator.PAILike`), since the public part of PAI's has neither
+  groups nor users: 758,223 jobs in 63.9 days. Each group trains one of the paper's networks, whose times are derived
+  from what is published of them (:mod:`hetopt.models.asrpt.networks`); a job's iterations are its duration over those
+  on the fewest servers. Predictors learn from the first four fifths and from nothing later, as the paper trains its
+  forest. The jobs that are scheduled are the first of the last fifth, at the rate at which they come in the trace.
 - With a scale of s there are s times as many jobs in the trace and in each experiment. So that the cluster is loaded
   alike, it has the square root of s of its servers, at least 16 (twice what the largest job needs), and jobs come at as
   large a part of their rate; the time simulated is then about the square root of s of the whole.

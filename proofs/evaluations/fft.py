@@ -2,7 +2,8 @@
 
 What the paper leaves open is decided here, before any result was looked at.
 
-- Traces: as :mod:`hetopt.traces.fft` says. The cluster of Traces 3 to 9 has 108 GPUs, three times the testbed's.
+- Traces: as :mod:`hetopt.traces.fft_generator` says. The cluster of Traces 3 to 9 has 108 GPUs, three times the
+  testbed's.
 - A restart takes 34 s besides the transfer of the state: the worked example moves 107 GB over 10 Gbit/s, which takes
   86 s, in 2 min [FFT, Fig. 2]. FFT knows these costs.
 - All policies have rounds of 5 minutes [FFT, section 6.4.1] but AlloX, which decides at events.

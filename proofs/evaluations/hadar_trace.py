@@ -11,7 +11,7 @@ from hetopt.data.instance import Instance
 from hetopt.decisions.system import System
 from hetopt.experiments.workload import MADE_BY
 from hetopt.models.hadar.workload import from_trace
-from hetopt.traces.philly import PhillyLike
+from hetopt.traces.philly_generator import PhillyLike
 
 NAME, CLUSTER = "hadar/trace480", "hadar/cluster60"
 JOBS, FROM = 480, 10_000

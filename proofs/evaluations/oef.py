@@ -2,7 +2,8 @@
 
 What the paper leaves open is decided here, before any result was looked at.
 
-- Workloads: as :mod:`hetopt.traces.oef` says; cluster: 8 RTX 3070, 8 RTX 3080 and 8 RTX 3090, rounds of 5 minutes.
+- Workloads: as :mod:`hetopt.traces.oef_generator` says; cluster: 8 RTX 3070, 8 RTX 3080 and 8 RTX 3090, rounds of 5
+  minutes.
 - The four users are watched for 80 minutes, from minute 5 to 35 and from 45 to 75: jobs of User-4 end around minute 40.
 - By how much User-1 overstates its speedups is not said: by 20, 50 and 100 %.
 - Max-min is the same part of every GPU type for everyone: the paper tells it from Gavel [OEF, section 2.3.3].
@@ -35,7 +36,7 @@ from hetopt.proofs.evaluations.oef_findings import (
     ONE_GPU,
     findings,
 )
-from hetopt.traces.oef import JOBS_EACH, JOBS_OF_FIFTY, MINUTE_40, USERS
+from hetopt.traces.oef_generator import JOBS_EACH, JOBS_OF_FIFTY, MINUTE_40, USERS
 
 HOUR = 3600.0
 CLUSTER = "oef/cluster"

@@ -22,7 +22,7 @@ from hetopt.models.asrpt import networks
 from hetopt.models.asrpt.policies import NonPreemptivePolicy
 from hetopt.models.asrpt.workload import Networks
 from hetopt.prediction.predictors import Perfect, Predictor
-from hetopt.traces.pai import PAILike
+from hetopt.traces.pai_generator import PAILike
 
 LEARNT = 0.8
 """Part of the trace from which predictors learn [ASRPT, section V-A]."""

@@ -1,4 +1,4 @@
-"""How much the jobs of a trace ask of a cluster, and arrivals that ask for a wanted part of it."""
+"""The load that the jobs of a trace offer to a cluster, and scaling arrivals to a given load."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
 from hetopt.errors import InvalidInstance, InvalidOption
 from hetopt.traces.catalogue import Catalogue, TrainedModel
-from hetopt.traces.models import TooLarge, assign
+from hetopt.traces.conversion import TooLarge, assign_models
 
 
 def offered_load(instance: Instance) -> float:
-    """GPU-seconds that jobs ask for per second, over the GPUs of the cluster; no unit.
+    """GPU-seconds of demand per second, relative to the GPUs of the cluster (no unit).
 
-    A job asks for its GPUs for as long as it takes at its mean speed over all GPUs of the types that can run its gang.
-    Seconds count from the first arrival to the last. At a load above 1 more and more jobs wait, whatever the policy; as
-    much as that only where all GPUs are as fast, for a good policy has jobs on types that are fast for them.
+    The demand of a job is its GPUs times its duration at the mean speed over all GPUs of the types that can run its
+    gang. Seconds count from the first to the last arrival. If all GPUs are equally fast, queues grow without bound at a
+    load above 1; otherwise a good policy sustains more by running jobs on types that are fast for them.
 
     Raises
     ------
@@ -36,7 +36,7 @@ def offered_load(instance: Instance) -> float:
     return asked / (_span(instance.job_array("arrival")) * float(jobs.capacity.sum()))
 
 
-def scaled(
+def scale_to_load(
     table: pd.DataFrame,
     load: float,
     cluster: Cluster,
@@ -46,33 +46,33 @@ def scaled(
     reference: str | None = None,
     too_large: TooLarge = "drop",
 ) -> pd.DataFrame:
-    """The same jobs, arriving so much faster or slower that they ask for a part of the cluster.
+    """Scale the arrival times of the jobs to a given load.
 
-    :func:`offered_load` of the instance that :func:`~hetopt.traces.workload.to_instance` makes of the result, with the
-    same settings, is then as wanted.
+    :func:`offered_load` of the instance that :func:`~hetopt.traces.conversion.to_instance` makes of the result, with
+    the same settings is then ``load``.
 
     Parameters
     ----------
     table:
-        As of :func:`~hetopt.traces.workload.to_instance`.
+        A trace, see :func:`~hetopt.traces.conversion.to_instance`.
     load:
-        Wanted, e.g. 0.9.
+        Wanted load, e.g. 0.9.
     cluster:
-        Whose part it is.
+        The cluster to which the load refers.
     catalogue:
-        Models and their speeds; None: all run at the same speed on every GPU type.
+        Models and their speeds; None: equal speeds on every GPU type.
     seed, reference, too_large:
-        As of :func:`~hetopt.traces.workload.to_instance`. Jobs that would be dropped ask for nothing.
+        As for :func:`~hetopt.traces.conversion.to_instance`. Jobs that would be dropped do not count.
 
     Returns
     -------
     DataFrame
-        The table with other arrivals; the first comes when it did.
+        The table with other arrivals; the first stays.
 
     Raises
     ------
     InvalidInstance
-        As :func:`~hetopt.traces.workload.to_instance`, or all jobs arrive at once.
+        As for :func:`~hetopt.traces.conversion.to_instance`, or all jobs arrive at once.
     InvalidOption
         ``load`` is not above 0.
     """
@@ -83,7 +83,7 @@ def scaled(
         known = table.drop(columns="model", errors="ignore") if isinstance(table, pd.DataFrame) else table
     else:
         known = table
-    found = assign(known, cluster, catalogue, seed=seed, reference=reference, too_large=too_large)
+    found = assign_models(known, cluster, catalogue, seed=seed, reference=reference, too_large=too_large)
     arrival = found.table["arrival"].to_numpy(dtype=float)
     asked = float(found.gpus @ (found.seconds / found.mean_speed))
     now = asked / (_span(arrival) * sum(cluster.capacity.values()))

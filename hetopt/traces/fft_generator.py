@@ -1,4 +1,4 @@
-"""The nine traces of FFT's experiments [FFT, section 6.1.3], as far as the paper says what they are."""
+"""The nine traces of FFT's experiments [FFT, section 6.1.3], as far as the paper defines them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 
 from hetopt.checks import whole
-from hetopt.traces.drawing import Integers, chosen, streams
-from hetopt.traces.lengths import Lengths
-from hetopt.traces.philly_batches import HOUR, LENGTHS, PhillyBatches
+from hetopt.traces.philly_generator import LENGTHS, PhillyBatches
+from hetopt.traces.sampling import HOUR, Lengths, chosen, streams
+from hetopt.traces.trace_table import Integers
 
 
-class Family(NamedTuple):
-    """A row of [FFT, Table 2]: models that are alike, and on how many workers they train."""
+class ModelFamily(NamedTuple):
+    """A row of [FFT, Table 2]: variants of a model, and their numbers of workers."""
 
     models: tuple[str, ...]
     workers: tuple[int, ...]
@@ -23,33 +23,33 @@ class Family(NamedTuple):
 
 
 FAMILIES = (
-    Family(("VGG-16", "VGG-19"), (1, 2, 3, 4)),
-    Family(("ResNet-50", "ResNet-152"), (1, 2, 3, 4)),
-    Family(("DenseNet-121", "DenseNet-201"), (1, 2, 3, 4)),
-    Family(("Bark-normal", "Bark-small"), (1,)),
-    Family(("BERT-base", "BERT-large"), (1,)),
-    Family(("GPT-neo-1.3B", "GPT-neo-2.7B"), (4,), large=True),
-    Family(("GPT-2-medium", "GPT-2-large"), (4, 8), large=True),
-    Family(("OPT-2.7B", "OPT-6.7B"), (4, 8), large=True),
+    ModelFamily(("VGG-16", "VGG-19"), (1, 2, 3, 4)),
+    ModelFamily(("ResNet-50", "ResNet-152"), (1, 2, 3, 4)),
+    ModelFamily(("DenseNet-121", "DenseNet-201"), (1, 2, 3, 4)),
+    ModelFamily(("Bark-normal", "Bark-small"), (1,)),
+    ModelFamily(("BERT-base", "BERT-large"), (1,)),
+    ModelFamily(("GPT-neo-1.3B", "GPT-neo-2.7B"), (4,), large=True),
+    ModelFamily(("GPT-2-medium", "GPT-2-large"), (4, 8), large=True),
+    ModelFamily(("OPT-2.7B", "OPT-6.7B"), (4, 8), large=True),
 )
-"""[FFT, Table 2]; which are large says [FFT, section 6.3.1]."""
+"""[FFT, Table 2]; the large ones by [FFT, section 6.3.1]."""
 
 
-class Setting(NamedTuple):
-    """What makes a trace.
+class TraceSettings(NamedTuple):
+    """Settings of one of the nine traces.
 
     Attributes
     ----------
     jobs:
-        As many as the paper has.
+        Number of jobs in the paper.
     jobs_per_hour:
-        Arrivals on average.
+        Mean arrival rate.
     workers:
-        Of every job; None: those of Table 2.
+        Workers of every job; None: those of Table 2.
     large:
-        Share of the large models; None: that of each family is the same.
+        Share of the large models; None: all families have the same share.
     lengths:
-        Of the jobs.
+        Distribution of the lengths.
     """
 
     jobs: int
@@ -60,33 +60,33 @@ class Setting(NamedTuple):
 
 
 DAYS = 2
-"""Length of the first two traces."""
+"""Length of traces 1 and 2."""
 
 TESTBED = replace(LENGTHS, longest=8 * HOUR)
 ALIKE = replace(LENGTHS, shortest=5 * HOUR, longest=15 * HOUR)
 
 SETTINGS = {
-    1: Setting(800, 800 / (DAYS * 24), workers=4, lengths=TESTBED),
-    2: Setting(800, 800 / (DAYS * 24), lengths=TESTBED),
-    3: Setting(20_000, 4.0),
-    4: Setting(20_000, 5.0),
-    5: Setting(20_000, 6.0),
-    6: Setting(20_000, 5.0, large=0.5),
-    7: Setting(20_000, 10.0),
-    8: Setting(20_000, 7.0),
-    9: Setting(20_000, 5.0, lengths=ALIKE),
+    1: TraceSettings(800, 800 / (DAYS * 24), workers=4, lengths=TESTBED),
+    2: TraceSettings(800, 800 / (DAYS * 24), lengths=TESTBED),
+    3: TraceSettings(20_000, 4.0),
+    4: TraceSettings(20_000, 5.0),
+    5: TraceSettings(20_000, 6.0),
+    6: TraceSettings(20_000, 5.0, large=0.5),
+    7: TraceSettings(20_000, 10.0),
+    8: TraceSettings(20_000, 7.0),
+    9: TraceSettings(20_000, 5.0, lengths=ALIKE),
 }
-"""What the paper leaves open is decided here, and said in the documentation."""
+"""Number -> settings; the documentation lists those that the paper leaves open."""
 
 
 @dataclass(frozen=True)
 class FFTTrace:
     """Generator of one of FFT's traces [FFT, sections 6.1.2, 6.1.3 and 6.3.1].
 
-    Arrivals and lengths are those of :class:`~hetopt.traces.philly_batches.PhillyBatches`; lengths count on the
-    slowest GPU type, T4. Each family of Table 2 is drawn as often as another, each variant of it, and each number of
-    workers. With the same seed, traces differ only where their settings do; where jobs come at another rate, batches
-    overlap otherwise, so that the same lengths come in another order.
+    Arrivals and lengths are those of :class:`~hetopt.traces.philly_generator.PhillyBatches`; lengths refer to the
+    slowest GPU type, T4. Families of Table 2 are equally likely, and so are the variants and the numbers of workers
+    within a family. With the same seed, traces differ only where their settings do; at another arrival rate batches
+    overlap differently, so that the same lengths come in another order.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class FFTTrace:
     Raises
     ------
     InvalidOption
-        There is no such trace.
+        The number is out of range.
     """
 
     number: int
@@ -105,17 +105,17 @@ class FFTTrace:
         object.__setattr__(self, "number", whole(self.number, "FFTTrace.number", 1, len(SETTINGS)))
 
     @property
-    def setting(self) -> Setting:
-        """What makes this trace."""
+    def setting(self) -> TraceSettings:
+        """The settings of this trace."""
         return SETTINGS[self.number]
 
     def table(self, jobs: int | None = None, seed: int = 0) -> pd.DataFrame:
-        """The jobs of the trace in the order in which they arrive.
+        """Generate the jobs of the trace in order of arrival.
 
         Parameters
         ----------
         jobs:
-            How many, >= 1; by default as many as the paper has.
+            Number of jobs, >= 1; default: as in the paper.
         seed:
             The same seed gives the same jobs.
 
@@ -127,13 +127,13 @@ class FFTTrace:
         Raises
         ------
         InvalidOption
-            ``jobs`` is no whole number >= 1, or ``seed`` none >= 0.
+            ``jobs`` is not a whole number >= 1, or ``seed`` not one >= 0.
         """
         setting = self.setting
         jobs = setting.jobs if jobs is None else whole(jobs, "jobs", 1)
         philly = PhillyBatches(jobs_per_hour=setting.jobs_per_hour, lengths=setting.lengths, virtual_clusters={})
         table = philly.table(jobs, seed)[["job", "arrival", "duration"]]
-        if self.number in (1, 2) and jobs > 1:  # the whole of two days, neither more nor less
+        if self.number in (1, 2) and jobs > 1:  # exactly two days
             table["arrival"] *= jobs / setting.jobs_per_hour * HOUR / table["arrival"].iloc[-1]
         table["gpus"], table["model"] = self._models(jobs, seed)
         return table
@@ -145,7 +145,9 @@ class FFTTrace:
         if large is not None:
             number = sum(family.large for family in families)
             shares = [large / number if f.large else (1 - large) / (len(families) - number) for f in families]
-        kinds, variants, counts = (stream.random(jobs) for stream in streams(seed, 3, first=8))  # 0 to 7 are Philly's
+        kinds, variants, counts = (
+            stream.random(jobs) for stream in streams(seed, 3, first=8)
+        )  # streams 0 to 7 are Philly's
         gpus, models = np.empty(jobs, dtype=np.int64), []
         for job, (kind, variant, count) in enumerate(
             zip(chosen(shares, kinds).tolist(), variants, counts, strict=True)
@@ -182,12 +184,12 @@ def trace_5() -> FFTTrace:
 
 
 def trace_6() -> FFTTrace:
-    """FFT's trace 6: as trace 4, but half of the models are large."""
+    """FFT's trace 6: trace 4 with half of the models large."""
     return FFTTrace(6)
 
 
 def trace_7() -> FFTTrace:
-    """FFT's trace 7: 20,000 jobs, ten per hour, more than in any other."""
+    """FFT's trace 7: 20,000 jobs, ten per hour, the highest rate."""
     return FFTTrace(7)
 
 
@@ -197,5 +199,5 @@ def trace_8() -> FFTTrace:
 
 
 def trace_9() -> FFTTrace:
-    """FFT's trace 9: as trace 4, but no job is more than three times as long as another."""
+    """FFT's trace 9: trace 4 with lengths that differ by a factor of 3 at most."""
     return FFTTrace(9)

@@ -1,7 +1,7 @@
 """The jobs of Hadar's simulations: classes by their GPU-hours, the models of each class, and a generator.
 
 Credit: "Microsoft Philly traces (Jeon et al., ATC 2019)" [Philly], CC-BY-4.0; modified: see
-:class:`~hetopt.traces.philly.PhillyLike`.
+:class:`~hetopt.traces.philly_generator.PhillyLike`.
 """
 
 from __future__ import annotations
@@ -14,19 +14,16 @@ import pandas as pd
 
 from hetopt.checks import whole
 from hetopt.errors import InvalidInstance, InvalidOption
-from hetopt.traces.columns import has, names, numbers, row_of
-from hetopt.traces.drawing import streams
-from hetopt.traces.philly import PhillyLike
-
-HOUR = 3600.0
-"""Seconds."""
+from hetopt.traces.philly_generator import PhillyLike
+from hetopt.traces.sampling import HOUR, streams
+from hetopt.traces.trace_table import locate_in, names_of, numbers_of, require_columns
 
 DRAWN_FROM = 20
-"""So many jobs like Philly's are generated for each that is drawn."""
+"""Jobs like Philly's that are generated for each that is drawn."""
 
 
 class SizeClass(NamedTuple):
-    """Jobs of more than ``above`` and up to ``most`` GPU-hours, and the models that they may train."""
+    """Jobs of more than ``above`` and up to ``most`` GPU-hours, with their models."""
 
     name: str
     above: float
@@ -40,33 +37,33 @@ CLASSES = (
     SizeClass("L", 10.0, 50.0, ("LM", "Transformer")),
     SizeClass("XL", 60.0, 100.0, ("ResNet-50",)),
 )
-"""From [Hadar, section IV-A] and [Hadar, Table III]. Where two classes meet, a job is of the smaller one."""
+"""From [Hadar, section IV-A] and [Hadar, Table III]; bounds belong to the smaller class."""
 
 HOURS = range(2, 10)
 """[Hadar, section IV-A] draws from "the busiest hour range (hours 3-10)". Counted from one these are the eight hours
-from 02:00 to 10:00, the same that Pollux draws from in this trace [Pollux]. Of the 82,247 jobs 34,105 came then; it
-would be 30,270 from 03:00 to 10:00, and each class's share of them the same within 0.004."""
+from 02:00 to 10:00, which Pollux also draws from in this trace [Pollux]: 34,105 of the 82,247 jobs. From 03:00 to 10:00
+there are 30,270; the shares of the classes differ by 0.004 at most."""
 
 
-def drawn(table: pd.DataFrame, jobs: int, seed: int, most_gpus: int) -> tuple[pd.DataFrame, str]:
-    """Jobs of a trace, each with a model of its class [Hadar, section IV-A].
+def draw_jobs(table: pd.DataFrame, jobs: int, seed: int, most_gpus: int) -> tuple[pd.DataFrame, str]:
+    """Draw jobs of a trace, each with a model of its class [Hadar, section IV-A].
 
-    Every job that can be drawn is as likely as another, and so is every model of its class (:data:`CLASSES`). Not drawn
-    are those that came outside of :data:`HOURS` (where the table says when), that ask for more GPUs than ``most_gpus``,
-    or that are of no class: the text leaves 50 to 60 and more than 100 GPU-hours open.
+    Eligible jobs are equally likely, and so are the models of a class (:data:`CLASSES`). Not eligible are jobs that
+    arrived outside of :data:`HOURS` (if the table has a column ``hour``), need more than ``most_gpus`` GPUs, or are of
+    no class: the paper leaves 50 to 60 and more than 100 GPU-hours open.
 
     Returns
     -------
     tuple
         A table with the columns ``job``, ``duration`` (whole seconds >= 1), ``gpus`` and ``model``, in the order of the
-        one given; and a sentence on how many could be drawn, and how many not, each counted for the first reason.
+        given one; and a sentence with the number of eligible jobs, and of others by their first reason.
 
     Raises
     ------
     InvalidInstance
-        The table is none, a column is missing, a row is no job, or there are fewer jobs to draw from than asked for.
+        The table is not one, a column is missing, a row is not a job, or there are fewer eligible jobs than ``jobs``.
     InvalidOption
-        ``jobs`` is no whole number >= 1, or ``seed`` none >= 0.
+        ``jobs`` is not a whole number >= 1, or ``seed`` not one >= 0.
     """
     jobs, (which, kinds) = whole(jobs, "jobs", 1), streams(seed, 2)
     rows, dropped = _candidates(table, most_gpus)
@@ -84,12 +81,12 @@ def drawn(table: pd.DataFrame, jobs: int, seed: int, most_gpus: int) -> tuple[pd
 
 
 def _candidates(table: pd.DataFrame, most: int) -> tuple[pd.DataFrame, str]:
-    """Rows that may be drawn, with the models of their class; and what is said of the others."""
+    """Eligible rows with the models of their class, and a sentence on the others."""
     if not isinstance(table, pd.DataFrame):
         raise InvalidInstance(f"table is a {type(table).__name__}; it must be a pandas DataFrame")
-    has(table, ("job", "duration", "gpus"), "table")
-    place = row_of(table)
-    seconds, gpus = numbers(table["duration"], place), numbers(table["gpus"], place, whole=True)
+    require_columns(table, ("job", "duration", "gpus"), "table")
+    locate = locate_in(table)
+    seconds, gpus = numbers_of(table["duration"], locate), numbers_of(table["gpus"], locate, whole=True)
     hours = seconds * gpus / HOUR
     inside = [(size.above < hours) & (hours <= size.most) for size in CLASSES]
     reasons = {
@@ -97,28 +94,28 @@ def _candidates(table: pd.DataFrame, most: int) -> tuple[pd.DataFrame, str]:
         "ask for more GPUs than there are": gpus > most,
         "are of no class by their GPU-hours": ~np.any(inside, axis=0),
     }
-    left, said = np.ones(len(table), dtype=bool), []
+    left, counts = np.ones(len(table), dtype=bool), []
     for reason, those in reasons.items():
         if number := int((left & np.asarray(those)).sum()):
-            said.append(f"{number} {reason}")
+            counts.append(f"{number} {reason}")
         left &= ~np.asarray(those)
     columns = {
-        "job": names(table["job"], place, unique=True),
+        "job": names_of(table["job"], locate, unique=True),
         "duration": seconds,
         "gpus": gpus.astype(np.int64),
         "models": [CLASSES[i].models for i in np.argmax(inside, axis=0).tolist()],
     }
-    dropped = f"Not drawn from: {'; '.join(said)}." if said else "Every job of it could be drawn."
+    dropped = f"Not drawn from: {'; '.join(counts)}." if counts else "Every job of it could be drawn."
     return pd.DataFrame(columns)[left], dropped
 
 
 @dataclass(frozen=True)
 class HadarJobs:
-    """Generator of the jobs of Hadar's simulations, all there at the start [Hadar, section IV-A].
+    """Generator of the jobs of Hadar's simulations, which all arrive at the start [Hadar, section IV-A].
 
-    They are drawn from jobs like Philly's (:class:`~hetopt.traces.philly.PhillyLike`), twenty times as many; each has a
-    model of its class, of the catalogue ``hadar``, and its duration is one on V100. The instance ``hadar/trace480`` is
-    one such drawing, without state and sizes of datasets.
+    They are drawn from jobs like Philly's (:class:`~hetopt.traces.philly_generator.PhillyLike`), twenty times as many;
+    each has a model of its class, of the catalogue ``hadar``, and its duration is one on V100. The instance
+    ``hadar/trace480`` is one such drawing, without state and sizes of datasets.
 
     Parameters
     ----------
@@ -129,7 +126,7 @@ class HadarJobs:
     Raises
     ------
     InvalidOption
-        It is no whole number >= 1.
+        It is not a whole number >= 1.
 
     Examples
     --------
@@ -143,12 +140,12 @@ class HadarJobs:
         whole(self.most_gpus, "HadarJobs.most_gpus", 1)
 
     def table(self, jobs: int, seed: int = 0) -> pd.DataFrame:
-        """So many jobs.
+        """Generate ``jobs`` jobs.
 
         Parameters
         ----------
         jobs:
-            How many, >= 1.
+            Number of jobs, >= 1.
         seed:
             The same seed gives the same jobs.
 
@@ -160,11 +157,11 @@ class HadarJobs:
         Raises
         ------
         InvalidOption
-            ``jobs`` is no whole number >= 1, or ``seed`` none >= 0, or too few ask for so few GPUs.
+            ``jobs`` is not a whole number >= 1, or ``seed`` not one >= 0, or too few jobs are eligible.
         """
         trace = PhillyLike().table(DRAWN_FROM * whole(jobs, "jobs", 1), seed)
         try:
-            found, _ = drawn(trace, jobs, seed, self.most_gpus)
+            found, _ = draw_jobs(trace, jobs, seed, self.most_gpus)
         except InvalidInstance as problem:
             raise InvalidOption(f"HadarJobs: {problem}") from None
         return found.reset_index(drop=True).assign(arrival=0.0)[["job", "arrival", "duration", "gpus", "model"]]

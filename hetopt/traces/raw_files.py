@@ -1,4 +1,4 @@
-"""Files of traces as cells of text, with the lines on which they stand."""
+"""Files of traces as cells of text, with the lines of the file."""
 
 from __future__ import annotations
 
@@ -16,27 +16,26 @@ import pandas as pd
 
 from hetopt.checks import shown
 from hetopt.errors import InvalidInstance, InvalidOption, UnusableFile
-from hetopt.traces.columns import Place
-from hetopt.traces.lines import InFile
+from hetopt.traces.trace_table import FileRows, Locate
 
 ENOUGH = 1 << 16
-"""Characters from a file's beginning that tell what it is."""
+"""Characters at the start of a file that are read to detect its kind."""
 
 FilePath = str | os.PathLike[str]
-R = TypeVar("R", bound=Callable[..., pd.DataFrame])
+Reader = TypeVar("Reader", bound=Callable[..., pd.DataFrame])
 
 
 class Head(NamedTuple):
-    """What shows of which kind a trace is, before it is read.
+    """The start of a file, or the files of a folder, by which the kind of a trace is detected.
 
     Attributes
     ----------
     path:
-        Of the file or folder.
+        The file or folder.
     lines:
-        The first lines of a file, from the first in which something stands; none of a folder.
+        The first lines of a file, from the first non-empty one; none for a folder.
     skipped:
-        How many lines are empty before.
+        Number of empty lines before them.
     files:
         Names of the files in a folder.
     """
@@ -54,32 +53,32 @@ class Head(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """A file as a table of text, with what messages call its rows."""
+    """A file as a table of text, with the locations of its rows."""
 
     table: pd.DataFrame
-    place: Place
+    locate: Locate
 
 
-def recognised_by(test: Callable[[Head], bool]) -> Callable[[R], R]:
-    """Decorator of a reader: which files :func:`~hetopt.traces.reading.read_trace` takes for its own.
+def recognised_by(test: Callable[[Head], bool]) -> Callable[[Reader], Reader]:
+    """Decorate a reader with the test by which :func:`~hetopt.traces.kinds.read_trace` detects its files.
 
-    A reader without it is used only where its kind is asked for by name.
+    A reader without a test is used only if its kind is named.
     """
 
-    def mark(reader: R) -> R:
+    def mark(reader: Reader) -> Reader:
         reader.__dict__["recognises"] = test
         return reader
 
     return mark
 
 
-def located(path: Any) -> Path:
-    """``path`` as a path.
+def as_path(path: Any) -> Path:
+    """``path`` as a :class:`~pathlib.Path`.
 
     Raises
     ------
     InvalidOption
-        It is none.
+        It is not a path.
     """
     if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
         raise InvalidOption(f"the path of a trace is {shown(path)}; it must be text or a pathlib.Path")
@@ -87,58 +86,58 @@ def located(path: Any) -> Path:
 
 
 def head(path: FilePath) -> Head:
-    """What shows of which kind the file or folder is.
+    """Read the start of the file, or list the folder.
 
     Raises
     ------
     UnusableFile, InvalidInstance, InvalidOption
         See :func:`csv_cells`.
     """
-    place = located(path)
-    if place.is_dir():
-        with _said(place, "a trace"):
-            return Head(place, files=frozenset(entry.name for entry in place.iterdir()))
-    with _said(place, "a trace"), opened(place, "replace") as file:
+    source = as_path(path)
+    if source.is_dir():
+        with _translated_errors(source, "a trace"):
+            return Head(source, files=frozenset(entry.name for entry in source.iterdir()))
+    with _translated_errors(source, "a trace"), opened(source, "replace") as file:
         lines = file.read(ENOUGH).splitlines()
     skipped = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
-    return Head(place, tuple(lines[skipped : skipped + 20]), skipped)
+    return Head(source, tuple(lines[skipped : skipped + 20]), skipped)
 
 
 def whole_text(path: FilePath, what: str) -> str:
-    """The text of a file that is ``what``; see :func:`csv_cells` for what is raised."""
-    place = located(path)
-    with _said(place, what), opened(place) as file:
+    """The text of a file; ``what`` is its format in messages. Raises as :func:`csv_cells`."""
+    source = as_path(path)
+    with _translated_errors(source, what), opened(source) as file:
         return file.read()
 
 
 def csv_cells(path: FilePath, *, columns: Sequence[str] = (), used: Sequence[str] = (), separator: str = ",") -> Cells:
-    """The cells of a file as text; rows in which nothing stands are no rows.
+    """Read the cells of a file as text; empty rows are skipped.
 
     Parameters
     ----------
     path:
-        A file, also compressed (its name then ends with ``.gz``).
+        A file, also compressed (``.gz``).
     columns:
-        Their names; by default the first line says them.
+        Names of the columns; default: those in the first line.
     used:
-        Columns to read; by default all. Those that the file lacks are not there.
+        Columns to read, as far as the file has them; default: all.
     separator:
-        What stands between cells; only between commas may there be quotes.
+        Separator of cells; quotes are allowed only with commas.
 
     Raises
     ------
     UnusableFile
-        The file is absent, a folder, or not allowed to be read.
+        The file is absent, a folder, or not readable.
     InvalidInstance
-        It is no such table: it is empty, no text, damaged, or a row has more cells than there are columns.
+        It is not such a table: it is empty, binary, damaged, or a row has more cells than there are columns.
     InvalidOption
-        ``path`` is no path.
+        ``path`` is not a path.
     """
     start = head(path)
     what = "CSV" if separator == "," else "a table with tabs"
     if not columns:
         _check_header(start)
-    with _said(start.path, what):
+    with _translated_errors(start.path, what):
         table = pd.read_csv(
             start.path,
             sep=separator,
@@ -160,7 +159,7 @@ def csv_cells(path: FilePath, *, columns: Sequence[str] = (), used: Sequence[str
     if blank.any():
         blank[blank] = (table[blank] == "").all(axis=1)
         table, lines = table[~blank].reset_index(drop=True), lines[~blank]
-    return Cells(table, InFile(str(path), lines))
+    return Cells(table, FileRows(str(path), lines))
 
 
 def _check_header(start: Head) -> None:
@@ -177,20 +176,20 @@ def opened(path: Path, errors: str = "strict") -> IO[str]:
 
 
 @contextmanager
-def _said(path: Path, what: str) -> Iterator[None]:
-    """What goes wrong when a file is read, as one line of ours."""
+def _translated_errors(path: Path, what: str) -> Iterator[None]:
+    """Raise hetopt's errors for those of reading a file."""
     try:
         yield
     except OSError as problem:
         raise UnusableFile(f"{path} cannot be read: {problem.strerror or problem}") from None
     except UnicodeDecodeError:
         raise InvalidInstance(f"{path}{_line_of_other_encoding(path)} is not text in UTF-8; save it as that") from None
-    except (ValueError, EOFError, zlib.error, csv.Error) as problem:  # wrong encodings, damaged archives, pandas' own
+    except (ValueError, EOFError, zlib.error, csv.Error) as problem:  # damaged archives, errors of pandas
         raise InvalidInstance(f"{path} is not {what}: {' '.join(str(problem).split())}") from None
 
 
 def _line_of_other_encoding(path: Path) -> str:
-    """The first line that is no UTF-8, as messages call it."""
+    """Location of the first line that is not UTF-8."""
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
         for number, line in enumerate(file, 1):
             try:

@@ -1,4 +1,4 @@
-"""Jobs that are like those of Alibaba's PAI cluster in 2020, with the recurrence that its users are known for."""
+"""Jobs like those of Alibaba's PAI cluster in 2020, which recur in groups."""
 
 from __future__ import annotations
 
@@ -6,53 +6,49 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from hetopt.checks import at_least, whole
 from hetopt.data.entities import Floats
 from hetopt.errors import InvalidOption
-
-DAY = 86_400.0
-"""Seconds."""
-
-Integers = NDArray[np.int64]
+from hetopt.traces.sampling import DAY, numbered, streams
+from hetopt.traces.trace_table import Integers
 
 
 @dataclass(frozen=True)
 class PAILike:
     """Generator of jobs that recur in groups.
 
-    The public part of the trace that could be had tells neither the group nor the user of a job, so recurrence is
-    generated from what is published of it: groups of equal training have a number of jobs, a user, a number of GPUs and
-    a usual length each; their jobs come at random times and differ little in length. Numbers come from fits that were
-    made for this project, to rows of the PAI trace [MLaaS] (CC-BY-4.0, modified: fitted) or to its published figures.
+    The available part of the trace has neither the group nor the user of a job, so recurrence is generated from
+    published statistics: each group has a number of jobs, a user, a number of GPUs and a usual length; its jobs arrive
+    at random times and differ little in length. Numbers are fitted to rows of the PAI trace [MLaaS] (CC-BY-4.0,
+    modified: fitted) or to its published figures.
 
     Parameters
     ----------
     group_exponent, largest_group:
-        A group has k jobs with probability proportional to ``k ** -group_exponent``, k <= ``largest_group``. Solves
-        that 65 % of the jobs are in groups of five or more [ASRPT, section IV-C3].
+        A group has k jobs with probability proportional to ``k ** -group_exponent``, k <= ``largest_group``. The
+        value gives 65 % of the jobs in groups of five or more [ASRPT, section IV-C3].
     users, user_mean, user_sd:
         Number of users [MLaaS]; each owns groups in proportion to a lognormal number, with this mean and standard
         deviation of its logarithm: from the published 50th and 95th percentile of instances per user.
     single_gpu:
         Share of the groups that use one GPU, over 0.7 in the trace [ASRPT, section V-B]. Other shares give the
-        workloads of [ASRPT, Fig. 7]; groups that use one GPU under a small share also do so under a larger one.
+        workloads of [ASRPT, Fig. 7]; groups that use one GPU at a small share also do at a larger one.
     gpus_mean, gpus_sd, most_gpus:
         GPUs of the other groups: a lognormal number, rounded up, between 2 and ``most_gpus``; from published
         percentiles.
     long, short_mean, short_sd, long_mean, long_sd:
-        Usual length of a group in seconds: lognormal, of one of two kinds, ``long`` being the share of the second; mean
-        and standard deviation of its logarithm. Fitted to 3,761 jobs (largest difference of the distributions 0.034).
+        Usual length of a group in seconds: a mixture of two lognormals by mean and standard deviation of the logarithm;
+        ``long`` is the share of the second. Fitted to 3,761 jobs (largest difference of the distributions 0.034).
     spread:
-        Standard deviation of the logarithm of a job's length within its group. This is not published but calibrated by
-        :func:`~hetopt.traces.calibration.calibrate`: the random forest is then within 10 % for 60.3, 59.9 and 60.2 % of
-        the last fifth of 150,000 jobs (seeds 0, 1, 2), and for 61.1 % of 758,223, where [ASRPT, Fig. 4] has about 60 %.
-        Equal lengths would give 64.5 %, since 20 % of the jobs are of groups not seen before.
+        Standard deviation of the logarithm of a job's length within its group. It is not published but calibrated by
+        :func:`~hetopt.traces.calibration.calibrate`: the random forest is within 10 % for 60.3, 59.9 and 60.2 % of the
+        last fifth of 150,000 jobs (seeds 0, 1, 2), and for 61.1 % of 758,223; [ASRPT, Fig. 4] has about 60 %. Equal
+        lengths would give 64.5 %, since 20 % of the jobs are of unseen groups.
     jobs_per_day:
         Arrivals, a Poisson process: 758,223 jobs in 63.9 days [ASRPT, section V-A].
     load:
-        Arrivals come this many times as fast.
+        Factor on the arrival rate.
 
     Raises
     ------
@@ -83,14 +79,14 @@ class PAILike:
             _check(field.name, getattr(self, field.name))
 
     def table(self, jobs: int, seed: int = 0) -> pd.DataFrame:
-        """So many jobs in the order in which they arrive.
+        """Generate ``jobs`` jobs in order of arrival.
 
         Parameters
         ----------
         jobs:
-            How many, >= 1.
+            Number of jobs, >= 1.
         seed:
-            The same seed gives the same jobs; those of two shares ``single_gpu`` differ in their GPUs only.
+            The same seed gives the same jobs; with another share ``single_gpu`` only their GPUs differ.
 
         Returns
         -------
@@ -101,30 +97,30 @@ class PAILike:
         Raises
         ------
         InvalidOption
-            ``jobs`` is no whole number >= 1, or ``seed`` none >= 0.
+            ``jobs`` is not a whole number >= 1, or ``seed`` not one >= 0.
         """
-        jobs, seed = whole(jobs, "jobs", 1), whole(seed, "seed", 0)
-        streams = [np.random.default_rng([seed, part]) for part in range(5)]  # so that parts do not shift each other
-        size = self._sizes(jobs, streams[0])
-        group = streams[0].permutation(np.repeat(np.arange(len(size)), size))
-        user = self._users(len(size), streams[1])
-        seconds = np.exp(self._usual(len(size), streams[2])[group] + self.spread * streams[3].standard_normal(jobs))
-        gaps = streams[3].exponential(DAY / (self.jobs_per_day * self.load), jobs)
+        jobs = whole(jobs, "jobs", 1)
+        sizes, owners, lengths, members, demands = streams(seed, 5)
+        size = self._sizes(jobs, sizes)
+        group = sizes.permutation(np.repeat(np.arange(len(size)), size))
+        user = self._users(len(size), owners)
+        seconds = np.exp(self._usual(len(size), lengths)[group] + self.spread * members.standard_normal(jobs))
+        gaps = members.exponential(DAY / (self.jobs_per_day * self.load), jobs)
         columns = {
-            "job": _names("j", jobs)[np.arange(jobs)],
+            "job": numbered("j", jobs),
             "arrival": np.cumsum(gaps),
             "duration": np.ceil(seconds),
-            "gpus": self._gpus(len(size), streams[4])[group],
-            "user": _names("u", self.users)[user[group]],
-            "group": _names("g", len(size))[group],
+            "gpus": self._gpus(len(size), demands)[group],
+            "user": numbered("u", self.users)[user[group]],
+            "group": numbered("g", len(size))[group],
         }
         return pd.DataFrame(columns)
 
     def _sizes(self, jobs: int, random: np.random.Generator) -> Integers:
-        """Sizes of groups with so many jobs in all; the last is cut.
+        """Sizes of groups with ``jobs`` jobs in total; the last is cut.
 
-        Drawn from strata of equal probability, a group from each: few large groups hold many of the jobs, and without
-        this a short trace would be anything.
+        One group is drawn from each of equally likely strata: a few large groups hold many of the jobs, and plain
+        sampling would make short traces vary widely.
         """
         k = np.arange(1, self.largest_group + 1)
         probability = k.astype(float) ** -self.group_exponent
@@ -156,17 +152,13 @@ class PAILike:
         return np.where(single, 1, np.clip(many, 2, self.most_gpus)).astype(np.int64)
 
 
-def _names(letter: str, number: int) -> NDArray[np.object_]:
-    return np.array([f"{letter}{i + 1}" for i in range(number)], dtype=object)
-
-
 WHOLE = {"largest_group": (1, 10**6), "users": (1, 10**6), "most_gpus": (2, 10**6)}
-"""Least and most of what is counted."""
+"""Bounds of counts."""
 
 ABOVE_ZERO = ("jobs_per_day", "load")
 
 MOST = {"group_exponent": 10.0, "single_gpu": 1.0, "long": 1.0, "mean": 20.0, "sd": 5.0, "spread": 5.0}
-"""By name or its end: shares are at most 1, and with the others all numbers that are drawn stay finite."""
+"""Upper bounds by name or its last part: shares are at most 1; the others keep all drawn numbers finite."""
 
 
 def _check(key: str, value: float) -> None:

@@ -1,9 +1,9 @@
-"""The workloads of OEF's experiments [OEF, section 6], as far as the paper says what they are.
+"""The workloads of OEF's experiments [OEF, section 6], as far as the paper defines them.
 
-What it leaves open is decided here. Who trains what: the four users as in the instance ``oef/four-users``, others draw
-one of the six models. Jobs of the four users run on one GPU, so that whole GPUs can follow the shares; those of others
-on 1, 2 or 4, drawn evenly, 4 being a host's GPUs. Users and tenants have jobs for all GPUs that they may get; where
-throughput alone is measured, their jobs never end.
+Assumptions where the paper is silent: the four users train what the instance ``oef/four-users`` has, other tenants draw
+one of the six models. Jobs of the four users run on one GPU, so that whole GPUs can follow the shares; jobs of others
+on 1, 2 or 4 GPUs with equal probability, 4 being the GPUs of a host. Each tenant has jobs for all GPUs that it may get;
+where only throughput is measured, jobs never end.
 """
 
 from __future__ import annotations
@@ -15,58 +15,58 @@ import pandas as pd
 
 from hetopt.checks import at_least, whole
 from hetopt.errors import InvalidOption
-from hetopt.traces.drawing import Integers, Names, numbered, streams
-from hetopt.traces.lengths import Lengths
-from hetopt.traces.philly_batches import HOUR, LENGTHS, PhillyBatches
+from hetopt.traces.philly_generator import LENGTHS, PhillyBatches
+from hetopt.traces.sampling import HOUR, Lengths, Names, numbered, streams
+from hetopt.traces.trace_table import Integers
 
 MODELS = ("VGG", "ResNet", "DenseNet", "LSTM", "RNN", "Transformer")
 """[OEF, section 6.1.2]."""
 
 GANGS = (1, 2, 4)
-"""GPUs of a job."""
+"""Numbers of GPUs of a job."""
 
 USERS = {"User-1": "LSTM", "User-2": "Transformer", "User-3": "ResNet", "User-4": "VGG"}
-"""User -> what it trains."""
+"""User -> its model."""
 
 SECOND = "DenseNet"
-"""What User-1 trains besides from minute 40 on in [OEF, Fig. 5(b)]: something that nobody else does."""
+"""Second model of User-1 from minute 40 on [OEF, Fig. 5(b)]; no other user trains it."""
 
 MINUTE_40 = 2400.0
-"""When User-4 quits, and when User-1 adds a type, in seconds."""
+"""Seconds until User-4 leaves and User-1 adds a job type."""
 
 LEVEL = 8.5536
-"""Normalised throughput of each of the four when all have the same, with the speeds of the catalogue ``oef`` on 8 GPUs
-of each type (GPUs of speedup 1). User-4 has work for 40 minutes of it."""
+"""Equal normalised throughput of the four users (GPUs of speedup 1), with the speeds of the catalogue ``oef`` on 8 GPUs
+of each type. User-4 has work for 40 minutes at this throughput."""
 
 JOBS_EACH = 24
-"""A job for every GPU there is."""
+"""Jobs of each user: one per GPU of the testbed."""
 
 ENDLESS = 1e7
-"""Seconds on the slowest type: more than anybody gets."""
+"""Seconds on the slowest type of a job that never ends."""
 
 DAYS = 3
-"""Within which the fifty tenants come."""
+"""Days within which the fifty tenants arrive."""
 
 JOBS_OF_FIFTY = 1000
 """50 tenants with 20 jobs each on average."""
 
 UP_TO_A_WORKING_DAY = replace(LENGTHS, longest=8 * HOUR)
-"""As in FFT's traces for a testbed: longer jobs do not fit an evaluation of three days."""
+"""As in FFT's traces for its testbed: longer jobs do not fit an evaluation of three days."""
 
 
 @dataclass(frozen=True)
 class FourUsers:
-    """Generator of [OEF, section 6.2]: four users, each with a batch of jobs on one GPU, all there from the beginning.
+    """Generator of [OEF, section 6.2]: four users with single-GPU jobs that all arrive at the start.
 
-    Jobs are dealt to the users (and to User-1's second type) in turn, so that 24 each (96, or 120 with a second type)
-    are jobs for every GPU of the testbed.
+    Jobs are assigned to the users (and to User-1's second type) in turn: 96 jobs (120 with a second type) are one per
+    user and GPU of the testbed.
 
     Parameters
     ----------
     quits:
-        User-4's jobs take 40 minutes, shared equally among four, together; else nobody's ever end.
+        Whether User-4's jobs together take 40 minutes at an equal split; all others never end.
     second_type:
-        User-1 adds jobs of another type at minute 40.
+        Whether User-1 adds jobs of another type at minute 40.
 
     Raises
     ------
@@ -83,12 +83,12 @@ class FourUsers:
                 raise InvalidOption(f"FourUsers.{key} is {getattr(self, key)!r}; it must be true or false")
 
     def table(self, jobs: int, seed: int = 0) -> pd.DataFrame:
-        """So many jobs; nothing is drawn, so that all seeds give the same.
+        """Generate ``jobs`` jobs; nothing is random, so that all seeds give the same.
 
         Raises
         ------
         InvalidOption
-            ``jobs`` is no whole number >= 1, or ``seed`` none >= 0.
+            ``jobs`` is not a whole number >= 1, or ``seed`` not one >= 0.
         """
         jobs = whole(jobs, "jobs", 1)
         whole(seed, "seed", 0)
@@ -113,19 +113,19 @@ class FourUsers:
 
 @dataclass(frozen=True)
 class TwentyTenants:
-    """Generator of [OEF, section 6.3.1]: tenants that are there all the time, each with jobs of one model.
+    """Generator of [OEF, section 6.3.1]: tenants that are present all the time, each with jobs of one model.
 
-    Jobs are dealt to the tenants in turn: 12 each (240) are jobs for every GPU of the testbed even where each has two.
+    Jobs are assigned to the tenants in turn: 240 jobs, 12 each, suffice for every GPU of the testbed.
 
     Parameters
     ----------
     tenants:
-        How many.
+        Number of tenants.
 
     Raises
     ------
     InvalidOption
-        No tenant.
+        It is below 1.
     """
 
     tenants: int = 20
@@ -134,12 +134,12 @@ class TwentyTenants:
         object.__setattr__(self, "tenants", whole(self.tenants, "TwentyTenants.tenants", 1))
 
     def table(self, jobs: int, seed: int = 0) -> pd.DataFrame:
-        """So many jobs, none of which ends. The seed draws models and gangs.
+        """Generate ``jobs`` jobs that never end; the seed draws models and gangs.
 
         Raises
         ------
         InvalidOption
-            ``jobs`` is no whole number >= 1, or ``seed`` none >= 0.
+            ``jobs`` is not a whole number >= 1, or ``seed`` not one >= 0.
         """
         jobs = whole(jobs, "jobs", 1)
         models, gangs = streams(seed, 2)
@@ -149,25 +149,25 @@ class TwentyTenants:
 
 @dataclass(frozen=True)
 class FiftyTenants:
-    """Generator of [OEF, section 6.3.2]: tenants that come, each with a batch of jobs of one model, and go when done.
+    """Generator of [OEF, section 6.3.2]: tenants that arrive with a batch of jobs of one model and leave when done.
 
-    Tenants come at any time of three days, as likely as at another; a part of the 1000 jobs comes in that part of the
-    three days. Whose a job is is drawn evenly, so that tenants have as many on average. Lengths on the slowest type are
-    those of :class:`~hetopt.traces.philly_batches.PhillyBatches` of at most 8 hours, alike within a batch as there.
+    Arrivals of tenants are uniform over three days; fewer than 1000 jobs arrive in a proportional part of them. The
+    tenant of a job is drawn uniformly. Lengths on the slowest type are those of
+    :class:`~hetopt.traces.philly_generator.PhillyBatches` up to 8 hours, similar within a batch as there.
 
     Parameters
     ----------
     tenants:
-        How many; those for whom no job is drawn do not come.
+        Number of tenants; those without a drawn job do not appear.
     days:
-        Within which they come, when there are 1000 jobs.
+        Days within which they arrive, for 1000 jobs.
     lengths:
-        Of the jobs.
+        Distribution of the lengths.
 
     Raises
     ------
     InvalidOption
-        No tenant, or no days.
+        No tenant, or no time.
     """
 
     tenants: int = 50
@@ -179,12 +179,12 @@ class FiftyTenants:
         object.__setattr__(self, "days", at_least(self.days, "FiftyTenants.days", 0.0, InvalidOption, strict=True))
 
     def table(self, jobs: int, seed: int = 0) -> pd.DataFrame:
-        """So many jobs in the order in which they come.
+        """Generate ``jobs`` jobs in order of arrival.
 
         Raises
         ------
         InvalidOption
-            ``jobs`` is no whole number >= 1, or ``seed`` none >= 0.
+            ``jobs`` is not a whole number >= 1, or ``seed`` not one >= 0.
         """
         jobs = whole(jobs, "jobs", 1)
         models, gangs, owners, times, parts, usual, own = streams(seed, 7)
@@ -208,7 +208,7 @@ def _of_tenants(who: Integers, tenants: int, models: np.random.Generator, gangs:
 
 
 def _in_order(table: pd.DataFrame) -> pd.DataFrame:
-    """Sorted by arrival, with names, and columns in their order."""
+    """Sort by arrival, add names, order the columns."""
     table = table.sort_values("arrival", kind="stable", ignore_index=True)
     table.insert(0, "job", numbered("j", len(table)))
     return table[["job", "arrival", "duration", "gpus", "model", "user"]]

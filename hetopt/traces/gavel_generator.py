@@ -1,4 +1,4 @@
-"""Jobs as Gavel's simulations generate them: 26 job types, lengths over three powers of ten, Poisson arrivals."""
+"""Jobs as Gavel's simulations generate them: 26 job types, lengths over three orders of magnitude, Poisson arrivals."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ import pandas as pd
 from hetopt.checks import FrozenDict, at_least, shown, whole
 from hetopt.data.entities import Floats
 from hetopt.errors import InvalidOption
-from hetopt.traces.drawing import chosen, gpu_shares, name_shares, numbered, streams
-
-HOUR = 3600.0
-"""Seconds."""
+from hetopt.traces.sampling import HOUR, chosen, gpu_shares, name_shares, numbered, streams
 
 GPUS = FrozenDict({1: 70, 2: 10, 4: 15, 8: 5})
-"""GPUs -> jobs that ask for so many, of 100."""
+"""GPUs -> jobs with this demand, of 100."""
 
 BATCH_SIZES = FrozenDict(
     {
@@ -31,7 +28,7 @@ BATCH_SIZES = FrozenDict(
 """Network -> batch sizes; A3C and CycleGAN have one each."""
 
 SEVERAL_GPUS = ("ResNet-18", "ResNet-50", "Transformer", "LM")
-"""Networks that Gavel trains on several GPUs, too."""
+"""Networks that Gavel also trains on several GPUs."""
 
 
 def job_type(network: str, size: int) -> str:
@@ -43,37 +40,37 @@ JOB_TYPES = FrozenDict(
     {job_type(network, size): 1.0 for network, sizes in BATCH_SIZES.items() for size in sizes}
     | {"A3C": 1.0, "CycleGAN": 1.0}
 )
-"""Gavel's 26 job types -> how often each is drawn, relative to the others."""
+"""Gavel's 26 job types -> relative frequency."""
 
 ON_SEVERAL_GPUS = frozenset(job_type(network, size) for network in SEVERAL_GPUS for size in BATCH_SIZES[network])
-"""The 19 of them that may have several GPUs."""
+"""The 19 job types that may have several GPUs."""
 
 
 @dataclass(frozen=True)
 class GavelLike:
     """Generator of the jobs of Gavel's simulations [Gavel].
 
-    Numbers are those of the generator that is published with the paper. A job has a number of GPUs, a job type that is
-    drawn from those that train on so many, and the time that it takes on V100.
+    Numbers are those of the generator published with the paper. A job has a number of GPUs, a job type drawn from those
+    that train on as many, and a duration on V100.
 
     Parameters
     ----------
     jobs_per_hour:
-        Poisson arrivals; None: all jobs are there at the start, the paper's static traces. The paper tries many rates;
-        by default about 0.6 of what 36 V100, 36 P100 and 36 K80 do, its simulated cluster.
+        Rate of the Poisson arrivals; None: all jobs arrive at the start, as in the paper's static traces. The paper
+        tries many rates; the default is about 0.6 of the capacity of its simulated cluster, 36 V100, 36 P100 and 36
+        K80.
     gpus:
-        GPUs -> how often a job asks for so many, relative to the others.
+        GPUs -> relative frequency of jobs with this demand.
     short, long, long_share:
-        Powers of ten of minutes: a job takes ``10 ** x`` minutes, x even between the two of ``short``, or with
-        probability ``long_share`` between those of ``long``.
+        A job takes ``10 ** x`` minutes with x uniform between the two numbers of ``short``, or with probability
+        ``long_share`` between those of ``long``.
     models:
-        Job type -> how often it is drawn, relative to the others. One that is not in :data:`ON_SEVERAL_GPUS` has one
-        GPU.
+        Job type -> relative frequency. One that is not in :data:`ON_SEVERAL_GPUS` has one GPU.
 
     Raises
     ------
     InvalidOption
-        A number out of its range, or jobs of several GPUs and no model for them.
+        A number out of its range, or jobs of several GPUs without a model for them.
     """
 
     jobs_per_hour: float | None = 1.5
@@ -99,14 +96,14 @@ class GavelLike:
             raise InvalidOption("GavelLike.models has none that trains on several GPUs; add one, or let gpus be {1: 1}")
 
     def table(self, jobs: int, seed: int = 0) -> pd.DataFrame:
-        """So many jobs in the order in which they arrive.
+        """Generate ``jobs`` jobs in order of arrival.
 
         Parameters
         ----------
         jobs:
-            How many, >= 1.
+            Number of jobs, >= 1.
         seed:
-            The same seed gives the same jobs; settings do not shift what others draw.
+            The same seed gives the same jobs; settings do not shift each other's random numbers.
 
         Returns
         -------
@@ -116,7 +113,7 @@ class GavelLike:
         Raises
         ------
         InvalidOption
-            ``jobs`` is no whole number >= 1, or ``seed`` none >= 0.
+            ``jobs`` is not a whole number >= 1, or ``seed`` not one >= 0.
         """
         jobs = whole(jobs, "jobs", 1)
         asked, kinds, places, models, gaps = streams(seed, 5)

@@ -1,22 +1,24 @@
-"""What the papers' experiments train, as catalogues. Where nobody published a number, it says "assumed", and why.
+"""Catalogues of the models that the papers' experiments train. Numbers that are not published are marked "assumed".
 
-State is 16 bytes for each parameter [FFT, Fig. 1(b)]. Sizes of datasets are those of their public downloads, to two
-digits.
+State is 16 bytes per parameter [FFT, Fig. 1(b)]. Sizes of datasets are those of the public downloads, to two digits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
+from pkgutil import resolve_name
 
-from hetopt.checks import FrozenDict
+from hetopt.checks import FrozenDict, choices, expect
 from hetopt.data.workload import Parallelism
-from hetopt.traces.catalogue import Catalogue, TrainedModel
-from hetopt.traces.fft import FAMILIES
-from hetopt.traces.gavel_like import BATCH_SIZES, SEVERAL_GPUS, job_type
-from hetopt.traces.hadar import CLASSES
+from hetopt.errors import InvalidOption, UnknownName
+from hetopt.traces.catalogue import Catalogue, TrainedModel, read_catalogue
+from hetopt.traces.fft_generator import FAMILIES
+from hetopt.traces.gavel_generator import BATCH_SIZES, SEVERAL_GPUS, job_type
+from hetopt.traces.hadar_generator import CLASSES
 
 STATE = 16.0
-"""Bytes for each parameter."""
+"""Bytes per parameter."""
 
 FFT_SPEEDS = {
     # Measured: medians of Zeus (NSDI 2023) on V100, A40 and Quadro RTX 6000; a T4 does 1/2 of an RTX 6000, an A10 5/6
@@ -33,7 +35,7 @@ FFT_SPEEDS = {
     # A10: the 1.6 of OPT-6.7B in [FFT, Fig. 2]; V100: assumed, the other end of [FFT, Fig. 1(a)].
     "OPT": (1.0, 1.6, 2.71),
 }
-"""Beginning of a model's name -> speed on T4, A10, V100."""
+"""Prefix of a model's name -> speed on T4, A10, V100."""
 
 FFT_MODELS = {
     # Parameters in millions as published (Bark: three networks of 300 and 80 million); a worker's memory in GB.
@@ -69,7 +71,7 @@ FFT_DATASETS = {
     "GPT": ("pile", 100e9),
     "OPT": ("pile", 100e9),
 }
-"""Beginning of a model's name -> dataset and its size in bytes."""
+"""Prefix of a model's name -> dataset and its size in bytes."""
 
 GAVEL_MODELS = {
     # Speeds on K80, P100, V100: medians over batch sizes of what Gavel measured with one GPU [Gavel].
@@ -111,15 +113,15 @@ def _fft() -> Catalogue:
     for family in FAMILIES:
         for name in family.models:
             millions, gigabytes = FFT_MODELS[name]
-            begins = next(key for key in FFT_SPEEDS if name.startswith(key))
+            prefix = next(key for key in FFT_SPEEDS if name.startswith(key))
             models.append(
                 TrainedModel(
                     name,
-                    _per_type(("T4", "A10", "V100"), FFT_SPEEDS[begins]),
+                    _per_type(("T4", "A10", "V100"), FFT_SPEEDS[prefix]),
                     memory_bytes=gigabytes * 1e9,
                     state_bytes=STATE * millions * 1e6,
-                    dataset=FFT_DATASETS[begins][0],
-                    dataset_bytes=FFT_DATASETS[begins][1],
+                    dataset=FFT_DATASETS[prefix][0],
+                    dataset_bytes=FFT_DATASETS[prefix][1],
                     parallelism=Parallelism.TENSOR if family.large else Parallelism.DATA,
                     gpus=family.workers,
                 )
@@ -174,14 +176,39 @@ alone would not need four workers."""
 
 GAVEL = _gavel()
 """Gavel's 26 job types on K80, P100 and V100; durations refer to V100, as in its simulations. Each batch size has the
-median speed of its network. Memory is not published; all were measured on the smallest, so none excludes a GPU type."""
+median speed of its network. Memory is not published; all were measured on the smallest GPU, so every type fits."""
 
 HADAR = _hadar()
-"""The models of [Hadar, Table III], with what Gavel measured of them; LM is the LSTM of that table."""
+"""The models of [Hadar, Table III], with Gavel's measurements; LM is the LSTM of that table."""
 
 OEF = _oef()
-"""OEF's six models on RTX 3070, 3080 and 3090. Memory is not published; the paper lets all use all types. Gangs of 1, 2
-and 4, a host's GPUs, are assumed."""
+"""OEF's six models on RTX 3070, 3080 and 3090. Memory is not published; in the paper all models use all types. Gangs
+of 1, 2 and 4, a host's GPUs, are assumed."""
 
 CATALOGUES: Mapping[str, Catalogue] = FrozenDict({"fft": FFT, "gavel": GAVEL, "hadar": HADAR, "oef": OEF})
 """Name -> catalogue."""
+
+
+def find_catalogue(name: str) -> Catalogue:
+    """The catalogue of a paper by name, of a CSV file, or of ``module:Name``.
+
+    Raises
+    ------
+    UnknownName
+        It does not exist.
+    UnusableFile, InvalidInstance
+        See :func:`~hetopt.traces.catalogue.read_catalogue`.
+    InvalidOption
+        ``module:Name`` is not a catalogue.
+    """
+    if name in CATALOGUES:
+        return CATALOGUES[name]
+    if Path(name).suffix in (".csv", ".gz") or Path(name).is_file():
+        return read_catalogue(name)
+    if ":" in name:
+        try:
+            found = resolve_name(name)
+        except (ImportError, AttributeError, ValueError) as problem:
+            raise UnknownName(f"catalogue {name!r} cannot be loaded: {problem}") from None
+        return expect(Catalogue, found, name, InvalidOption)
+    raise UnknownName(f"there is no catalogue {name!r}; {choices(name, CATALOGUES)}; or give a CSV file or module:Name")
