@@ -130,7 +130,7 @@ def test_it_is_trained_when_the_jobs_have_doubled_and_every_so_often(monkeypatch
         sizes.append(len(rows))
         return {}
 
-    monkeypatch.setattr(module, "trained", noted)
+    monkeypatch.setattr(module, "fit_forest", noted)
     learner = RandomForest(retrain_every=5).learner()
     for _ in range(24):
         learner.observe([job("a", 1.0)])
