@@ -97,6 +97,10 @@ class InvalidInstance(HetoptError, ValueError):
     """The data (cluster, tenants, jobs, held GPUs) are not a valid instance."""
 
 
+class MissingEntities(InvalidInstance):
+    """The instance has no tenants, or no jobs, which a policy needs; ``path`` is the name of the policy."""
+
+
 class SuspiciousSpeedups(UserWarning):
     """Speedups that are not relative to the tenant's slowest GPU type: they look like throughputs.
 
@@ -209,3 +213,8 @@ class UnknownName(HetoptError, KeyError):
 
 class LargeModel(UserWarning):
     """A Pyomo model will have millions of terms; building it takes seconds to minutes, and gigabytes."""
+
+
+def reason_of(problem: HetoptError) -> str:
+    """Why a policy refuses an instance, without the name of the policy."""
+    return problem.problem if isinstance(problem, MissingEntities) else str(problem)

@@ -10,8 +10,8 @@ import pytest
 from evaluation_cases import Made
 
 from hetopt import instances
-from hetopt.experiments.folder import instance_of
-from hetopt.experiments.paper_claims import LAB, MIXES
+from hetopt.experiments.published_results import LAB, MIXES
+from hetopt.experiments.run_folder import instance_of
 from hetopt.models.hadar.workload import from_trace
 from hetopt.proofs.evaluations import hadar
 from hetopt.proofs.evaluations.evaluation import Part, Scale

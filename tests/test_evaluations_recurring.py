@@ -16,10 +16,10 @@ import hetopt
 from hetopt import InvalidInstance, InvalidOption, instances
 from hetopt.decisions.system import System
 from hetopt.errors import HetoptError
-from hetopt.experiments.experiment import Contestant, Experiment
-from hetopt.experiments.folder import instance_of
-from hetopt.experiments.store import Store
-from hetopt.experiments.workload import Workload, workload_of
+from hetopt.experiments.experiment import Experiment, SystemVariant
+from hetopt.experiments.run_folder import instance_of
+from hetopt.experiments.run_store import RunStore
+from hetopt.experiments.trace_workload import TraceWorkload, workload_of
 from hetopt.models.asrpt import ASRPT, SPJF, networks
 from hetopt.models.asrpt.workload import Networks, with_networks
 from hetopt.prediction.forest import RandomForest
@@ -64,7 +64,7 @@ def test_a_predictor_knows_the_past_and_nothing_else() -> None:
 def test_truth_and_what_has_no_predictor_stay_as_they_are() -> None:
     for system in (System.of(ASRPT()), make_system("gavel")):
         assert SMALL.prepared(system, 0) is system
-        assert Workload("hadar/m1").prepared(system, 0) is system
+        assert TraceWorkload("hadar/m1").prepared(system, 0) is system
         assert HadarTrace().prepared(system, 0) is system
 
 
@@ -104,19 +104,19 @@ def test_the_testbed_has_room_for_all() -> None:
 
 def test_it_is_stored_and_made_again(tmp_path: Path) -> None:
     """A run with it is repeated by nobody, and its instance can be made of what was stored."""
-    experiment = Experiment((SMALL,), (Contestant("asrpt", {"predictor": "mean"}, label="asrpt"),), (1,))
-    store = Store(tmp_path)
+    experiment = Experiment((SMALL,), (SystemVariant("asrpt", {"predictor": "mean"}, label="asrpt"),), (1,))
+    store = RunStore(tmp_path)
     assert len(experiment.run(store)) == 1
     assert experiment.run(store) == []
     (run,) = store
-    assert workload_of(json.loads(json.dumps(SMALL.said()))) == SMALL
+    assert workload_of(json.loads(json.dumps(SMALL.as_settings()))) == SMALL
     assert instance_of(run) == SMALL.instance(1)
     system = SMALL.prepared(make_system("asrpt", {"predictor": "mean"}), 1)
     log = hetopt.simulate(system, SMALL.instance(1))
     assert run.data["summary"]["total_flow"] == pytest.approx(log.jobs["jct"].sum())
     assert SMALL.cluster == "16 servers of asrpt/cluster250"
-    assert workload_of(Workload("hadar/m1").said()) == Workload("hadar/m1")
-    assert workload_of(HadarTrace().said()) == HadarTrace()
+    assert workload_of(TraceWorkload("hadar/m1").as_settings()) == TraceWorkload("hadar/m1")
+    assert workload_of(HadarTrace().as_settings()) == HadarTrace()
 
 
 @dataclass

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
 import hetopt
 from hetopt import instances
 from hetopt.decisions.first_round import place
-from hetopt.errors import InvalidInstance
-from hetopt.experiments.comparison import COLUMNS, PLACED, by_reason, compare, judge_placed, spell, spell_placed
+from hetopt.errors import InvalidInstance, MissingEntities, reason_of
+from hetopt.experiments.comparison import COLUMNS, PLACED, by_reason, compare, measure_placed
 from hetopt.models import baselines, fft, gavel, oef
+from hetopt.presentation.formatting import format_decimals
+from hetopt.registry import make_policy
 from hetopt.tolerances import EQUAL, VISIBLE
 
 LAB = instances.load("lab36/jobs").at(5400)
@@ -80,9 +84,9 @@ def test_a_gang_without_room_on_one_server_waits_with_the_placers_reason() -> No
     plan = hetopt.Plan(inst.entities("jobs"), np.array([[4.0]]))
     first = place(inst, plan, hetopt.HierarchicalPlacer(whole=("tensor",)))  # type: ignore[arg-type]
     assert "no single server has 4 free GPUs" in first.waiting["j"]
-    numbers = judge_placed(first, 4.0)
+    numbers = measure_placed(first, 4.0)
     assert (numbers["running"], numbers["waiting"], numbers["given up"]) == (0, 1, 1)
-    assert spell_placed("servers", numbers["servers"]) == "-"
+    assert format_decimals(numbers["servers"], whole=PLACED["servers"].whole) == "-"
 
 
 def test_without_jobs_there_is_nothing_to_place() -> None:
@@ -101,7 +105,7 @@ def test_the_table_of_placement_is_counted_by_hand() -> None:
     )
     inst = hetopt.Instance(cluster, jobs=jobs)
     plan = hetopt.Plan(inst.entities("jobs"), np.array([[4.0], [1.0], [0.0]]))
-    assert judge_placed(place(inst, plan), 6.0) == {
+    assert measure_placed(place(inst, plan), 6.0) == {
         "running": 2,
         "waiting": 1,
         "gpus": 5,
@@ -124,17 +128,29 @@ def test_a_result_that_cannot_be_placed_keeps_its_row() -> None:
     assert list(made.placed.columns) == list(PLACED)
 
 
-def test_reasons_are_told_once() -> None:
-    same = "is about jobs, and the instance has none"
-    assert by_reason({"a": f"A {same}", "b": f"B's way {same}", "c": "else"}) == {same: ["a", "b"], "else": ["c"]}
+def test_policies_with_the_same_reason_are_listed_together() -> None:
+    """The reason of a missing kind does not name the policy."""
+    inst = instances.load("oef/eq1")
+    refused = compare(inst, {"fifo": gavel.fifo(), "allox": make_policy("allox")}).refused
+    assert len(set(refused.values())) == 1
+    assert by_reason({**refused, "c": "else"}) == {refused["fifo"]: ["fifo", "allox"], "else": ["c"]}
+
+
+def test_missing_kinds_have_a_reason_without_the_policy() -> None:
+    with pytest.raises(MissingEntities) as problem:
+        hetopt.solve(gavel.fifo(), instances.load("oef/eq1"))
+    assert reason_of(problem.value) == problem.value.problem != str(problem.value)
+    assert str(problem.value).endswith(problem.value.problem)
+    copy = pickle.loads(pickle.dumps(problem.value))
+    assert (str(copy), copy.problem) == (str(problem.value), problem.value.problem)
 
 
 def test_numbers_of_tables() -> None:
-    assert [spell(v) for v in (np.inf, np.nan, -VISIBLE / 10, 99.9994, 100.04)] == [
+    assert [format_decimals(v) for v in (np.inf, np.nan, -VISIBLE / 10, 99.9994, 100.04)] == [
         "∞",
         "-",
         "0.000",
         "99.999",
         "100.0",
     ]
-    assert spell_placed("running", 12.0) == "12"
+    assert format_decimals(12.0, whole=PLACED["running"].whole) == "12"

@@ -21,7 +21,7 @@ from hetopt.data.cluster import Cluster
 from hetopt.data.entities import Entities, Kind, check_kind, job_entities, tenant_entities
 from hetopt.data.instance_data import STATE_FIELDS, InstanceData, tenant_entity_names
 from hetopt.data.workload import Job, Tenant, check_scale, slowest_of_rows
-from hetopt.errors import InvalidInstance
+from hetopt.errors import InvalidInstance, MissingEntities
 
 
 @dataclass(frozen=True)
@@ -403,8 +403,8 @@ def present_entities(instance: Instance, kind: Kind | None, policy: str, *, mixe
     """
     if kind is not None and not (instance.tenants if kind == "tenants" else instance.jobs):
         other = "jobs" if kind == "tenants" else "tenants"
-        raise InvalidInstance(
-            f"{policy} is about {kind}, and the instance has none; add {kind}, or take a policy that is about {other}"
+        raise MissingEntities(
+            f"is about {kind}, and the instance has none; add {kind}, or take a policy that is about {other}", policy
         )
     entities = instance.entities(kind)
     if entities.kind == "jobs":

@@ -21,6 +21,7 @@ from hetopt.metrics.usage import cru, gru, utilisation
 from hetopt.simulation.log import Log
 from hetopt.tolerances import EQUAL
 
+
 def summary(log: Log, instance: Instance) -> pd.Series[float]:
     """The numbers of :data:`~hetopt.metrics.definitions.METRICS` for one simulation.
 

@@ -55,9 +55,7 @@ def hold_out(predictors: Mapping[str, Predictor], jobs: Sequence[Job], trained: 
     jobs = members(jobs, Job, "jobs")
     first = int(at_least(trained, "trained", 0.0, InvalidOption) * len(jobs))
     if not 0 < first < len(jobs):
-        raise InvalidOption(
-            f"trained is {trained!r}, so {first} of {len(jobs)} are for training; both parts need jobs"
-        )
+        raise InvalidOption(f"trained is {trained!r}, so {first} of {len(jobs)} are for training; both parts need jobs")
     predicted = {}
     for name, predictor in predictors.items():
         learner = predictor.learner()

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from hetopt.prediction.accuracy import relative_errors, share_within, vector_of
 from hetopt.presentation.allocation_pictures import COLOURS
-from hetopt.presentation.fonts import label, lettering
+from hetopt.presentation.fonts import font_settings, label
 
 LINES = ("-", "--", ":", "-.")
 """Styles in turn, so that coinciding lines stay visible."""
@@ -29,7 +29,7 @@ def draw_errors(predicted: Mapping[str, ArrayLike], actual: ArrayLike, title: st
     """
     work = vector_of(actual, "actual")
     grid = np.linspace(0.0, 1.0, 201)
-    with lettering((title, *predicted)):
+    with font_settings((title, *predicted)):
         figure = Figure(figsize=(7.0, 4.2), layout="constrained")
         axes = figure.subplots()
         for i, (name, values) in enumerate(predicted.items()):
@@ -63,7 +63,7 @@ def draw_decision_times(table: pd.DataFrame, title: str = "", size: str = "jobs"
     Figure
         :func:`~hetopt.presentation.allocation_pictures.save_figure` writes it to a file.
     """
-    with lettering((title, size, *map(str, table.columns))):
+    with font_settings((title, size, *map(str, table.columns))):
         figure = Figure(figsize=(7.0, 4.2), layout="constrained")
         axes = figure.subplots()
         for i, name in enumerate(table.columns):

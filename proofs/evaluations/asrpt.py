@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from math import ceil, sqrt
 
-from hetopt.experiments.experiment import Contestant, Experiment
+from hetopt.experiments.experiment import Experiment, SystemVariant
 from hetopt.proofs.evaluations.asrpt_findings import (
     BASELINES,
     FOREST,
@@ -48,12 +48,12 @@ FIGS_7_TO_9 = 75_000
 TESTBED_JOBS, TESTBED_SETS = 75, 3
 
 
-def _asrpt(label: str, predictor: str, delay: float = 1.0) -> Contestant:
-    return Contestant("asrpt", {"predictor": predictor, "delay": delay}, label=label)
+def _asrpt(label: str, predictor: str, delay: float = 1.0) -> SystemVariant:
+    return SystemVariant("asrpt", {"predictor": predictor, "delay": delay}, label=label)
 
 
-def _baselines() -> tuple[Contestant, ...]:
-    return tuple(Contestant(name, {"predictor": "forest"}, label=name) for name in BASELINES)
+def _baselines() -> tuple[SystemVariant, ...]:
+    return tuple(SystemVariant(name, {"predictor": "forest"}, label=name) for name in BASELINES)
 
 
 def parts(scale: Scale) -> tuple[Part, ...]:

@@ -7,10 +7,10 @@ from math import inf, nan
 
 import pandas as pd
 
-from hetopt.experiments.folder import instance_of
-from hetopt.experiments.paper_claims import TIMES
-from hetopt.experiments.store import Run, Store
-from hetopt.experiments.workload import workload_of
+from hetopt.experiments.published_results import TIMES
+from hetopt.experiments.run_folder import instance_of
+from hetopt.experiments.run_store import RunStore, StoredRun
+from hetopt.experiments.trace_workload import workload_of
 from hetopt.models.asrpt.virtual_machine import VirtualMachine
 from hetopt.prediction.accuracy import errors
 from hetopt.proofs.evaluations.evaluation import Finding, Stores
@@ -49,13 +49,13 @@ def findings(stores: Stores) -> list[Finding]:
     return found
 
 
-def totals(store: Store, above: str, below: str) -> pd.Series[float]:
+def totals(store: RunStore, above: str, below: str) -> pd.Series[float]:
     """Total completion time of one system over that of another; index ``(workload, seed)``."""
     return ratios(values(store, "total_flow", above), values(store, "total_flow", below))
 
 
 def _against_each(
-    store: Store, key: str, place: str, least: float, most: float, names: Sequence[str]
+    store: RunStore, key: str, place: str, least: float, most: float, names: Sequence[str]
 ) -> Iterator[Finding]:
     """A-SRPT over each baseline, on workloads of these names."""
     for baseline in BASELINES:
@@ -68,7 +68,7 @@ def _against_each(
             yield Finding(key, place, what, printed, 1 - most, ours.tolist(), f"{baseline}: {told}", 1 - least)
 
 
-def _sizes(store: Store) -> Iterator[Finding]:
+def _sizes(store: RunStore) -> Iterator[Finding]:
     yield from _against_each(store, "ASRPT-017", f"{V_B}, Fig. 6", 0.31, 0.91, [f"jobs-{n}" for n in SIZES])
     every = {name: values(store, "total_flow", name) for name in BASELINES}
     others = pd.concat([own for name, own in every.items() if name != SPJF], axis=1).max(axis=1)
@@ -83,7 +83,7 @@ def _sizes(store: Store) -> Iterator[Finding]:
     yield Finding("ASRPT-019", V_B, "Share of jobs on one GPU", "over 0.7", 0.7, alone)
 
 
-def queue_part(run: Run) -> float:
+def queue_part(run: StoredRun) -> float:
     """Of the time that A-SRPT's jobs wait, the part after their completion on the virtual machine; NaN without any."""
     workload, seed, jobs = _workload(run.data["settings"]["workload"]), run.key.seed, run.table("jobs")
     instance, least = workload.instance(seed), drawn(workload.trace, seed).networks.of
@@ -107,12 +107,12 @@ def _until(machine: VirtualMachine, time: float) -> dict[str, float]:
     return done
 
 
-def _shares(store: Store) -> Iterator[Finding]:
+def _shares(store: RunStore) -> Iterator[Finding]:
     names = [f"single-{100 * p:g}" for p in SHARES]
     yield from _against_each(store, "ASRPT-018", f"{V_B}, Fig. 7", 0.16, 0.57, names)
 
 
-def _cards(store: Store) -> Iterator[Finding]:
+def _cards(store: RunStore) -> Iterator[Finding]:
     place, each = f"{V_B}, Fig. 8", _each(store)
     fast = _on("nic-50", each)[DURATION].dropna()
     what = "Total JCT at 50 Gbit/s: asrpt / asrpt-wcs-duration"
@@ -124,7 +124,7 @@ def _cards(store: Store) -> Iterator[Finding]:
         yield Finding("ASRPT-020", place, what, printed, claimed, ours.tolist())
 
 
-def _rates(store: Store) -> Iterator[Finding]:
+def _rates(store: RunStore) -> Iterator[Finding]:
     """The comparison of Fig. 6 where jobs come more slowly."""
     each = _each(store)
     rows = pd.DataFrame([(run.key.workload, busy_part(run)) for run in ran(store, FOREST)], columns=["on", "part"])
@@ -138,7 +138,7 @@ def _rates(store: Store) -> Iterator[Finding]:
             yield Finding("ASRPT-017", f"{V_B}, Fig. 6", what, "", nan, column.tolist(), note)
 
 
-def busy_part(run: Run) -> float:
+def busy_part(run: StoredRun) -> float:
     """Part of all GPUs that trained from the first arrival to the last."""
     rounds, arrivals = run.table("rounds"), run.table("jobs")["arrival"]
     during = rounds[rounds["end"] <= arrivals.max()]
@@ -146,7 +146,7 @@ def busy_part(run: Run) -> float:
     return float(during["trained"].sum()) / (seconds * float(run.data["capacity"])) if seconds > 0 else nan
 
 
-def _testbed(store: Store) -> Iterator[Finding]:
+def _testbed(store: RunStore) -> Iterator[Finding]:
     place = f"{V_A}, Fig. 5"
     ours = totals(store, FOREST, PERFECT)
     yield Finding("ASRPT-012", place, "Total JCT: asrpt / asrpt-perfect", f"1.07{TIMES}", 1.07, ours.tolist())
@@ -157,7 +157,7 @@ def _testbed(store: Store) -> Iterator[Finding]:
         yield Finding("ASRPT-013", place, f"Makespan: asrpt / {name}", "longer", nan, longer.tolist())
 
 
-def _each(store: Store) -> pd.DataFrame:
+def _each(store: RunStore) -> pd.DataFrame:
     """A-SRPT over each baseline; index ``(workload, seed)``."""
     return pd.DataFrame({name: totals(store, FOREST, name) for name in BASELINES})
 
@@ -169,7 +169,7 @@ def _on(workload: str, table: pd.DataFrame) -> pd.DataFrame:
     return table[table.index.get_level_values("workload") == workload].droplevel("workload")
 
 
-def _predictors(store: Store) -> Iterator[Finding]:
+def _predictors(store: RunStore) -> Iterator[Finding]:
     names = {FOREST: "forest", **OTHER_PREDICTORS}
     tables = []
     for run in ran(store, FOREST):
@@ -191,7 +191,7 @@ def _predictors(store: Store) -> Iterator[Finding]:
         yield Finding("ASRPT-022", f"{V_B}, Fig. 9", what, printed, claimed, ours)
 
 
-def _lengths(wrong: Store, right: Store) -> Iterator[Finding]:
+def _lengths(wrong: RunStore, right: RunStore) -> Iterator[Finding]:
     """What errors of a known size cost; the paper bounds it in Theorem 1 and measures none."""
     truth = values(right, "total_flow", PERFECT).groupby(level="seed").mean()
     for part in LENGTHS:

@@ -24,8 +24,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hetopt.experiments.environment_settings import WorldSettings
-from hetopt.experiments.experiment import Contestant, Experiment
-from hetopt.experiments.workload import Workload
+from hetopt.experiments.experiment import Experiment, SystemVariant
+from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.proofs.evaluations.evaluation import Evaluation, Finding, Part, Scale, times
 from hetopt.proofs.evaluations.fft_findings import FIRST_FREE, GAVEL, PAL, SKEW, TIRESIAS, findings
 
@@ -36,12 +36,12 @@ PROFILED = WorldSettings(transfer=False, spread=True, spread_otherwise=WORLD.spr
 """Nothing but profiling makes jobs lose time, so that what they lose is what it costs."""
 
 SETTINGS = {"round_seconds": ROUND, "restart_seconds": WORLD.restart_seconds}
-FFT = Contestant("fft", SETTINGS, label="fft")
-GAVEL_SJF = Contestant(GAVEL, round_seconds=ROUND)
-SRSTF = Contestant("tiresias", {"per_type": "least-service", "order": "remaining"})
-OTHERS = (GAVEL_SJF, Contestant(PAL), Contestant(TIRESIAS), SRSTF)
+FFT = SystemVariant("fft", SETTINGS, label="fft")
+GAVEL_SJF = SystemVariant(GAVEL, round_seconds=ROUND)
+SRSTF = SystemVariant("tiresias", {"per_type": "least-service", "order": "remaining"})
+OTHERS = (GAVEL_SJF, SystemVariant(PAL), SystemVariant(TIRESIAS), SRSTF)
 PLACED = tuple(
-    Contestant("fft", {**SETTINGS, "placer": placer}, label=placer) for placer in ("hierarchical", SKEW, FIRST_FREE)
+    SystemVariant("fft", {**SETTINGS, "placer": placer}, label=placer) for placer in ("hierarchical", SKEW, FIRST_FREE)
 )
 LARGE = ("FFT-041", "FFT-042", "FFT-043")
 
@@ -49,17 +49,19 @@ LARGE = ("FFT-041", "FFT-042", "FFT-043")
 def parts(scale: Scale) -> tuple[Part, ...]:
     """The experiments of section 6."""
     seeds = scale.all_seeds
-    one, two = (Workload(f"fft-trace-{i}", "lab36", scale.count(800), tenants=None) for i in (1, 2))
-    many = tuple(Workload(f"fft-trace-{i}", "lab108", scale.count(20_000), tenants=None) for i in range(3, 10))
+    one, two = (TraceWorkload(f"fft-trace-{i}", "lab36", scale.count(800), tenants=None) for i in (1, 2))
+    many = tuple(TraceWorkload(f"fft-trace-{i}", "lab108", scale.count(20_000), tenants=None) for i in range(3, 10))
     on_a10 = replace(two, cluster="lab36/a10")
     contended = tuple(workload for workload in many if workload.trace in ("fft-trace-6", "fft-trace-7"))
     wrong = replace(WORLD, work_error=0.3)
 
-    def of(workloads: tuple[Workload, ...], who: tuple[Contestant, ...], world: WorldSettings = WORLD) -> Experiment:
+    def of(
+        workloads: tuple[TraceWorkload, ...], who: tuple[SystemVariant, ...], world: WorldSettings = WORLD
+    ) -> Experiment:
         return Experiment(workloads, who, seeds, world)
 
     return (
-        Part("testbed-1", "sections 6.2.1 to 6.2.3, Trace 1", of((one,), (FFT, *OTHERS, Contestant("allox")))),
+        Part("testbed-1", "sections 6.2.1 to 6.2.3, Trace 1", of((one,), (FFT, *OTHERS, SystemVariant("allox")))),
         Part("testbed-2", "section 6.2.1, Trace 2", of((two,), (FFT, *OTHERS))),
         Part("disks", "Fig. 10(c), datasets on the servers' disks", of((one,), (FFT, GAVEL_SJF), DISKS), False),
         Part("disks-ahead", "Fig. 10(c), evicted ahead", of((one,), (FFT,), replace(DISKS, proactive=True)), False),

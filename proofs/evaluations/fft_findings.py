@@ -7,8 +7,8 @@ from math import nan
 
 import pandas as pd
 
-from hetopt.experiments.folder import instance_of
-from hetopt.experiments.store import Store
+from hetopt.experiments.run_folder import instance_of
+from hetopt.experiments.run_store import RunStore
 from hetopt.metrics.finish_time import finish_time_fairness
 from hetopt.proofs.evaluations.evaluation import Finding, Stores, times
 from hetopt.proofs.evaluations.measures import paces, ran, ratios, restart_seconds, values
@@ -60,7 +60,7 @@ def _placement(stores: Stores) -> Iterator[Finding]:
         yield Finding(f"FFT-038{letter}", "section 6.2.4", what, f"{100 * loss:g} %", loss, lost.tolist())
 
 
-def profiled_part(store: Store) -> list[float]:
+def profiled_part(store: RunStore) -> list[float]:
     """Seconds of profiling runs and of the pauses for them, over seconds of training, of each run of FFT.
 
     In a world in which jobs lose time by nothing else.
@@ -129,6 +129,6 @@ def _distributions(stores: Stores) -> Iterator[Finding]:
     yield Finding("FFT-048b", place, what, "a few short jobs", nan, better)
 
 
-def _fairness(store: Store, system: str) -> list[pd.Series[float]]:
+def _fairness(store: RunStore, system: str) -> list[pd.Series[float]]:
     """Of each run, the finish-time fairness of its jobs."""
     return [finish_time_fairness(run.log, instance_of(run))["rho"] for run in ran(store, system)]

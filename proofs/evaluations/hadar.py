@@ -22,9 +22,9 @@ from dataclasses import replace
 from math import nan
 
 from hetopt.experiments.environment_settings import WorldSettings
-from hetopt.experiments.experiment import Contestant, Experiment
-from hetopt.experiments.paper_claims import AWS, LAB
-from hetopt.experiments.workload import Workload
+from hetopt.experiments.experiment import Experiment, SystemVariant
+from hetopt.experiments.published_results import AWS, LAB
+from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.proofs.evaluations.evaluation import Evaluation, Finding, Part, Scale
 from hetopt.proofs.evaluations.hadar_findings import EXAMPLE, LATENCIES, SLOTS, UTILITY, findings
 from hetopt.proofs.evaluations.hadar_trace import HadarTrace
@@ -37,18 +37,18 @@ SECOND = 1_000_000
 """Microseconds."""
 
 SIMULATED = (
-    Contestant("hadar", {"round_seconds": ROUND}, label="hadar"),
-    Contestant("hadar", {"round_seconds": ROUND, "utility": UTILITY}, label=EXAMPLE),
-    Contestant("gavel", {"round_seconds": ROUND}, label="gavel"),
-    Contestant("tiresias", {"round_seconds": ROUND}, label="tiresias"),
-    Contestant("yarn-cs"),
+    SystemVariant("hadar", {"round_seconds": ROUND}, label="hadar"),
+    SystemVariant("hadar", {"round_seconds": ROUND, "utility": UTILITY}, label=EXAMPLE),
+    SystemVariant("gavel", {"round_seconds": ROUND}, label="gavel"),
+    SystemVariant("tiresias", {"round_seconds": ROUND}, label="tiresias"),
+    SystemVariant("yarn-cs"),
 )
 COMPARED = (min(SLOTS), max(SLOTS))
 
 
 def parts(scale: Scale) -> tuple[Part, ...]:
     """The experiments of sections IV and VI."""
-    mixes = tuple(Workload(name) for name in (*AWS, *LAB))
+    mixes = tuple(TraceWorkload(name) for name in (*AWS, *LAB))
     trace = Experiment((HadarTrace(),), SIMULATED, scale.all_seeds, WORLD)
     return (
         Part("trace", "Figs. 3 and 4: 480 jobs on 60 GPUs", trace, compared=("HADAR-017", "HADAR-018")),
@@ -78,8 +78,8 @@ def parts(scale: Scale) -> tuple[Part, ...]:
     )
 
 
-def _with_slot(name: str, slot: int) -> Contestant:
-    return Contestant(name, {"round_seconds": float(slot)}, label=name)
+def _with_slot(name: str, slot: int) -> SystemVariant:
+    return SystemVariant(name, {"round_seconds": float(slot)}, label=name)
 
 
 _ORDER = (

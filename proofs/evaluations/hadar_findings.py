@@ -7,8 +7,8 @@ from math import nan
 
 import pandas as pd
 
-from hetopt.experiments.paper_claims import AWS, LAB, MIXES
-from hetopt.experiments.store import Store
+from hetopt.experiments.published_results import AWS, LAB, MIXES
+from hetopt.experiments.run_store import RunStore
 from hetopt.proofs.evaluations.evaluation import Finding, Stores
 from hetopt.proofs.evaluations.measures import ran, ratios, values
 
@@ -55,7 +55,7 @@ def findings(stores: Stores) -> list[Finding]:
     return found
 
 
-def _hours(store: Store) -> Iterator[Finding]:
+def _hours(store: RunStore) -> Iterator[Finding]:
     for key, system, claimed in (("015", "hadar", 40.0), ("015", EXAMPLE, 40.0), ("016", "yarn-cs", 68.0)):
         ours = values(store, "makespan", system) / HOUR
         yield Finding(
@@ -63,7 +63,7 @@ def _hours(store: Store) -> Iterator[Finding]:
         )
 
 
-def held_part(store: Store, system: str) -> pd.Series[float]:
+def held_part(store: RunStore, system: str) -> pd.Series[float]:
     """Part of the time on GPUs in which jobs train, by the GPU-seconds of all; index ``(workload, seed)``."""
     found = {}
     for run in ran(store, system):
@@ -72,7 +72,7 @@ def held_part(store: Store, system: str) -> pd.Series[float]:
     return pd.Series(found, dtype=float)
 
 
-def _utilisation(store: Store) -> Iterator[Finding]:
+def _utilisation(store: RunStore) -> Iterator[Finding]:
     pairs = (
         ("hadar", "yarn-cs", "similar", 1.0),
         (EXAMPLE, "yarn-cs", "similar", 1.0),
@@ -87,14 +87,14 @@ def _utilisation(store: Store) -> Iterator[Finding]:
             yield Finding("HADAR-019", "section IV-C, Fig. 3", f"{what}: {above} / {below}", printed, claimed, ours)
 
 
-def _changes(store: Store) -> Iterator[Finding]:
+def _changes(store: RunStore) -> Iterator[Finding]:
     for metric, what in (("changed", "in which allocations change"), ("altered", "that move or stop a running job")):
         for system in ("hadar", EXAMPLE):
             ours = values(store, metric, system).tolist()
             yield Finding("HADAR-021", IV, f"Share of rounds {what}, {system}", "30 %", 0.3, ours)
 
 
-def _extremes(store: Store, slot: int) -> Iterator[Finding]:
+def _extremes(store: RunStore, slot: int) -> Iterator[Finding]:
     """Longest and shortest completion time of M-5 on AWS."""
     for system, most, least in (("hadar", 2918.0, 1210.0), ("gavel", 3159.0, 1283.0)):
         jct = [run.table("jobs")["jct"] for run in ran(store, system) if run.key.workload == "hadar/m5"]
@@ -106,14 +106,14 @@ def _extremes(store: Store, slot: int) -> Iterator[Finding]:
             yield Finding("HADAR-038", f"{VI}, Fig. 10(a)", told, f"{claimed:g} s", claimed, ours)
 
 
-def best_slots(slots: Mapping[int, Store], system: str) -> pd.Series[int]:
+def best_slots(slots: Mapping[int, RunStore], system: str) -> pd.Series[int]:
     """Workload -> the slot with the highest CRU, the shortest of several."""
     table = pd.DataFrame({slot: values(slots[slot], "cru", system) for slot in sorted(slots)})
     best: pd.Series[int] = table.groupby(level="workload").mean().idxmax(axis=1)
     return best
 
 
-def _slots(slots: Mapping[int, Store]) -> Iterator[Finding]:
+def _slots(slots: Mapping[int, RunStore]) -> Iterator[Finding]:
     for (system, cluster), wanted in BEST.items():
         best = best_slots(slots, system)
         names = {mix: name for mix, name in zip(MIXES, CLUSTERS[cluster], strict=True) if name in best.index}
@@ -126,7 +126,7 @@ def _slots(slots: Mapping[int, Store]) -> Iterator[Finding]:
         yield Finding("HADAR-043", place, what, f"all {len(MIXES)}", float(len(MIXES)), [float(alike)], note)
 
 
-def _latency(without: Store, late: Mapping[int, Store]) -> Iterator[Finding]:
+def _latency(without: RunStore, late: Mapping[int, RunStore]) -> Iterator[Finding]:
     for latency, store in late.items():
         for metric, what, claimed in zip(("jct_mean", "makespan"), ("JCT", "TTD"), RISES[latency], strict=True):
             rise = ratios(values(store, metric, "hadare"), values(without, metric, "hadare")) - 1

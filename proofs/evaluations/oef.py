@@ -24,8 +24,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hetopt.experiments.environment_settings import WorldSettings
-from hetopt.experiments.experiment import Contestant, Experiment
-from hetopt.experiments.workload import Workload
+from hetopt.experiments.experiment import Experiment, SystemVariant
+from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.proofs.evaluations.evaluation import Evaluation, Finding, Part, Scale
 from hetopt.proofs.evaluations.oef_findings import (
     BADLY_PLACED,
@@ -42,24 +42,24 @@ HOUR = 3600.0
 CLUSTER = "oef/cluster"
 WORLD = WorldSettings(spread=True)
 FIRST_FREE = {"placer": "first-free", "mix": True}
-OEF = tuple(Contestant(name, {"mix": True}, label=name) for name in (COOPERATIVE, NONCOOPERATIVE))
-BASELINES = tuple(Contestant(name, FIRST_FREE, label=name) for name in ("gavel-tenants", "gandiva-fair"))
+OEF = tuple(SystemVariant(name, {"mix": True}, label=name) for name in (COOPERATIVE, NONCOOPERATIVE))
+BASELINES = tuple(SystemVariant(name, FIRST_FREE, label=name) for name in ("gavel-tenants", "gandiva-fair"))
 TWENTY_JOBS = 20 * 12
 
 
 def parts(scale: Scale) -> tuple[Part, ...]:
     """The experiments of section 6."""
     seeds = scale.all_seeds
-    four = Workload("oef-four-users", CLUSTER, len(USERS) * JOBS_EACH, tenants="users")
+    four = TraceWorkload("oef-four-users", CLUSTER, len(USERS) * JOBS_EACH, tenants="users")
     staying = replace(four, settings={"quits": False})
     second = replace(four, count=(len(USERS) + 1) * JOBS_EACH, settings={"quits": False, "second_type": True})
-    twenty = Workload("oef-twenty-tenants", CLUSTER, TWENTY_JOBS, tenants="users")
-    fifty = Workload("oef-fifty-tenants", CLUSTER, scale.count(JOBS_OF_FIFTY), tenants="users")
-    equal = tuple(Contestant(name) for name in (NONCOOPERATIVE,))
-    shared = tuple(Contestant(name) for name in (COOPERATIVE, EQUAL))
+    twenty = TraceWorkload("oef-twenty-tenants", CLUSTER, TWENTY_JOBS, tenants="users")
+    fifty = TraceWorkload("oef-fifty-tenants", CLUSTER, scale.count(JOBS_OF_FIFTY), tenants="users")
+    equal = tuple(SystemVariant(name) for name in (NONCOOPERATIVE,))
+    shared = tuple(SystemVariant(name) for name in (COOPERATIVE, EQUAL))
     hours = max(HOUR, 8 * HOUR * scale.jobs)
 
-    def of(workload: Workload, who: tuple[Contestant, ...], until: float | None, **world: object) -> Experiment:
+    def of(workload: TraceWorkload, who: tuple[SystemVariant, ...], until: float | None, **world: object) -> Experiment:
         one = (0,) if workload.trace == four.trace else seeds  # nothing is drawn for the four users
         return Experiment((workload,), who, one, replace(WORLD, **world), until)  # type: ignore[arg-type]
 
@@ -67,8 +67,8 @@ def parts(scale: Scale) -> tuple[Part, ...]:
         Part(name, f"Fig. 4(b), User-1 overstates by {lie:.0%}", of(four, equal, 2 * MINUTE_40, liar="User-1", lie=lie))
         for name, lie in LIES.items()
     ]
-    badly = (Contestant(COOPERATIVE, FIRST_FREE, label=BADLY_PLACED),)
-    held = Contestant("gavel-tenants", {**FIRST_FREE, "tenant_gpus": 1.0}, label=ONE_GPU)
+    badly = (SystemVariant(COOPERATIVE, FIRST_FREE, label=BADLY_PLACED),)
+    held = SystemVariant("gavel-tenants", {**FIRST_FREE, "tenant_gpus": 1.0}, label=ONE_GPU)
     return (
         Part("four-users", "Fig. 4(a), equal throughput, User-4 quits", of(four, equal, 2 * MINUTE_40), False),
         *(replace(part, compared=False) for part in lies),

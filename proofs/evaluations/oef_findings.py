@@ -15,8 +15,8 @@ import pandas as pd
 import hetopt
 from hetopt.data.entities import Floats
 from hetopt.data.instance import Instance
-from hetopt.experiments.folder import instance_of
-from hetopt.experiments.store import Store
+from hetopt.experiments.run_folder import instance_of
+from hetopt.experiments.run_store import RunStore
 from hetopt.models import oef
 from hetopt.proofs.evaluations.evaluation import Finding, Stores, times
 from hetopt.proofs.evaluations.measures import ran, ratios, values
@@ -57,7 +57,7 @@ def findings(stores: Stores) -> list[Finding]:
     ]
 
 
-def throughputs(store: Store, system: str, span: tuple[float, float]) -> pd.Series[float]:
+def throughputs(store: RunStore, system: str, span: tuple[float, float]) -> pd.Series[float]:
     """Mean normalised throughput of each tenant from one second to another, in the first run of a system."""
     return next(ran(store, system)).log.mean_throughput(*span)
 
@@ -108,7 +108,7 @@ def largest_loss(instance: Instance, liar: str) -> float:
     return 1 - min(total(Beliefs(lies={liar: lie}).of(instance)) for lie in ANY_LIES) / total(instance)
 
 
-def promised(store: Store, system: str) -> pd.Series[float]:
+def promised(store: RunStore, system: str) -> pd.Series[float]:
     """Mean over all decisions of what the allocations promise each tenant, in the first run of a system."""
     return next(ran(store, system)).log.estimated.mean()
 
@@ -163,7 +163,7 @@ def _placement(stores: Stores) -> Iterator[Finding]:
         yield Finding("OEF-032", "section 6.2.2", what, times(1.24), 1.24, found.tolist())
 
 
-def most_of_any(store: Store) -> pd.Series[float]:
+def most_of_any(store: RunStore) -> pd.Series[float]:
     """The largest total rate of any allocation, fair or not, on the workload of each run of Gavel."""
     found = {}
     for run in ran(store, GAVEL):

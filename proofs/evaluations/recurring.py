@@ -17,7 +17,7 @@ from hetopt.data.instance import Instance
 from hetopt.data.workload import Job
 from hetopt.decisions.system import System
 from hetopt.errors import InvalidOption
-from hetopt.experiments.workload import MADE_BY, cluster_of
+from hetopt.experiments.trace_workload import MADE_BY, cluster_of
 from hetopt.models.asrpt import networks
 from hetopt.models.asrpt.policies import NonPreemptivePolicy
 from hetopt.models.asrpt.workload import Networks
@@ -238,7 +238,7 @@ class Recurring:
             servers = tuple(replace(server, nic_bytes_per_s=card) for server in servers)
         return replace(given, servers=servers)
 
-    def prepared(self, system: System, seed: int) -> System:
+    def prepare(self, system: System, seed: int) -> System:
         """The system, its predictor knowing the past; the truth (A-SRPT-Perfect) stays the truth."""
         policy = system.policy
         if not isinstance(policy, NonPreemptivePolicy) or (isinstance(policy.predictor, Perfect) and not self.wrong):
@@ -257,7 +257,7 @@ class Recurring:
         factor = 1 + self.wrong * np.random.default_rng([seed, 1]).uniform(-1.0, 1.0, len(jobs))
         return Foretold(FrozenDict((job.name, job.work * f) for job, f in zip(jobs, factor.tolist(), strict=True)))
 
-    def said(self) -> dict[str, Any]:
+    def as_settings(self) -> dict[str, Any]:
         """Its settings as JSON can hold them."""
         return {MADE_BY: f"{__name__}:{type(self).__name__}", **asdict(self)}
 

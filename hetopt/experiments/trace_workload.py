@@ -1,4 +1,4 @@
-"""What is simulated: a trace (read or generated) on a cluster, or an instance, for each seed."""
+"""Workloads of experiments: a trace (read or generated) on a cluster, or an instance, for each seed."""
 
 from __future__ import annotations
 
@@ -24,68 +24,68 @@ from hetopt.traces.kinds import read_trace
 from hetopt.traces.offered_load import scale_to_load
 from hetopt.traces.paper_models import CATALOGUES, find_catalogue
 
-JOBS = 480
-"""Jobs that a generator makes where nobody says how many."""
+DEFAULT_JOBS = 480
+"""Default number of generated jobs."""
 
 UnknownModels: TypeAlias = Literal["refuse", "draw"]
 
 MADE_BY = "made_by"
-"""Key of the settings of a workload of another class than :class:`Workload`: ``module:Name`` of its class."""
+"""Key in the settings of a workload of another class than :class:`TraceWorkload`: its ``module:Name``."""
 
 
-class AnyWorkload(Protocol):
-    """What an experiment needs of a workload: frozen settings, which can be sent to other processes."""
+class ExperimentWorkload(Protocol):
+    """The interface of workloads: frozen settings, which can be sent to other processes."""
 
     @property
     def name(self) -> str:
-        """How folders and tables call it."""
+        """Its name in folders and tables."""
         ...
 
     @property
     def cluster(self) -> str | None:
-        """What its cluster is called; None where that is said elsewhere."""
+        """Name of its cluster; None if it is part of the workload."""
         ...
 
     def instance(self, seed: int = 0) -> Instance:
         """The instance for that seed."""
         ...
 
-    def prepared(self, system: System, seed: int) -> System:
-        """The system as it comes to that instance: with what it may have learnt from jobs that went before."""
+    def prepare(self, system: System, seed: int) -> System:
+        """The system with what it has learnt from earlier jobs."""
         ...
 
-    def said(self) -> dict[str, Any]:
-        """Its settings as JSON can hold them, by the names of its class; with :data:`MADE_BY` where that is another."""
+    def as_settings(self) -> dict[str, Any]:
+        """The arguments of its class in JSON types; with :data:`MADE_BY` for other classes."""
         ...
 
 
 @dataclass(frozen=True)
-class Workload:
-    """Jobs on a cluster, made anew for each seed.
+class TraceWorkload:
+    """The jobs of a trace on a cluster, for each seed.
 
     Parameters
     ----------
     trace:
-        A generator's name (or ``module:Name`` of one), a file of a trace, an instance file, or the name of an instance
-        that hetopt brings; an instance must have jobs.
+        Name of a generator (or ``module:Name``), file of a trace, instance file, or name of an instance that hetopt
+        includes; an instance must have jobs.
     cluster:
-        Name or file of an instance, whose servers are taken; for an instance None stands for its own.
+        Name or file of an instance with the servers; None: those of the instance.
     count:
-        Jobs: so many are generated, or the first of the trace are taken; None: all, or of a generator 480.
+        Number of generated jobs, or of first jobs of the trace; None: all, or 480 of a generator.
     load:
-        Arrivals are stretched until the jobs ask for this part of all GPUs; None: as they are.
+        Arrivals are scaled to this load (:func:`~hetopt.traces.offered_load.scale_to_load`); None: unchanged.
     models:
         Name, CSV file or ``module:Name`` of a catalogue of trained models
-        (:func:`~hetopt.traces.catalogue.read_catalogue`); None: the first that knows the cluster's GPU types and,
-        where there is such a one, all models that the trace names.
+        (:func:`~hetopt.traces.catalogue.read_catalogue`); None: the first with the cluster's GPU types, preferably one
+        with all models of the trace.
     tenants, reference, too_large:
-        As of :func:`~hetopt.traces.conversion.to_instance`.
+        As for :func:`~hetopt.traces.conversion.to_instance`.
     unknown_models:
-        What becomes of jobs whose model is not in the catalogue: ``"refuse"``, or ``"draw"`` another.
+        Treatment of jobs whose model is not in the catalogue: ``"refuse"``, or ``"draw"`` another.
     kind:
-        Of the trace's file; None: it is guessed.
+        Kind of the file of the trace; None: it is detected.
     settings:
-        Of the generator or reader.
+        Settings of the generator or reader.
 
     Raises
     ------
@@ -116,7 +116,7 @@ class Workload:
 
     @property
     def name(self) -> str:
-        """How folders and tables call it."""
+        """Its name in folders and tables."""
         return Path(self.trace).name if self._is_file else self.trace
 
     @property
@@ -125,12 +125,12 @@ class Workload:
 
     @property
     def is_generated(self) -> bool:
-        """Whether a generator makes it."""
+        """Whether it is generated."""
         return self.trace in generator_names() or (":" in self.trace and not Path(self.trace).exists())
 
     @property
     def is_instance(self) -> bool:
-        """Whether it is an instance already."""
+        """Whether it is an instance."""
         path = Path(self.trace)
         return (path.suffix.lower() in PARSERS and self.kind is None) or (is_named(self.trace) and not path.exists())
 
@@ -140,10 +140,10 @@ class Workload:
         Raises
         ------
         UnknownName, UnusableFile, InvalidInstance, InvalidOption
-            There is no such trace, cluster or catalogue, or it holds something else.
+            The trace, cluster or catalogue does not exist or is invalid.
         """
         if self.is_instance and not self.is_generated:
-            return self._given()
+            return self._existing()
         if self.cluster is None:
             raise InvalidOption(f"trace {self.trace!r} needs a cluster; name one, such as lab36")
         cluster, table = cluster_of(self.cluster), self.table(seed)
@@ -155,7 +155,7 @@ class Workload:
         if rounded_up := table.attrs.get("rounded_up", 0):
             source += f", {rounded_up} with a part of a GPU rounded up"
         if self.unknown_models == "draw" and (known := drop_unknown_models(table, models)) is not table:
-            source += ", models that the catalogue does not have drawn from it"
+            source += ", models that are not in the catalogue replaced by drawn ones"
             table = known
         source += "."
         try:
@@ -168,23 +168,22 @@ class Workload:
     def table(self, seed: int = 0) -> pd.DataFrame:
         """The trace as a table, for that seed."""
         if self.is_generated:
-            made: pd.DataFrame = make_generator(self.trace, self.settings).table(self.count or JOBS, seed)
-            return made
+            return make_generator(self.trace, self.settings).table(self.count or DEFAULT_JOBS, seed)
         path = Path(self.trace)
         if not path.exists() and not path.suffix and (near := get_close_matches(self.trace, generator_names(), 3)):
             raise UnknownName(f"there is no file and no generator {self.trace!r}; did you mean {', '.join(near)}?")
         table = read_trace(self.trace, self.kind, **self.settings)
         return table if self.count is None else table.head(self.count)
 
-    def _given(self) -> Instance:
+    def _existing(self) -> Instance:
         try:
             given = named_instance(self.trace) if is_named(self.trace) else Instance.read(self.trace)
         except InvalidInstance as problem:
-            raise InvalidInstance(f"{problem}; if it is a trace, say its kind (--kind philly, say)") from None
+            raise InvalidInstance(f"{problem}; if it is a trace, give its kind (e.g. --kind philly)") from None
         if not given.jobs:
             raise InvalidInstance(f"{self.trace} has no jobs; a simulation needs some")
         if self.settings or self.load is not None or self.models is not None:
-            raise InvalidOption(f"{self.trace} is an instance, whose jobs are as they are; leave out load and models")
+            raise InvalidOption(f"{self.trace} is an instance with fixed jobs; leave out load and models")
         if self.count is not None:
             given = given.replace(jobs=given.jobs[: self.count], done={}, held={}, placed={})
         return given if self.cluster is None else given.replace(cluster=cluster_of(self.cluster))
@@ -201,30 +200,30 @@ class Workload:
             f"{have}; name one that does (a CSV file with a column of speeds for each GPU type), see docs: use a trace"
         )
 
-    def prepared(self, system: System, seed: int) -> System:
-        """The system as it is: there is nothing that it could have learnt from."""
+    def prepare(self, system: System, seed: int) -> System:
+        """The system as it is: there are no earlier jobs."""
         return system
 
-    def said(self) -> dict[str, Any]:
-        """Its settings as JSON can hold them."""
+    def as_settings(self) -> dict[str, Any]:
+        """Its arguments in JSON types."""
         return {f.name: getattr(self, f.name) for f in fields(self)} | {"settings": dict(self.settings)}
 
 
-def workload_of(said: Mapping[str, Any]) -> AnyWorkload:
-    """The workload that says this of itself (:meth:`AnyWorkload.said`).
+def workload_of(settings: Mapping[str, Any]) -> ExperimentWorkload:
+    """The workload with these settings, as :meth:`ExperimentWorkload.as_settings` returns them.
 
     Raises
     ------
     InvalidInstance
-        Its class cannot be found, or has other settings.
+        Its class does not exist, or has other arguments.
     """
-    settings = dict(said)
-    made_by = settings.pop(MADE_BY, None)
+    arguments = dict(settings)
+    made_by = arguments.pop(MADE_BY, None)
     try:
-        made = Workload if made_by is None else resolve_name(str(made_by))
-        found: AnyWorkload = made(**settings)
+        kind = TraceWorkload if made_by is None else resolve_name(str(made_by))
+        found: ExperimentWorkload = kind(**arguments)
     except (ImportError, AttributeError, ValueError, TypeError) as problem:
-        raise InvalidInstance(f"no workload can be made of the settings {settings}: {problem}") from None
+        raise InvalidInstance(f"the settings {arguments} do not describe a workload: {problem}") from None
     return found
 
 

@@ -8,10 +8,10 @@ import pytest
 
 import hetopt
 from hetopt import Instance, InvalidOption
-from hetopt.experiments.experiment import Contestant, Experiment
-from hetopt.experiments.origins import digests
-from hetopt.experiments.store import Store
-from hetopt.experiments.workload import Workload
+from hetopt.experiments.experiment import Experiment, SystemVariant
+from hetopt.experiments.input_files import file_digests
+from hetopt.experiments.run_store import RunStore
+from hetopt.experiments.trace_workload import TraceWorkload
 
 
 def test_results_are_not_mixed_with_those_of_other_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,8 +21,8 @@ def test_results_are_not_mixed_with_those_of_other_files(tmp_path: Path, monkeyp
     trace.write_text("job,arrival,duration,gpus\na,0,60,1\n", encoding="utf-8")
     Instance(hetopt.instances.load("lab36").cluster).write(cluster)
     code.write_text("from hetopt.registry import make_policy\n\nown = make_policy('srtf')\n", encoding="utf-8")
-    store = Store(tmp_path / "runs")
-    one = Experiment((Workload(str(trace), str(cluster)),), (Contestant("own_policy:own", label="own"),))
+    store = RunStore(tmp_path / "runs")
+    one = Experiment((TraceWorkload(str(trace), str(cluster)),), (SystemVariant("own_policy:own", label="own"),))
     assert len(one.run(store)) == 1
     assert one.run(store) == []
     for file, key in ((trace, "workload_files"), (cluster, "workload_files"), (code, "system_files")):
@@ -39,14 +39,14 @@ def test_a_trace_of_several_files_is_all_of_them(tmp_path: Path, monkeypatch: py
     for folder in ("log", "models"):
         (tmp_path / folder).mkdir()
     (tmp_path / "log" / "one").write_text("1")
-    said = Workload("log", "lab36").said()
-    first = digests(said)
+    said = TraceWorkload("log", "lab36").as_settings()
+    first = file_digests(said)
     assert list(first) == ["log"], "a folder that is called as who is a tenant is none of it"
     (tmp_path / "log" / "two").write_text("2")
-    assert digests(said)["log"] != first["log"]
+    assert file_digests(said)["log"] != first["log"]
     (tmp_path / "log" / "two").unlink()
-    assert digests(said) == first
-    assert digests(["hetopt.registry:make_system", "no_such:thing", "not here", "a\0b"]).keys() == {
+    assert file_digests(said) == first
+    assert file_digests(["hetopt.registry:make_system", "no_such:thing", "not here", "a\0b"]).keys() == {
         "hetopt.registry:make_system"
     }
 
@@ -67,12 +67,12 @@ def test_code_in_several_files_is_all_of_them(tmp_path: Path, monkeypatch: pytes
     }
     for file, text in files.items():
         file.write_text(text, encoding="utf-8")
-    first = digests(["own_models.main:Policy"])
+    first = file_digests(["own_models.main:Policy"])
     assert len(first) == 1
     for file, text in files.items():
         file.write_text(text + "\n# changed", encoding="utf-8")
-        assert (digests(["own_models.main:Policy"]) != first) == (file.name != "own_other.py")
+        assert (file_digests(["own_models.main:Policy"]) != first) == (file.name != "own_other.py")
         file.write_text(text, encoding="utf-8")
-        assert digests(["own_models.main:Policy"]) == first
+        assert file_digests(["own_models.main:Policy"]) == first
     (tmp_path / "own_helper.py").write_text("no Python", encoding="utf-8")
-    assert digests(["own_models.main:Policy"]) == {}
+    assert file_digests(["own_models.main:Policy"]) == {}

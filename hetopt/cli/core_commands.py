@@ -1,4 +1,4 @@
-"""All commands of ``hetopt``, its own defined here: solve, audit, export and look at instances from the shell."""
+"""The commands on one instance (solve, audit, place, export, show, …) and the commands of other packages."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import typer
 
 from hetopt.cli.app import new_app
 from hetopt.cli.arguments import (
-    about,
     check_place,
+    error_context,
     load,
+    load_at,
     named_mapper,
     named_policy,
     named_program,
-    present,
     solver_options,
 )
 from hetopt.data.instance import Instance
@@ -42,9 +42,7 @@ app = new_app()
 
 File = Annotated[
     str,
-    typer.Argument(
-        help="An instance file (.yaml, .json), a folder of CSV files, or the name of one that hetopt brings."
-    ),
+    typer.Argument(help="An instance file (.yaml, .json), a folder of CSV files, or the name of an included instance."),
 ]
 PolicyName = Annotated[str, typer.Option("--policy", "-p", help="A name that `hetopt policies` lists, or module:Name.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="A setting of the policy, key=value; repeatable.")]
@@ -56,10 +54,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tabl
 
 
 def _run(policy: Formulation | Policy, instance: Instance, options: Options, name: str) -> Allocation | Plan:
-    """What the policy decides; errors say of which file."""
+    """The decision of the policy; errors name the file."""
     if options != Options() and not isinstance(policy, Formulation):
         raise InvalidOption("this policy is a procedure, not a program for a solver; leave out --solver, --exact …")
-    with about(name, instance):
+    with error_context(name, instance):
         return solve(policy, instance, options) if isinstance(policy, Formulation) else solve(policy, instance)
 
 
@@ -83,7 +81,7 @@ def solve_command(
         check_picture_path(plot)
         check_writable(plot)
     options = solver_options(solver, time_limit, gap, exact)
-    chosen, instance = named_policy(policy, settings), present(file, moment)
+    chosen, instance = named_policy(policy, settings), load_at(file, moment)
     with console.working(f"{policy} on {file}"):
         result = _run(chosen, instance, options, file)
     if as_json:
@@ -109,10 +107,10 @@ def audit_command(
     from hetopt.auditing import audit
     from hetopt.auditing.verdict import undecided
 
-    chosen, instance = named_policy(policy, settings), present(file, moment)
+    chosen, instance = named_policy(policy, settings), load_at(file, moment)
     with console.working(f"auditing {policy} on {file}"):
         result = _run(chosen, instance, Options(), file)
-        with about(file, instance):
+        with error_context(file, instance):
             verdicts = audit(instance, result, policy=chosen if search > 0 else None, time_limit=search or None)
             if search <= 0:
                 verdicts = replace(
@@ -151,14 +149,14 @@ def place_command(
     check_place(policy, method, plot, job=job, gpu_type=gpu_type, time_limit=time_limit)
     mapper = None if method is None else named_mapper(method, settings if policy is None else None, time_limit)
     chosen = None if policy is None else named_policy(policy, settings)
-    instance = present(file, moment)
+    instance = load_at(file, moment)
     if mapper is not None:
-        with about(file, instance):
+        with error_context(file, instance):
             check_stages(instance, job)
     first = None if chosen is None else _first_round(chosen, instance, file, str(policy))
     mapped = None
     if mapper is not None:
-        with console.steps(len(instance.jobs)) as step, about(file, instance):
+        with console.steps(len(instance.jobs)) as step, error_context(file, instance):
             hosts = None if first is None else first.hosts
             mapped = map_jobs(instance, mapper, job=job, gpu_type=gpu_type, hosts=hosts, step=step)
     if as_json:
@@ -181,7 +179,7 @@ def _first_round(policy: Formulation | Policy, instance: Instance, file: str, na
 
     with console.working(f"placing {name} on {file}"):
         result = _run(policy, instance, Options(), file)
-        with about(file, instance):
+        with error_context(file, instance):
             return place(instance, result)
 
 
@@ -211,8 +209,8 @@ def export_command(
 
     check_free(out, overwrite=overwrite)
     check_writable(out)
-    chosen, instance = named_policy(policy, settings), present(file, moment)
-    with about(file, instance):
+    chosen, instance = named_policy(policy, settings), load_at(file, moment)
+    with error_context(file, instance):
         export(chosen, out, instance, overwrite=overwrite)
     console.say(f"written: {out}")
 
@@ -293,7 +291,7 @@ def demo_command(
     if moment is None:
         whole = load(instance)
         moment = max(whole.time, *(job.arrival for job in whole.jobs), 0.0)
-    there = present(instance, moment)
+    there = load_at(instance, moment)
     name = there.name or instance
     policies = {key: make_policy(key) for key in policy_names()}
     with console.steps(len(policies)) as step:
@@ -308,11 +306,11 @@ def demo_command(
 
 
 def _add_commands() -> None:
-    """Add the commands that installed packages announce by entry points of the group ``hetopt.commands``."""
+    """Add the commands of installed packages, by entry points of the group ``hetopt.commands``."""
     for point in sorted(entry_points(group="hetopt.commands"), key=lambda point: point.name):
         try:
             command, text = point.load(), None
-        except Exception as problem:  # a package that is half installed must not take the other commands away
+        except Exception as problem:  # a broken package must not disable other commands
             if (missing := MissingPackage.of(problem)) is None:
                 console.note(f"no command {point.name!r} from {point.value!r}: {raised(problem)}")
                 continue

@@ -10,8 +10,8 @@ import pytest
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from hetopt.presentation.simulations.axes import Frame, time_axis, width_of
-from hetopt.presentation.simulations.style import (
+from hetopt.presentation.simulation_report.axes import AxesGrid, time_axis, width_of
+from hetopt.presentation.simulation_report.report_style import (
     DARK,
     DASHES,
     GRID,
@@ -23,8 +23,8 @@ from hetopt.presentation.simulations.style import (
     VARIABLES,
     canvas,
     legend,
-    looks,
     picture,
+    system_styles,
 )
 
 VISIONS = {
@@ -89,16 +89,16 @@ def test_words_stand_out_from_the_page() -> None:
 
 def test_as_many_systems_as_there_are_colours_times_lines_look_different() -> None:
     names = [f"s{i}" for i in range(len(LIGHT) * len(DASHES))]
-    found = looks(names)
+    found = system_styles(names)
     lines = {(look.colour, str(look.line()["linestyle"])) for look in found.values()}
     bars = {(look.bar()["facecolor"], look.bar()["hatch"]) for look in found.values()}
     assert len(lines) == len(bars) == len({look.swatch() for look in found.values()}) == len(names)
-    assert looks([*names, "more"])["more"].colour == LIGHT[0]
+    assert system_styles([*names, "more"])["more"].colour == LIGHT[0]
 
 
 def test_pictures_take_the_colours_of_the_page() -> None:
     with canvas(["a"]):
-        figure, ((axes,),) = Frame(1, 1, 1.0, 0.5).figure()
+        figure, ((axes,),) = AxesGrid(1, 1, 1.0, 0.5).figure()
         axes.plot([0, 1], [0, 1], color=LIGHT[2])
         axes.bar([0.5], [0.5], color="#123456")
         axes.set_title("x < 1.23456 & 'y'")
@@ -118,7 +118,7 @@ def test_pictures_take_the_colours_of_the_page() -> None:
 def test_pictures_with_other_names_share_no_ids() -> None:
     def ids(name: str) -> set[str]:
         with canvas([]):
-            figure, ((axes,),) = Frame(1, 1, 1.0, 0.5).figure()
+            figure, ((axes,),) = AxesGrid(1, 1, 1.0, 0.5).figure()
             axes.plot([0, 1], [0, 1])
             return set(re.findall(r'id="([^"]+)"', picture(figure, name, "", "")))
 
@@ -137,7 +137,7 @@ def test_every_colour_of_pictures_is_declared_in_all_schemes() -> None:
 
 
 def test_frames_are_in_inches() -> None:
-    figure, axes = Frame(2, 3, 1.0, 2.0, right=0.5, top=0.25, bottom=0.75, beside=0.3, below=0.5).figure()
+    figure, axes = AxesGrid(2, 3, 1.0, 2.0, right=0.5, top=0.25, bottom=0.75, beside=0.3, below=0.5).figure()
     assert isinstance(figure, Figure)
     width, height = figure.get_size_inches()
     assert height == pytest.approx(0.25 + 1 + 0.5 + 1 + 0.75)
@@ -160,7 +160,7 @@ def test_frames_are_in_inches() -> None:
     ],
 )
 def test_time_has_round_ticks(begin: float, end: float, unit: str, ticks: list[str]) -> None:
-    figure, ((axes,),) = Frame(1, 1, 1.0, 0.5).figure()
+    figure, ((axes,),) = AxesGrid(1, 1, 1.0, 0.5).figure()
     time_axis(axes, begin, end)
     figure.draw_without_rendering()
     low, high = axes.get_xlim()

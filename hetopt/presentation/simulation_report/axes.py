@@ -1,4 +1,4 @@
-"""Axes of pictures at places in inches, so that pictures below each other have the same axis of time."""
+"""Axes at positions in inches, so that pictures below each other share an axis of time, and their units."""
 
 from __future__ import annotations
 
@@ -11,29 +11,30 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
-from hetopt.presentation.formatting import scale_of
+from hetopt.metrics.definitions import Unit, metric_of
+from hetopt.presentation.formatting import Scale, time_scale
 
 WIDTH = 11.5
-"""Inches of a picture: as wide as the text of the page, so that letters keep their size."""
+"""Width of a picture in inches: that of the text of the page, so that letters keep their size."""
 
 LETTER = 0.0088
-"""Inches of a letter for each point of its size, on average and a little more."""
+"""Width of a letter in inches per point of its size: the mean with a margin."""
 
 
 @dataclass(frozen=True)
-class Frame:
+class AxesGrid:
     """Axes in rows and columns; all lengths in inches.
 
     Parameters
     ----------
     rows, columns:
-        How many.
+        Number of rows and columns.
     height:
-        Of each row.
+        Height of a row.
     left, right, top, bottom:
-        Around all of them.
+        Margins around the grid.
     beside, below:
-        Between two of them.
+        Gaps between columns, and between rows.
     """
 
     rows: int
@@ -63,15 +64,21 @@ class Frame:
         return figure, axes
 
 
+def scale_of(metric: str, values: Iterable[float]) -> Scale:
+    """The scale of a metric with these values: :func:`time_scale` for seconds, else the unit of the metric."""
+    unit = metric_of(metric).unit
+    return time_scale(values) if unit is Unit.SECONDS else Scale(1.0, unit.label)
+
+
 def width_of(names: Iterable[str], size: float = 9.0) -> float:
-    """Inches that the longest of these names takes in letters of this size (points)."""
+    """Width in inches of the longest of these names in letters of this size (points)."""
     wide = [sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in name) for name in names]
     return LETTER * size * max(wide, default=0)
 
 
 def time_axis(axes: Axes, begin: float, end: float) -> None:
-    """Round numbers on an axis of time from ``begin`` to ``end`` (seconds), in the unit that suits its length."""
-    scale = scale_of("makespan", [end - begin])
+    """Round tick labels on an axis of time from ``begin`` to ``end`` (seconds), in a unit that suits its length."""
+    scale = time_scale([end - begin])
     low, high = begin / scale.size, end / scale.size
     step = next(s * 10.0**e for e in range(-9, 18) for s in (1, 2, 5) if high - low <= 12 * s * 10.0**e)
     axes.set_xlim(begin, end)

@@ -1,4 +1,4 @@
-"""How the page looks: colours for light and dark screens, one look per system, pictures that take both."""
+"""The style of the page: colours for light and dark screens, a style per system, pictures that follow both."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
-from hetopt.presentation.fonts import lettering
+from hetopt.presentation.fonts import font_settings
 
 LIGHT = ("#332288", "#ee6677", "#117733", "#6699cc", "#aa3377", "#999933")
 DARK = ("#9a8cff", "#e8604c", "#66cc88", "#bfe6ff", "#dd66aa", "#ddcc55")
-"""Six colours each that differ for every kind of colour vision, and stand out from the page (a test measures both)."""
+"""Six colours each, distinct for every kind of colour vision and against the page (a test measures both)."""
 
 DASHES: tuple[tuple[float, ...], ...] = ((), (5.0, 1.6), (1.3, 1.3), (6.0, 1.6, 1.3, 1.6))
-"""Where colours recur, lines differ: on and off in widths of the line."""
+"""Dashes for repeated colours: on and off in line widths."""
 
 HATCHES = ("", "////", "....", "xxxx")
-"""The same for bars."""
+"""Hatches of bars for repeated colours."""
 
 PAGES = {"light": "#ffffff", "dark": "#14171c"}
 INK, QUIET, GRID, PAGE = "#1a1a1b", "#5a5a5b", "#dcdcdd", "#fefefe"
-"""Colours of pictures that the page replaces by its own."""
+"""Colours of pictures that the page replaces by its variables."""
 
 VARIABLES = {INK: "ink", QUIET: "quiet", GRID: "grid", PAGE: "page"} | {c: f"s{i}" for i, c in enumerate(LIGHT)}
 
@@ -71,25 +71,25 @@ dl.meaning {{ columns: 2 26rem; font-size: .88rem; }} dl.meaning div {{ break-in
 
 
 @dataclass(frozen=True)
-class Look:
-    """How a system looks in every picture.
+class SystemStyle:
+    """The style of a system in every picture.
 
     Attributes
     ----------
     number:
-        Its place among all systems of the page.
+        Its position among all systems of the page.
     """
 
     number: int
 
     @property
     def colour(self) -> str:
-        """Of its lines and bars."""
+        """Colour of lines and bars."""
         return LIGHT[self.number % len(LIGHT)]
 
     @property
     def turn(self) -> int:
-        """How often all colours came before it."""
+        """How often all colours are used before it."""
         return self.number // len(LIGHT)
 
     def line(self) -> dict[str, Any]:
@@ -109,54 +109,54 @@ class Look:
         return f"<svg class='swatch' width='34' height='10' aria-hidden='true'>{line}</svg>"
 
 
-def looks(systems: Sequence[str]) -> dict[str, Look]:
-    """System -> its look, by its place."""
-    return {name: Look(number) for number, name in enumerate(systems)}
+def system_styles(systems: Sequence[str]) -> dict[str, SystemStyle]:
+    """System -> its style, by position."""
+    return {name: SystemStyle(number) for number, name in enumerate(systems)}
 
 
 def legend(items: Iterable[tuple[str, str]]) -> str:
-    """Samples (HTML) and what they stand for (text), side by side."""
-    return "<ul class='legend'>" + "".join(f"<li>{look}{escape(name)}</li>" for look, name in items) + "</ul>"
+    """Samples (HTML) with their labels (text)."""
+    return "<ul class='legend'>" + "".join(f"<li>{sample}{escape(name)}</li>" for sample, name in items) + "</ul>"
 
 
 @contextmanager
 def canvas(names: Iterable[str]) -> Iterator[None]:
-    """Settings under which a picture with these names is drawn and written."""
+    """Matplotlib settings for drawing and writing a picture with these names."""
     quiet = ("axes.edgecolor", "xtick.color", "ytick.color")
     ink = ("text.color", "axes.labelcolor", "axes.titlecolor", "xtick.labelcolor", "ytick.labelcolor")
     settings: dict[str, Any] = dict.fromkeys(quiet, QUIET) | dict.fromkeys(ink, INK) | {"grid.color": GRID}
     settings |= {"axes.spines.top": False, "axes.spines.right": False, "axes.facecolor": "none", "font.size": 9}
     settings |= {"figure.facecolor": "none", "savefig.facecolor": "none"}
     settings |= {"hatch.linewidth": 1.2, "hatch.color": PAGE, "axes.titlesize": 9.5, "axes.titlelocation": "left"}
-    with lettering(names), matplotlib.rc_context(settings):  # type: ignore[arg-type]
+    with font_settings(names), matplotlib.rc_context(settings):  # type: ignore[arg-type]
         yield
 
 
-def picture(figure: Figure, name: str, says: str, caption: str, above: str = "") -> str:
-    """A figure of the page: SVG whose colours are the page's.
+def picture(figure: Figure, name: str, text: str, caption: str, above: str = "") -> str:
+    """A figure of the page as SVG in the colours of the page.
 
     Parameters
     ----------
     name:
-        Of the picture; each of a page has its own.
-    says:
-        What it shows, for those who do not see it.
+        Unique name of the picture.
+    text:
+        Text alternative for screen readers.
     caption:
         HTML below it.
     above:
-        HTML above it, say a legend.
+        HTML above it, e.g. a legend.
     """
     buffer = StringIO()
     with matplotlib.rc_context({"svg.hashsalt": name}):
         figure.savefig(buffer, format="svg", metadata={"Date": None})
-    text = buffer.getvalue()
-    drawn = _adapted(text[text.index("<svg") :])
-    opening = f"<svg role='img' aria-label='{escape(says, quote=True)}' "
+    svg = buffer.getvalue()
+    drawn = _adapted(svg[svg.index("<svg") :])
+    opening = f"<svg role='img' aria-label='{escape(text, quote=True)}' "
     return f"<figure>{above}{drawn.replace('<svg ', opening, 1)}<figcaption>{caption}</figcaption></figure>"
 
 
 def _adapted(text: str) -> str:
-    """Without what a page does not need: metadata, names of groups, digits that nobody sees; in the page's colours."""
+    """Remove metadata, names of groups and invisible digits; use the colours of the page."""
     text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text, flags=re.DOTALL)
     return re.sub(r"(<[^>]+>)\s*", lambda found: _tag(found[1]), text)
 

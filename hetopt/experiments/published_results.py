@@ -1,21 +1,108 @@
-"""What the four papers claim of systems beside each other, as far as :mod:`hetopt.metrics` measures it.
+"""Results that the four papers report for the systems, as far as :mod:`hetopt.metrics` measures them.
 
-Numbers are the papers', with the place of each. Not here: what only hardware or other tools can tell (training quality,
-what placement does to speed, times of solvers, errors of predictors), and the largest and smallest completion times of
-single mixes [Hadar, Fig. 10], which no metric gives.
+Each number has its place in the paper. Left out are results that need hardware or other tools (training quality, the
+effect of placement on speed, times of solvers, errors of predictors), and the largest and smallest completion times of
+single mixes [Hadar, Fig. 10], which no metric covers.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-from hetopt.experiments.claims import Claim
+from hetopt.checks import at_least, members
+from hetopt.errors import InvalidOption
+from hetopt.metrics.definitions import METRICS
+
+Bound = Literal["", "up to"]
+
+
+@dataclass(frozen=True)
+class PublishedResult:
+    """A number that a paper reports for one system, or for the ratio of two.
+
+    Parameters
+    ----------
+    id:
+        Identifier.
+    paper, place, what:
+        The paper, the place in it, and what the number is.
+    metric:
+        A name in :data:`hetopt.metrics.definitions.METRICS`.
+    numerator:
+        Systems that may represent the reported one, by label or by name without settings.
+    denominator:
+        Systems that may represent the one that it is divided by; empty if the number is not a ratio.
+    value:
+        The number: numerator over denominator (0.83 where the paper says 17 % less), or the value. Two numbers are the
+        ends of a range.
+    printed:
+        The number as printed in the paper.
+    workloads:
+        Names of the corresponding workloads; None: there is none.
+    bound:
+        ``"up to"`` if the paper reports the largest of several cases.
+    elsewhere:
+        Whether to compare it on other workloads, too.
+    together:
+        Whether it is a mean over all ``workloads``.
+    jobs, cluster:
+        Number of jobs and cluster of the paper; None: not specified.
+    note:
+        Other remarks.
+
+    Raises
+    ------
+    InvalidOption
+        An unknown metric, no system, a number that is not positive, or more than two numbers.
+    """
+
+    id: str
+    paper: str
+    place: str
+    what: str
+    metric: str
+    numerator: tuple[str, ...]
+    denominator: tuple[str, ...]
+    value: tuple[float, ...]
+    printed: str
+    workloads: tuple[str, ...] | None = None
+    bound: Bound = ""
+    elsewhere: bool = True
+    together: bool = False
+    jobs: int | None = None
+    cluster: str | None = None
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        key = f"published result {self.id}"
+        if self.metric not in METRICS:
+            raise InvalidOption(f"{key}: metric is {self.metric!r}; it must be one of {', '.join(METRICS)}")
+        for side in ("numerator", "denominator"):
+            object.__setattr__(self, side, members(getattr(self, side), str, f"{key}: {side}"))
+        if not self.numerator:
+            raise InvalidOption(f"{key}: numerator is empty; name at least one system")
+        numbers = tuple(at_least(v, f"{key}: value", 0.0, InvalidOption, strict=True) for v in self.value)
+        if len(numbers) not in (1, 2) or list(numbers) != sorted(numbers):
+            raise InvalidOption(f"{key}: value is {self.value}; give one number, or two in order")
+        object.__setattr__(self, "value", numbers)
+        if self.together and not self.workloads:
+            raise InvalidOption(f"{key}: together is True without workloads; name those of the mean")
+
+    @property
+    def is_ratio(self) -> bool:
+        """Whether it is the ratio of two systems."""
+        return bool(self.denominator)
+
+    def relative(self, measured: float) -> float:
+        """``measured`` over the reported value; for a range over its closer end, and 1 inside."""
+        return measured / min(max(measured, self.value[0]), self.value[-1])
+
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 FFT_GAVEL = ("gavel-sjf", "gavel")
-"""What stands for Gavel in FFT: the policy that FFT names [FFT, section 6.1.4], and Gavel's usual one."""
+"""Systems for Gavel in FFT: the policy that FFT names [FFT, section 6.1.4], and Gavel's default."""
 
 TIRESIAS = ("tiresias", "tiresias-per-type")
 OEF_GAVEL, OEF_GANDIVA = ("gavel-tenants",), ("gandiva-fair",)
@@ -27,22 +114,28 @@ MIXES = ("m1", "m3", "m4", "m5", "m8", "m10", "m12")
 AWS = tuple(f"hadar/{mix}" for mix in MIXES)
 LAB = tuple(f"hadar/lab-{mix}" for mix in MIXES)
 
-SHARED = "ideal: 1/N of the cluster [FFT, section 2.4], since with the whole of it nobody is below 1"
+SHARED = "ideal: 1/N of the cluster [FFT, section 2.4], since no job is below 1 with the whole cluster"
 INVENTED = "the paper measured hardware; most numbers of the mixes are assumptions"
 WHOLE_LOG = "over the whole log, also while tenants leave"
 
 
-def _fft(key: str, place: str, what: str, metric: str, over: tuple[str, ...], ratio: float, **more: Any) -> Claim:
-    """Somebody over FFT; by default on the testbed with Trace 1."""
-    claim = Claim(f"FFT-{key}", "FFT", place, f"{what} over FFT", metric, over, ("fft",), (ratio,), f"{ratio:g}{TIMES}")
+def _fft(
+    key: str, place: str, what: str, metric: str, over: tuple[str, ...], ratio: float, **more: Any
+) -> PublishedResult:
+    """Another system over FFT; by default on the testbed with Trace 1."""
+    printed = f"{ratio:g}{TIMES}"
+    result = PublishedResult(f"FFT-{key}", "FFT", place, f"{what} over FFT", metric, over, ("fft",), (ratio,), printed)
     own: dict[str, Any] = {"workloads": ("fft-trace-1",), "jobs": 800, "cluster": "lab36"}
-    return replace(claim, **own | more)
+    return replace(result, **own | more)
 
 
-def _fft_part(key: str, place: str, what: str, metric: str, system: tuple[str, ...], part: float, note: str) -> Claim:
+def _fft_part(
+    key: str, place: str, what: str, metric: str, system: tuple[str, ...], part: float, note: str
+) -> PublishedResult:
     """A share of jobs or moves under one system."""
-    claim = Claim(f"FFT-{key}", "FFT", place, what, metric, system, (), (part,), f"{100 * part:.0f} %", note=note)
-    return replace(claim, workloads=("fft-trace-1",), jobs=800, cluster="lab36")
+    printed = f"{100 * part:.0f} %"
+    result = PublishedResult(f"FFT-{key}", "FFT", place, what, metric, system, (), (part,), printed, note=note)
+    return replace(result, workloads=("fft-trace-1",), jobs=800, cluster="lab36")
 
 
 _TRACE_2: dict[str, Any] = {"workloads": ("fft-trace-2",), "elsewhere": False}
@@ -124,12 +217,12 @@ FFT = (
 
 def _oef(
     key: str, place: str, what: str, metric: str, oef: str, baseline: tuple[str, ...], gain: float, note: str = ""
-) -> Claim:
+) -> PublishedResult:
     """OEF over a baseline, which the paper gives as a gain (above 0) or a reduction (below 0)."""
     systems = tuple(f"oef-{mode}" for mode in oef.split())
     printed = f"{100 * abs(gain):.0f} % {'more' if gain > 0 else 'less'}"
     workload = "oef-fifty-tenants" if key[:3] in ("038", "039") else "oef-twenty-tenants"
-    return Claim(
+    return PublishedResult(
         f"OEF-{key}",
         "OEF",
         place,
@@ -174,25 +267,27 @@ OEF = (
 )
 
 
-def _hadar(key: str, place: str, what: str, metric: str, above: str, below: str, ratio: float, **more: Any) -> Claim:
+def _hadar(
+    key: str, place: str, what: str, metric: str, above: str, below: str, ratio: float, **more: Any
+) -> PublishedResult:
     """One system over another."""
     pair = tuple(above.split()), tuple(below.split())
-    claim = Claim(f"HADAR-{key}", "Hadar", place, what, metric, *pair, (ratio,), f"{ratio:g}{TIMES}")
+    result = PublishedResult(f"HADAR-{key}", "Hadar", place, what, metric, *pair, (ratio,), f"{ratio:g}{TIMES}")
     own: dict[str, Any] = {"workloads": ("hadar/trace480",), "jobs": 480}
-    return replace(claim, **own | more)
+    return replace(result, **own | more)
 
 
 def _mixes(workloads: tuple[str, ...], note: str = "") -> dict[str, Any]:
-    """On these mixes, and nowhere else; several together."""
-    said = f"{note}; {INVENTED}" if note else INVENTED
+    """On these mixes only; the mean of several."""
+    text = f"{note}; {INVENTED}" if note else INVENTED
     many = len(workloads) > 1
-    return {"workloads": workloads, "jobs": None, "elsewhere": False, "together": many, "note": said}
+    return {"workloads": workloads, "jobs": None, "elsewhere": False, "together": many, "note": text}
 
 
-def _seconds(key: str, system: str, seconds: float, workload: str) -> Claim:
+def _seconds(key: str, system: str, seconds: float, workload: str) -> PublishedResult:
     """A total time duration in seconds."""
-    claim = _hadar(key, "section VI-C, Fig. 9", f"TTD of M-5, {system.capitalize()}", "makespan", system, "", seconds)
-    return replace(claim, printed=f"{seconds:g} s", **_mixes((workload,)))
+    result = _hadar(key, "section VI-C, Fig. 9", f"TTD of M-5, {system.capitalize()}", "makespan", system, "", seconds)
+    return replace(result, printed=f"{seconds:g} s", **_mixes((workload,)))
 
 
 _WHICH = "the paper does not say on which cluster"
@@ -243,11 +338,11 @@ HADAR = (
 )
 
 
-def _asrpt(key: str, place: str, what: str, least: float, most: float, note: str) -> Claim:
+def _asrpt(key: str, place: str, what: str, least: float, most: float, note: str) -> PublishedResult:
     """A-SRPT over its baselines, by the range in which its reductions lie."""
     ratios, printed = (1 - most, 1 - least), f"{100 * least:.0f} to {100 * most:.0f} % less"
     systems = ("asrpt",), ASRPT_BASELINES
-    return Claim(
+    return PublishedResult(
         f"ASRPT-{key}", "A-SRPT", place, what, "total_flow", *systems, ratios, printed, ("pai-like",), note=note
     )
 
@@ -266,5 +361,5 @@ ASRPT = (
     ),
 )
 
-CLAIMS: tuple[Claim, ...] = (*FFT, *OEF, *HADAR, *ASRPT)
-"""All, by paper."""
+PUBLISHED_RESULTS: tuple[PublishedResult, ...] = (*FFT, *OEF, *HADAR, *ASRPT)
+"""All results, by paper."""

@@ -1,4 +1,4 @@
-"""What files settings speak of, by their contents: a result is only as good as what it was made of."""
+"""Digests of the files that settings refer to, so that a result is repeated when one of them changes."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-SHORT = 16
-"""Hexadecimal digits of a digest that are kept."""
+DIGITS = 16
+"""Hexadecimal digits of a digest."""
 
 
-def digests(said: object) -> dict[str, str]:
-    """Every file that is named somewhere in these settings, or holds the module of a ``module:Name``, and its digest.
+def file_digests(settings: object) -> dict[str, str]:
+    """Digests of all files that the settings name, including the module of a ``module:Name``.
 
-    Where the ``trace`` is a folder, its files count as one. So do a module and the modules that it imports, and these
-    in turn, of those that are not installed. What cannot be read is left out: whoever needs it says so.
+    A folder as ``trace`` counts as one file. So does a module with all modules that it imports, directly or not, except
+    installed ones. Unreadable files are left out; the code that needs them reports the error.
 
     Parameters
     ----------
-    said:
-        Settings as JSON can hold them: texts, and mappings and sequences of such.
+    settings:
+        Settings in JSON types: texts, and mappings and sequences of them.
 
     Returns
     -------
     dict
-        Text -> first digits of the SHA-256 of the file's bytes; texts that name no file are left out.
+        Text -> first digits of the SHA-256 of the file; texts that do not name a file are left out.
     """
-    folder = said.get("trace") if isinstance(said, Mapping) else None
+    trace = settings.get("trace") if isinstance(settings, Mapping) else None
     found = {}
-    for text in dict.fromkeys(_texts(said)):
+    for text in dict.fromkeys(_texts(settings)):
         try:
-            if text == folder and Path(text).is_dir():
+            if text == trace and Path(text).is_dir():
                 found[text] = _digest_of_all(sorted(path for path in Path(text).iterdir() if path.is_file()))
             elif Path(text).is_file():
                 found[text] = _digest_of(Path(text))
@@ -47,14 +47,14 @@ def digests(said: object) -> dict[str, str]:
     return found
 
 
-def _texts(said: object) -> Iterator[str]:
-    if isinstance(said, str):
-        yield said
-    elif isinstance(said, Mapping):
-        for value in said.values():
+def _texts(settings: object) -> Iterator[str]:
+    if isinstance(settings, str):
+        yield settings
+    elif isinstance(settings, Mapping):
+        for value in settings.values():
             yield from _texts(value)
-    elif isinstance(said, Sequence):
-        for value in said:
+    elif isinstance(settings, Sequence):
+        for value in settings:
             yield from _texts(value)
 
 
@@ -66,7 +66,7 @@ def _module(text: str) -> str | None:
 
 
 def _own_files(first: str) -> list[Path]:
-    """The file of a module, and of all that it imports and that are not installed."""
+    """The files of a module and of all modules that it imports, except installed ones."""
     found: dict[str, Path] = {}
     ahead = [first]
     while ahead:
@@ -82,23 +82,23 @@ def _own_files(first: str) -> list[Path]:
 
 
 def _is_own(package: str) -> bool:
-    """Whether somebody is at work on it: it is neither installed nor a part of Python or hetopt."""
+    """Whether a package is the user's: neither installed nor part of Python or hetopt."""
     if package in sys.stdlib_module_names or package == "hetopt" or (spec := _spec(package)) is None:
         return False
     return not any(part in ("site-packages", "dist-packages") for part in Path(spec.origin).parts)
 
 
 def _spec(module: str) -> Any:
-    """Where a module lies; None where it has no file."""
+    """Spec of a module; None if it has no file."""
     try:
         spec = find_spec(module)
-    except Exception:  # a package around the module raises whatever it likes when it is imported; loading it says so
+    except Exception:  # importing a parent package may raise anything; loading the module reports it
         return None
     return spec if spec is not None and spec.has_location else None
 
 
 def _imported(file: Path, package: str) -> Iterator[str]:
-    """Modules that a file of Python imports, and names that may be such; nothing where it is no Python."""
+    """Modules that a Python file imports, and imported names that may be modules; none for other files."""
     if file.suffix != ".py":
         return
     for node in ast.walk(ast.parse(file.read_bytes())):
@@ -111,11 +111,11 @@ def _imported(file: Path, package: str) -> Iterator[str]:
 
 
 def _digest_of_all(files: Sequence[Path]) -> str:
-    """Of several files one: of their names and bytes."""
+    """One digest of the names and bytes of several files."""
     if len(files) == 1:
         return _digest_of(files[0])
     own = [f"{path.name} {_digest_of(path)}" for path in files]
-    return sha256("\n".join(own).encode()).hexdigest()[:SHORT]
+    return sha256("\n".join(own).encode()).hexdigest()[:DIGITS]
 
 
 def _digest_of(path: Path) -> str:
@@ -125,6 +125,6 @@ def _digest_of(path: Path) -> str:
 
 @lru_cache(maxsize=256)
 def _digest(path: Path, _state: tuple[int, int]) -> str:
-    """Of the file as it is while its time and size stay the same."""
+    """Digest of a file; cached while its modification time and size are the same."""
     with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()[:SHORT]
+        return file_digest(file, "sha256").hexdigest()[:DIGITS]

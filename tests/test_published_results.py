@@ -14,15 +14,15 @@ import pytest
 import yaml
 
 from hetopt.errors import InvalidOption
-from hetopt.experiments.claims import COLUMNS, Claim, against, stands_for
-from hetopt.experiments.paper_claims import CLAIMS
-from hetopt.metrics.overall import DEFINITIONS
+from hetopt.experiments.paper_comparison import COLUMNS, PublishedResult, compare_with_papers, label_matches
+from hetopt.experiments.published_results import PUBLISHED_RESULTS
+from hetopt.metrics import METRICS
 from hetopt.plugins import SYSTEMS
 from hetopt.registry import generator_names, is_named, policy_names
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "paper_claims.yaml"
 
-TWICE = Claim("P-1", "P", "section 1", "JCT of b over a", "jct_mean", ("b",), ("a",), (2.0,), "2x", ("t",))
+TWICE = PublishedResult("P-1", "P", "section 1", "JCT of b over a", "jct_mean", ("b",), ("a",), (2.0,), "2x", ("t",))
 NAN = math.nan
 
 
@@ -45,9 +45,9 @@ RUNS = table_of(
 )
 
 
-def only(claims: Claim, table: pd.DataFrame = RUNS, **more: Any) -> list[dict[str, Any]]:
+def only(claims: PublishedResult, table: pd.DataFrame = RUNS, **more: Any) -> list[dict[str, Any]]:
     """The rows of one claim."""
-    return against(table, [claims], **more).to_dict("records")  # type: ignore[return-value]
+    return compare_with_papers(table, [claims], **more).to_dict("records")  # type: ignore[return-value]
 
 
 def test_ratios_seed_by_seed() -> None:
@@ -60,33 +60,33 @@ def test_ratios_seed_by_seed() -> None:
     assert (first["note"], first["elsewhere"]) == ("", False)
     assert (second["numerator"], second["ours_mean"], second["ratio_ours_over_claimed"]) == ("b[k=1]", 0.5, 0.25)
     assert (third["workload"], third["ours_mean"], third["elsewhere"]) == ("u", 5.0, True)
-    assert third["note"] == "another workload; t is meant for it"
+    assert third["note"] == "another workload; the paper's is t"
 
 
 def test_workloads_of_other_claims_of_the_paper_are_left_to_them() -> None:
     other = replace(TWICE, id="P-2", workloads=("u",))
-    found = against(RUNS, [TWICE, other])
+    found = compare_with_papers(RUNS, [TWICE, other])
     assert found[["id", "workload"]].drop_duplicates().to_numpy().tolist() == [["P-1", "t"], ["P-2", "u"]]
-    here = against(RUNS, [replace(TWICE, elsewhere=False)])
+    here = compare_with_papers(RUNS, [replace(TWICE, elsewhere=False)])
     assert set(here["workload"]) == {"t"}
-    anywhere = against(RUNS, [replace(TWICE, workloads=None)])
+    anywhere = compare_with_papers(RUNS, [replace(TWICE, workloads=None)])
     assert set(anywhere["workload"]) == {"t", "u"}
-    assert set(anywhere["note"]) == {"no workload of ours is meant for it"}
+    assert set(anywhere["note"]) == {"no workload here corresponds to it"}
     assert not anywhere["elsewhere"].any()
 
 
 def test_values_of_one_system() -> None:
     """4 and 8 seconds where the paper has 3."""
-    row, other = only(replace(TWICE, numerator=("a",), denominator=(), claimed=(3.0,)))
+    row, other = only(replace(TWICE, numerator=("a",), denominator=(), value=(3.0,)))
     assert (row["ours_mean"], row["ours_min"], row["ours_max"], row["denominator"]) == (6.0, 4.0, 8.0, "")
     assert row["ratio_ours_over_claimed"] == 2.0
     assert other["ours_mean"] == 1.0
 
 
 def test_ranges_are_compared_with_their_nearer_end() -> None:
-    claim = replace(TWICE, claimed=(4.0, 8.0), elsewhere=False, numerator=("b",))
+    claim = replace(TWICE, value=(4.0, 8.0), elsewhere=False, numerator=("b",))
     assert [row["ratio_ours_over_claimed"] for row in only(claim)] == [0.5, 0.125]
-    assert [replace(TWICE, claimed=(1.5, 3.0)).over(ours) for ours in (0.75, 2.0, 6.0)] == [0.5, 1.0, 2.0]
+    assert [replace(TWICE, value=(1.5, 3.0)).relative(ours) for ours in (0.75, 2.0, 6.0)] == [0.5, 1.0, 2.0]
 
 
 def test_means_over_several_workloads() -> None:
@@ -114,7 +114,7 @@ def test_nothing_to_compare() -> None:
     assert only(replace(TWICE, numerator=("z",))) == []
     assert only(replace(TWICE, metric="gru")) == []
     assert only(TWICE, RUNS.assign(jct_mean=0.0)) == []
-    assert list(against(RUNS, []).columns) == list(COLUMNS)
+    assert list(compare_with_papers(RUNS, []).columns) == list(COLUMNS)
 
 
 @pytest.mark.parametrize(
@@ -122,9 +122,9 @@ def test_nothing_to_compare() -> None:
     [
         ({"metric": "jct"}, "metric is 'jct'"),
         ({"numerator": ()}, "numerator is empty"),
-        ({"claimed": ()}, "one number, or two in order"),
-        ({"claimed": (2.0, 1.0)}, "one number, or two in order"),
-        ({"claimed": (0.0,)}, "claimed is 0"),
+        ({"value": ()}, "one number, or two in order"),
+        ({"value": (2.0, 1.0)}, "one number, or two in order"),
+        ({"value": (0.0,)}, "value is 0"),
         ({"workloads": None, "together": True}, "together is True without workloads"),
     ],
 )
@@ -134,17 +134,17 @@ def test_claims_that_are_none(change: dict[str, Any], message: str) -> None:
 
 
 def test_labels_stand_for_their_system() -> None:
-    assert stands_for("b[k=1]", ["a", "b"])
-    assert stands_for("b[k=1]", ["b[k=1]"])
-    assert not stands_for("b[k=1]", ["b[k=2]", "bb"])
+    assert label_matches("b[k=1]", ["a", "b"])
+    assert label_matches("b[k=1]", ["b[k=1]"])
+    assert not label_matches("b[k=1]", ["b[k=2]", "bb"])
 
 
 def test_the_table_names_what_there_is() -> None:
     """Ids are unique; metrics, systems and workloads exist in this package."""
-    assert len({claim.id for claim in CLAIMS}) == len(CLAIMS)
+    assert len({claim.id for claim in PUBLISHED_RESULTS}) == len(PUBLISHED_RESULTS)
     known = {*policy_names(), *SYSTEMS.points}
-    for claim in CLAIMS:
-        assert claim.metric in DEFINITIONS
+    for claim in PUBLISHED_RESULTS:
+        assert claim.metric in METRICS
         assert {*claim.numerator, *claim.denominator} <= known, claim.id
         for name in claim.workloads or ():
             assert name in generator_names() or is_named(name), (claim.id, name)
@@ -163,14 +163,14 @@ def _numbers(value: Any) -> Iterator[float]:
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="the transcribed claims are not here")
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
-def test_numbers_are_the_papers(claim: Claim) -> None:
+@pytest.mark.parametrize("claim", PUBLISHED_RESULTS, ids=lambda claim: claim.id)
+def test_numbers_are_the_papers(claim: PublishedResult) -> None:
     """Each number stands in the transcription under its id: as such, or as a part that is more or less."""
     rows = {row["id"]: row for row in yaml.safe_load(DATA.read_text())["claims"]}
     row = rows[claim.id.rstrip("abcdefgh")]
     printed = list(_numbers(row["value"]))
-    for number in claim.claimed:
-        given = number if row["unit"] in ("x", "s") or not claim.relative else abs(number - 1)
+    for number in claim.value:
+        given = number if row["unit"] in ("x", "s") or not claim.is_ratio else abs(number - 1)
         assert any(given == pytest.approx(value) for value in printed), (claim.id, number, printed)
     assert (row["reproducible"] == "hardware") <= ("hardware" in claim.note)
     place = row["where"].replace("Sec ", "section ").replace(" / ", ", ")

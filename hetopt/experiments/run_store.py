@@ -1,4 +1,4 @@
-"""Tables of a run as they come back from its folder, in the types in which the simulation made them."""
+"""The folder in which results of simulations are stored: a record and the tables of the log for each run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.util import find_spec
 from io import BytesIO
-from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -23,7 +22,7 @@ from hetopt.metrics.gangs import seats_in
 from hetopt.simulation.log import ROUNDS, SPANS, Log
 
 ENDINGS = ("csv.gz", "parquet")
-"""Of the files."""
+"""Endings of files of tables."""
 
 COLUMNS = {
     "jobs": ("tenant", "demand", "arrival", "start", "finish", "jct", "work", "done", "rounds", "lost"),
@@ -31,31 +30,31 @@ COLUMNS = {
     "rounds": tuple(ROUNDS),
     "decision_seconds": ("seconds",),
 }
-"""What tables cannot do without; the others have a column for each tenant."""
+"""Table -> required columns; the other tables have a column per tenant."""
 
 TEXTS = ("job", "tenant", "servers", "gpu_type", "seats", "given_up")
-"""Columns of text: no number, and no word such as NA, is anything else there."""
+"""Columns of text, in which numbers and words such as NA are names."""
 
 
 def read_table(folder: Path, name: str) -> pd.DataFrame:
-    """The table of that name.
+    """Read a table of a run.
 
     Raises
     ------
     FileNotFoundError
-        It is not there.
+        It does not exist.
     ValueError, OSError, EOFError, ImportError
         It cannot be read, or lacks a column.
     """
     path = folder / f"{name}.csv.gz"
-    frame = _cells(path, name) if path.exists() else pd.read_parquet(folder / f"{name}.parquet")
+    frame = _read_csv(path, name) if path.exists() else pd.read_parquet(folder / f"{name}.parquet")
     if missing := [column for column in COLUMNS.get(name, ()) if column not in frame]:
         raise ValueError(f"column {missing[0]} is missing")
     return _typed(frame, name)
 
 
-def _cells(path: Path, name: str) -> pd.DataFrame:
-    """A table as it was written. A job may be called 001, 1e3 or NA, and a tenant "servers"."""
+def _read_csv(path: Path, name: str) -> pd.DataFrame:
+    """Read a CSV table as it was written. A job may be named 001, 1e3 or NA, and a tenant "servers"."""
     columns = pd.read_csv(path, nrows=0).columns
     texts = [column for column in columns if column in TEXTS and name in COLUMNS]
     return pd.read_csv(
@@ -68,7 +67,7 @@ def _cells(path: Path, name: str) -> pd.DataFrame:
 
 
 def _check(frame: pd.DataFrame, name: str) -> None:
-    """Raise ValueError where something else than a number stands in a column of numbers, or seats are none."""
+    """Raise ValueError for a cell that is not a number in a column of numbers, or for invalid seats."""
     for column in frame.columns:
         if column in TEXTS and name in COLUMNS:
             continue
@@ -81,7 +80,7 @@ def _check(frame: pd.DataFrame, name: str) -> None:
 
 
 def _typed(frame: pd.DataFrame, name: str) -> pd.DataFrame:
-    """The table as the simulation made it."""
+    """Restore the types that the simulation used."""
     _check(frame, name)
     if name == "jobs":
         frame.index = frame.index.astype(str)
@@ -99,56 +98,56 @@ def _typed(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     return frame
 
 
-Format = Literal["csv", "parquet"]
+TableFormat = Literal["csv", "parquet"]
 TABLES = ("jobs", "spans", "rounds", "throughput", "estimated", "decision_seconds")
-"""Tables of a log that are stored; events follow from the others."""
+"""Stored tables of a log; events follow from the others."""
 
 VERSION = 1
-"""Of the files."""
+"""Version of the format of run.json."""
 
 
 @dataclass(frozen=True)
-class Key:
-    """Which run: labels of trace and system, and the seed."""
+class RunKey:
+    """Identifies a run: labels of workload and system, and the seed."""
 
     workload: str
     system: str
     seed: int
 
     def folder(self) -> Path:
-        """Where it lies in the folder of runs."""
-        return Path(_plain(self.workload)) / _plain(self.system) / f"seed-{self.seed}"
+        """Its path in the folder of runs."""
+        return Path(_folder_name(self.workload)) / _folder_name(self.system) / f"seed-{self.seed}"
 
     def __str__(self) -> str:
         return f"{self.system} on {self.workload}, seed {self.seed}"
 
 
-def _plain(label: str) -> str:
+def _folder_name(label: str) -> str:
     """A label as the name of a folder."""
     return re.sub(r"[^\w.=+-]+", "_", label).strip("._") or "_"
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """How a run went.
+class RunRecord:
+    """The result of a run.
 
     Attributes
     ----------
     key, settings:
-        Which, and what made it.
+        Which run, and everything that determines its result.
     summary:
-        Metric -> value (:data:`hetopt.metrics.overall.DEFINITIONS`); empty where it was refused.
+        Metric -> value (:data:`hetopt.metrics.definitions.METRICS`); empty if it was refused.
     seconds:
         Wall-clock time of the simulation.
     refused:
-        Why the system could not run it; None where it did.
+        Why the system cannot run it; None if it ran.
     capacity, source:
-        GPUs of the cluster; what the instance says of itself.
+        GPUs of the cluster; the source of the instance.
     round_seconds:
         Length of a round; None: decisions at arrivals and completions.
     """
 
-    key: Key
+    key: RunKey
     settings: Mapping[str, Any]
     summary: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 0.0
@@ -159,7 +158,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Store:
+class RunStore:
     """A folder of runs.
 
     Parameters
@@ -167,38 +166,40 @@ class Store:
     path:
         The folder.
     format:
-        Of the tables: ``"csv"`` (compressed) or ``"parquet"`` (needs pyarrow).
+        Format of the tables: ``"csv"`` (compressed) or ``"parquet"`` (needs pyarrow).
 
     Raises
     ------
     InvalidOption
-        Another format, or parquet where pyarrow is not installed.
+        Another format, or parquet without pyarrow.
     """
 
     path: Path
-    format: Format = "csv"
+    format: TableFormat = "csv"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", Path(self.path))
-        if self.format not in get_args(Format):
+        if self.format not in get_args(TableFormat):
             raise InvalidOption(f"format is {self.format!r}; it must be csv or parquet")
         if self.format == "parquet" and find_spec("pyarrow") is None:
             raise InvalidOption("format is 'parquet', which needs pyarrow: pip install 'hetopt[parquet]', or take csv")
 
-    def has(self, key: Key, settings: Mapping[str, Any]) -> bool:
-        """Whether the run is there, made with the same settings; one that was refused is not, and is tried again.
+    def has(self, key: RunKey, settings: Mapping[str, Any]) -> bool:
+        """Whether the run is stored with the same settings; a refused run does not count and is repeated.
 
         Raises
         ------
         InvalidOption
-            It is there, but was made with others.
+            It is stored with other settings.
         """
         folder = self.path / key.folder()
         if not (folder / "run.json").exists():
             return False
         found = _read(folder / "run.json")
-        if (there := Run(folder).key) != key:
-            raise InvalidOption(f"{key} would lie in {folder}, where {there} lies; name another folder with --out")
+        if (there := StoredRun(folder).key) != key:
+            raise InvalidOption(
+                f"{key} would be stored in {folder}, which holds {there}; name another folder with --out"
+            )
         if found["refused"] is not None:
             return False
         before, now = found["settings"], _round_trip(settings)
@@ -214,15 +215,15 @@ class Store:
     def _has_table(self, folder: Path, name: str) -> bool:
         return any((folder / f"{name}.{ending}").exists() for ending in ENDINGS)
 
-    def write(self, outcome: Outcome, log: Log | None) -> None:
-        """Store a run; it counts as there once all of it is.
+    def write(self, record: RunRecord, log: Log | None) -> None:
+        """Store a run; ``run.json`` is written last, so an interrupted write does not count.
 
         Raises
         ------
         UnusableFile
             The folder cannot be written.
         """
-        folder = self.path / outcome.key.folder()
+        folder = self.path / record.key.folder()
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
@@ -232,16 +233,16 @@ class Store:
             save(content, folder / f"{name}.{ending}", overwrite=True)
         data = {
             "version": VERSION,
-            "workload": outcome.key.workload,
-            "system": outcome.key.system,
-            "seed": outcome.key.seed,
-            "settings": _round_trip(outcome.settings),
-            "summary": {key: _plain_number(value) for key, value in outcome.summary.items()},
-            "seconds": outcome.seconds,
-            "refused": outcome.refused,
-            "capacity": outcome.capacity,
-            "source": outcome.source,
-            "round_seconds": outcome.round_seconds,
+            "workload": record.key.workload,
+            "system": record.key.system,
+            "seed": record.key.seed,
+            "settings": _round_trip(record.settings),
+            "summary": {key: _json_number(value) for key, value in record.summary.items()},
+            "seconds": record.seconds,
+            "refused": record.refused,
+            "capacity": record.capacity,
+            "source": record.source,
+            "round_seconds": record.round_seconds,
             "end": None if log is None else log.end,
         }
         save(json.dumps(data, indent=1) + "\n", folder / "run.json", overwrite=True)
@@ -258,30 +259,35 @@ class Store:
         frame.to_csv(buffer, compression={"method": "gzip", "mtime": 0}, float_format="%.17g")
         return buffer.getvalue(), "csv.gz"
 
-    def runs(self) -> list[Run]:
-        """All runs, by trace, system and seed.
+    def runs(self) -> list[StoredRun]:
+        """All runs, by workload, system and seed.
 
         Raises
         ------
         UnusableFile, InvalidInstance
-            There is no such folder, it holds no run, or a file that is none.
+            The folder does not exist, holds no run, or has an invalid file.
         """
         if not self.path.is_dir():
-            raise UnusableFile(f"{self.path} is no folder; hetopt simulate … --out FOLDER makes one")
-        found = [Run(file.parent) for file in sorted(self.path.rglob("run.json"))]
+            raise UnusableFile(f"{self.path} is not a folder; hetopt simulate … --out FOLDER makes one")
+        found = [StoredRun(file.parent) for file in sorted(self.path.rglob("run.json"))]
         if not found:
             raise InvalidInstance(f"{self.path} holds no run; hetopt simulate … --out {self.path} makes some")
         return sorted(found, key=lambda run: (run.key.workload, run.key.system, run.key.seed))
 
-    def table(self, keys: Iterable[Key] | None = None) -> pd.DataFrame:
-        """A row per run (these, or all): ``workload``, ``system``, ``seed``, ``refused``, ``round_seconds``, metrics.
+    def table(self, keys: Iterable[RunKey] | None = None) -> pd.DataFrame:
+        """A row per run: ``workload``, ``system``, ``seed``, ``refused``, ``round_seconds``, metrics.
+
+        Parameters
+        ----------
+        keys:
+            The runs; default: all.
 
         Raises
         ------
         UnusableFile, InvalidInstance
             As of :meth:`runs`, or one of the keys is not there.
         """
-        found = self.runs() if keys is None else [Run(self.path / key.folder()) for key in keys]
+        found = self.runs() if keys is None else [StoredRun(self.path / key.folder()) for key in keys]
         rows = [
             {
                 "workload": run.key.workload,
@@ -295,31 +301,31 @@ class Store:
         ]
         return pd.DataFrame(rows)
 
-    def __iter__(self) -> Iterator[Run]:
+    def __iter__(self) -> Iterator[StoredRun]:
         return iter(self.runs())
 
 
 @dataclass(frozen=True)
-class Run:
+class StoredRun:
     """A stored run.
 
     Attributes
     ----------
     folder:
-        Where it lies.
+        Its folder.
     """
 
     folder: Path
 
     @cached_property
     def data(self) -> Mapping[str, Any]:
-        """What ``run.json`` says: settings, summary (None for what is not known), wall-clock seconds."""
+        """The contents of ``run.json``: settings, summary (None for unknown values), wall-clock seconds."""
         return FrozenDict(_read(self.folder / "run.json"))
 
     @property
-    def key(self) -> Key:
+    def key(self) -> RunKey:
         """Which run it is."""
-        return Key(self.data["workload"], self.data["system"], self.data["seed"])
+        return RunKey(self.data["workload"], self.data["system"], self.data["seed"])
 
     def table(self, name: str) -> pd.DataFrame:
         """One of the tables of the log.
@@ -327,7 +333,7 @@ class Run:
         Raises
         ------
         UnusableFile, InvalidInstance
-            It is not there, say because the system refused the run; or it cannot be read.
+            It does not exist, e.g. because the run was refused; or it cannot be read.
         """
         try:
             return read_table(self.folder, name)
@@ -356,21 +362,23 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
-        raise InvalidInstance(f"{path} is no record of a run: {problem}; remove its folder and run it again") from None
+        raise InvalidInstance(
+            f"{path} is not a record of a run: {problem}; remove its folder and run it again"
+        ) from None
     if not isinstance(data, dict):
-        raise InvalidInstance(f"{path} is no record of a run; remove its folder and run it again")
+        raise InvalidInstance(f"{path} is not a record of a run; remove its folder and run it again")
     missing = {"version", "workload", "system", "seed", "settings", "summary", "refused", "capacity", "end"} - set(data)
     if missing or data["version"] != VERSION:
-        raise InvalidInstance(f"{path} is no record of a run of this version; remove its folder and run it again")
+        raise InvalidInstance(f"{path} is not a record of a run of this version; remove its folder and run it again")
     for key, kind in KINDS.items():
         if not isinstance(data[key], kind) or isinstance(data[key], bool):
             raise InvalidInstance(
-                f"{path}: {key} is {shown(data[key])}, as no run has written it; remove its folder and run it again"
+                f"{path}: {key} is {shown(data[key])}, which is not valid; remove its folder and run it again"
             )
     for key, value in data["summary"].items():
         if not isinstance(value, int | float | None) or isinstance(value, bool):
             raise InvalidInstance(
-                f"{path}: summary.{key} is {shown(value)}, which is no number; remove its folder and run it again"
+                f"{path}: summary.{key} is {shown(value)}, which is not a number; remove its folder and run it again"
             )
     return data
 
@@ -385,18 +393,13 @@ KINDS: Mapping[str, Any] = {
     "capacity": int | float,
     "end": int | float | None,
 }
-"""What ``run.json`` says -> of which type it is; ``capacity`` in GPUs, ``end`` in seconds."""
+"""RunKey of ``run.json`` -> its type; ``capacity`` in GPUs, ``end`` in seconds."""
 
 
 def _round_trip(settings: Mapping[str, Any]) -> dict[str, Any]:
     return dict(json.loads(json.dumps(settings, default=str)))
 
 
-def _plain_number(value: float) -> float | None:
+def _json_number(value: float) -> float | None:
     """JSON has no NaN and no infinity."""
     return float(value) if math.isfinite(value) else None
-
-
-def folder_of(path: str | PathLike[str]) -> Store:
-    """The folder of runs at ``path``; tables of both formats can be read."""
-    return Store(Path(path))
