@@ -104,7 +104,7 @@ def test_a_damaged_record(run: Run, tmp_path: Path) -> None:
     edit(path, version=0)
     assert "not a record of a run of this version" in run("report", tmp_path)[2]
     (path / "run.json").write_text("{")
-    assert "is no record of a run" in run("report", tmp_path)[2]
+    assert "is not a record of a run" in run("report", tmp_path)[2]
 
 
 def test_tables_that_are_gone(run: Run, tmp_path: Path) -> None:
