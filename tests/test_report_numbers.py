@@ -21,7 +21,7 @@ from hetopt.experiments.seed_statistics import SeedStatistics
 from hetopt.metrics import completion, efficiency
 from hetopt.metrics.definitions import METRICS, Better, Theme, Unit, by_theme, metric_of
 from hetopt.presentation.formatting import format_number
-from hetopt.presentation.simulation_report.axes import scale_of
+from hetopt.presentation.simulation_report.axes import unit_of
 from hetopt.presentation.simulation_report.time_series import (
     cumulative_distribution,
     in_use,
@@ -119,13 +119,13 @@ def test_numbers_are_written_to_be_read() -> None:
 
 
 def test_the_unit_of_a_column_suits_its_middle() -> None:
-    assert scale_of("jct_mean", [60.0, 7200.0, 1e6]).name == "h"
-    assert scale_of("jct_mean", [60.0, math.nan]).name == "s"
-    assert scale_of("decision_mean", [0.002]).name == "ms"
-    assert scale_of("jct_mean", [0.0]).name == "s"
-    assert scale_of("gru", [0.5]).name == ""
-    assert scale_of("throughput", [5.0]).name == "GPUs of speedup 1"
-    assert scale_of("jct_mean", [7200.0]).format(5400.0) == "1.50"
+    assert unit_of("jct_mean", [60.0, 7200.0, 1e6]).name == "h"
+    assert unit_of("jct_mean", [60.0, math.nan]).name == "s"
+    assert unit_of("decision_mean", [0.002]).name == "ms"
+    assert unit_of("jct_mean", [0.0]).name == "s"
+    assert unit_of("gru", [0.5]).name == ""
+    assert unit_of("throughput", [5.0]).name == "GPUs of speedup 1"
+    assert unit_of("jct_mean", [7200.0]).format(5400.0) == "1.50"
 
 
 MOMENTS = st.integers(0, 64)

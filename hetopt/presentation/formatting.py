@@ -85,7 +85,7 @@ def _in_largest_unit(value: float, units: Units) -> str:
 
 
 @dataclass(frozen=True)
-class Scale:
+class DisplayUnit:
     """A common unit for several values.
 
     Attributes
@@ -108,16 +108,16 @@ class Scale:
         return f"{self.format(least)} \N{EN DASH} {self.format(most)}"
 
 
-def time_scale(seconds: Iterable[float]) -> Scale:
+def time_unit(seconds: Iterable[float]) -> DisplayUnit:
     """The largest unit of time of which the median value (without zeros and NaN) has two or more."""
     known = [abs(value) for value in seconds if isfinite(value) and value != 0]
     if not known:
-        return Scale(1.0, "s")
+        return DisplayUnit(1.0, "s")
     middle = float(median(known))
-    return next((Scale(*pair) for pair in DURATIONS if middle >= 2 * pair[0]), Scale(*DURATIONS[-1]))
+    return next((DisplayUnit(*pair) for pair in DURATIONS if middle >= 2 * pair[0]), DisplayUnit(*DURATIONS[-1]))
 
 
 def format_duration(seconds: float) -> str:
     """Format a time in days, hours, minutes, seconds or milliseconds, the largest of which there are two or more."""
-    scale = time_scale([seconds])
-    return f"{scale.format(seconds)} {scale.name}" if isfinite(seconds) else MISSING
+    unit = time_unit([seconds])
+    return f"{unit.format(seconds)} {unit.name}" if isfinite(seconds) else MISSING

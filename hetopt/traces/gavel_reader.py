@@ -66,9 +66,9 @@ def read_gavel(
     DataFrame
         See :mod:`~hetopt.traces.trace_table`: ``job`` (``j`` and its number in the file, from 0), ``arrival``,
         ``duration``, ``gpus`` (the scale factor), ``model`` (the job's type, such as ``ResNet-18 (batch size 32)``),
-        ``iterations`` (steps). Without throughputs, ``duration`` is what the file says, and NaN where it does not; with
-        them, NaN for jobs that are not in the table or cannot run; ``attrs["without_duration"]`` has their number.
-        Jobs of 0 GPUs are left out.
+        ``iterations`` (steps). Without throughputs, ``duration`` is that of the file, else NaN; with them, it is NaN
+        for jobs that are not in the table or cannot run; ``attrs["without_duration"]`` has their number. Jobs of 0 GPUs
+        are left out.
 
     Raises
     ------

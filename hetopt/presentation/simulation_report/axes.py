@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from hetopt.metrics.definitions import Unit, metric_of
-from hetopt.presentation.formatting import Scale, time_scale
+from hetopt.presentation.formatting import DisplayUnit, time_unit
 
 WIDTH = 11.5
 """Width of a picture in inches: that of the text of the page, so that letters keep their size."""
@@ -64,10 +64,10 @@ class AxesGrid:
         return figure, axes
 
 
-def scale_of(metric: str, values: Iterable[float]) -> Scale:
-    """The scale of a metric with these values: :func:`time_scale` for seconds, else the unit of the metric."""
+def unit_of(metric: str, values: Iterable[float]) -> DisplayUnit:
+    """The unit in which these values of a metric are shown: :func:`time_unit` for seconds, else the metric's own."""
     unit = metric_of(metric).unit
-    return time_scale(values) if unit is Unit.SECONDS else Scale(1.0, unit.label)
+    return time_unit(values) if unit is Unit.SECONDS else DisplayUnit(1.0, unit.label)
 
 
 def width_of(names: Iterable[str], size: float = 9.0) -> float:
@@ -78,11 +78,11 @@ def width_of(names: Iterable[str], size: float = 9.0) -> float:
 
 def time_axis(axes: Axes, begin: float, end: float) -> None:
     """Round tick labels on an axis of time from ``begin`` to ``end`` (seconds), in a unit that suits its length."""
-    scale = time_scale([end - begin])
-    low, high = begin / scale.size, end / scale.size
+    unit = time_unit([end - begin])
+    low, high = begin / unit.size, end / unit.size
     step = next(s * 10.0**e for e in range(-9, 18) for s in (1, 2, 5) if high - low <= 12 * s * 10.0**e)
     axes.set_xlim(begin, end)
-    axes.xaxis.set_major_locator(MultipleLocator(step * scale.size))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / scale.size:g}"))
-    axes.set_xlabel(f"time ({scale.name})", fontsize=8)
+    axes.xaxis.set_major_locator(MultipleLocator(step * unit.size))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / unit.size:g}"))
+    axes.set_xlabel(f"time ({unit.name})", fontsize=8)
     axes.tick_params(axis="x", labelsize=8)

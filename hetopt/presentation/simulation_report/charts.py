@@ -13,9 +13,9 @@ from hetopt.data.entities import Floats
 from hetopt.experiments.comparison import by_reason
 from hetopt.experiments.seed_statistics import SeedStatistics, cell
 from hetopt.presentation.fonts import label
-from hetopt.presentation.formatting import time_scale
+from hetopt.presentation.formatting import time_unit
 from hetopt.presentation.simulation_report import time_series as over_time
-from hetopt.presentation.simulation_report.axes import AxesGrid, scale_of, time_axis, width_of
+from hetopt.presentation.simulation_report.axes import AxesGrid, time_axis, unit_of, width_of
 from hetopt.presentation.simulation_report.loaded_runs import JobSample, LoadedRuns
 from hetopt.presentation.simulation_report.report_style import GRID, INK, QUIET, SystemStyle, canvas, legend, picture
 from hetopt.simulation.log import Log
@@ -65,7 +65,7 @@ def bars(statistics: SeedStatistics, fairness: str, styles: Mapping[str, SystemS
         figure, grid = grid_of.figure(sharey=True)
         for axes, metric in zip(grid.flat, shown, strict=False):
             _draw_bars(axes, statistics, metric, styles)
-            unit = scale_of(metric, statistics.most[metric]).name
+            unit = unit_of(metric, statistics.most[metric]).name
             axes.set_title(f"{titles[metric]} ({unit})" if unit else titles[metric])
         for axes in grid.flat[len(shown) :]:
             axes.set_axis_off()
@@ -78,7 +78,7 @@ def bars(statistics: SeedStatistics, fairness: str, styles: Mapping[str, SystemS
 
 
 def _draw_bars(axes: Axes, statistics: SeedStatistics, metric: str, styles: Mapping[str, SystemStyle]) -> None:
-    size = scale_of(metric, statistics.most[metric]).size
+    size = unit_of(metric, statistics.most[metric]).size
     for place, system in enumerate(statistics.systems):
         spread = (statistics.mean, statistics.least, statistics.most)
         mean, least, most = (cell(of, system, metric) / size for of in spread)
@@ -183,7 +183,7 @@ def timelines(loaded: LoadedRuns, baseline: str, styles: Mapping[str, SystemStyl
         for axes, system in zip(grid[:, 0], short, strict=True):
             axes.set_ylabel(system, rotation=0, ha="right", va="center")
         text = f"GPUs in use and waiting jobs over time for {', '.join(logs)}."
-        stretch = time_scale([edges[1] - edges[0]])
+        stretch = time_unit([edges[1] - edges[0]])
         caption = f"Seed {loaded.seed}, means over stretches of {stretch.format(edges[1] - edges[0])} {stretch.name}."
         if baseline in logs and len(logs) > 1:
             caption += f" Thin grey line: {escape(baseline)}, for comparison."

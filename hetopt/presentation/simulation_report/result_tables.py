@@ -10,8 +10,8 @@ import pandas as pd
 
 from hetopt.experiments.seed_statistics import SeedStatistics, cell
 from hetopt.metrics.definitions import by_theme, metric_of
-from hetopt.presentation.formatting import MISSING, Scale, format_number
-from hetopt.presentation.simulation_report.axes import scale_of
+from hetopt.presentation.formatting import MISSING, DisplayUnit, format_number
+from hetopt.presentation.simulation_report.axes import unit_of
 from hetopt.presentation.simulation_report.report_style import SystemStyle
 
 HEAD = ("jct_mean", "jct_p99", "makespan", "starvation_max", "switches_mean", "lost_share", "utilisation")
@@ -29,36 +29,36 @@ def first_column(name: str, styles: Mapping[str, SystemStyle]) -> str:
     return f"<th scope='row'>{styles[name].swatch()}{escape(name)}</th>"
 
 
-def number(value: float, scale: Scale, more: str = "", best: bool = False) -> str:
+def number(value: float, unit: DisplayUnit, more: str = "", best: bool = False) -> str:
     """A table cell with a number, all digits of it in the markup; ``more``: HTML below it."""
     if pd.isna(value):
         return f"<td>{MISSING}</td>"
     kind = " class='best' title='best'" if best else ""
-    return f"<td{kind}><data value='{value!r}'>{scale.format(value)}</data>{more}</td>"
+    return f"<td{kind}><data value='{value!r}'>{unit.format(value)}</data>{more}</td>"
 
 
-def scaled(statistics: SeedStatistics, metrics: Sequence[str]) -> dict[str, Scale]:
-    """Metric -> scale of its column."""
-    return {metric: scale_of(metric, statistics.most[metric]) for metric in metrics}
+def units_of(statistics: SeedStatistics, metrics: Sequence[str]) -> dict[str, DisplayUnit]:
+    """Metric -> unit of its column."""
+    return {metric: unit_of(metric, statistics.most[metric]) for metric in metrics}
 
 
 def numbers(statistics: SeedStatistics, metrics: Sequence[str], styles: Mapping[str, SystemStyle], caption: str) -> str:
     """Systems by metrics: mean over seeds, and below it the range."""
-    scales = scaled(statistics, metrics)
+    units = units_of(statistics, metrics)
     best = {metric: statistics.best(metric) for metric in metrics}
     body = []
     for name in statistics.systems:
         cells = "".join(
             number(
                 cell(statistics.mean, name, metric),
-                scales[metric],
-                _spread(statistics, name, metric, scales[metric]),
+                units[metric],
+                _spread(statistics, name, metric, units[metric]),
                 name in best[metric],
             )
             for metric in metrics
         )
         body.append(f"<tr>{first_column(name, styles)}{cells}</tr>")
-    head = "".join(_heading(metric, scales[metric].name) for metric in metrics)
+    head = "".join(_heading(metric, units[metric].name) for metric in metrics)
     return table(f"<th scope='col'>system</th>{head}", body, caption)
 
 
@@ -68,11 +68,11 @@ def _heading(metric: str, unit: str) -> str:
     return f"<th scope='col' title='{title}'>{name}{f' <small>{escape(unit)}</small>' if unit else ''}</th>"
 
 
-def _spread(statistics: SeedStatistics, name: str, metric: str, scale: Scale) -> str:
+def _spread(statistics: SeedStatistics, name: str, metric: str, unit: DisplayUnit) -> str:
     """Range over seeds, and the number of seeds with a value if not all have one."""
     known, runs = int(cell(statistics.known, name, metric)), len(statistics.seeds[name])
     least, most = cell(statistics.least, name, metric), cell(statistics.most, name, metric)
-    more = f"<small>{scale.format_range(least, most)}</small>" if known > 1 else ""
+    more = f"<small>{unit.format_range(least, most)}</small>" if known > 1 else ""
     return f"{more}<small>{known} of {runs} seeds</small>" if known < runs else more
 
 
@@ -81,7 +81,7 @@ def ratios(statistics: SeedStatistics, baseline: str, metrics: Sequence[str], st
     each = statistics.ratios(baseline)[list(metrics)]
     by_system = each.groupby("system")
     mean, least, most, known = by_system.mean(), by_system.min(), by_system.max(), by_system.count()
-    plain, body = Scale(), []
+    plain, body = DisplayUnit(), []
     for name in statistics.systems:
         cells = []
         for metric in metrics:
@@ -117,7 +117,7 @@ def published(rows: pd.DataFrame) -> str:
     """Published results beside those of runs, see :func:`hetopt.experiments.paper_comparison.compare_with_papers`."""
     names = ("claim", "what", "workload", "systems", "printed", "as a ratio", "here", "here / claim", "note")
     head = "".join(f"<th scope='col'>{name}</th>" for name in names)
-    plain, body = Scale(), []
+    plain, body = DisplayUnit(), []
     for row in rows.to_dict("records"):
         pair = f"{row['numerator']} / {row['denominator']}" if row["denominator"] else row["numerator"]
         claimed = format_number(row["claim"]) + (

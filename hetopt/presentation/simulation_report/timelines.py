@@ -21,7 +21,7 @@ from hetopt.errors import InvalidOption
 from hetopt.metrics.gangs import seats_of
 from hetopt.metrics.tables import end_of
 from hetopt.presentation.fonts import label
-from hetopt.presentation.formatting import time_scale
+from hetopt.presentation.formatting import time_unit
 from hetopt.presentation.simulation_report.axes import AxesGrid, time_axis, width_of
 from hetopt.presentation.simulation_report.loaded_runs import LoadedRuns, jobs_with_work
 from hetopt.presentation.simulation_report.report_style import (
@@ -303,9 +303,9 @@ def gantt_charts(loaded: LoadedRuns, window: Window | None, name: str) -> str:
     else:
         check_window(window, logs.values(), what)
         shown, why = window, "as asked for"
-    scale = time_scale([shown[1] - shown[0]])
-    first, last = (f"{time / scale.size:.6g}" for time in shown)
-    parts = [f"<p>Seed {loaded.seed}, from {first} to {last} {scale.name}: {why}.</p>"]
+    unit = time_unit([shown[1] - shown[0]])
+    first, last = (f"{time / unit.size:.6g}" for time in shown)
+    parts = [f"<p>Seed {loaded.seed}, from {first} to {last} {unit.name}: {why}.</p>"]
     everywhere = [log for log in logs.values() if not (log.spans["servers"] == "").any()]
     sizes = server_sizes(everywhere, loaded.instance) or {}
     if len(sizes) > MOST:
