@@ -12,8 +12,8 @@ import pytest
 from hetopt.cli.simulate import system_variants
 from hetopt.errors import InvalidOption
 from hetopt.experiments.run_store import RunStore
-from hetopt.presentation.formatting import format_duration
 from hetopt.plugins import SYSTEMS
+from hetopt.presentation.formatting import format_duration
 from hetopt.registry import make_system, policy_names, system_names
 
 Run = Callable[..., tuple[int, str, str]]

@@ -123,10 +123,10 @@ def test_throughput_that_placers_lose(made: Made) -> None:
 def test_time_of_profiling(made: Made) -> None:
     """Profiling runs counted by the simulator's events, and pauses as time on GPUs without work."""
     part = next(part for part in made.parts if part.name == "profiling")
-    task = next(iter(part.experiment.runs()))
-    _, log = RunSpec(task.workload, task.contestant, task.seed, task.world)()
+    spec = next(iter(part.experiment.runs()))
+    _, log = RunSpec(spec.workload, spec.system, spec.seed, spec.world)()
     assert log is not None
-    instance, spread = task.workload.instance(0), Spread(otherwise=0.55)
+    instance, spread = spec.workload.instance(0), Spread(otherwise=0.55)
     on_gpus = worked = 0.0
     for span in log.spans.to_dict("records"):
         job = instance.job[span["job"]]

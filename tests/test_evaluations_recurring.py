@@ -50,7 +50,7 @@ def test_a_predictor_knows_the_past_and_nothing_else() -> None:
     assert len(past) == 320
     coming = SMALL.instance(1).jobs
     for predictor in (GroupMean(), RandomForest(trees=5)):
-        system = SMALL.prepared(System.of(SPJF(predictor=predictor)), 1)
+        system = SMALL.prepare(System.of(SPJF(predictor=predictor)), 1)
         assert isinstance(system.policy, SPJF)
         learner = system.policy.predictor.learner()
         taught = Pretrained(predictor, past).learner()
@@ -63,9 +63,9 @@ def test_a_predictor_knows_the_past_and_nothing_else() -> None:
 
 def test_truth_and_what_has_no_predictor_stay_as_they_are() -> None:
     for system in (System.of(ASRPT()), make_system("gavel")):
-        assert SMALL.prepared(system, 0) is system
-        assert TraceWorkload("hadar/m1").prepared(system, 0) is system
-        assert HadarTrace().prepared(system, 0) is system
+        assert SMALL.prepare(system, 0) is system
+        assert TraceWorkload("hadar/m1").prepare(system, 0) is system
+        assert HadarTrace().prepare(system, 0) is system
 
 
 @given(wrong=st.sampled_from([0.125, 0.5, 1.0]), seed=st.integers(0, 3))
@@ -73,7 +73,7 @@ def test_wrong_lengths_are_wrong_by_no_more(wrong: float, seed: int) -> None:
     workload = replace(SMALL, wrong=wrong)
     jobs = workload.instance(seed).jobs
     for policy in (ASRPT(), ASRPT(predictor=GroupMean())):
-        prepared = workload.prepared(System.of(policy), seed).policy
+        prepared = workload.prepare(System.of(policy), seed).policy
         assert isinstance(prepared, ASRPT)
         off = prepared.predictor.learner().predict(jobs) / np.array([job.work for job in jobs]) - 1
         assert np.abs(off).max() <= wrong
@@ -111,7 +111,7 @@ def test_it_is_stored_and_made_again(tmp_path: Path) -> None:
     (run,) = store
     assert workload_of(json.loads(json.dumps(SMALL.as_settings()))) == SMALL
     assert instance_of(run) == SMALL.instance(1)
-    system = SMALL.prepared(make_system("asrpt", {"predictor": "mean"}), 1)
+    system = SMALL.prepare(make_system("asrpt", {"predictor": "mean"}), 1)
     log = hetopt.simulate(system, SMALL.instance(1))
     assert run.data["summary"]["total_flow"] == pytest.approx(log.jobs["jct"].sum())
     assert SMALL.cluster == "16 servers of asrpt/cluster250"
@@ -150,8 +150,8 @@ def test_anybodys_predictor_may_be_asked() -> None:
         (lambda: replace(SMALL, rate=0), InvalidOption, "Recurring.rate is 0; it must be"),
         (lambda: replace(SMALL, nic_gbps=-1), InvalidOption, "Recurring.nic_gbps is -1"),
         (lambda: replace(SMALL, servers=251), InvalidOption, "Recurring.servers is 251; .* from 1 to 250"),
-        (lambda: workload_of({"made_by": "hetopt.nowhere:It"}), InvalidInstance, "no workload can be made of"),
-        (lambda: workload_of({"colour": "red"}), InvalidInstance, "no workload can be made of.*colour"),
+        (lambda: workload_of({"made_by": "hetopt.nowhere:It"}), InvalidInstance, "do not describe a workload"),
+        (lambda: workload_of({"colour": "red"}), InvalidInstance, "do not describe a workload: .*colour"),
         (lambda: Networks({}).jobs(PAILike().table(1)), InvalidInstance, "job 'j1' is of group 'g1', for which no"),
     ],
 )

@@ -21,10 +21,10 @@ from hetopt.experiments.experiment import Experiment, ProgressCallback, SystemVa
 from hetopt.experiments.run_store import RunKey, RunStore
 from hetopt.experiments.trace_workload import TraceWorkload
 from hetopt.metrics.definitions import METRICS, Unit
+from hetopt.plugins import SYSTEMS
 from hetopt.presentation import console
 from hetopt.presentation import console_views as views
 from hetopt.presentation.formatting import format_duration
-from hetopt.plugins import SYSTEMS
 
 SHOWN = {
     "jct_mean": "JCT mean",

@@ -133,7 +133,7 @@ def _read(cells: Cells, layout: CSVLayout, source: str) -> pd.DataFrame:
     if "job" in used:
         columns["job"] = "j" + names_of(raw[used["job"]], locate, unique=True)
     else:
-        columns["job"] = numbered(len(raw))
+        columns["job"] = default_names(len(raw))
     if layout.clock:
         when = times_of(raw[layout.clock], locate)
         columns["arrival"] = (when - when.min()).dt.total_seconds()
@@ -153,7 +153,7 @@ def _read(cells: Cells, layout: CSVLayout, source: str) -> pd.DataFrame:
     return make_trace(columns, source, left_out, locate=locate)
 
 
-def numbered(jobs: int) -> pd.Series[Any]:
+def default_names(jobs: int) -> pd.Series[Any]:
     """Names of jobs without names, as simulators number them: ``j0``, ``j1``, …"""
     return pd.Series([f"j{i}" for i in range(jobs)], dtype=object)
 

@@ -8,7 +8,7 @@ import pandas as pd
 from hetopt.checks import MOST, FrozenDict, choices, shown
 from hetopt.data.entities import Floats
 from hetopt.errors import InvalidInstance, InvalidOption
-from hetopt.traces.csv_readers import NO_GPU, numbered
+from hetopt.traces.csv_readers import NO_GPU, default_names
 from hetopt.traces.raw_files import FilePath, Head, csv_cells, head, recognised_by
 from hetopt.traces.trace_table import Locate, make_trace, names_of, numbers_of, require_columns
 
@@ -96,7 +96,7 @@ def read_gavel(
     else:
         duration = np.full(len(raw), np.nan)
     columns = {
-        "job": numbered(len(raw)),
+        "job": default_names(len(raw)),
         "arrival": numbers_of(raw["arrival_time"], locate, strict=False),
         "duration": duration,
         "gpus": gpus,

@@ -245,7 +245,7 @@ class PhillyBatches:
         Mean of the exponential times between jobs of a batch, in seconds, as measured in the trace.
     jobs_per_hour:
         Mean arrival rate, independent of the size of batches. For a given load see
-        :func:`~hetopt.traces.offered_load.scaled`.
+        :func:`~hetopt.traces.offered_load.scale_to_load`.
     week:
         Weekly cycle of arrival rates; the trace starts on Monday at 0:00.
     virtual_clusters:

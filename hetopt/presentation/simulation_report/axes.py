@@ -12,10 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from hetopt.metrics.definitions import Unit, metric_of
+from hetopt.presentation.allocation_pictures import WIDTH
 from hetopt.presentation.formatting import DisplayUnit, time_unit
-
-WIDTH = 11.5
-"""Width of a picture in inches: that of the text of the page, so that letters keep their size."""
 
 LETTER = 0.0088
 """Width of a letter in inches per point of its size: the mean with a margin."""
